@@ -13,6 +13,7 @@ from dra_operator.controller.claims import PodUse
 from dra_operator.controller.cycle import Tick
 from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.object_problems import INCOMPLETE_SECONDS
+from dra_operator.controller.pending_status import PendingStatus
 from dra_operator.controller.write_results import ClaimReleaser, WriteResultHandler
 from dra_operator.inventory import Inventory
 
@@ -273,7 +274,7 @@ def test_a_defect_in_a_decision_leaves_no_device_taken(bench, monkeypatch):
     """Nobody writes what was decided."""
     bench.may_break = True
     bench.allocator.answers = {"claim": FITS}
-    monkeypatch.setattr(bench.cycle._pending, "start_allocation", lambda *_: 1 / 0)
+    monkeypatch.setattr(PendingStatus, "start_allocation", lambda *_: 1 / 0)
     assert writes(bench.run(bench.delta(claim()))) == []
 
     assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()

@@ -8,6 +8,7 @@ from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import DeallocateWrite, Forbidden, Unaccepted, Unknown
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.cycle import Tick
+from dra_operator.controller.object_problems import ObjectProblems
 
 UNREAD = ApiError(403, "Forbidden", "no", verb="get", resource="resourceclaims")
 UNCLEAR = pytest.mark.parametrize(
@@ -85,8 +86,7 @@ def test_a_device_of_an_unknown_outcome_is_nobodys_when_its_time_is_over_during_
     bench.heard -= {"ResourceClaim"}
     bench.run(Unknown(write))
     clock.now += 119.5
-    problems = bench.cycle._problems
-    monkeypatch.setattr(problems, "report_inventory", lambda: setattr(clock, "now", clock.now + 1))
+    monkeypatch.setattr(ObjectProblems, "report_inventory", lambda _: setattr(clock, "now", clock.now + 1))
     bench.allocator.answers = {}
     bench.run(Tick())
 

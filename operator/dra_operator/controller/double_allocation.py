@@ -8,7 +8,7 @@ forgets a device when any claim that holds it is cleared.
 import math
 from collections.abc import Callable, Hashable, Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.types import ResourceClaim
@@ -36,41 +36,36 @@ class _Reported:
     facts: AbstractSet[Hashable]
 
 
+@dataclass(slots=True)
 class DoubleAllocationReporter:
     """Keeps track of what claims have too much. `hears` says whether slices are heard of now.
 
     `retained` are the claims whose deletion waits, since another claim holds a device of theirs.
     """
 
-    def __init__(  # noqa: PLR0917 - what is looked at, and where it is reported
-        self,
-        inventory: Inventory,
-        ledger: Ledger,
-        claims: ClaimStore,
-        retained: AbstractSet[Key],
-        ingest: Ingest,
-        events: EventDeduplicator,
-        metrics: Metrics,
-        clock: Callable[[], float],
-        hears: Callable[[], bool],
-    ) -> None:
-        self._ledger = ledger
-        self._claims = claims
-        self._retained = retained
-        self._ingest = ingest
-        self._events = events
-        self._metrics = metrics
-        self._clock = clock
-        self._hears = hears
-        self._heard = True
-        self._overcommitments = Overcommitments(inventory, ledger)
-        self._ledger_version = -1
-        self._facts: dict[str, set[Hashable]] = {"device": set(), "overcommitment": set()}
-        """What was reported, by sort."""
-        self._reported: dict[tuple[object, ...], _Reported] = {}
-        """What was reported of each thing that is overcommitted."""
-        self._since: dict[tuple[object, ...], float] = {}
-        """Since when each thing is overcommitted, by the clock; for ever if that has lasted."""
+    inventory: InitVar[Inventory]
+    ledger: Ledger
+    claims: ClaimStore
+    retained: AbstractSet[Key]
+    ingest: Ingest
+    events: EventDeduplicator
+    metrics: Metrics
+    clock: Callable[[], float]
+    hears: Callable[[], bool]
+    _heard: bool = True
+    _overcommitments: Overcommitments = field(init=False)
+    _ledger_version: int = -1
+    _facts: dict[str, set[Hashable]] = field(
+        default_factory=lambda: {"device": set(), "overcommitment": set()}
+    )
+    """What was reported, by sort."""
+    _reported: dict[tuple[object, ...], _Reported] = field(default_factory=dict)
+    """What was reported of each thing that is overcommitted."""
+    _since: dict[tuple[object, ...], float] = field(default_factory=dict)
+    """Since when each thing is overcommitted, by the clock; for ever if that has lasted."""
+
+    def __post_init__(self, inventory: Inventory) -> None:
+        self._overcommitments = Overcommitments(inventory, self.ledger)
 
     def report(self) -> float | None:
         """Report what is new, if what is used or published has changed.
@@ -84,11 +79,11 @@ class DoubleAllocationReporter:
         return min(begun) + LASTING_SECONDS if begun else None
 
     def _report_devices(self) -> None:
-        version = self._ledger.version
+        version = self.ledger.version
         if version == self._ledger_version:
             return
         found, count = set[Hashable](), 0
-        for collision in self._ledger.collisions():
+        for collision in self.ledger.collisions():
             # Looked at again until it is over: that an assumption is confirmed, or that a claim waits to be cleared,
             # changes no version of the ledger.
             version = -1
@@ -99,13 +94,13 @@ class DoubleAllocationReporter:
             for claim in stored:
                 key = claim_key(claim)
                 others = [claim_key(other) for other in stored if other is not claim]
-                fact, waits = ("collision", collision.device, key), key in self._retained
+                fact, waits = ("collision", collision.device, key), key in self.retained
                 self._add("device", fact, found)
                 message = messages.collision(collision.device, key, others, waits=waits)
-                self._events.report_problem(fact, subject_of(claim), messages.EVENT_COLLISION, message)
+                self.events.report_problem(fact, subject_of(claim), messages.EVENT_COLLISION, message)
         self._clear("device", found)
         self._ledger_version = version
-        self._metrics.collisions.set(count)
+        self.metrics.collisions.set(count)
 
     def _report_overcommitments(self) -> None:
         found = set[Hashable]()
@@ -114,12 +109,12 @@ class DoubleAllocationReporter:
             self._report_case(case, found)
         self._reported = {case.key: self._reported[case.key] for case in cases}
         self._clear("overcommitment", found)
-        self._metrics.overcommitments.set(len(cases))
+        self.metrics.overcommitments.set(len(cases))
 
     def _lasting(self, cases: Iterable[Overcommitment]) -> list[Overcommitment]:
         """Return those of some cases that have lasted, and are stored with all their claims."""
-        now, heard = self._clock(), self._heard
-        self._heard = self._hears()
+        now, heard = self.clock(), self._heard
+        self._heard = self.hears()
         stored = [case for case in cases if len(self._stored(case.claims)) == len(case.claims)]
         since = {case.key: self._since.get(case.key, now) for case in stored}
         # What was heard again may have come while the cycle was under way.
@@ -131,7 +126,7 @@ class DoubleAllocationReporter:
 
     def _stored(self, keys: Iterable[Key]) -> list[ResourceClaim]:
         """Return those of some claims whose allocation is stored."""
-        claims = [claim for key in keys if (claim := self._claims.get(key)) is not None]
+        claims = [claim for key in keys if (claim := self.claims.get(key)) is not None]
         return [claim for claim in claims if claim.status.allocation is not None]
 
     def _report_case(self, case: Overcommitment, found: set[Hashable]) -> None:
@@ -144,7 +139,7 @@ class DoubleAllocationReporter:
         if case.by_claims:
             subjects = [subject_of(claim) for claim in self._stored(case.claims)]
         else:
-            subjects = [self._ingest.subject("ResourceSlice", case.slice_name)]
+            subjects = [self.ingest.subject("ResourceSlice", case.slice_name)]
         namespaces = dict.fromkeys(subject.namespace for subject in subjects)
         texts = {namespace: messages.overcommitted(case, namespace) for namespace in namespaces}
         for subject in subjects:
@@ -152,7 +147,7 @@ class DoubleAllocationReporter:
             self._add("overcommitment", fact, facts)
             # Who else has a share of it by now, and how much, is no news.
             message = texts[subject.namespace]
-            self._events.report_problem(fact, subject, messages.EVENT_OVERCOMMITTED, message, case.key)
+            self.events.report_problem(fact, subject, messages.EVENT_OVERCOMMITTED, message, case.key)
         self._reported[case.key] = _Reported(case, facts)
         found |= facts
 
@@ -163,5 +158,5 @@ class DoubleAllocationReporter:
 
     def _clear(self, sort: str, found: set[Hashable]) -> None:
         for fact in self._facts[sort] - found:
-            self._events.clear(fact)
+            self.events.clear(fact)
         self._facts[sort] = found

@@ -6,6 +6,7 @@ pool, what was only assumed there is decided again.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from dra_operator.api.kinds import KINDS
@@ -23,6 +24,7 @@ _Pool: TypeAlias = tuple[str, str]
 """Driver and name of a pool."""
 
 
+@dataclass(slots=True)
 class DryRun:
     """Takes the place of `cluster.writer.Writer` and `cluster.events.EventRecorder`; used on the event loop.
 
@@ -31,14 +33,13 @@ class DryRun:
 
     busy = False
 
-    def __init__(self, show: Callable[[EventRequest], None]) -> None:
-        self._show = show
-        self._shown: dict[tuple[str, str, str], EventRequest] = {}
-        self._put: Callable[[Item], None] = lambda _: None
-        self._stored: dict[Key, Body] = {}
-        """The claims as they are in the cluster."""
-        self._assumed: dict[Key, Body] = {}
-        """Those that would be different, as they would be."""
+    show: Callable[[EventRequest], None]
+    _shown: dict[tuple[str, str, str], EventRequest] = field(default_factory=dict)
+    _put: Callable[[Item], None] = lambda _: None
+    _stored: dict[Key, Body] = field(default_factory=dict)
+    """The claims as they are in the cluster."""
+    _assumed: dict[Key, Body] = field(default_factory=dict)
+    """Those that would be different, as they would be."""
 
     def deliver_to(self, put: Callable[[Item], None]) -> None:
         """Deliver what would change, and the outcomes of writes, to `put`."""
@@ -86,7 +87,7 @@ class DryRun:
         about = (subject.kind, subject.namespace, subject.name)
         if self._shown.get(about) != event:
             self._shown[about] = event
-            self._show(event)
+            self.show(event)
 
     async def drain(self, _seconds: float) -> int:
         """Return how many writes were left unfinished: none, as none takes any time."""

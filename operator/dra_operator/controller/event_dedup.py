@@ -5,7 +5,7 @@ states it as often as it likes.
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.events import shorten
@@ -43,21 +43,15 @@ class _Fact:
     recorded_at: float
 
 
+@dataclass(slots=True)
 class EventDeduplicator:
-    """The facts that hold right now, by key. `refresh` is in seconds; `record` has an Event recorded."""
+    """The facts that hold right now, by key. `record` has an Event recorded."""
 
-    def __init__(
-        self,
-        refresh: float,
-        clock: Callable[[], float],
-        timers: Timers,
-        record: Callable[[EventRequest], None],
-    ) -> None:
-        self.record = record
-        self._refresh = refresh
-        self._clock = clock
-        self._timers = timers
-        self._facts: dict[Hashable, _Fact] = {}
+    refresh_seconds: float
+    clock: Callable[[], float]
+    timers: Timers
+    record: Callable[[EventRequest], None]
+    _facts: dict[Hashable, _Fact] = field(default_factory=dict)
 
     def state(self, key: Hashable, event: EventRequest, dedup_key: Hashable) -> EventRequest | None:
         """State a fact; return its Event if it is news: a new subject, or one whose `dedup_key` has changed.
@@ -68,7 +62,7 @@ class EventDeduplicator:
         if fact is not None and (fact.dedup_key, fact.event.subject.uid) == (dedup_key, event.subject.uid):
             fact.event = event
             return None
-        self._set(key, _Fact(event, dedup_key, self._clock()))
+        self._set(key, _Fact(event, dedup_key, self.clock()))
         return event
 
     def report(self, key: Hashable, event: EventRequest, dedup_key: Hashable) -> EventRequest | None:
@@ -90,25 +84,25 @@ class EventDeduplicator:
     def set_known(self, key: Hashable, event: EventRequest, dedup_key: Hashable) -> None:
         """State a fact that an operator before this one has recorded."""
         if key not in self._facts:
-            self._set(key, _Fact(event, dedup_key, self._clock()))
+            self._set(key, _Fact(event, dedup_key, self.clock()))
 
     def clear(self, key: Hashable) -> bool:
         """State that nothing holds for `key` any more; return whether something did."""
-        self._timers.set(("event", key), None)
+        self.timers.set(("event", key), None)
         return self._facts.pop(key, None) is not None
 
     def refresh(self) -> None:
         """Record the Events again that are about to expire."""
-        now = self._clock()
+        now = self.clock()
         for key, fact in self._facts.items():
-            if now >= fact.recorded_at + self._refresh:
+            if now >= fact.recorded_at + self.refresh_seconds:
                 fact.recorded_at = now
                 self._set(key, fact)
                 self.record(fact.event)
 
     def _set(self, key: Hashable, fact: _Fact) -> None:
         self._facts[key] = fact
-        self._timers.set(("event", key), fact.recorded_at + self._refresh)
+        self.timers.set(("event", key), fact.recorded_at + self.refresh_seconds)
 
 
 def warning(subject: Subject, reason: str, message: str) -> EventRequest:

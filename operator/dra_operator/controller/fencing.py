@@ -7,7 +7,7 @@ Why so: docs/decisions.md; what it means for users: docs/operator.md, "What a ki
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dra_operator.api.names import FINALIZER, OPT_OUT_LABEL
@@ -37,6 +37,7 @@ class _FencedVersion:
     finalizers: tuple[str, ...]
 
 
+@dataclass(slots=True)
 class WriteFence:
     """The claims that an earlier operator may still be allocating. Written in the thread of cycles.
 
@@ -45,17 +46,20 @@ class WriteFence:
     a sender that is frozen between the check of its Lease and its patch can be too late for that. `clock` is monotonic.
     """
 
-    def __init__(self, in_flight: InFlightWrites, clock: Callable[[], float], timers: Timers) -> None:
-        self._in_flight = in_flight
-        self._clock = clock
-        self._timers = timers
-        self._end = 0.0
-        """When decisions need to wait no longer, by the clock, once everything has been listed."""
-        self._backoff = Backoff("fence", clock, timers)
-        self._claims: dict[Key, _FencedVersion] = {}
-        self._begun = 0
-        """How many claims had to be fenced when decisions were first wanted."""
-        self._listed = self._over = False
+    in_flight: InFlightWrites
+    clock: Callable[[], float]
+    timers: Timers
+    _end: float = 0.0
+    """When decisions need to wait no longer, by the clock, once everything has been listed."""
+    _backoff: Backoff = field(init=False)
+    _claims: dict[Key, _FencedVersion] = field(default_factory=dict)
+    _begun: int = 0
+    """How many claims had to be fenced when decisions were first wanted."""
+    _listed: bool = False
+    _over: bool = False
+
+    def __post_init__(self) -> None:
+        self._backoff = Backoff("fence", self.clock, self.timers)
 
     def waive(self) -> None:
         """Let decisions wait for nothing, as they are not written."""
@@ -79,13 +83,13 @@ class WriteFence:
             return False
         if not self._listed:
             self._begin()
-        if not self._claims or self._clock() >= self._end:
+        if not self._claims or self.clock() >= self._end:
             self._finish()
             return False
         self._backoff.pop_expired()
         for key, found in self._claims.items():
-            if key not in self._in_flight and not self._backoff.holds(key, found.uid, found.version):
-                self._in_flight.submit(FenceWrite(*key, found.uid, found.version, found.finalizers))
+            if key not in self.in_flight and not self._backoff.holds(key, found.uid, found.version):
+                self.in_flight.submit(FenceWrite(*key, found.uid, found.version, found.finalizers))
                 self._backoff.add(key, found.uid, *AGAIN)
         return True
 
@@ -94,14 +98,14 @@ class WriteFence:
         claims = self._names()
         if not claims or not self._listed:
             return ()
-        left = max(0.0, self._end - self._clock())
+        left = max(0.0, self._end - self.clock())
         why = f"an earlier operator may still be writing to {', '.join(claims)}"
         return (f"{why}; no claim is allocated until that cannot be stored any more, {left:.0f} s at most",)
 
     def _begin(self) -> None:
         self._listed = True
-        self._end = self._clock() + DOUBT_SECONDS
-        self._timers.set("fence", self._end)
+        self._end = self.clock() + DOUBT_SECONDS
+        self.timers.set("fence", self._end)
         self._begun = len(self._claims)
         if self._claims:
             log.info(messages.FENCING, claims=self._names())
@@ -114,7 +118,7 @@ class WriteFence:
             log.info(messages.FENCED, claims=self._begun)
         self._claims.clear()
         self._backoff.clear()
-        self._timers.set("fence", None)
+        self.timers.set("fence", None)
 
     def _names(self) -> list[str]:
         return shortened([text(key) for key in tuple(self._claims)])

@@ -8,6 +8,7 @@ there, with the old one still at work. One that finds its Lease with somebody el
 import asyncio
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 from uuid import uuid4
 
@@ -28,40 +29,37 @@ GIVE_UP_SECONDS: Final = 5.0
 log = get_logger()
 
 
+@dataclass(slots=True)
 class LeaderElection:
     """Whether this operator decides. Without leader election it always does.
 
     `record` has an Event recorded; `events_delivered` says whether all Events have been sent.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        access: Access,
-        record: Callable[[EventRequest], None],
-        events_delivered: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self.ended = ""
-        """Why this operator decides no more; empty before. Another one does, what it decided on is gone, or there is no
-        namespace for the Lease."""
-        self._settings = settings
-        self._access = access
-        self._record = record
-        self._events_delivered = events_delivered
-        self._elects = settings.leader_election == "lease"
-        self._lease: Lease | None = None
+    settings: Settings
+    access: Access
+    record: Callable[[EventRequest], None]
+    events_delivered: Callable[[], bool] = lambda: False
+    ended: str = ""
+    """Why this operator decides no more; empty before. Another one does, what it decided on is gone, or there is no
+    namespace for the Lease."""
+    _elects: bool = field(init=False)
+    _lease: Lease | None = None
+
+    def __post_init__(self) -> None:
+        self._elects = self.settings.leader_election == "lease"
 
     async def win(self, session: ApiSession) -> None:
         """Wait until this operator is the one that decides, or `ended` says why it cannot become that."""
         if not self._elects:
             return
-        settings = self._settings
+        settings = self.settings
         lease = self._lease = Lease(
             session,
-            settings.lease_namespace or self._access.namespace,
+            settings.lease_namespace or self.access.namespace,
             settings.lease_identity or f"{socket.gethostname()}_{uuid4()}",
             seconds=settings.lease_seconds,
-            told=self._events_delivered,
+            told=self.events_delivered,
         )
         holder, trouble = "", ""
         while True:
@@ -84,12 +82,10 @@ class LeaderElection:
             await asyncio.sleep(lease.period)
         log.info(messages.LEADING, lease=lease.name, identity=lease.identity)
         subject = Subject("Lease", lease.namespace, LEASE_NAME, lease.uid)
-        self._record(
-            EventRequest(subject, "Normal", messages.EVENT_LEADING, messages.leading(lease.identity))
-        )
+        self.record(EventRequest(subject, "Normal", messages.EVENT_LEADING, messages.leading(lease.identity)))
 
     def _log_trouble(self, error: ApiError | ApiUnreachable) -> None:
-        why, server = self._trouble(), self._access.server
+        why, server = self._trouble(), self.access.server
         if _is_refusal(error):
             log.warning(messages.LEASE_REFUSED, why=why, server=server)
         else:
@@ -201,25 +197,25 @@ ANSWERS_SECONDS: Final = 20.0
 """How long all answers together may take: whoever looks after the operator waits for them."""
 
 
+@dataclass(slots=True)
 class StandbyAccess:
     """What an operator that stands by knows of its rights to read `kinds`. `clock` is monotonic, in seconds."""
 
-    def __init__(self, kinds: Mapping[str, Kind], clock: Callable[[], float]) -> None:
-        self.forbidden: dict[str, ApiError | None] = {}
-        """The refusal of each kind that is served; None where it may be listed and watched."""
-        self._kinds = kinds
-        self._clock = clock
-        self._due_at = float("-inf")
-        self._trouble = "not known yet what this operator is permitted to list"
-        self._ended = False
+    kinds: Mapping[str, Kind]
+    clock: Callable[[], float]
+    forbidden: dict[str, ApiError | None] = field(default_factory=dict)
+    """The refusal of each kind that is served; None where it may be listed and watched."""
+    _due_at: float = float("-inf")
+    _trouble: str = "not known yet what this operator is permitted to list"
+    _ended: bool = False
 
     async def check(self, session: ApiSession) -> None:
         """Ask for each kind, if it is time to."""
-        if self._clock() < self._due_at:
+        if self.clock() < self._due_at:
             return
         try:
             async with asyncio.timeout(ANSWERS_SECONDS):
-                found = await served(session, self._kinds)
+                found = await served(session, self.kinds)
                 refusals = {name: await _refusal(session, kind) for name, kind in found.items()}
             if not self._ended:
                 self.forbidden = refusals
@@ -229,7 +225,7 @@ class StandbyAccess:
             self._trouble = (
                 f"API server: no answer in {ANSWERS_SECONDS:g} s to what this operator is permitted to list"
             )
-        self._due_at = self._clock() + (RETRY_SECONDS if self.reasons() else AGAIN_SECONDS)
+        self._due_at = self.clock() + (RETRY_SECONDS if self.reasons() else AGAIN_SECONDS)
 
     def reasons(self) -> list[str]:
         """Return what keeps the operator from taking over, one line for each right; empty if nothing is known to."""

@@ -5,6 +5,7 @@ whoever must mend it looks at that object, not at the claims that wait because o
 """
 
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dra_operator.allocator import Failed
@@ -31,33 +32,26 @@ was deleted by mistake is published again 30 s later by drivers built on Kuberne
 log = get_logger()
 
 
+@dataclass(slots=True)
 class ObjectProblems:
     """Keeps track of problems and reports each when it arises or changes."""
 
-    def __init__(
-        self,
-        inventory: Inventory,
-        ingest: Ingest,
-        events: EventDeduplicator,
-        metrics: Metrics,
-        clock: Callable[[], float],
-    ) -> None:
-        self._inventory = inventory
-        self._ingest = ingest
-        self._events = events
-        self._metrics = metrics
-        self._clock = clock
-        self._seen = (-1, 0)
-        """Version and number of taint rules of the inventory that was looked at; a rule may taint nothing."""
-        self._found: set[Hashable] = set()
-        self._broken: set[tuple[str, str]] = set()
-        """Kind and name of the objects that `_found` is about."""
-        self._incomplete: dict[PoolKey, float] = {}
-        """Since when each pool is incomplete, by the clock, in whatever generation: none of them was whole."""
-        self._due: float | None = None
-        self._unreadable: dict[tuple[str, str, str], Unreadable] = {}
-        self._blames: dict[Key, _Blame] = {}
-        self._blamed: dict[_Blame, set[Key]] = {}
+    inventory: Inventory
+    ingest: Ingest
+    events: EventDeduplicator
+    metrics: Metrics
+    clock: Callable[[], float]
+    _seen: tuple[int, int] = (-1, 0)
+    """Version and number of taint rules of the inventory that was looked at; a rule may taint nothing."""
+    _found: set[Hashable] = field(default_factory=set)
+    _broken: set[tuple[str, str]] = field(default_factory=set)
+    """Kind and name of the objects that `_found` is about."""
+    _incomplete: dict[PoolKey, float] = field(default_factory=dict)
+    """Since when each pool is incomplete, by the clock, in whatever generation: none of them was whole."""
+    _due: float | None = None
+    _unreadable: dict[tuple[str, str, str], Unreadable] = field(default_factory=dict)
+    _blames: dict[Key, _Blame] = field(default_factory=dict)
+    _blamed: dict[_Blame, set[Key]] = field(default_factory=dict)
 
     def observe(self, effects: DeltaEffects) -> None:
         """Take in which objects can be understood, and which cannot."""
@@ -65,16 +59,16 @@ class ObjectProblems:
             fact = ("unreadable", place)
             if unreadable is None:
                 self._unreadable.pop(place, None)
-                self._events.clear(fact)
+                self.events.clear(fact)
                 continue
             self._unreadable[place] = unreadable
-            self._metrics.object_errors.labels(place[0]).inc()
-            self._events.report_problem(fact, unreadable.subject, messages.EVENT_INVALID, unreadable.message)
+            self.metrics.object_errors.labels(place[0]).inc()
+            self.events.report_problem(fact, unreadable.subject, messages.EVENT_INVALID, unreadable.message)
         for key, problem in effects.bad_labels.items():
             if problem is None:
-                self._events.clear(("label", key))
+                self.events.clear(("label", key))
             else:
-                self._events.report_problem(
+                self.events.report_problem(
                     ("label", key), problem.subject, messages.EVENT_INVALID, problem.message
                 )
 
@@ -86,7 +80,7 @@ class ObjectProblems:
         if failed.subject is None or failed.subject[0] in ("ResourceClaim", "Namespace"):
             self.excuse(key)
             return
-        subject = self._ingest.subject(*failed.subject)
+        subject = self.ingest.subject(*failed.subject)
         # An object that has its Event already needs no other; of one that does not exist the claim that names
         # it says so.
         if failed.subject in self._broken or not subject.uid:
@@ -98,7 +92,7 @@ class ObjectProblems:
             self.excuse(key)
             self._blames[key] = blame
             self._blamed.setdefault(blame, set()).add(key)
-        self._events.report_problem(("blamed", blame), subject, failed.reason.value, failed.message, blame)
+        self.events.report_problem(("blamed", blame), subject, failed.reason.value, failed.message, blame)
 
     def excuse(self, key: Key) -> None:
         """State that a claim blames no object any more: it was decided otherwise, or is gone or not ours."""
@@ -109,17 +103,17 @@ class ObjectProblems:
         keys.discard(key)
         if not keys:
             del self._blamed[blame]
-            self._events.clear(("blamed", blame))
+            self.events.clear(("blamed", blame))
 
     def report_inventory(self) -> float | None:
         """Look for problems of what exists, if it has changed or a pool has been incomplete for long.
 
         To be called before claims are decided. Return when the next pool will have been incomplete for long.
         """
-        now, seen = self._clock(), (self._inventory.version, len(self._inventory.rules))
+        now, seen = self.clock(), (self.inventory.version, len(self.inventory.rules))
         if seen == self._seen and (self._due is None or now < self._due):
             return self._due
-        problems = self._inventory.problems()
+        problems = self.inventory.problems()
         self._time_pools(problems, now)
         found, broken = set[Hashable](), set[tuple[str, str]]()
         for problem in problems:
@@ -134,19 +128,19 @@ class ObjectProblems:
             found.add(fact)
             self._found.add(fact)
             broken.add(place)
-            subject = self._ingest.subject(*place)
-            self._events.report_problem(fact, subject, messages.EVENT_INVALID, problem.message, dedup_key)
+            subject = self.ingest.subject(*place)
+            self.events.report_problem(fact, subject, messages.EVENT_INVALID, problem.message, dedup_key)
         self._clear(self._found - found)
         self._found, self._broken = found, broken
-        for what, count in self._inventory.summary().items():
-            self._metrics.objects.labels(what).set(count)
+        for what, count in self.inventory.summary().items():
+            self.metrics.objects.labels(what).set(count)
         self._seen = seen
         return self._due
 
     def measure(self) -> None:
         """Count the objects that have a problem now that was told; to be called after claims are decided."""
         blamed = {(kind, name) for kind, name, _ in self._blamed}
-        self._metrics.problems.set(len(self._broken) + len(self._unreadable) + len(blamed))
+        self.metrics.problems.set(len(self._broken) + len(self._unreadable) + len(blamed))
 
     def _time_pools(self, problems: Iterable[Problem], now: float) -> None:
         """Keep since when pools are incomplete, and when the next of them will have been for long."""
@@ -157,4 +151,4 @@ class ObjectProblems:
 
     def _clear(self, facts: set[Hashable]) -> None:
         for fact in facts:
-            self._events.clear(fact)
+            self.events.clear(fact)

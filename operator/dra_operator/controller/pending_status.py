@@ -7,7 +7,7 @@ while: a driver that publishes its slices many times a second makes its pool inc
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.types import ResourceClaim
@@ -69,6 +69,7 @@ class _ClaimStatus:
         return self.recorded_at + doubled(*FLAPPING, self.rapid_changes - AT_ONCE)
 
 
+@dataclass(slots=True)
 class PendingStatus:
     """What is to be said, and was said, about waiting claims.
 
@@ -78,37 +79,33 @@ class PendingStatus:
     refused waits twice as long each time.
     """
 
-    def __init__(
-        self,
-        events: EventDeduplicator,
-        clock: Callable[[], float],
-        timers: Timers,
-        pause: float = 10.0,
-        rate: float = 10.0,
-    ) -> None:
-        self.reported_up_to: str | None = None
-        """The version up to which Events say what annotations say; None: nobody knows of any that does not."""
-        self._events = events
-        self._clock = clock
-        self._timers = timers
-        self._pause = pause
-        self._bucket = TokenBucket(rate, clock)
-        self._claims: dict[Key, _ClaimStatus] = {}
-        """In the order in which they were written last."""
-        self._late: dict[Key, None] = {}
-        """The claims whose reason may have changed since their last Event, and could not be recorded yet."""
-        self._since: dict[Key, float] = {}
-        """When each claim that waits began to, by the clock, in that order."""
+    events: EventDeduplicator
+    clock: Callable[[], float]
+    timers: Timers
+    pause: float = 10.0
+    rate: InitVar[float] = 10.0
+    reported_up_to: str | None = None
+    """The version up to which Events say what annotations say; None: nobody knows of any that does not."""
+    _bucket: TokenBucket = field(init=False)
+    _claims: dict[Key, _ClaimStatus] = field(default_factory=dict)
+    """In the order in which they were written last."""
+    _late: dict[Key, None] = field(default_factory=dict)
+    """The claims whose reason may have changed since their last Event, and could not be recorded yet."""
+    _since: dict[Key, float] = field(default_factory=dict)
+    """When each claim that waits began to, by the clock, in that order."""
+
+    def __post_init__(self, rate: float) -> None:
+        self._bucket = TokenBucket(rate, self.clock)
 
     # --- since when
 
     def begin(self, key: Key) -> None:
         """State that a claim waits, since now unless it did before."""
-        self._since.setdefault(key, self._clock())
+        self._since.setdefault(key, self.clock())
 
     def end(self, key: Key) -> float:
         """State that a claim waits no more; return for how many seconds it did."""
-        now = self._clock()
+        now = self.clock()
         return now - self._since.pop(key, now)
 
     def counts(self) -> dict[str, tuple[int, float | None]]:
@@ -132,7 +129,7 @@ class PendingStatus:
     def set(self, claim: ResourceClaim, why: PendingReason) -> EventRequest | None:
         """State why a claim waits; return the Event if the reason is news, and need not wait for its turn."""
         key, uid = claim_key(claim), claim.metadata.uid
-        now = self._clock()
+        now = self.clock()
         self._drop_other(key, uid)
         status = self._claims.get(key)
         is_first = status is None
@@ -140,33 +137,33 @@ class PendingStatus:
             status = self._claims[key] = _ClaimStatus(uid, why)
         else:
             if status.why.dedup_key != why.dedup_key:
-                status.urgent = status.urgent or now - status.changed_at >= self._pause
+                status.urgent = status.urgent or now - status.changed_at >= self.pause
                 status.changed_at = now
             status.why, status.settled = why, False
         if is_first and annotation(claim) == one_line(why.message):
             # An operator that ran before this one has said so, but maybe could not send the Event any more.
             status.urgent = False
             if not _is_newer(claim.metadata.resource_version, self.reported_up_to):
-                self._events.set_known(("waiting", key), _event(key, status), why.dedup_key)
+                self.events.set_known(("waiting", key), _event(key, status), why.dedup_key)
                 return None
         return self._news(key, status)
 
     def pop_late(self) -> list[EventRequest]:
         """Return the Events that had to wait for their turn and need no longer."""
-        now = self._clock()
+        now = self.clock()
         due = [key for key in self._late if self._claims[key].next_event_at <= now]
         return [event for key in due if (event := self._news(key, self._claims[key])) is not None]
 
     def repeat(self, key: Key) -> None:
         """Record the Event of a claim that waits once more, after another one that is over."""
         if status := self._claims.get(key):
-            self._events.record(_event(key, status))
+            self.events.record(_event(key, status))
 
     def clear(self, key: Key) -> None:
         """State that the claim has what it wants, is gone, or is no longer ours."""
         if self._claims.pop(key, None) is not None:
             self._set_late(key, None)
-            self._events.clear(("waiting", key))
+            self.events.clear(("waiting", key))
 
     # --- the annotation
 
@@ -190,7 +187,7 @@ class PendingStatus:
             status.urgent, status.settled, status.refusals = False, True, 0
             return None
         is_urgent = status.urgent and not status.refusals
-        return text if is_urgent or self._due_at(status) <= self._clock() else None
+        return text if is_urgent or self._due_at(status) <= self.clock() else None
 
     def mark_written(self, key: Key) -> None:
         """Take in that an annotation was sent."""
@@ -199,7 +196,7 @@ class PendingStatus:
             return
         if not status.urgent:
             self._bucket.take_one()
-        status.urgent, status.pending, status.written_at = False, False, self._clock()
+        status.urgent, status.pending, status.written_at = False, False, self.clock()
         self._claims[key] = status
 
     def mark_refused(self, key: Key) -> int:
@@ -235,11 +232,11 @@ class PendingStatus:
     def set_timer(self) -> None:
         """Have a cycle run when the next annotation may be written."""
         due = [self._due_at(status) for status in self._claims.values() if status.pending]
-        self._timers.set("annotations", min(due, default=None))
+        self.timers.set("annotations", min(due, default=None))
 
     def _due_at(self, status: _ClaimStatus) -> float:
         """Return when an annotation that is not urgent may be written."""
-        pause = doubled(self._pause, max(REFUSED, self._pause), status.refusals)
+        pause = doubled(self.pause, max(REFUSED, self.pause), status.refusals)
         # One wait for several turns: a cycle for each would be ten a second.
         return max(status.written_at + pause, self._bucket.full_at())
 
@@ -251,12 +248,12 @@ class PendingStatus:
 
     def _news(self, key: Key, status: _ClaimStatus) -> EventRequest | None:
         """Return the Event of a reason that is news, unless reasons change so fast that it has to wait for its turn."""
-        now = self._clock()
+        now = self.clock()
         if now < status.next_event_at:
             self._set_late(key, status)
             return None
         self._set_late(key, None)
-        news = self._events.state(("waiting", key), _event(key, status), status.why.dedup_key)
+        news = self.events.state(("waiting", key), _event(key, status), status.why.dedup_key)
         if news is not None:
             status.rapid_changes = status.rapid_changes + 1 if now < status.recorded_at + CALM else 0
             status.recorded_at = now
@@ -266,7 +263,7 @@ class PendingStatus:
         self._late.pop(key, None)
         if status is not None:
             self._late[key] = None
-        self._timers.set(("late event", key), None if status is None else status.next_event_at)
+        self.timers.set(("late event", key), None if status is None else status.next_event_at)
 
 
 def _is_newer(version: str, than: str | None) -> bool:

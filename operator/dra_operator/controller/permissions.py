@@ -7,6 +7,7 @@ missing for long: an API server that was just started permits nothing until it h
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import InitVar, dataclass, field
 
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import AnnotateWrite, FenceWrite, Write
@@ -93,6 +94,7 @@ LASTING_SECONDS = 5.0
 log = get_logger()
 
 
+@dataclass(slots=True)
 class ReadAccess:
     """Keeps track of rights that are missing.
 
@@ -100,18 +102,16 @@ class ReadAccess:
     `clock` is monotonic, in seconds.
     """
 
-    def __init__(
-        self,
-        subject: Subject,
-        record: Callable[[EventRequest], None],
-        refresh: float,
-        clock: Callable[[], float],
-    ) -> None:
-        self._subject = subject
-        self._events = EventDeduplicator(refresh, clock, Timers(), record)
-        self._clock = clock
-        self._since: dict[str, float] = {}
-        self._reported: dict[str, ApiError] = {}
+    subject: Subject
+    record: InitVar[Callable[[EventRequest], None]]
+    refresh: InitVar[float]
+    clock: Callable[[], float]
+    _events: EventDeduplicator = field(init=False)
+    _since: dict[str, float] = field(default_factory=dict)
+    _reported: dict[str, ApiError] = field(default_factory=dict)
+
+    def __post_init__(self, record: Callable[[EventRequest], None], refresh: float) -> None:
+        self._events = EventDeduplicator(refresh, self.clock, Timers(), record)
 
     def check(
         self, denied: Mapping[str, ApiError | None], unanswered: AbstractSet[str] = frozenset()
@@ -120,7 +120,7 @@ class ReadAccess:
 
         What was reported of those that are `unanswered` stands. All others are needed no more, and refreshed no more.
         """
-        now = self._clock()
+        now = self.clock()
         for name in self._since.keys() - denied.keys() - unanswered:
             self._forget(name)
         for name, error in denied.items():
@@ -138,7 +138,7 @@ class ReadAccess:
         return self._reported.pop(name, None)
 
     def _report(self, name: str, error: ApiError) -> None:
-        event = EventRequest(self._subject, "Warning", messages.EVENT_FORBIDDEN, messages.forbidden(error))
+        event = EventRequest(self.subject, "Warning", messages.EVENT_FORBIDDEN, messages.forbidden(error))
         if self._events.report(name, event, (error.verb, error.resource)) is not None:
             log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
             self._reported[name] = error

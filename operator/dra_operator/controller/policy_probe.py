@@ -5,6 +5,7 @@ Source: docs/operator.md, section "Devices that are ours".
 """
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from dra_operator.cluster.ownership_policy import POLICY
@@ -21,31 +22,30 @@ log = get_logger()
 _REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
+@dataclass(slots=True)
 class PolicyProbe:
     """Asks for the policy. `report` gets its state when it is known; `clock` is monotonic, in seconds.
 
     `asks_who` says whether to ask whom the API server takes this operator for, which is a request to create something.
     """
 
-    def __init__(
-        self, report: Callable[[PolicyState], None], clock: Callable[[], float], *, asks_who: bool
-    ) -> None:
-        self._report = report
-        self._clock = clock
-        self._asks_who = asks_who
-        self._due_at = float("-inf")
-        self._username = ""
-        self._uid = ""
-        """The uid of the policy that was found first: another one is another policy."""
-        self._notes: tuple[str, ...] = ()
+    report: Callable[[PolicyState], None]
+    clock: Callable[[], float]
+    _: KW_ONLY
+    asks_who: bool
+    _due_at: float = float("-inf")
+    _username: str = ""
+    _uid: str = ""
+    """The uid of the policy that was found first: another one is another policy."""
+    _notes: tuple[str, ...] = ()
 
     async def check(self, session: ApiSession) -> None:
         """Ask for the policy, if it is time to. An API server that does not answer changes nothing."""
-        if self._clock() < self._due_at:
+        if self.clock() < self._due_at:
             return
-        self._due_at = self._clock() + AGAIN_SECONDS
+        self._due_at = self.clock() + AGAIN_SECONDS
         try:
-            if self._asks_who and not self._username:
+            if self.asks_who and not self._username:
                 self._username = await _own_username(session)
             installed = await read_fence(session)
         except (ApiError, ApiUnreachable):
@@ -54,7 +54,7 @@ class PolicyProbe:
         for note in self._notes:
             if note not in before:
                 log.warning(messages.OWNERSHIP_UNFIT, why=note)
-        self._report(self._state_of(installed))
+        self.report(self._state_of(installed))
 
     def _state_of(self, installed: InstalledFence) -> PolicyState:
         """Return what the policy protects, and if it protects nothing, why."""

@@ -9,7 +9,7 @@ Source: k8s.io/kubernetes/pkg/scheduler/backend/queue.
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from dra_operator.allocator import Decision, Failed
@@ -115,6 +115,7 @@ class _Entry:
     is_over: bool = False
 
 
+@dataclass(slots=True)
 class Backoff:
     """Claims, or other objects, that must not be tried again just yet: exponential back-off by key.
 
@@ -122,13 +123,12 @@ class Backoff:
     from those of others; `clock` is monotonic, in seconds.
     """
 
-    def __init__(self, name: str, clock: Callable[[], float], timers: Timers) -> None:
-        self._name = name
-        self._clock = clock
-        self._timers = timers
-        self._entries: dict[Key, _Entry] = {}
-        self._refused: set[Key] = set()
-        self._next_reset_at = float("-inf")
+    name: str
+    clock: Callable[[], float]
+    timers: Timers
+    _entries: dict[Key, _Entry] = field(default_factory=dict)
+    _refused: set[Key] = field(default_factory=set)
+    _next_reset_at: float = float("-inf")
 
     def add(self, key: Key, uid: str, first: float, longest: float, version: str | None = None) -> float:
         """Back off for `first` seconds, twice as long each time up to `longest`; return for how long.
@@ -141,7 +141,7 @@ class Backoff:
         if before is not None and before.uid == uid:
             attempts, refusals = before.attempts, before.refusals
         seconds = doubled(first, longest, attempts)
-        self._entries[key] = _Entry(uid, attempts + 1, self._clock() + seconds, version, refusals)
+        self._entries[key] = _Entry(uid, attempts + 1, self.clock() + seconds, version, refusals)
         self._set_timer(key)
         return seconds
 
@@ -172,7 +172,7 @@ class Backoff:
 
     def expire(self, keys: Iterable[Key]) -> None:
         """Let some entries end now: what they waited for is there."""
-        now = self._clock()
+        now = self.clock()
         for key in keys:
             if (entry := self._entries.get(key)) is not None:
                 entry.until = min(entry.until, now)
@@ -187,10 +187,10 @@ class Backoff:
         """
         entry = self._entries.get(key)
         self.remove(key)
-        if entry is not None and entry.refusals and self._clock() >= self._next_reset_at:
+        if entry is not None and entry.refusals and self.clock() >= self._next_reset_at:
             self.expire(self._refused)
             self._refused.clear()
-            self._next_reset_at = self._clock() + _BETWEEN_RESETS
+            self._next_reset_at = self.clock() + _BETWEEN_RESETS
 
     def remove(self, key: Key) -> None:
         """Forget that there ever was a reason to back off."""
@@ -208,7 +208,7 @@ class Backoff:
 
     def pop_expired(self) -> set[Key]:
         """End the entries whose time is over and return their keys; these stay known, so that the next is longer."""
-        now = self._clock()
+        now = self.clock()
         expired = {key for key, entry in self._entries.items() if entry.until <= now and not entry.is_over}
         for key in expired:
             self._entries[key].is_over = True
@@ -218,48 +218,46 @@ class Backoff:
     def _set_timer(self, key: Key) -> None:
         entry = self._entries.get(key)
         due = None if entry is None or entry.is_over else entry.until
-        self._timers.set(("back-off", self._name, key), due)
+        self.timers.set(("back-off", self.name, key), due)
 
 
+@dataclass(slots=True)
 class SchedulingQueue:
     """The active claims, those that back off, and when the unschedulable ones become active.
 
     All claims of the store that wait and are in neither of the first two are unschedulable for now.
     """
 
-    def __init__(
-        self,
-        claims: ClaimStore,
-        ledger: Ledger,
-        in_flight: InFlightWrites,
-        clock: Callable[[], float],
-        timers: Timers,
-    ) -> None:
-        self.active = ActiveQueue()
-        self.backoff = Backoff("claim", clock, timers)
-        self.annotation_backoff = Backoff("annotation", clock, timers)
-        """The claims of which an annotation cannot be written just now. That holds up nothing else of them."""
-        self._claims = claims
-        self._ledger = ledger
-        self._in_flight = in_flight
-        self._clock = clock
-        self._timers = timers
-        self._failed: dict[Key, None] = {}
-        """Those whose attempt ended with an error, the longest ago first. One that was aborted backs off anyway."""
-        self._version = ledger.version
-        self._failed_due: float | None = None
-        self._all_due: float | None = None
+    claims: ClaimStore
+    ledger: Ledger
+    in_flight: InFlightWrites
+    clock: Callable[[], float]
+    timers: Timers
+    active: ActiveQueue = field(default_factory=ActiveQueue)
+    backoff: Backoff = field(init=False)
+    annotation_backoff: Backoff = field(init=False)
+    """The claims of which an annotation cannot be written just now. That holds up nothing else of them."""
+    _failed: dict[Key, None] = field(default_factory=dict)
+    """Those whose attempt ended with an error, the longest ago first. One that was aborted backs off anyway."""
+    _version: int = field(init=False)
+    _failed_due: float | None = None
+    _all_due: float | None = None
+
+    def __post_init__(self) -> None:
+        self.backoff = Backoff("claim", self.clock, self.timers)
+        self.annotation_backoff = Backoff("annotation", self.clock, self.timers)
+        self._version = self.ledger.version
 
     def activate_all(self) -> None:
         """Have all claims that wait tried, by what is in use now."""
-        self._version = self._ledger.version
+        self._version = self.ledger.version
         self._failed_due = self._all_due = None
         self._set_timer()
-        self.active.add(self._claims.waiting())
+        self.active.add(self.claims.waiting())
 
     def activate_due(self) -> None:
         """Have the claims tried that waited long enough since something was taken."""
-        now = self._clock()
+        now = self.clock()
         if self._all_due is not None and now >= self._all_due:
             self.activate_all()
         elif self._failed_due is not None and now >= self._failed_due:
@@ -271,7 +269,7 @@ class SchedulingQueue:
         """Begin a cycle: return the claims to be tried, in their order; the others are active no more."""
         ready = []
         for key in self.active.begin_cycle():
-            claim = self._claims.get(key)
+            claim = self.claims.get(key)
             if claim is None or not self._is_ready(key, claim):
                 self.active.remove(key)
             else:
@@ -300,9 +298,9 @@ class SchedulingQueue:
 
     def observe_ledger(self) -> None:
         """Start to wait if something was taken. What came back has had all claims tried."""
-        if self._ledger.version == self._version:
+        if self.ledger.version == self._version:
             return
-        self._version, now = self._ledger.version, self._clock()
+        self._version, now = self.ledger.version, self.clock()
         if self._failed_due is None:
             self._failed_due = now + FAILED_SECONDS
         if self._all_due is None:
@@ -311,11 +309,11 @@ class SchedulingQueue:
 
     def _is_ready(self, key: Key, claim: ResourceClaim) -> bool:
         return (
-            self._claims.is_waiting(key)
-            and not self._in_flight.is_allocating(key)
+            self.claims.is_waiting(key)
+            and not self.in_flight.is_allocating(key)
             and not self.backoff.holds_claim(claim)
         )
 
     def _set_timer(self) -> None:
         is_failed_first = self._failed and self._failed_due is not None
-        self._timers.set("unschedulable", self._failed_due if is_failed_first else self._all_due)
+        self.timers.set("unschedulable", self._failed_due if is_failed_first else self._all_due)

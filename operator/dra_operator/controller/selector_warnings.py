@@ -6,6 +6,7 @@ use. Claims are checked after decisions are handed over, for a tenth of the time
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from dra_operator.allocator import Allocator, Reason
 from dra_operator.controller import messages
@@ -20,22 +21,16 @@ PAUSE = 10
 """How many times as long as it took nothing is looked at afterwards."""
 
 
+@dataclass(slots=True)
 class SelectorWarnings:
     """Has an Event recorded for each claim whose allocation was just stored and whose selectors fail on a device."""
 
-    def __init__(
-        self,
-        claims: ClaimStore,
-        events: EventDeduplicator,
-        allocator: Allocator,
-        clock: Callable[[], float],
-    ) -> None:
-        self._claims = claims
-        self._events = events
-        self._allocator = allocator
-        self._clock = clock
-        self._stored: deque[tuple[Key, str]] = deque(maxlen=MOST_STORED)
-        self._again_at = float("-inf")
+    claims: ClaimStore
+    events: EventDeduplicator
+    allocator: Allocator
+    clock: Callable[[], float]
+    _stored: deque[tuple[Key, str]] = field(default_factory=lambda: deque(maxlen=MOST_STORED))
+    _again_at: float = float("-inf")
 
     def add(self, key: Key, uid: str) -> None:
         """Have the selectors of a claim looked at whose allocation was just stored."""
@@ -43,18 +38,18 @@ class SelectorWarnings:
 
     def report(self) -> float | None:
         """Look at some of the claims; return when the next one is to be looked at."""
-        started = self._clock()
+        started = self.clock()
         if self._stored and started >= self._again_at:
             now = started
             while self._stored and now < started + SECONDS:
                 self._check(*self._stored.popleft())
-                now = self._clock()
+                now = self.clock()
             self._again_at = now + PAUSE * (now - started)
-        return max(self._again_at, self._clock()) if self._stored else None
+        return max(self._again_at, self.clock()) if self._stored else None
 
     def _check(self, key: Key, uid: str) -> None:
-        claim = self._claims.get(key)
+        claim = self.claims.get(key)
         if claim is not None and claim.metadata.uid == uid:
-            for text in self._allocator.find_failing(claim):
+            for text in self.allocator.find_failing(claim):
                 message = f"{text}; {messages.NOT_REACHED}"
-                self._events.record(warning(subject_of(claim), Reason.SELECTOR_FAILED.value, message))
+                self.events.record(warning(subject_of(claim), Reason.SELECTOR_FAILED.value, message))

@@ -5,6 +5,7 @@ Whoever waits for a time sets the timer of its task, and looks by itself what is
 
 import itertools
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from dra_operator.cluster.backoff import doubled
@@ -42,45 +43,46 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
 
+@dataclass(slots=True)
 class BestEffortTask:
     """What a cycle does beside deciding: a defect there is logged and must not stop decisions.
 
     It is tried again later each time. `name` is what the log calls it; `clock` is monotonic, in seconds.
     """
 
-    def __init__(
-        self, name: str, clock: Callable[[], float], timers: Timers, defect_logger: DefectLogger
-    ) -> None:
-        self._name = name
-        self._clock = clock
-        self._timers = timers
-        self._defect_logger = defect_logger
-        self._failures = 0
-        self._retry_at: float | None = None
+    name: str
+    clock: Callable[[], float]
+    timers: Timers
+    defect_logger: DefectLogger
+    _failures: int = 0
+    _retry_at: float | None = None
 
     def run(self, work: Callable[[], float | None]) -> None:
         """Do the work, unless it has just met a defect; `work` returns when time alone makes it due again."""
-        if self._retry_at is not None and self._clock() < self._retry_at:
+        if self._retry_at is not None and self.clock() < self._retry_at:
             return
         try:
             due = work()
         except Exception:
-            self._defect_logger.exception(Defect.REPORT, report=self._name)
-            due = self._retry_at = self._clock() + doubled(*RETRY, self._failures)
+            self.defect_logger.exception(Defect.REPORT, report=self.name)
+            due = self._retry_at = self.clock() + doubled(*RETRY, self._failures)
             self._failures += 1
         else:
             self._failures, self._retry_at = 0, None
-        self._timers.set(("task", self._name), due)
+        self.timers.set(("task", self.name), due)
 
 
+@dataclass(slots=True)
 class TokenBucket:
     """A rate limit: `rate` a second, and as many at once. `clock` is monotonic, in seconds."""
 
-    def __init__(self, rate: float, clock: Callable[[], float]) -> None:
-        self._rate = rate
-        self._clock = clock
-        self._tokens = rate
-        self._filled_at = clock()
+    rate: float
+    clock: Callable[[], float]
+    _tokens: float = field(init=False)
+    _filled_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._tokens, self._filled_at = self.rate, self.clock()
 
     def has_one(self) -> bool:
         """True if one may be taken now."""
@@ -88,12 +90,12 @@ class TokenBucket:
 
     def take_one(self) -> None:
         """Take one token, whether there is one or not."""
-        self._tokens, self._filled_at = self._level() - 1, self._clock()
+        self._tokens, self._filled_at = self._level() - 1, self.clock()
 
     def full_at(self) -> float:
         """Return now if a token is there, or else when the bucket is full again."""
-        now, level = self._clock(), self._level()
-        return now if level >= 1 else now + (self._rate - level) / self._rate
+        now, level = self.clock(), self._level()
+        return now if level >= 1 else now + (self.rate - level) / self.rate
 
     def _level(self) -> float:
-        return min(self._rate, self._tokens + (self._clock() - self._filled_at) * self._rate)
+        return min(self.rate, self._tokens + (self.clock() - self._filled_at) * self.rate)

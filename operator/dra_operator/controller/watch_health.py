@@ -6,7 +6,7 @@ apart, since one of them may be for somebody to mend. That Events wait is logged
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from dra_operator.cluster.events import EventRecorder
@@ -45,17 +45,17 @@ class _Interruption:
     over_at: float | None = None
 
 
+@dataclass(slots=True)
 class WatchHealth:
     """Keeps track of what is not heard of. `clock` is monotonic, in seconds."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._failures: dict[str, int] = {}
-        self._interrupted: dict[str, _Interruption] = {}
+    clock: Callable[[], float]
+    _failures: dict[str, int] = field(default_factory=dict)
+    _interrupted: dict[str, _Interruption] = field(default_factory=dict)
 
     def check(self, reflectors: Mapping[str, WatchState]) -> None:
         """Log what has changed since the last check. `reflectors` are by kind."""
-        now = self._clock()
+        now = self.clock()
         for kind in self._failures.keys() - reflectors.keys():
             del self._failures[kind]
             self._interrupted.pop(kind, None)
@@ -141,26 +141,27 @@ CALM_SECONDS = 120.0
 """For how long no Event had to wait when that is over. From one attempt to the next it takes up to half of that."""
 
 
+@dataclass(slots=True)
 class EventDelivery:
     """Keeps track of what `recorder` cannot send. `clock` is monotonic, in seconds."""
 
-    def __init__(self, recorder: EventRecorder, clock: Callable[[], float]) -> None:
-        self._recorder = recorder
-        self._clock = clock
-        self._denied: ApiError | None = None
-        self._denied_at = 0.0
-        self._troubles = 0
-        self._waits_since: float | None = None
-        self._waited_at = self._logged_at = 0.0
+    recorder: EventRecorder
+    clock: Callable[[], float]
+    _denied: ApiError | None = None
+    _denied_at: float = 0.0
+    _troubles: int = 0
+    _waits_since: float | None = None
+    _waited_at: float = 0.0
+    _logged_at: float = 0.0
 
     def check(self) -> None:
         """Log what has changed since the last check."""
-        now = self._clock()
+        now = self.clock()
         self._check_permission(now)
         self._check_waiting(now)
 
     def _check_permission(self, now: float) -> None:
-        error = self._recorder.forbidden
+        error = self.recorder.forbidden
         if error is None:
             if (denied := self._denied) is not None:
                 log.info(messages.PERMITTED, verb=denied.verb, resource=denied.resource)
@@ -170,10 +171,10 @@ class EventDelivery:
             log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
         elif now - self._denied_at >= RETRY_SECONDS:
             self._denied_at = now
-            self._recorder.try_again()
+            self.recorder.try_again()
 
     def _check_waiting(self, now: float) -> None:
-        recorder = self._recorder
+        recorder = self.recorder
         if recorder.troubles > self._troubles:
             self._troubles, self._waited_at = recorder.troubles, now
             if self._waits_since is None:
