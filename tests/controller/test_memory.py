@@ -201,7 +201,7 @@ def test_nothing_is_kept_of_claims_that_are_gone(clock):
         world.turn_over(AT_ONCE)
 
     after = books(world.cycle)
-    metrics = world.cycle._metrics
+    metrics = world.cycle.metrics
     assert {
         metrics.registry.get_sample_value("dra_operator_decisions_total", {"result": result}) > CYCLES / 5
         for result in ("allocated", "failed", "unsatisfied")

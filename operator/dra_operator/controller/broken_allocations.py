@@ -32,7 +32,7 @@ UNHEARD_SECONDS = 1.0
 
 @dataclass(slots=True)
 class BrokenAllocationReporter:
-    """Keeps track of broken allocations. `hears` says whether slices are heard of now."""
+    """Keeps track of broken allocations. `hears` says whether a kind is heard of now."""
 
     inventory: InitVar[Inventory]
     claims: ClaimStore
@@ -42,7 +42,7 @@ class BrokenAllocationReporter:
     metrics: Metrics
     clock: Callable[[], float]
     wall: Callable[[], datetime]
-    hears: Callable[[], bool]
+    hears: Callable[[str], bool]
     _heard: bool = True
     _allocations: BrokenAllocations = field(init=False)
     _seen: dict[Key, None] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class BrokenAllocationReporter:
         """Judge what has changed, and report it; return when time alone makes that necessary again."""
         self._collect()
         self._allocations.follow()
-        was_heard, self._heard = self._heard, self.hears()
+        was_heard, self._heard = self._heard, self.hears("ResourceSlice") and self.hears("Node")
         if self._heard:
             if not was_heard:
                 self._allocations.restart(self.clock())

@@ -6,7 +6,7 @@ counts from the moment it is made: it is assumed in the ledger, as by kube-sched
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TypeAlias
@@ -74,6 +74,7 @@ _OPERATOR = Subject("Namespace", "", "dra-operator")
 log = get_logger()
 
 
+@dataclass(eq=False)
 class SchedulingCycle:
     """Runs the cycles and keeps their state; used by one thread at a time, but for `reasons` and `notes`.
 
@@ -82,66 +83,52 @@ class SchedulingCycle:
     UTC; `hears` says whether what is known of a kind is up to date.
     """
 
-    def __init__(
-        self,
-        inventory: Inventory,
-        ledger: Ledger,
-        allocator: Allocator,
-        *,
-        metrics: Metrics,
-        event_refresh: float,
-        clock: Callable[[], float],
-        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
-        settlement: SettlementTimer | None = None,
-        operator: Subject = _OPERATOR,
-        hears: Callable[[str], bool] = lambda _kind: True,
-    ) -> None:
-        self.number = 0
-        """The number of this cycle."""
-        self.progressed_at = clock()
+    inventory: Inventory
+    ledger: Ledger
+    allocator: Allocator
+    _: KW_ONLY
+    metrics: Metrics
+    event_refresh: float
+    clock: Callable[[], float]
+    wall: Callable[[], datetime] = lambda: datetime.now(UTC)
+    settlement: SettlementTimer = field(default_factory=lambda: SettlementTimer(settle=0.0, quiet=0.0))
+    operator: Subject = _OPERATOR
+    hears: Callable[[str], bool] = lambda _kind: True
+    number: int = 0
+    """The number of this cycle."""
+    _effects: list[Effect] = field(default_factory=list)
+    _touched: set[Key] = field(default_factory=set)
+    _failed_releases: set[Key] = field(default_factory=set)
+    """The claims that met a defect when they were released, and were told so."""
+    _unexplained: dict[Key, tuple[str, Decision]] = field(default_factory=dict)
+    """The uid of each claim that waits for an explanation, and what was decided about it."""
+    _counted_reasons: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.progressed_at = self.clock()
         """When a step was finished last, by the clock."""
-        self._allocator, self._ledger, self._metrics = allocator, ledger, metrics
-        self._clock, self._wall = clock, wall
-        self._hears_claims = partial(hears, "ResourceClaim")
-        self._effects: list[Effect] = []
+        inventory, ledger, metrics, clock = self.inventory, self.ledger, self.metrics, self.clock
         record = self._effects.append
         timers = self._timers = Timers()
         claims = self._claims = ClaimStore()
+        ingest = self._ingest = Ingest(inventory, ledger, claims)
         in_flight = self._in_flight = InFlightWrites(record)
         queue = self._queue = SchedulingQueue(claims, ledger, in_flight, clock, timers)
-        events = self._events = EventDeduplicator(event_refresh, clock, timers, record)
+        events = self._events = EventDeduplicator(self.event_refresh, clock, timers, record)
         pending = self._pending = PendingStatus(events, clock, timers)
         access = self._access = WriteAccess()
-        self._ingest = Ingest(inventory, ledger, claims)
         self._fence = WriteFence(in_flight, clock, timers)
-        self._selector_warnings = SelectorWarnings(claims, events, allocator, clock)
+        self._selector_warnings = SelectorWarnings(claims, events, self.allocator, clock)
         self._write_results = WriteResultHandler(
             claims, ledger, in_flight, queue, events, pending, access, metrics, self._selector_warnings.add
         )
         self._releaser = ClaimReleaser(claims, ledger, in_flight, queue, events, pending, access)
-        self._problems = ObjectProblems(inventory, self._ingest, events, metrics, clock)
+        self._problems = ObjectProblems(inventory, ingest, events, metrics, clock)
         self._owned = OwnedDevices(
-            inventory,
-            ledger,
-            self._ingest,
-            events,
-            metrics,
-            clock,
-            timers,
-            settlement or SettlementTimer(settle=0.0, quiet=0.0),
-            operator,
-            record,
+            inventory, ledger, ingest, events, metrics, clock, timers, self.settlement, self.operator, record
         )
         self._double_allocations = DoubleAllocationReporter(
-            inventory,
-            ledger,
-            claims,
-            self._releaser.retained,
-            self._ingest,
-            events,
-            metrics,
-            clock,
-            partial(hears, "ResourceSlice"),
+            inventory, ledger, claims, self._releaser.retained, ingest, events, metrics, clock, self.hears
         )
         self._broken_allocations = BrokenAllocationReporter(
             inventory,
@@ -151,19 +138,13 @@ class SchedulingCycle:
             events,
             metrics,
             clock,
-            wall,
-            lambda: hears("ResourceSlice") and hears("Node"),
+            self.wall,
+            self.hears,
         )
         self._tasks = {
             name: BestEffortTask(name, clock, timers, metrics.defect_logger)
             for name in ("inventory", "collisions", "breakages", "rules", "selectors", "views", "metrics")
         }
-        self._failed_releases: set[Key] = set()
-        """The claims that met a defect when they were released, and were told so."""
-        self._touched: set[Key] = set()
-        self._unexplained: dict[Key, tuple[str, Decision]] = {}
-        """The uid of each claim that waits for an explanation, and what was decided about it."""
-        self._reasons: set[str] = set()
 
     # --- what others ask
 
@@ -194,7 +175,7 @@ class SchedulingCycle:
 
         `emit` is called several times with what is to be done; `stopping` says that no more decisions are wanted.
         """
-        started = self._clock()
+        started = self.clock()
         self.number += 1
         self._requeue(items)
         self._release_all()
@@ -209,14 +190,14 @@ class SchedulingCycle:
         is_done &= self._explain_all(stopping)
         self._report_all(emit)
         # Where no claim waits for weeks, nobody else takes in what has changed, and it would heap up.
-        self._tasks["views"].run(self._allocator.refresh)
+        self._tasks["views"].run(self.allocator.refresh)
         self._tasks["metrics"].run(partial(self._measure, started))
         return self._timers.next_due() if is_done else started
 
     def _requeue(self, items: Iterable[Item]) -> None:
         """Take in what arrived, and activate the claims that it may help and those whose time has come."""
         # What is heard of again only while items are taken in has not brought all that was missed.
-        is_heard = self._hears_claims()
+        is_heard = self.hears("ResourceClaim")
         requeue_all = self._ingest_all(items)
         requeue_all |= self._owned.refresh()
         expired = self._queue.backoff.pop_expired()
@@ -251,8 +232,8 @@ class SchedulingCycle:
                 self._ingest_one(item, effects)
             except Exception:
                 # A defect of ours must cost one object, not all of them.
-                self._metrics.defect_logger.exception(Defect.INTAKE, item=name_of(item))
-            self.progressed_at = self._clock()
+                self.metrics.defect_logger.exception(Defect.INTAKE, item=name_of(item))
+            self.progressed_at = self.clock()
         for key in effects.gone:
             # One that was made anew at once begins to wait now. An answer that is still to come ends its own wait.
             if key not in self._in_flight:
@@ -292,17 +273,17 @@ class SchedulingCycle:
 
         While nothing is heard of claims it stands, as it may be stored.
         """
-        used = self._ledger.version
+        used = self.ledger.version
         for key in expired:
             if self._in_flight.is_allocating(key):
                 continue
             if is_heard:
-                self._ledger.withdraw(*key)
+                self.ledger.withdraw(*key)
             elif (
-                (claim := self._claims.get(key)) and not claim.status.allocation and self._ledger.results(key)
+                (claim := self._claims.get(key)) and not claim.status.allocation and self.ledger.results(key)
             ):
                 self._queue.backoff.add(key, claim.metadata.uid, *UNHEARD)
-        return self._ledger.version != used
+        return self.ledger.version != used
 
     # --- what needs no decision
 
@@ -313,9 +294,9 @@ class SchedulingCycle:
             try:
                 self._release(key)
             except Exception as error:
-                self._metrics.defect_logger.exception(Defect.TIDYING, claim=text(key))
+                self.metrics.defect_logger.exception(Defect.TIDYING, claim=text(key))
                 self._report_failed_release(key, error)
-            self.progressed_at = self._clock()
+            self.progressed_at = self.clock()
 
     def _release(self, key: Key) -> None:
         self._releaser.release_unmanaged(key)
@@ -348,7 +329,7 @@ class SchedulingCycle:
         try:
             self._releaser.write_annotation(key)
         except Exception:
-            self._metrics.defect_logger.exception(Defect.TIDYING, claim=text(key))
+            self.metrics.defect_logger.exception(Defect.TIDYING, claim=text(key))
             self._pending.give_up(key)
 
     # --- deciding
@@ -358,10 +339,10 @@ class SchedulingCycle:
         active = self._queue.active
         claims = self._queue.begin_cycle(self._is_reported)
         is_mid_round, last = active.is_mid_round, ""
-        flushed = self._clock()
+        flushed = self.clock()
         until = flushed + BUDGET
         for claim in claims:
-            now, key = self._clock(), claim_key(claim)
+            now, key = self.clock(), claim_key(claim)
             if stopping() or now >= until:
                 return False
             if is_mid_round and claim.metadata.namespace != last:
@@ -370,9 +351,9 @@ class SchedulingCycle:
                 last = claim.metadata.namespace
             active.start(key)
             self._safely(self._decide, claim)
-            self.progressed_at = self._clock()
+            self.progressed_at = self.clock()
             active.charge(key, self.progressed_at - now)
-            self._metrics.decision_seconds.observe(self.progressed_at - now)
+            self.metrics.decision_seconds.observe(self.progressed_at - now)
             if self.progressed_at - flushed >= FLUSH:
                 self._flush(emit)
                 flushed = self.progressed_at
@@ -384,14 +365,14 @@ class SchedulingCycle:
         Else they are in the order in which they came to need it. Each cycle explains at least one; the rest is left to
         the next cycle, after its decisions.
         """
-        until = self._clock() + EXPLAINING
+        until = self.clock() + EXPLAINING
         for key in sorted(self._unexplained, key=self._is_reported):
             uid, decision = self._unexplained.pop(key)
             claim = self._claims.get(key)
             if claim is None or claim.metadata.uid != uid or not self._claims.is_waiting(key):
                 continue
             self._safely(partial(self._explain, decision), claim)
-            self.progressed_at = self._clock()
+            self.progressed_at = self.clock()
             if self._unexplained and (stopping() or self.progressed_at >= until):
                 return False
         return True
@@ -407,24 +388,24 @@ class SchedulingCycle:
         try:
             work(key, claim)
         except Exception as error:
-            self._ledger.withdraw(*key)
+            self.ledger.withdraw(*key)
             self._unexplained.pop(key, None)
             self._problems.excuse(key)
             self._queue.backoff.add(key, claim.metadata.uid, *BROKEN)
-            self._metrics.defect_logger.exception(Defect.DECISION, claim=text(key), uid=claim.metadata.uid)
+            self.metrics.defect_logger.exception(Defect.DECISION, claim=text(key), uid=claim.metadata.uid)
             self._set_pending(
                 key, claim, PendingReason(messages.EVENT_INTERNAL, None, messages.defect(error))
             )
 
     def _decide(self, key: Key, claim: ResourceClaim) -> None:
         # If an answer never came, the claim's own earlier decision may still be assumed. It must not block the claim.
-        used = self._ledger.version
-        self._ledger.withdraw(*key)
-        if self._ledger.version != used:
+        used = self.ledger.version
+        self.ledger.withdraw(*key)
+        if self.ledger.version != used:
             # If the claim does not take these devices again, others may get them in the next cycle.
             self._queue.active.add(self._claims.waiting())
-        decision = self._allocator.allocate((claim,))
-        self._metrics.decisions.labels(type(decision).__name__.lower()).inc()
+        decision = self.allocator.allocate((claim,))
+        self.metrics.decisions.labels(type(decision).__name__.lower()).inc()
         self._queue.set_outcome(key, decision)
         if isinstance(decision, Allocated):
             self._unexplained.pop(key, None)
@@ -443,7 +424,7 @@ class SchedulingCycle:
     def _assume(self, key: Key, claim: ResourceClaim, decision: Allocated) -> None:
         """Enter a decision in the ledger, and have it written."""
         # kube-scheduler cannot use a claim whose allocation has no timestamp (docs/dra-semantics, 14).
-        timestamp = self._wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+        timestamp = self.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
         allocation = replace(decision.results[0], allocation_timestamp=timestamp)
         write = AllocateWrite(
             *version_of(claim),
@@ -451,13 +432,13 @@ class SchedulingCycle:
             drop_annotation=annotation(claim) is not None,
             allocation=allocation_to_wire(allocation),
         )
-        self._ledger.assume(*key, allocation)
+        self.ledger.assume(*key, allocation)
         self._in_flight.nodes[key] = decision.node
         self._pending.start_allocation(key, claim.metadata.uid)
         self._in_flight.submit(write)
 
     def _explain(self, decision: Decision, key: Key, claim: ResourceClaim) -> None:
-        explanation = self._allocator.explain((claim,), decision)[0]
+        explanation = self.allocator.explain((claim,), decision)[0]
         why = PendingReason(explanation.reason.value, explanation.request, explanation.message)
         self._set_pending(key, claim, why)
 
@@ -489,8 +470,8 @@ class SchedulingCycle:
 
     def _measure(self, started: float) -> None:
         self._problems.measure()
-        metrics = self._metrics
-        metrics.pass_seconds.observe(self._clock() - started)
+        metrics = self.metrics
+        metrics.pass_seconds.observe(self.clock() - started)
         metrics.writes_in_flight.set(len(self._in_flight))
         for standing, count in self._claims.standings().items():
             metrics.claims.labels(standing.value).set(count)
@@ -498,13 +479,13 @@ class SchedulingCycle:
 
     def _measure_waiting(self) -> None:
         """Count the claims that wait, by reason, and say since when the one does that has waited longest."""
-        metrics, counts, now = self._metrics, self._pending.counts(), self._clock()
-        for reason in self._reasons - counts.keys():
+        metrics, counts, now = self.metrics, self._pending.counts(), self.clock()
+        for reason in self._counted_reasons - counts.keys():
             metrics.pending_claims.remove(reason)
             metrics.pending_since_timestamp_seconds.remove(reason)
-        time = self._wall().timestamp()
+        time = self.wall().timestamp()
         for reason, (count, since) in counts.items():
             waited = 0.0 if since is None else now - since
             metrics.pending_claims.labels(reason).set(count)
             metrics.pending_since_timestamp_seconds.labels(reason).set(time - waited)
-        self._reasons = set(counts)
+        self._counted_reasons = set(counts)

@@ -38,7 +38,7 @@ class _Reported:
 
 @dataclass(slots=True)
 class DoubleAllocationReporter:
-    """Keeps track of what claims have too much. `hears` says whether slices are heard of now.
+    """Keeps track of what claims have too much. `hears` says whether a kind is heard of now.
 
     `retained` are the claims whose deletion waits, since another claim holds a device of theirs.
     """
@@ -51,7 +51,7 @@ class DoubleAllocationReporter:
     events: EventDeduplicator
     metrics: Metrics
     clock: Callable[[], float]
-    hears: Callable[[], bool]
+    hears: Callable[[str], bool]
     _heard: bool = True
     _overcommitments: Overcommitments = field(init=False)
     _ledger_version: int = -1
@@ -114,7 +114,7 @@ class DoubleAllocationReporter:
     def _lasting(self, cases: Iterable[Overcommitment]) -> list[Overcommitment]:
         """Return those of some cases that have lasted, and are stored with all their claims."""
         now, heard = self.clock(), self._heard
-        self._heard = self.hears()
+        self._heard = self.hears("ResourceSlice")
         stored = [case for case in cases if len(self._stored(case.claims)) == len(case.claims)]
         since = {case.key: self._since.get(case.key, now) for case in stored}
         # What was heard again may have come while the cycle was under way.

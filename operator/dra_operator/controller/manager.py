@@ -93,36 +93,18 @@ class Manager:
         self.metrics = Metrics()
         self.address: str | None = None
         """Where health and metrics are served, as HOST:PORT, once started."""
-        self._settings = settings
-        self._access = access
-        self._on_crash = on_crash
+        self._settings, self._access, self._on_crash, self._dry_run = settings, access, on_crash, dry_run
         self._clock = clock = time.monotonic
-        self._owns = settings.devices == "owned"
-        inventory = Inventory(settlement=Settlement() if self._owns else None)
-        ledger = Ledger()
-        allocator = Allocator(
-            inventory,
-            ledger,
-            limits=Limits(seconds=settings.claim_deadline_seconds, tries=settings.tries_per_node),
-            clock=clock,
-            share_ids=partial(share_id, randbits),
-            decider=Decider.OPERATOR,
-        )
-        self._cycle = SchedulingCycle(
-            inventory,
-            ledger,
-            allocator,
-            metrics=self.metrics,
-            event_refresh=settings.event_refresh_seconds,
-            clock=clock,
-            settlement=SettlementTimer(
-                settle=settings.ownership_settle_seconds,
-                quiet=settings.ownership_quiet_seconds,
-                holds_rules=dry_run is None,
-            ),
-            operator=self._own_subject(),
-            hears=self._is_up_to_date,
-        )
+        self._session = ApiSession(access, answered=self.metrics.count_request)
+        self._reflectors: dict[str, Reflector] = {}
+        self._watches: dict[str, asyncio.Task[None]] = {}
+        self._pods: set[Key] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._trouble: str | None = messages.NOT_CONNECTED
+        self._crashed: str | None = None
+        self._discovered_at = 0.0
+        self._connected = self._stopping = False
+        self._cycle = self._build_cycle()
         self._loop = Loop(
             self._cycle,
             self._carry_out,
@@ -136,41 +118,66 @@ class Manager:
         self._election = LeaderElection(settings, access, self._record, self._has_delivered_events)
         self._standby_access = StandbyAccess(WATCHED, clock)
         self._policy_probe = PolicyProbe(self._loop.put, clock, asks_who=dry_run is None)
+        self._watch_health = WatchHealth(clock)
+        self._read_access = ReadAccess(
+            self._own_subject(), self._record, settings.event_refresh_seconds, clock
+        )
+        self._writer: Writer | DryRun | None = None
+        self._rule_writer: RuleWriter | None = None
+        self._recorder: EventRecorder | None = None
+        self._event_delivery: EventDelivery | None = None
+        if dry_run is None:
+            self._recorder = EventRecorder(
+                self._session, busy=self._is_writing, defect_logger=self.metrics.defect_logger
+            )
+            self._event_delivery = EventDelivery(self._recorder, clock)
+        else:
+            dry_run.deliver_to(self._loop.put)
+            # What an earlier operator had sent could only be in the way of writes.
+            self._cycle.waive_fence()
+        self._health = self._build_health_server()
+
+    def _build_cycle(self) -> SchedulingCycle:
+        settings = self._settings
+        inventory = Inventory(settlement=Settlement() if settings.devices == "owned" else None)
+        ledger = Ledger()
+        allocator = Allocator(
+            inventory,
+            ledger,
+            limits=Limits(seconds=settings.claim_deadline_seconds, tries=settings.tries_per_node),
+            clock=self._clock,
+            share_ids=partial(share_id, randbits),
+            decider=Decider.OPERATOR,
+        )
+        return SchedulingCycle(
+            inventory,
+            ledger,
+            allocator,
+            metrics=self.metrics,
+            event_refresh=settings.event_refresh_seconds,
+            clock=self._clock,
+            settlement=SettlementTimer(
+                settle=settings.ownership_settle_seconds,
+                quiet=settings.ownership_quiet_seconds,
+                holds_rules=self._dry_run is None,
+            ),
+            operator=self._own_subject(),
+            hears=self._is_up_to_date,
+        )
+
+    def _build_health_server(self) -> HealthServer:
         self.metrics.ready.set_function(lambda: not self.unready())
         self.metrics.leading.set_function(lambda: self._election.is_leader)
         self.metrics.register_reflectors(lambda: self._reflectors)
         self.metrics.register_events(lambda: self._recorder.counts if self._recorder is not None else {})
-        self._health = HealthServer(
-            settings.listen,
+        return HealthServer(
+            self._settings.listen,
             stuck=self.stuck,
             unready=self.unready,
             notes=self.notes,
             following=self._election.following,
             metrics=self.metrics.text,
         )
-        self._watch_health = WatchHealth(clock)
-        self._read_access = ReadAccess(
-            self._own_subject(), self._record, settings.event_refresh_seconds, clock
-        )
-        self._session: ApiSession | None = None
-        self._recorder: EventRecorder | None = None
-        self._rule_writer: RuleWriter | None = None
-        self._writer: Writer | DryRun | None = None
-        self._dry_run = dry_run
-        if dry_run is not None:
-            dry_run.deliver_to(self._loop.put)
-            # What an earlier operator had sent could only be in the way of writes.
-            self._cycle.waive_fence()
-        self._reflectors: dict[str, Reflector] = {}
-        self._watches: dict[str, asyncio.Task[None]] = {}
-        self._pods: set[Key] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._trouble: str | None = messages.NOT_CONNECTED
-        self._discovered_at = 0.0
-        self._event_delivery: EventDelivery | None = None
-        self._crashed: str | None = None
-        self._connected = False
-        self._stopping = False
 
     # --- life
 
@@ -181,12 +188,7 @@ class Manager:
 
     async def start(self) -> None:
         """Start everything else and wait for nothing."""
-        self._session = ApiSession(self._access, answered=self.metrics.count_request)
-        if self._dry_run is None:
-            self._recorder = EventRecorder(
-                self._session, busy=self._is_writing, defect_logger=self.metrics.defect_logger
-            )
-            self._event_delivery = EventDelivery(self._recorder, self._clock)
+        if self._recorder is not None:
             self._spawn("events", self._recorder.run())
         self._spawn("loop", self._loop.run())
         self._spawn("connect", self._connect())
@@ -215,9 +217,8 @@ class Manager:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._session is not None:
-            await self._election.give_up()
-            await self._session.close()
+        await self._election.give_up()
+        await self._session.close()
         await self._health.stop()
         log.info(messages.STOPPED)
 
@@ -250,7 +251,6 @@ class Manager:
 
     async def _connect(self) -> None:
         """Get the Lease, find out what is served, watch it, and begin when everything has been listed."""
-        assert self._session is not None
         await self._election.win(self._session)
         if self._election.ended:
             self._crash(self._election.ended)
@@ -258,22 +258,7 @@ class Manager:
         self._standby_access.end()
         self._cycle.set_reported_up_to(REPORTED_UP_TO if self._dry_run else self._election.reported_up_to)
         self._spawn("lease", self._election.keep())
-        failures = 0
-        while True:
-            wait = REDISCOVER_SECONDS
-            try:
-                found = await self._discover()
-                missing = [name for name in NEEDED if name not in found]
-                if not missing:
-                    break
-                trouble = f"the API server does not serve {', '.join(missing)} of resource.k8s.io"
-            except (ApiError, ApiUnreachable) as error:
-                failures += 1
-                trouble, wait = f"API server: {error}", DEFAULT_BACKOFF.delay(failures, random)
-            if trouble != self._trouble:
-                log.warning(messages.API_UNAVAILABLE, why=trouble, server=self._access.server)
-            self._trouble = trouble
-            await self._session.outage.pause(wait)
+        found = await self._discover_needed()
         self._trouble = None
         log.info(
             messages.CONNECTED,
@@ -300,6 +285,25 @@ class Manager:
         self._connected = True
         self._open_or_close()
 
+    async def _discover_needed(self) -> dict[str, Served]:
+        """Return what is served, as soon as nothing that is needed is missing."""
+        failures = 0
+        while True:
+            wait = REDISCOVER_SECONDS
+            try:
+                found = await self._discover()
+                missing = [name for name in NEEDED if name not in found]
+                if not missing:
+                    return found
+                trouble = f"the API server does not serve {', '.join(missing)} of resource.k8s.io"
+            except (ApiError, ApiUnreachable) as error:
+                failures += 1
+                trouble, wait = f"API server: {error}", DEFAULT_BACKOFF.delay(failures, random)
+            if trouble != self._trouble:
+                log.warning(messages.API_UNAVAILABLE, why=trouble, server=self._access.server)
+            self._trouble = trouble
+            await self._session.outage.pause(wait)
+
     def _open_or_close(self) -> None:
         """Let decisions be made when everything has been listed, but not while the claims are being listed again.
 
@@ -312,13 +316,11 @@ class Manager:
             self._loop.open()
 
     async def _discover(self) -> dict[str, Served]:
-        assert self._session is not None
         self._discovered_at = self._clock()
         return await served(self._session, WATCHED)
 
     def _watch(self, found: dict[str, Served]) -> None:
         """Start a reflector for each kind that has none."""
-        assert self._session is not None
         for name, kind in found.items():
             if name in self._reflectors:
                 continue
@@ -346,7 +348,7 @@ class Manager:
 
     async def _check_policy(self) -> None:
         """Find out which policy protects owned devices."""
-        if self._owns and self._session is not None:
+        if self._settings.devices == "owned":
             await self._policy_probe.check(self._session)
 
     # --- what goes through
@@ -423,7 +425,7 @@ class Manager:
             now = self._clock()
             self.metrics.loop_lag_seconds.set(max(0.0, now - due))
             self._watch_health.check(self._reflectors)
-            if self._session is not None and self._election.stands_by:
+            if self._election.stands_by:
                 await self._standby_access.check(self._session)
             self._check_permissions()
             if self._connected:
