@@ -2,7 +2,7 @@
 
 from cluster import claim
 from dra_operator.cluster.reflector import Delta
-from dra_operator.controller.double_allocation import LASTING_SECONDS
+from dra_operator.controller.allocation_checks import LASTING_SECONDS
 from dra_operator.controller.event_dedup import EventRequest
 
 DRIVER = "gpu.example.com"

@@ -7,8 +7,8 @@ from structlog.testing import capture_logs
 from cluster import claim
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AnnotateWrite, DeallocateWrite, Refused
+from dra_operator.controller.allocation_checks import DoubleAllocationReporter
 from dra_operator.controller.cycle import Tick
-from dra_operator.controller.double_allocation import DoubleAllocationReporter
 from dra_operator.controller.object_problems import ObjectProblems
 from dra_operator.controller.write_results import ClaimReleaser
 

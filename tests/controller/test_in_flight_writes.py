@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.cluster.writes import AllocateWrite, AnnotateWrite
-from dra_operator.controller.state import InFlightWrites
+from dra_operator.controller.queue import InFlightWrites
 
 KEY = ("team-a", "gpu")
 

@@ -15,8 +15,8 @@ from dra_operator.api.types import (
 )
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import Written
-from dra_operator.controller import double_allocation, messages
-from dra_operator.controller.double_allocation import LASTING_SECONDS
+from dra_operator.controller import allocation_checks, messages
+from dra_operator.controller.allocation_checks import LASTING_SECONDS
 from dra_operator.controller.event_dedup import EventRequest
 
 
@@ -233,7 +233,7 @@ def test_a_sentence_is_formed_when_something_changes(table, monkeypatch):
 
 async def test_nothing_is_said_while_nothing_is_heard_of_slices(cluster, operator, monkeypatch):
     """A driver may have added what a pod got: that is seen when the slices are."""
-    monkeypatch.setattr(double_allocation, "LASTING_SECONDS", 0.1)
+    monkeypatch.setattr(allocation_checks, "LASTING_SECONDS", 0.1)
     sizes = {"half-0": 2, "half-1": 2}
     cluster.put(node(), CLASS, *slices(memory=2, sizes=sizes), claim("ours"))
     assert await cluster.allocated("ours") == ["half-0"]

@@ -4,7 +4,7 @@ import pytest
 
 from dra_operator.cluster.ownership_policy import PoolsFence, RulesFence, policy_for_pools, policy_for_rules
 from dra_operator.cluster.session import ApiError, ApiUnreachable
-from dra_operator.controller.policy_probe import PolicyProbe
+from dra_operator.controller.owned_devices import PolicyProbe
 
 US = "system:serviceaccount:dra-operator:dra-operator"
 POLICY, BINDING = policy_for_rules(US)[:2]

@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 from cluster import CLASS, claim, node, resource_slice
 from dra_operator.cluster.writes import Written
 from dra_operator.controller import messages
+from dra_operator.controller.allocation_checks import SELECTOR_PAUSE, SELECTOR_SECONDS
 from dra_operator.controller.event_dedup import EventRequest
-from dra_operator.controller.selector_warnings import PAUSE, SECONDS
 
 FAILS = "request gpu: selector #0 fails on 2 of 3 devices: no such key: ready"
 READY = "device.attributes['gpu.example.com'].ready"
@@ -78,13 +78,13 @@ def test_it_takes_a_tenth_of_the_time_at_most(bench, clock):
 
     def slow(name):
         bench.allocator.looked_at.append(name.metadata.name)
-        clock.now += 2 * SECONDS
+        clock.now += 2 * SELECTOR_SECONDS
         return []
 
     bench.allocator.find_failing = slow
     store(bench, "a", "b")
     assert bench.allocator.looked_at == ["a"]
-    assert bench.wake_at == pytest.approx(clock.now + PAUSE * 2 * SECONDS)
+    assert bench.wake_at == pytest.approx(clock.now + SELECTOR_PAUSE * 2 * SELECTOR_SECONDS)
 
     bench.run()
     assert bench.allocator.looked_at == ["a"]

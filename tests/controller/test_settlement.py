@@ -5,7 +5,7 @@ import pytest
 from dra_operator.api.names import OWNED_FINALIZER, OWNED_KEY, SETTLED_ANNOTATION
 from dra_operator.api.read import read_object
 from dra_operator.cluster.ownership_policy import PoolsFence, RulesFence
-from dra_operator.controller.settlement import PolicyState, SettlementTimer
+from dra_operator.controller.owned_devices import PolicyState, SettlementTimer
 
 POOL, OTHER = ("gpu", "one"), ("gpu", "two")
 RULES = PolicyState(RulesFence("operator", "v1"))

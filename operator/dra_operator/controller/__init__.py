@@ -5,12 +5,10 @@
   stands in for what writes.
 - When: `loop` starts a cycle once changes have settled; `timers` says when time alone makes one necessary.
 - A scheduling cycle (`cycle`): `ingest` takes in what arrived and keeps the claim store (`claims`), `write_results` the
-  answers to writes and what claims need without a decision; the `queue` says which claims are tried, in which order.
-- What holds decisions up: writes in flight (`state`), and late writes of an earlier operator (`fencing`).
-- Devices that are ours: `settlement` says from when they may be used, `policy_probe` which policy protects them, and
-  `owned_devices` keeps their rules.
-- What people read: `pending_status` of a claim that waits, `object_problems` of other objects, `double_allocation` of
-  claims that have more than there is, `broken_allocations` of devices that cannot be used any more,
-  `selector_warnings` of selectors that fail elsewhere; by `event_dedup`, once for each change.
+  answers to writes and what claims need without a decision; the `queue` says which claims are tried, in which order, and
+  which have a write in flight. `fencing` holds decisions up for late writes of an earlier operator.
+- Devices that are ours: `owned_devices` says from when they may be used, and keeps their rules.
+- What people read: `pending_status` of a claim that waits, `object_problems` of other objects, `allocation_checks` of
+  devices that two claims hold or nobody can use any more; by `event_dedup`, once for each change.
 - What the operator lacks: `permissions`, and watches or Events that do not get through (`watch_health`).
 """

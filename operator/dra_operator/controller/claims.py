@@ -183,3 +183,8 @@ def order(claim: ResourceClaim) -> tuple[str, str, str]:
     """Return what claims are sorted by: the oldest first, then by namespace and name."""
     metadata = claim.metadata
     return metadata.creation_timestamp or "", metadata.namespace, metadata.name
+
+
+def text(key: Key) -> str:
+    """Return a claim's key as people write it."""
+    return "/".join(key)

@@ -20,9 +20,12 @@ from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.rule_writer import RuleOutcome
 from dra_operator.cluster.writes import AllocateWrite, WriteOutcome
 from dra_operator.controller import messages
-from dra_operator.controller.broken_allocations import BrokenAllocationReporter
-from dra_operator.controller.claims import ClaimStore, Key, PodUse, annotation, version_of
-from dra_operator.controller.double_allocation import DoubleAllocationReporter
+from dra_operator.controller.allocation_checks import (
+    BrokenAllocationReporter,
+    DoubleAllocationReporter,
+    SelectorWarnings,
+)
+from dra_operator.controller.claims import ClaimStore, Key, PodUse, annotation, text, version_of
 from dra_operator.controller.event_dedup import (
     EventDeduplicator,
     EventRequest,
@@ -35,13 +38,10 @@ from dra_operator.controller.ingest import DeltaEffects, Ingest, name_of
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.object_problems import ObjectProblems
-from dra_operator.controller.owned_devices import OwnedDevices
+from dra_operator.controller.owned_devices import OwnedDevices, PolicyState, SettlementTimer
 from dra_operator.controller.pending_status import PendingReason, PendingStatus
 from dra_operator.controller.permissions import WriteAccess
-from dra_operator.controller.queue import SchedulingQueue
-from dra_operator.controller.selector_warnings import SelectorWarnings
-from dra_operator.controller.settlement import PolicyState, SettlementTimer
-from dra_operator.controller.state import Effect, InFlightWrites, text
+from dra_operator.controller.queue import Effect, InFlightWrites, SchedulingQueue
 from dra_operator.controller.timers import BestEffortTask, Timers
 from dra_operator.controller.write_results import ClaimReleaser, WriteResultHandler
 from dra_operator.inventory import Inventory

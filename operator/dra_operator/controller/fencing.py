@@ -16,10 +16,9 @@ from dra_operator.cluster.delivery import DOUBT_SECONDS
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import FenceWrite, allocation_of, finalizers_of
 from dra_operator.controller import messages
-from dra_operator.controller.claims import Key
+from dra_operator.controller.claims import Key, text
 from dra_operator.controller.logs import get_logger
-from dra_operator.controller.queue import Backoff
-from dra_operator.controller.state import InFlightWrites, text
+from dra_operator.controller.queue import Backoff, InFlightWrites
 from dra_operator.controller.timers import Timers
 
 AGAIN = (1.0, 30.0)

@@ -20,7 +20,7 @@ from dra_operator.cluster.writes import Unknown
 from dra_operator.controller.cycle import Emit, Item, Tick
 from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.metrics import Metrics
-from dra_operator.controller.state import Effect
+from dra_operator.controller.queue import Effect
 
 ROOM = 500
 """If more changes than this wait, reflectors do not list the next page yet."""

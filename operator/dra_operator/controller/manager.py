@@ -37,11 +37,10 @@ from dra_operator.controller.leader_election import ANSWERS_SECONDS, LeaderElect
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.loop import Loop
 from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.owned_devices import PolicyProbe, SettlementTimer
 from dra_operator.controller.permissions import ReadAccess
-from dra_operator.controller.policy_probe import PolicyProbe
+from dra_operator.controller.queue import Effect
 from dra_operator.controller.settings import Settings
-from dra_operator.controller.settlement import SettlementTimer
-from dra_operator.controller.state import Effect
 from dra_operator.controller.watch_health import EventDelivery, WatchHealth, find_trouble, unready_kinds
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement

@@ -1,32 +1,175 @@
-"""Owned devices: has the inventory use them when they have settled, and reconciles the rules that own them.
+"""Owned devices: from when they may be used, which policy protects them, and the rules that own them.
 
-A rule gets a finalizer, so that it stays in force until no write of ours for its devices is under way, and an
-annotation once it has settled, so that the next operator need not wait again.
-Source: docs/operator.md, section "Devices that are ours".
+With the policy, `settle` seconds after the rule came or was changed: until then an API server may not know the rule.
+Without it, when nobody else has stored an allocation in the pool for `quiet` seconds: likely the last one, not surely.
+A rule gets a finalizer, so that it stays in force while allocations are being written, and an annotation once it has
+settled. Source: docs/operator.md, section "Devices that are ours".
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Final
 
 from dra_operator.api.names import OWNED_FINALIZER, SETTLED_ANNOTATION
 from dra_operator.api.shortened import listed
 from dra_operator.api.types import DeviceRequestAllocationResult, DeviceTaintRule
+from dra_operator.cluster.ownership_policy import POLICY, PoolsFence, RulesFence
+from dra_operator.cluster.ownership_reading import InstalledFence, read_fence
 from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite
-from dra_operator.cluster.session import ApiError
+from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.controller import messages
-from dra_operator.controller.claims import Key
+from dra_operator.controller.claims import Key, text
 from dra_operator.controller.event_dedup import EventDeduplicator, Subject, warning
 from dra_operator.controller.ingest import DeltaEffects, Ingest
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.queue import Backoff
-from dra_operator.controller.settlement import PolicyState, SettlementState, SettlementTimer
-from dra_operator.controller.state import text
 from dra_operator.controller.timers import Timers
 from dra_operator.inventory import Changes, Inventory, Slice
 from dra_operator.inventory.ownership import is_owned_taint, owns, settled_mark
+from dra_operator.inventory.slices import PoolKey
 from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyState:
+    """Which policy refuses allocations of owned devices by others; without one `why` says why it is not there."""
+
+    fence: RulesFence | PoolsFence | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SettlementState:
+    """The rules and pools whose devices may be used; `unfenced` are pools that no policy protects.
+
+    `marked` are the rules of which all that they own may be used. `due` is when time alone changes this, by the clock,
+    or None.
+    """
+
+    rules: frozenset[str] = frozenset()
+    marked: frozenset[str] = frozenset()
+    pools: frozenset[PoolKey] = frozenset()
+    unfenced: frozenset[PoolKey] = frozenset()
+    due: float | None = None
+
+
+@dataclass(slots=True)
+class SettlementTimer:
+    """Remembers when taints, allocations of others and the policy were first seen. Times are of one monotonic clock.
+
+    `holds_rules`: a rule counts only with our finalizer, without which it could go while allocations are being written.
+    """
+
+    settle: float
+    quiet: float
+    holds_rules: bool = True
+    policy: PolicyState | None = None
+    """None until it has been looked for."""
+    _policy_since: float = math.inf
+    _rules: dict[str, tuple[object, float]] = field(default_factory=dict)
+    """By name: uid and generation of a rule, and when it was first seen so."""
+    _published: dict[PoolKey, float] = field(default_factory=dict)
+    _stored: dict[PoolKey, float] = field(default_factory=dict)
+
+    def observe_policy(self, state: PolicyState, now: float) -> None:
+        """Take in the policy that is installed now."""
+        if self.policy is None or self.policy.fence != state.fence:
+            self._policy_since = now
+        self.policy = state
+
+    def observe_rules(self, rules: Mapping[str, DeviceTaintRule], now: float) -> None:
+        """Take in the rules that own devices: one that came or was changed is seen from now on."""
+        known, self._rules = self._rules, {}
+        for name, rule in rules.items():
+            if owns(rule) and not rule.metadata.deletion_timestamp:
+                identity = (rule.metadata.uid, rule.metadata.generation)
+                before = known.get(name)
+                self._rules[name] = before if before and before[0] == identity else (identity, now)
+
+    def observe_published(self, key: PoolKey, now: float, *, owned: bool) -> None:
+        """Take in whether slices of a pool publish devices with the owned taint."""
+        if owned:
+            self._published.setdefault(key, now)
+        else:
+            self._published.pop(key, None)
+
+    def observe_allocation(self, key: PoolKey, now: float) -> None:
+        """Take in that somebody else has stored an allocation in a pool."""
+        self._stored[key] = now
+
+    @property
+    def owns_any(self) -> bool:
+        """True if any taint in force owns devices."""
+        return bool(self._rules or self._published)
+
+    def settled(
+        self, rules: Mapping[str, DeviceTaintRule], pools: Iterable[PoolKey], now: float
+    ) -> SettlementState:
+        """Return what may be used by now; nothing until the policy has been looked for."""
+        if self.policy is None:
+            return SettlementState()
+        # Nodes come and go, and most pools with them.
+        self._stored = {key: at for key, at in self._stored.items() if at + self.quiet > now}
+        fence, owning = self.policy.fence, [rules[name] for name in self._rules]
+        ends: list[float] = []
+        fenced = set[str]()
+        if isinstance(fence, RulesFence):
+            for rule in owning:
+                ends.append(end := self._fenced_end(rule))
+                if end <= now:
+                    fenced.add(rule.metadata.name)
+        used, unfenced, waiting = set[PoolKey](), set[PoolKey](), set[str]()
+        for key in self._published if isinstance(fence, RulesFence) else pools:
+            here = [rule for rule in owning if touches(rule, *key)]
+            if not here and key not in self._published:
+                continue
+            if isinstance(fence, PoolsFence) and fence.covers(*key):
+                end = max([self._fenced_end(rule) for rule in here] + self._published_end(key))
+            else:
+                unfenced.add(key)
+                end = self._quiet_end(key, here)
+            ends.append(end)
+            if end <= now:
+                used.add(key)
+            else:
+                waiting.update(rule.metadata.name for rule in here)
+        marked = fenced if isinstance(fence, RulesFence) else self._rules.keys() - waiting
+        due = min((end for end in ends if now < end < math.inf), default=None)
+        return SettlementState(
+            frozenset(fenced), frozenset(marked), frozenset(used), frozenset(unfenced), due
+        )
+
+    def _is_held(self, rule: DeviceTaintRule) -> bool:
+        return not self.holds_rules or OWNED_FINALIZER in rule.metadata.finalizers
+
+    def _fenced_end(self, rule: DeviceTaintRule) -> float:
+        """Return from when the devices of a rule may be used that a policy protects: what has settled stays so."""
+        if not self._is_held(rule):
+            return math.inf
+        if rule.metadata.annotations.get(SETTLED_ANNOTATION) == settled_mark(rule.metadata):
+            return -math.inf
+        return max(self._rules[rule.metadata.name][1], self._policy_since) + self.settle
+
+    def _published_end(self, key: PoolKey) -> list[float]:
+        """Return from when devices may be used that their slices own and a policy protects, if there are any."""
+        begun = self._published.get(key)
+        return [] if begun is None else [max(begun, self._policy_since) + self.settle]
+
+    def _quiet_end(self, key: PoolKey, rules: Sequence[DeviceTaintRule]) -> float:
+        """Return from when the owned devices of a pool may be used that no policy protects.
+
+        Nobody knows what was stored before this operator began, so the time starts anew with it.
+        """
+        if not all(map(self._is_held, rules)):
+            return math.inf
+        begun = [self._rules[rule.metadata.name][1] for rule in rules]
+        begun.append(self._stored.get(key, -math.inf))
+        begun.append(self._published.get(key, -math.inf))
+        return max(begun) + self.quiet
+
 
 CONFLICT = (0.05, 30.0)
 """First and longest wait, in seconds, of a rule that was changed; it waits for the newer version at most."""
@@ -250,3 +393,87 @@ def _texts(pools: Iterable[tuple[str, str]]) -> str:
 
 def _publishes_owned(slice_: Slice) -> bool:
     return any(is_owned_taint(taint) for traits in slice_.traits for taint in traits.taints)
+
+
+AGAIN_SECONDS: Final = 15.0
+"""How often the policy is asked for."""
+
+_REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+@dataclass(slots=True)
+class PolicyProbe:
+    """Asks for the policy. `report` gets its state when it is known; `clock` is monotonic, in seconds.
+
+    `asks_who` says whether to ask whom the API server takes this operator for, which is a request to create something.
+    """
+
+    report: Callable[[PolicyState], None]
+    clock: Callable[[], float]
+    _: KW_ONLY
+    asks_who: bool
+    _due_at: float = float("-inf")
+    _username: str = ""
+    _uid: str = ""
+    """The uid of the policy that was found first: another one is another policy."""
+    _notes: tuple[str, ...] = ()
+
+    async def check(self, session: ApiSession) -> None:
+        """Ask for the policy, if it is time to. An API server that does not answer changes nothing."""
+        if self.clock() < self._due_at:
+            return
+        self._due_at = self.clock() + AGAIN_SECONDS
+        try:
+            if self.asks_who and not self._username:
+                self._username = await _own_username(session)
+            installed = await read_fence(session)
+        except (ApiError, ApiUnreachable):
+            return
+        before, self._notes = self._notes, tuple(_problems(installed, self._username))
+        for note in self._notes:
+            if note not in before:
+                log.warning(messages.OWNERSHIP_UNFIT, why=note)
+        self.report(self._state_of(installed))
+
+    def _state_of(self, installed: InstalledFence) -> PolicyState:
+        """Return what the policy protects, and if it protects nothing, why."""
+        self._uid = self._uid or installed.uid
+        if installed.uid not in ("", self._uid):
+            # The API server stops to follow the rules with the first policy, and does not begin again for the second.
+            # Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic, ensureParamsForPolicyLocked (1.37).
+            return PolicyState(None, messages.REPLACED)
+        if installed.denied is not None:
+            return PolicyState(None, messages.forbidden(installed.denied))
+        if installed.missing:
+            return PolicyState(None, f"the {installed.missing} {POLICY} is not installed")
+        if installed.fence is None:
+            return PolicyState(None, f"the policy {POLICY} or its binding is not as it was published")
+        if not installed.serves_parameters:
+            return PolicyState(None, f"the policy {POLICY} has no parameters here")
+        return PolicyState(installed.fence)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what is wrong with the policy that is installed, a line each."""
+        return self._notes
+
+
+async def _own_username(session: ApiSession) -> str:
+    """Return who this operator is to the API server; empty if that does not say."""
+    try:
+        review = await session.request(
+            "POST", _REVIEWS, body={"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        )
+    except ApiError as error:
+        if error.status in (403, 404):
+            return ""
+        raise
+    return str(((review.get("status") or {}).get("userInfo") or {}).get("username") or "")
+
+
+def _problems(installed: InstalledFence, username: str) -> list[str]:
+    found = []
+    if not installed.serves_parameters:
+        found.append(messages.refuses_all(POLICY))
+    if installed.fence is not None and username and installed.fence.username != username:
+        found.append(messages.not_exempt(POLICY, installed.fence.username, username))
+    return found

@@ -208,14 +208,14 @@ class Settings(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSettings:
     """Settings, and for each that is not the default where it was set."""
 
     settings: Settings
     origins: Mapping[str, str]
 
 
-def load(flags: Mapping[str, str], config: str | None = None) -> Loaded:
+def load(flags: Mapping[str, str], config: str | None = None) -> LoadedSettings:
     """Return the settings in force.
 
     `flags` has what the command line gave, as text, by field name. `config` is the configuration file;
@@ -248,7 +248,7 @@ def load(flags: Mapping[str, str], config: str | None = None) -> Loaded:
         raise SettingsError(problems) from None
     if problems:
         raise SettingsError(problems)
-    return Loaded(settings, origins)
+    return LoadedSettings(settings, origins)
 
 
 def allowed(name: str) -> str:

@@ -30,15 +30,14 @@ from dra_operator.cluster.writes import (
     Written,
 )
 from dra_operator.controller import messages
-from dra_operator.controller.claims import ClaimStore, Key, annotation, is_released, version_of
+from dra_operator.controller.claims import ClaimStore, Key, annotation, is_released, text, version_of
 from dra_operator.controller.event_dedup import EventDeduplicator, EventRequest, one_line, subject_of, warning
 from dra_operator.controller.ingest import DeltaEffects
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.pending_status import PendingReason, PendingStatus
 from dra_operator.controller.permissions import WriteAccess
-from dra_operator.controller.queue import SchedulingQueue
-from dra_operator.controller.state import InFlightWrites, text
+from dra_operator.controller.queue import InFlightWrites, SchedulingQueue
 from dra_operator.ledger import Ledger
 
 CONFLICT = (0.05, 30.0)
