@@ -5,8 +5,8 @@
   stands in for what writes.
 - When: `loop` starts a cycle once changes have settled; `timers` says when time alone makes one necessary.
 - A scheduling cycle (`cycle`): `ingest` takes in what arrived and keeps the claim store (`claims`), `write_results` the
-  answers to writes and what claims need without a decision; the `queue` says which claims are tried, in which order, and
-  which have a write in flight. `fencing` holds decisions up for late writes of an earlier operator.
+  answers to writes and what claims need without a decision; the `queue` says which claims are tried, in which order,
+  and which have a write in flight. `fencing` holds decisions up for late writes of an earlier operator.
 - Devices that are ours: `owned_devices` says from when they may be used, and keeps their rules.
 - What people read: `pending_status` of a claim that waits, `object_problems` of other objects, `allocation_checks` of
   devices that two claims hold or nobody can use any more; by `event_dedup`, once for each change.
