@@ -28,7 +28,7 @@ from dra_operator.inventory import Inventory
 from dra_operator.ledger import BrokenAllocations, Cause, Ledger, Overcommitment, Overcommitments
 
 LASTING_SECONDS = 2.0
-"""How long more must be allocated of something than there is, in seconds, before it is told.
+"""How long more must be allocated of something than there is, in seconds, before it is reported.
 
 An allocation can be seen before the slice that made room for it: they come in by watches of their own. Of the time in
 which nothing is heard of slices, none counts.
@@ -193,7 +193,7 @@ class BrokenAllocationReporter:
     _heard: bool = True
     _allocations: BrokenAllocations = field(init=False)
     _seen: dict[Key, None] = field(default_factory=dict)
-    """The claims that came in since the last look."""
+    """The claims that came in since the last check."""
     _unknown: set[Key] = field(default_factory=set)
     """The claims that could not be judged: what was reported of them stays."""
     _unsettled: dict[Key, None] = field(default_factory=dict)

@@ -62,7 +62,7 @@ BROKEN = (5.0, 600.0)
 
 
 class Tick:
-    """Says that all pending claims are to be tried again, whatever has changed."""
+    """Has all pending claims tried again, whatever has changed."""
 
 
 Item: TypeAlias = Delta | PodUse | WriteOutcome | RuleOutcome | PolicyState | Tick
@@ -99,7 +99,7 @@ class SchedulingCycle:
     _effects: list[Effect] = field(default_factory=list)
     _touched: set[Key] = field(default_factory=set)
     _failed_releases: set[Key] = field(default_factory=set)
-    """The claims that met a defect when they were released, and were told so."""
+    """The claims that met a defect when they were released, which was reported."""
     _unexplained: dict[Key, tuple[str, Decision]] = field(default_factory=dict)
     """The uid of each claim that waits for an explanation, and what was decided about it."""
     _counted_reasons: set[str] = field(default_factory=set)

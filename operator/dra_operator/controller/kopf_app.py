@@ -216,7 +216,7 @@ async def serve(
     settle: Callable[[], None] = lambda: None,
     dry_run: DryRun | None = None,
 ) -> int:
-    """Run the operator until a signal or `stop`, or until it has to begin anew; return the exit code: 0, or else 1.
+    """Run the operator until a signal or `stop`, or until it must start again; return the exit code: 0, or else 1.
 
     `started` is called with the manager once it runs; tests use it. `settle` is called once, in another thread,
     when everything has been listed and taken in. `dry_run` gets what would otherwise be written; then nothing is

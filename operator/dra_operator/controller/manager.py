@@ -68,7 +68,7 @@ CHECK_SECONDS = 2.0
 REDISCOVER_SECONDS = 60.0
 """How often the API server is asked again for kinds that it did not serve."""
 CATCHING_UP_SECONDS = 1.0
-"""How long a watch that is open again may take to tell what was missed."""
+"""How long a watch that is open again may take to deliver what was missed."""
 
 log = get_logger()
 
@@ -437,7 +437,7 @@ class Manager:
                 self._open_or_close()
 
     def _check_permissions(self) -> None:
-        """Tell what is denied. Of kinds that have no answer yet, or have another trouble now, nothing new is known."""
+        """Report what is denied. Of kinds without an answer yet, or with another trouble now, nothing new is known."""
         asked = (self._standby_access.forbidden or self._reflectors or WATCHED).keys() | {"Lease"}
         found = self._standby_access.forbidden | self._election.denials()
         stale = self._settings.stale_seconds

@@ -23,7 +23,7 @@ _Blame: TypeAlias = tuple[str, str, str]
 """Kind and name of an object, and the reason why a decision ended because of it."""
 
 INCOMPLETE_SECONDS = 45.0
-"""How long a pool has to be incomplete, in seconds, before anybody is told.
+"""How long a pool has to be incomplete, in seconds, before it is reported.
 
 Drivers publish the slices of a pool one after the other, and each update makes it incomplete for a moment. A slice that
 was deleted by mistake is published again 30 s later by drivers built on Kubernetes' library (its `DefaultSyncDelay`).
@@ -75,7 +75,7 @@ class ObjectProblems:
     def blame(self, key: Key, failed: Failed) -> None:
         """State that the decision about a claim ended because of an object.
 
-        A claim is told of its own faults elsewhere, and of its namespace's, which works for everybody else.
+        Faults of the claim itself and of its namespace are reported on the claim.
         """
         if failed.subject is None or failed.subject[0] in ("ResourceClaim", "Namespace"):
             self.excuse(key)
@@ -138,7 +138,7 @@ class ObjectProblems:
         return self._due
 
     def measure(self) -> None:
-        """Count the objects that have a problem now that was told; to be called after claims are decided."""
+        """Count the objects that have a problem now that was reported; to be called after claims are decided."""
         blamed = {(kind, name) for kind, name, _ in self._blamed}
         self.metrics.problems.set(len(self._broken) + len(self._unreadable) + len(blamed))
 

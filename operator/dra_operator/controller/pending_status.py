@@ -241,7 +241,7 @@ class PendingStatus:
         return max(status.written_at + pause, self._bucket.full_at())
 
     def _drop_other(self, key: Key, uid: str) -> None:
-        """Forget why a claim of another uid waited, which was deleted, and made anew in the meantime."""
+        """Forget why a claim of another uid waited, which was deleted, and created again in the meantime."""
         status = self._claims.get(key)
         if status is not None and status.uid != uid:
             self.clear(key)
