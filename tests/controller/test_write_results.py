@@ -1,4 +1,4 @@
-"""What the answers to writes lead to."""
+"""What the answer to a write means for its claim, and what a claim needs without a decision."""
 
 from collections import Counter
 from dataclasses import replace
@@ -7,7 +7,7 @@ import pytest
 from cycle_bench import FITS, KEY, event_reasons, fits, writes
 from structlog.testing import capture_logs
 
-from cluster import FINALIZER, claim
+from cluster import FINALIZER, PENDING, allocation, claim
 from dra_operator.allocator import Explanation, Reason
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiError
@@ -18,10 +18,13 @@ from dra_operator.cluster.writes import (
     DeallocateWrite,
     Forbidden,
     Gone,
+    NoAllocation,
+    NoFinalizer,
     Refused,
     Unaccepted,
     Unsent,
     Written,
+    steps,
 )
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.cycle import Tick
@@ -470,3 +473,38 @@ def test_the_event_of_a_claim_that_waits_is_refreshed(bench, clock):
 
     clock.now += 1200
     assert event_reasons(bench.run()) == ["DeviceInUse"]
+
+
+GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("status", "patches"),
+    [({"allocation": allocation()}, [NoAllocation, NoFinalizer]), ({}, [NoFinalizer])],
+    ids=["allocated", "not allocated"],
+)
+def test_a_deleted_claim_loses_its_devices_before_it_can_vanish(bench, status, patches):
+    """The finalizer goes last, and nothing is cleared that is not there."""
+    (write,) = writes(
+        bench.run(bench.delta(claim(finalizers=[FINALIZER], **GOING), **status)), DeallocateWrite
+    )
+
+    assert [type(step) for step in steps(write)] == patches
+
+
+def test_nothing_is_written_to_a_claim_that_is_being_deleted_but_what_lets_it_go(bench):
+    """What others hold is theirs, and our annotation goes with it."""
+    going = claim(finalizers=["example.com/own"], annotations={PENDING: "waits"}, **GOING)
+
+    assert bench.run(bench.delta(going)) == []
+
+
+def test_an_annotation_that_somebody_took_off_is_written_again(bench, clock):
+    """The claim still waits, and says so."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.run(bench.delta(claim(annotations={PENDING: annotate.text})), Written(annotate, {}))
+    clock.now += 60
+    effects = bench.run(bench.delta(claim()))
+
+    assert [write.text for write in writes(effects, AnnotateWrite)] == [annotate.text]
+    assert event_reasons(effects) == []
