@@ -13,9 +13,8 @@ import orjson
 import pytest
 
 from dra_operator.allocator import Searching
-from dra_operator.cli.compare import difference, is_equal
 from dra_operator.cli.replay import outcome
-from dra_operator.cli.scenarios import load
+from dra_operator.cli.scenarios import difference, is_equal, load
 
 SHARDS = 8
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dra_operator.api.known_fields import find_unknown_fields, without_unknown_fields
 from dra_operator.api.read import TYPES
+from dra_operator.api.validation.unknown_fields import find_unknown_fields, without_unknown_fields
 
 GROUP = "resource.k8s.io"
 

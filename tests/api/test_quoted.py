@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.api.quoted import quote
+from dra_operator.api.text import quote
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.api.quantity import Family, parse_quantity
-from dra_operator.api.representation import Representation, passed_through, representation
+from dra_operator.api.quantity import Family, Representation, parse_quantity, passed_through, representation
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """Dataclasses that type checkers alone keep from being changed."""
 
-from dra_operator.api.sealed import sealed
+from dra_operator.api.fast_dataclass import fast_dataclass
 
 
-@sealed
+@fast_dataclass
 class Pair:
     """Two values, the second with a default."""
 

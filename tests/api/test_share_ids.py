@@ -5,7 +5,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.api.share_ids import share_id
+from dra_operator.api.names import share_id
 
 
 @given(st.integers(0, 2**128 - 1))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.api.shortened import cut, printable, shortened
+from dra_operator.api.text import cut, printable, shortened
 
 
 @pytest.mark.parametrize(

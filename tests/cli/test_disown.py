@@ -6,8 +6,8 @@ import json
 import pytest
 
 from dra_operator.api.read import read_object
-from dra_operator.cli.disown import Release, find_new_holders
-from dra_operator.cli.published import ClusterDevices
+from dra_operator.cli.ownership.devices import ClusterDevices
+from dra_operator.cli.ownership.disown import Release, find_new_holders
 from dra_operator.cluster.session import MERGE_PATCH
 
 from .owning import DRIVER, KEY, RULES, held_claim, lines, mig_slices, rule, rules

@@ -7,8 +7,7 @@ import pytest
 import slips_of_derived
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
-from dra_operator.cli.expressions import find_refused_expressions
-from dra_operator.cli.gather import gather
+from dra_operator.cli.load import find_refused_expressions, gather
 from dra_operator.cli.manifests import Manifest, Place
 from too_long import claim, request
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import click
 import pytest
 
-from dra_operator.cli.lines import UNREADABLE, end, opened, refusing, why
+from dra_operator.cli.output import UNREADABLE, end, opened, refusing, why
 
 TEXT = b"one\ntwo\n"
 

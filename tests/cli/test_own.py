@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from cluster import V1, claim, resource_slice
 from dra_operator.cli.client import served_rules
 from dra_operator.cli.commands import app
-from dra_operator.cli.own import create_rules
-from dra_operator.cli.owned_rules import Selector
+from dra_operator.cli.ownership.own import create_rules
+from dra_operator.cli.ownership.rules import Selector
 from dra_operator.cluster.ownership_policy import OPERATOR, policy_for_pools
 from dra_operator.sim.resources import serving_only
 from dra_operator.sim.server import ApiServer, ServerOptions

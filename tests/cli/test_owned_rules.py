@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from dra_operator.cli.owned_rules import Selector, selectors
+from dra_operator.cli.ownership.rules import Selector, selectors
 
 GPU = "gpu.example.com"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.cli.gather import gather
+from dra_operator.cli.load import gather
 from dra_operator.cli.manifests import Manifest, Place
 from dra_operator.cli.pod_claims import generate_name, make_claims
 from slips_of_names import PODS, RIGHT_PODS

@@ -7,7 +7,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
 
 from cluster import allocation, claim, resource_slice
-from dra_operator.cli.published import DeviceKey, gather_devices
+from dra_operator.cli.ownership.devices import DeviceKey, gather_devices
 
 
 def key(name, pool="pool-1"):

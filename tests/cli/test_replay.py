@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dra_operator.allocator.search.plain import PlainSearch
-from dra_operator.cli.compare import difference, is_equal
 from dra_operator.cli.replay import app
+from dra_operator.cli.scenarios import difference, is_equal
 
 ALLOCATED = {"request": "r", "driver": "d", "pool": "n1", "device": "a"}
 SELECTOR = {

@@ -9,8 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dra_operator.allocator import rehearsal
-from dra_operator.cli.replay import app
-from dra_operator.cli.sequential import percentile
+from dra_operator.cli.replay import app, percentile
 
 REQUEST = {"name": "r", "exactly": {"deviceClassName": "c", "count": 1}}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dra_operator.cli.settling import THRESHOLDS, TURN_SECONDS, collect_seldom, settle, take_turns
+from dra_operator.cli.gc_tuning import THRESHOLDS, TURN_SECONDS, collect_seldom, settle, take_turns
 
 
 @pytest.fixture(autouse=True)

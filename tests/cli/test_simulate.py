@@ -8,7 +8,7 @@ import yaml
 from typer.testing import CliRunner
 
 from dra_operator.cli.claim_sets import decide, make_sets
-from dra_operator.cli.gather import gather
+from dra_operator.cli.load import gather
 from dra_operator.cli.manifests import Manifest, Place
 from dra_operator.cli.offline import Cluster
 from dra_operator.cli.outcomes import print_table

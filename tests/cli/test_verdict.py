@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_operator.cel import CelError, Environment, compile_program
-from dra_operator.cli.verdict import plain, refusal, show, verdict
+from dra_operator.cli.cel import plain, refusal, show, verdict
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7][0-9;]*m")
 ANY_CODE = re.compile(r"\x1b\[[0-9;]*m")

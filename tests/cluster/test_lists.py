@@ -2,7 +2,7 @@
 
 import weakref
 
-from dra_operator.cluster.lists import pages
+from dra_operator.cluster.paging import pages
 
 from .script import CLAIMS
 

@@ -5,11 +5,10 @@ from typing import NamedTuple
 
 import pytest
 
-from dra_operator.cluster.backoff import Backoff
+from dra_operator.cluster.backoff import Backoff, Outage
 from dra_operator.cluster.delivery import DOUBT_SECONDS, ROLES_SECONDS
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.lease import Lease
-from dra_operator.cluster.outage import Outage
 from dra_operator.cluster.writes import Forbidden, Written
 
 from .mirror import GOOD, QUIET

@@ -6,8 +6,8 @@ import pytest
 
 from dra_operator.cluster import session as sessions
 from dra_operator.cluster.access import Access
+from dra_operator.cluster.connections import ASK_SECONDS, GONE_SECONDS, open_socket
 from dra_operator.cluster.session import ApiSession
-from dra_operator.cluster.sockets import ASK_SECONDS, GONE_SECONDS, open_socket
 
 from .script import credentials, ok
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dra_operator.sim.declared import declared_errors
 from dra_operator.sim.resources import RESOURCES
+from dra_operator.sim.validation import declared_errors
 
 BY_KIND = {resource.kind: resource for resource in RESOURCES}
 CLAIM, SLICE = BY_KIND["ResourceClaim"], BY_KIND["ResourceSlice"]

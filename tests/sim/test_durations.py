@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dra_operator.sim.durations import age, human_duration
+from dra_operator.sim.tables import age, human_duration
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.sim.formats import FORMATS
+from dra_operator.sim.validation import FORMATS
 
 QUALIFIED = "k8s-resource-fully-qualified-name"
 

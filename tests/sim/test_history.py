@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from dra_operator.sim.history import Change, ChangeType, History
-from dra_operator.sim.objects import Stored
+from dra_operator.sim.store import Change, ChangeType, History, Stored
 
 
 def change(revision: int) -> Change:

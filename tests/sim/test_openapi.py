@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.sim.openapi import OpenApi
+from dra_operator.sim.discovery import OpenApi
 from dra_operator.sim.resources import RESOURCES
 
 

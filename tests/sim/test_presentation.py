@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.sim.errors import StatusError
-from dra_operator.sim.presentation import Form, form_of
+from dra_operator.sim.tables import Form, form_of
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 

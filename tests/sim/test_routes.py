@@ -3,8 +3,8 @@
 import pytest
 
 from dra_operator.sim.errors import StatusError
+from dra_operator.sim.requests import Routes
 from dra_operator.sim.resources import RESOURCES
-from dra_operator.sim.routes import Routes
 
 ROUTES = Routes(RESOURCES)
 DRA = "/apis/resource.k8s.io/v1"

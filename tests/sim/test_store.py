@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.sim.history import ChangeType
 from dra_operator.sim.resources import RESOURCES
-from dra_operator.sim.store import Store, key_of
+from dra_operator.sim.store import ChangeType, Store, key_of
 
 CLAIM = next(resource for resource in RESOURCES if resource.kind == "ResourceClaim")
 NODE = next(resource for resource in RESOURCES if resource.kind == "Node")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dra_operator.sim.errors import StatusError
-from dra_operator.sim.strategic import strategic_merge
+from dra_operator.sim.patches import strategic_merge
 
 NODE, POD, CLAIM = "core/v1.Node", "core/v1.Pod", "resource/v1.ResourceClaim"
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from dra_operator.sim import tables
-from dra_operator.sim.objects import Stored
 from dra_operator.sim.resources import RESOURCES
+from dra_operator.sim.store import Stored
 from dra_operator.sim.tables import IncludeObject
 
 BY_KIND = {resource.kind: resource for resource in RESOURCES}

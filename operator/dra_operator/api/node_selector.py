@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from dra_operator.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from dra_operator.api.patterns import KEY, VALUE
-from dra_operator.api.shortened import shortened
+from dra_operator.api.text import shortened
+from dra_operator.api.validation.names import KEY, VALUE
 
 _NAME_FIELD = "metadata.name"
 _INTEGER = re.compile(r"[+-]?[0-9]+")

@@ -46,7 +46,7 @@ def _call(app: Callable[[], object]) -> NoReturn:
     try:
         sys.exit(app())  # type: ignore[arg-type]  # Typer hands on what a command returns
     except OSError as error:
-        from dra_operator.cli.lines import NO_ROOM  # noqa: PLC0415
+        from dra_operator.cli.output import NO_ROOM  # noqa: PLC0415
 
         if error.errno not in NO_ROOM:
             raise

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Failed, Reason, Unsatisfied
 from dra_operator.api.core import Node
 from dra_operator.api.names import POD_CLAIM_NAME
-from dra_operator.api.shortened import listed
+from dra_operator.api.text import listed
 from dra_operator.api.types import (
     DeviceClaim,
     DeviceConstraint,
@@ -23,7 +23,7 @@ from dra_operator.api.types import (
     ResourceClaimSpec,
 )
 from dra_operator.cli.daemons import node_of
-from dra_operator.cli.gather import Gathered, Thing
+from dra_operator.cli.load import Gathered, Thing
 from dra_operator.cli.offline import Cluster, Outcome, by_age, by_name, pending
 from dra_operator.cli.pod_claims import ClaimsOfPods, is_over
 from dra_operator.cli.pod_nodes import find_runnable, usable

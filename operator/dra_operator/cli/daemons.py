@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from dra_operator.api.core import Node, NodeSelector
 from dra_operator.api.node_selector import NodeSelectorError, matches
-from dra_operator.cli.gather import Gathered, Thing, take_pods
+from dra_operator.cli.load import Gathered, Thing, take_pods
 from dra_operator.cli.manifests import Manifest
 from dra_operator.cli.offline import pinned_to
 from dra_operator.cli.workloads import Workload, part

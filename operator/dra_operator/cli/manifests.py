@@ -18,9 +18,8 @@ from typing import Any, TypeAlias
 import yaml
 
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.shortened import shown
-from dra_operator.cli.bounds import MOST_LEVELS, TOO_DEEP, find_problem
-from dra_operator.cli.lines import UNREADABLE, stdin, why
+from dra_operator.api.text import shown
+from dra_operator.cli.output import MOST_LEVELS, TOO_DEEP, UNREADABLE, find_problem, stdin, why
 from dra_operator.cluster.decoding import readable
 
 try:

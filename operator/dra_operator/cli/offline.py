@@ -1,13 +1,12 @@
-"""Deciding offline: the objects of files, decided as the operator would decide them in a cluster.
+"""Some nodes: the cluster as it is for claims that can be used on some of its nodes only.
 
-The same inventory, ledger and allocator are used, the claims are taken in the same order and each decision counts
-for the next. What a file leaves open is settled here, once: which nodes there are when none is given, and when a
-claim was created that does not say so (now: after all those that do).
+A pod that must run on a node waits for devices that this node sees, whatever others have. So pools that none of the
+nodes sees are left out; of the others, slices that none of them sees count, but their devices do not.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import islice
 from random import Random
@@ -15,17 +14,64 @@ from random import Random
 from dra_operator.allocator import Allocated, Allocator, Decider, Decision, Explanation, Limits, Reason
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Metadata, Node, NodeSelector
-from dra_operator.api.names import OPT_OUT_LABEL, POD_CLAIM_NAME
+from dra_operator.api.names import OPT_OUT_LABEL, POD_CLAIM_NAME, share_id
 from dra_operator.api.node_selector import NodeSelectorError, matches
-from dra_operator.api.share_ids import share_id
-from dra_operator.api.shortened import listed
+from dra_operator.api.text import listed
 from dra_operator.api.types import AllocationResult, Device, ResourceClaim, ResourceSlice, ResourceSliceSpec
-from dra_operator.cli.gather import Gathered, Thing
-from dra_operator.cli.some_nodes import SomeNodes
+from dra_operator.cli.load import Gathered, Thing
 from dra_operator.controller import messages
-from dra_operator.inventory import Inventory
+from dra_operator.inventory import Inventory, PoolKey, PoolView, Verdict, Views
 from dra_operator.inventory.ownership import Settlement, is_owned_taint, owns
 from dra_operator.ledger import BrokenAllocations, Cause, ClaimKey, Ledger, Overcommitments
+
+_WHEREVER = ("DeviceClass", "Namespace", "DeviceTaintRule")
+
+
+@dataclass(slots=True)
+class SomeNodes:
+    """Makes inventories of some nodes, from objects and from what their nodes see of them."""
+
+    gathered: Gathered
+    nodes: Mapping[str, Node]
+    views: Views
+    _slices: dict[PoolKey, list[ResourceSlice]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for thing in self.gathered.of("ResourceSlice"):
+            spec = thing.obj.spec
+            self._slices.setdefault((spec.driver, spec.pool.name), []).append(thing.obj)
+
+    def inventory(self, names: Sequence[str]) -> Inventory:
+        """Return the inventory of some nodes; views must be up to date."""
+        asked = self.views.inventory.settlement
+        found = Inventory(settlement=None if asked is None else Settlement())
+        for kind in _WHEREVER:
+            for thing in self.gathered.of(kind):
+                found.put(thing.obj)
+        seen: dict[PoolKey, list[PoolView]] = {}
+        for name in names:
+            found.put(self.nodes[name])
+            for view in self.views.of_node(name).pools:
+                seen.setdefault(view.key, []).append(view)
+        for key, views in seen.items():
+            for item in self._slices[key]:
+                found.put(_as_seen(item, views))
+        if asked is not None:
+            found.settle(found.rules.keys(), found.pools.keys())
+        return found
+
+
+def _as_seen(item: ResourceSlice, views: Sequence[PoolView]) -> ResourceSlice:
+    """Return a slice, without devices if all of the views leave it out."""
+    # What is wrong with a pool that is not complete follows from all of its slices.
+    if any(
+        view.verdict is not Verdict.COMPLETE
+        or any(content.name == item.metadata.name for content in view.slices)
+        for view in views
+    ):
+        return item
+    return replace(item, spec=replace(item.spec, devices=()))
+
 
 _HOSTNAME = "kubernetes.io/hostname"
 _MADE_UP = "node-1"
@@ -367,9 +413,9 @@ def pinned_to(selector: NodeSelector | None) -> str | None:
     if selector is None or len(selector.node_selector_terms) != 1:
         return None
     term = selector.node_selector_terms[0]
-    for field in term.match_fields:
-        if (field.key, field.operator) == ("metadata.name", "In") and len(field.values) == 1:
-            return field.values[0]
+    for item in term.match_fields:
+        if (item.key, item.operator) == ("metadata.name", "In") and len(item.values) == 1:
+            return item.values[0]
     return None
 
 

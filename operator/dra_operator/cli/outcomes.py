@@ -10,13 +10,13 @@ from typing import Any
 
 from dra_operator.api.core import NodeSelector
 from dra_operator.api.names import BROKEN_ANNOTATION, FINALIZER, PENDING_ANNOTATION
-from dra_operator.api.shortened import printable
+from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult, DeviceRequestAllocationResult
 from dra_operator.api.write import allocation_to_wire, to_wire
 from dra_operator.cli.describe import align
-from dra_operator.cli.lines import terminal
 from dra_operator.cli.manifests import to_yaml
 from dra_operator.cli.offline import Outcome, State, pinned_to
+from dra_operator.cli.output import terminal
 from dra_operator.controller.messages import everywhere
 
 COLUMNS = ("CLAIM", "STATE", "NODE", "DEVICES, OR WHY NOT")

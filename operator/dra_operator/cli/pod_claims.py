@@ -22,12 +22,12 @@ from dra_operator.api.core import (
 )
 from dra_operator.api.kinds import KINDS
 from dra_operator.api.names import OVER, POD_CLAIM_NAME
-from dra_operator.api.patterns import LABEL, SUBDOMAIN
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim, ResourceClaimSpec
+from dra_operator.api.validation.names import LABEL, SUBDOMAIN
 from dra_operator.api.write import to_wire
-from dra_operator.cli.gather import Gathered, Thing
 from dra_operator.cli.generated import MOST_OF_PREFIX, name_from
+from dra_operator.cli.load import Gathered, Thing
 from dra_operator.cli.manifests import Place
 
 _LONGEST = 57

@@ -12,7 +12,7 @@ from dra_operator.api.core import Node, NodeSelector, Pod
 from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.types import AllocationResult
 from dra_operator.cli.daemons import node_of
-from dra_operator.cli.gather import Gathered, Thing
+from dra_operator.cli.load import Gathered, Thing
 from dra_operator.cli.offline import Outcome, State, pinned_to
 from dra_operator.cli.pod_claims import ClaimsOfPods, is_over
 from dra_operator.cli.workloads import part

@@ -12,9 +12,9 @@ from typing import Any
 
 from dra_operator.allocator.extended import SPECIAL_CLAIM_ANNOTATION
 from dra_operator.api.convert import Body
-from dra_operator.api.known_fields import without_unknown_fields
 from dra_operator.api.names import ADMIN_ACCESS_LABEL, FINALIZER, OPT_OUT_LABEL, POD_CLAIM_NAME
 from dra_operator.api.read import TYPES
+from dra_operator.api.validation.unknown_fields import without_unknown_fields
 
 _KEPT_METADATA = ("creationTimestamp", "deletionTimestamp", "generation", "resourceVersion")
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.shortened import printable
-from dra_operator.cli.flags import load_or_exit, with_settings
-from dra_operator.cli.lines import refuse
+from dra_operator.api.text import printable
+from dra_operator.cli.config import load_or_exit, with_settings
+from dra_operator.cli.output import refuse
 
 if TYPE_CHECKING:
     from dra_operator.controller.reports import Notice
@@ -45,7 +45,7 @@ def run(
     loaded = load_or_exit(flags, config)
     settings = loaded.settings
     # Imported only when the settings are good: Kopf and the kubernetes package take most of a second.
-    from dra_operator.cli.settling import collect_seldom, settle, take_turns  # noqa: PLC0415
+    from dra_operator.cli.gc_tuning import collect_seldom, settle, take_turns  # noqa: PLC0415
     from dra_operator.cluster.access import AccessError, load_access  # noqa: PLC0415
     from dra_operator.controller import logs  # noqa: PLC0415
     from dra_operator.controller.dry_run import DryRun  # noqa: PLC0415

@@ -14,15 +14,15 @@ from typing import Annotated
 
 import typer
 
-from dra_operator.api.shortened import printable
+from dra_operator.api.text import printable
 from dra_operator.cli import outcomes
+from dra_operator.cli.arguments import choice_of, file_path, node_name, place
 from dra_operator.cli.claim_sets import decide, make_sets
 from dra_operator.cli.daemons import take_daemons
-from dra_operator.cli.gather import gather
-from dra_operator.cli.given import choice_of, file_path, node_name, place
-from dra_operator.cli.lines import opened, refuse, refusing
+from dra_operator.cli.load import gather
 from dra_operator.cli.manifests import read
 from dra_operator.cli.offline import Cluster, Outcome, State, UnknownNodeError, by_name
+from dra_operator.cli.output import opened, refuse, refusing
 from dra_operator.cli.pod_claims import find_unused_templates, make_claims
 from dra_operator.cli.pod_nodes import find_pods_apart
 from dra_operator.cli.special_claims import decide_special_claims

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dra_operator.api.convert import Body
+from dra_operator.cli.arguments import file_path
 from dra_operator.cli.client import Context, Kubeconfig, ask
-from dra_operator.cli.given import file_path
-from dra_operator.cli.lines import opened, refusing
 from dra_operator.cli.manifests import write_yaml
+from dra_operator.cli.output import opened, refusing
 from dra_operator.cli.redact import redact
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ async def take(session: "ApiSession", kinds: Sequence[str] = TAKEN) -> Snapshot:
 
 async def _list(session: "ApiSession", kind: "Served") -> list[Body]:
     """Return all objects of a kind. Raises ApiError, ApiUnreachable."""
-    from dra_operator.cluster.lists import pages  # noqa: PLC0415
+    from dra_operator.cluster.paging import pages  # noqa: PLC0415
     from dra_operator.cluster.session import ApiError  # noqa: PLC0415
 
     named = {"apiVersion": kind.api_version, "kind": kind.kind.kind}

@@ -25,7 +25,7 @@ from dra_operator.api.core import Node, Pod
 from dra_operator.api.quantity import NANO, Quantity
 from dra_operator.api.types import DeviceClass, ResourceClaim
 from dra_operator.cli.daemons import node_of
-from dra_operator.cli.gather import Gathered, Thing
+from dra_operator.cli.load import Gathered, Thing
 from dra_operator.cli.offline import Cluster, Option, Outcome, State, by_age
 from dra_operator.cli.pod_claims import (
     SPECIAL,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_operator.api.read import ObjectError
-from dra_operator.api.shortened import shown
+from dra_operator.api.text import shown
 from dra_operator.cli.manifests import Manifest
 
 DAEMON_SET = "DaemonSet"

@@ -30,7 +30,7 @@ from typing import Any, Final
 import structlog
 
 from dra_operator.api.names import FINALIZER
-from dra_operator.api.shortened import shown
+from dra_operator.api.text import shown
 from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.protobuf import PROTOBUF, MalformedError, identity_of, patched

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_operator.api.kinds import Kind
-from dra_operator.api.shortened import shown
+from dra_operator.api.text import shown
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 
 

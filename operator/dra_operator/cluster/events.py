@@ -25,10 +25,10 @@ from typing import Any, Final, Protocol, TypeAlias
 import structlog
 
 from dra_operator.api.kinds import EVENT, KINDS
-from dra_operator.api.shortened import cut
+from dra_operator.api.text import cut
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
-from dra_operator.cluster.defects import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.discovery import Served
+from dra_operator.cluster.faults import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
 
 log = structlog.get_logger(__name__)

@@ -8,12 +8,14 @@ Source: docs/operator.md, "Devices that are ours"; k8s.io/api/admissionregistrat
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import dedent
 from typing import Any, Final
 
-from dra_operator.api.kinds import RESOURCE_GROUP
+from dra_operator.api.kinds import KINDS, RESOURCE_GROUP
 from dra_operator.api.names import OWNED_KEY
+from dra_operator.cluster.discovery import served
+from dra_operator.cluster.session import ApiError, ApiSession
 
 GROUP: Final = "admissionregistration.k8s.io"
 POLICY: Final = "dra-operator-owned"
@@ -320,3 +322,46 @@ def _binding_meaning(binding: Mapping[str, Any]) -> Body:
 
 def _plain(expression: object) -> str:
     return re.sub(r"\s+", " ", str(expression))
+
+
+_PATHS: Final = {
+    "policy": f"/apis/{GROUP}/v1/validatingadmissionpolicies/{POLICY}",
+    "binding": f"/apis/{GROUP}/v1/validatingadmissionpolicybindings/{POLICY}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledFence:
+    """What the API server has: `fence` is None if it is not there, or not as it is published.
+
+    `missing` is `policy` or `binding`, or empty; `denied` is the refusal to those who may not ask. `uid` is that of the
+    policy. `serves_parameters` is False where the policy refuses everything for lack of its parameters' kind.
+    """
+
+    fence: RulesFence | PoolsFence | None = None
+    missing: str = ""
+    denied: ApiError | None = None
+    uid: str = ""
+    serves_parameters: bool = True
+
+
+async def read_fence(session: ApiSession) -> InstalledFence:
+    """Return the policy with its binding. Raises ApiError and ApiUnreachable if that cannot be known."""
+    found: list[dict[str, Any]] = []
+    missing = ""
+    for what, path in _PATHS.items():
+        try:
+            found.append(await session.request("GET", path))
+        except ApiError as error:
+            if error.is_missing_right:
+                return InstalledFence(denied=error)
+            if error.status != 404:
+                raise
+            missing = missing or what
+    if missing:
+        return InstalledFence(missing=missing)
+    fence, uid = fenced(*found), str(found[0]["metadata"].get("uid") or "")
+    if not isinstance(fence, RulesFence):
+        return InstalledFence(fence, uid=uid)
+    rules = replace(KINDS["DeviceTaintRule"], versions=(fence.version,))
+    return InstalledFence(fence, uid=uid, serves_parameters=bool(await served(session, {rules.kind: rules})))

@@ -25,12 +25,12 @@ from typing import Any, Final
 
 import structlog
 
-from dra_operator.api.shortened import shown
+from dra_operator.api.text import shown
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
 from dra_operator.cluster.decoding import decode
-from dra_operator.cluster.defects import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.discovery import Served
-from dra_operator.cluster.lists import list_version, pages
+from dra_operator.cluster.faults import UNCOUNTED, Defect, DefectLogger
+from dra_operator.cluster.paging import list_version, pages
 from dra_operator.cluster.session import ApiError, ApiSession, ApiSilent, ApiUnreachable, Trouble
 
 log = structlog.get_logger(__name__)

@@ -24,10 +24,9 @@ import structlog
 
 from dra_operator._version import __version__
 from dra_operator.cluster.access import Access
+from dra_operator.cluster.backoff import Outage
+from dra_operator.cluster.connections import in_thread, open_socket
 from dra_operator.cluster.decoding import decode, encode
-from dra_operator.cluster.outage import Outage
-from dra_operator.cluster.sockets import open_socket
-from dra_operator.cluster.threads import in_thread
 
 log = structlog.get_logger(__name__)
 

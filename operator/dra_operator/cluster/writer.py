@@ -20,9 +20,9 @@ from typing import Final, TypeAlias
 import structlog
 
 from dra_operator.cluster.backoff import Backoff
-from dra_operator.cluster.defects import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.delivery import Delivery, Permit, Wait
 from dra_operator.cluster.discovery import Served
+from dra_operator.cluster.faults import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.session import ApiSession
 from dra_operator.cluster.writes import AnnotateWrite, Unknown, Unsent, Write, WriteOutcome, steps
 

@@ -7,7 +7,7 @@ defect there costs what would have been told, until it has been tried again, lat
 from collections.abc import Callable
 
 from dra_operator.cluster.backoff import doubled
-from dra_operator.cluster.defects import Defect, DefectLogger
+from dra_operator.cluster.faults import Defect, DefectLogger
 
 RETRY = (1.0, 30.0)
 """First and longest wait, in seconds, after an error."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dra_operator.api.names import OWNED_FINALIZER, SETTLED_ANNOTATION
-from dra_operator.api.shortened import listed
+from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceRequestAllocationResult, DeviceTaintRule
 from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite
 from dra_operator.cluster.session import ApiError

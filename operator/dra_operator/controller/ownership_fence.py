@@ -7,8 +7,7 @@ Source: docs/operator.md, section "Devices that are ours".
 from collections.abc import Callable
 from typing import Final
 
-from dra_operator.cluster.ownership_policy import POLICY
-from dra_operator.cluster.ownership_reading import InstalledFence, read_fence
+from dra_operator.cluster.ownership_policy import POLICY, InstalledFence, read_fence
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.controller import messages
 from dra_operator.controller.logs import get_logger

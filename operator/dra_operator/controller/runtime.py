@@ -21,12 +21,12 @@ from typing import Any
 
 from dra_operator.allocator import Allocator, Decider, Limits
 from dra_operator.api.kinds import KINDS, Kind
-from dra_operator.api.share_ids import share_id
+from dra_operator.api.names import share_id
 from dra_operator.cluster.access import Access
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF
-from dra_operator.cluster.defects import Defect
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.events import EventRecorder
+from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.reflector import Delta, Reflector
 from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite, RuleWriter
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable

@@ -12,7 +12,7 @@ from typing import Final
 
 from dra_operator.api.kinds import Kind
 from dra_operator.cluster.discovery import Served, served
-from dra_operator.cluster.lists import list_version
+from dra_operator.cluster.paging import list_version
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.controller import messages
 

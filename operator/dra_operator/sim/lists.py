@@ -15,10 +15,9 @@ from typing import Any
 import orjson
 
 from dra_operator.sim import errors
-from dra_operator.sim.objects import Stored
 from dra_operator.sim.registry import Target
 from dra_operator.sim.selectors import Test, everything
-from dra_operator.sim.store import Store
+from dra_operator.sim.store import Store, Stored
 
 _SNAPSHOTS = 64
 _SNAPSHOT_SECONDS = 300.0

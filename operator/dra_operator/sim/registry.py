@@ -13,13 +13,12 @@ from enum import Enum
 from typing import Any
 
 from dra_operator.api.names import OVER
-from dra_operator.sim import errors, schema, strategy, validation, views
-from dra_operator.sim.admission import AdminAccess, admit_create, admit_status
-from dra_operator.sim.declared import declared_errors
-from dra_operator.sim.objects import Stored
+from dra_operator.sim import errors, schema, store, strategy, validation
 from dra_operator.sim.resources import NAMESPACES, RESOURCES, Resource
 from dra_operator.sim.selectors import Test
-from dra_operator.sim.store import Store
+from dra_operator.sim.store import Store, Stored
+from dra_operator.sim.strategy import AdminAccess, admit_create, admit_status
+from dra_operator.sim.validation import declared_errors
 
 Body = dict[str, Any]
 
@@ -240,7 +239,7 @@ class Registry:
     ) -> Written:
         """Change an object (or its status): `change` gets a copy in the target's version and returns the new body."""
         old = self.get(target)
-        wire = change(views.wire_body(old.body, target.resource, target.version))
+        wire = change(store.wire_body(old.body, target.resource, target.version))
         try:
             body, warnings = self._decode(target, wire, options.field_validation)
         except UndecodableError as error:
@@ -435,7 +434,7 @@ class Registry:
         complaints = tuple(f'unknown field "{path}"' for path in unknown)
         if complaints and field_validation is FieldValidation.STRICT:
             raise UndecodableError(prefix, f"strict decoding error: {', '.join(complaints)}")
-        body = views.to_stored(body, resource, version)
+        body = store.to_stored(body, resource, version)
         body["metadata"].pop("managedFields", None)
         strategy.apply_defaults(resource, body, self._now())
         return body, complaints if field_validation is FieldValidation.WARN else ()

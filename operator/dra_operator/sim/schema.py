@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from dra_operator.api.representation import passed_through
+from dra_operator.api.quantity import passed_through
 
 FieldPath = tuple[Any, ...]
 """Where a value is, innermost last: `((), "spec")`. Linked, since it is read only if something is wrong."""

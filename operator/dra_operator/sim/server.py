@@ -20,17 +20,15 @@ import yaml
 from aiohttp import web
 
 from dra_operator.api.names import RANDOM_LETTERS
-from dra_operator.sim.admission import AdminAccess
-from dra_operator.sim.discovery import Discovery
+from dra_operator.sim.discovery import Discovery, OpenApi
 from dra_operator.sim.faults import Faults
 from dra_operator.sim.handler import Handler
 from dra_operator.sim.lists import Lists
-from dra_operator.sim.openapi import OpenApi
 from dra_operator.sim.registry import Registry, Target
+from dra_operator.sim.requests import Routes
 from dra_operator.sim.resources import RESOURCES, Resource
-from dra_operator.sim.routes import Routes
-from dra_operator.sim.store import Store
-from dra_operator.sim.views import wire_body
+from dra_operator.sim.store import Store, wire_body
+from dra_operator.sim.strategy import AdminAccess
 
 _HOST = "127.0.0.1"
 _START_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")

@@ -13,13 +13,10 @@ import orjson
 
 from dra_operator.sim import errors, schema
 from dra_operator.sim.faults import Faults
-from dra_operator.sim.history import Change, ChangeType
 from dra_operator.sim.lists import check_resource_version_match, parse_revision
-from dra_operator.sim.objects import Stored
 from dra_operator.sim.registry import Target
 from dra_operator.sim.selectors import Test, everything
-from dra_operator.sim.store import Store
-from dra_operator.sim.views import front
+from dra_operator.sim.store import Change, ChangeType, Store, Stored, front
 
 _BATCH = 1_000
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"

@@ -45,7 +45,7 @@ from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.allocator.surplus import advise_first, in_pools
-from dra_operator.api.shortened import listed
+from dra_operator.api.text import listed
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import ClaimKey
 

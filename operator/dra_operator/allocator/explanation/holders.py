@@ -7,7 +7,7 @@ that the user has no right to list. Those are counted.
 
 from collections.abc import Collection
 
-from dra_operator.api.shortened import shortened
+from dra_operator.api.text import shortened
 from dra_operator.ledger import ClaimKey
 
 
