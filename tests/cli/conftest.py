@@ -16,7 +16,7 @@ from cluster import CLASS, Cluster, access_to, node, resource_slice
 from dra_operator.cli.commands import app as commands
 from dra_operator.cli.simulate import app
 from dra_operator.cluster.session import ApiSession
-from dra_operator.sim.server import ApiServer
+from faulty_server import FaultyServer
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def simulate(tmp_path):
 @pytest.fixture
 async def cluster():
     """Two nodes: one with two devices, one with one."""
-    async with ApiServer() as server, ApiSession(access_to(server.url)) as session:
+    async with FaultyServer() as server, ApiSession(access_to(server.url)) as session:
         found = Cluster(server, session)
         slices = (
             resource_slice("gpu-0", "gpu-1"),

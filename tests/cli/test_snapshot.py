@@ -18,7 +18,7 @@ from cluster import CLASS, Cluster, Operator, access_to, claim, node, pod, resou
 from dra_operator.cli.commands import app
 from dra_operator.cli.snapshot import take
 from dra_operator.cluster.session import ApiSession
-from dra_operator.sim.server import ApiServer
+from faulty_server import FaultyServer
 
 PENDING = "dra-operator.io/pending"
 CLAIMS = [claim(f"claim-{number}", request={"count": count}) for number, count in enumerate((2, 1, 3, 1, 9))]
@@ -36,7 +36,7 @@ def slices():
 @pytest.fixture
 async def cluster():
     """An API server in memory, with nodes, devices and claims."""
-    async with ApiServer() as server, ApiSession(access_to(server.url)) as session:
+    async with FaultyServer() as server, ApiSession(access_to(server.url)) as session:
         cluster = Cluster(server, session)
         cluster.put(CLASS, node(), node("node-2"), *slices(), *CLAIMS)
         yield cluster

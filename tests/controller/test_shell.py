@@ -19,7 +19,7 @@ from dra_operator.controller.leading import GIVE_UP_SECONDS
 from dra_operator.controller.runtime import Runtime
 from dra_operator.controller.settings import Settings
 from dra_operator.controller.shell import EndlessBackoff, LoginPace, serve, tune
-from dra_operator.sim.server import ApiServer
+from faulty_server import FaultyServer
 
 # Kopf warns of its own use of what Python deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:kopf")
@@ -31,7 +31,7 @@ def apart():
     ready, end, made = threading.Event(), asyncio.Event(), []
 
     async def stay_up():
-        async with ApiServer() as server:
+        async with FaultyServer() as server:
             made.extend((server, asyncio.get_running_loop()))
             ready.set()
             await end.wait()

@@ -15,7 +15,7 @@ from aiohttp import web
 from dra_operator.sim import patches, requests, watch
 from dra_operator.sim.discovery import AGGREGATED, Discovery, OpenApi, version_info
 from dra_operator.sim.errors import StatusError
-from dra_operator.sim.faults import Effect, Faults, Subject
+from dra_operator.sim.interceptor import DroppedError, Interceptor, RequestInfo
 from dra_operator.sim.lists import Lists, Page
 from dra_operator.sim.registry import Registry, Target, Written
 from dra_operator.sim.requests import Route, Routes
@@ -33,7 +33,7 @@ class Handler:
         store: Store,
         registry: Registry,
         lists: Lists,
-        faults: Faults,
+        interceptor: Interceptor,
         routes: Routes,
         discovery: Discovery,
         openapi: OpenApi,
@@ -46,7 +46,7 @@ class Handler:
         self._store = store
         self._registry = registry
         self._lists = lists
-        self._faults = faults
+        self._interceptor = interceptor
         self._routes = routes
         self._discovery = discovery
         self._openapi = openapi
@@ -94,25 +94,24 @@ class Handler:
 
     async def _answer(self, request: web.BaseRequest, route: Route) -> web.StreamResponse:
         target = route.target
-        subject = Subject(route.verb, target.resource.kind, target.subresource, target.name)
-        what = f"{subject.kind}/{subject.subresource}" if subject.subresource else subject.kind
-        self.requests[f"{subject.verb} {what}"] += 1
+        info = RequestInfo(route.verb, target.resource.kind, target.subresource, target.name)
+        what = f"{info.kind}/{info.subresource}" if info.subresource else info.kind
+        self.requests[f"{info.verb} {what}"] += 1
         body = await requests.read(request) if request.method != "GET" else b""
-        await self._faults.wait(subject)
-        if self._faults.take(Effect.REFUSE, subject) is not None:
+        try:
+            await self._interceptor.admit(info)
+        except DroppedError:
             return _break(request)
-        fault = self._faults.take(Effect.ANSWER, subject)
-        if fault is not None:
-            error = StatusError(fault.code, fault.reason, fault.message, retry_after=fault.retry_after)
-            if route.verb == "watch" and fault.code == 410:
+        except StatusError as error:
+            if route.verb == "watch" and error.code == 410:
                 return await _send_watch_error(request, target, error)
-            raise error
+            raise
         form = form_of(request.headers.get("Accept", ""))
         presenter = Presenter(target, form, requests.include_object(request.query), self._clock)
         if route.verb == "watch":
-            return await self._watch(request, presenter, subject)
+            return await self._watch(request, presenter, info)
         answer = self._act(request, route.verb, presenter, body)
-        if self._faults.take(Effect.LOSE_ANSWER, subject) is not None:
+        if self._interceptor.drops_answer(info):
             return _break(request)
         return answer
 
@@ -147,19 +146,18 @@ class Handler:
     # --- watches ----------------------------------------------------------------------------------------------------
 
     async def _watch(
-        self, request: web.BaseRequest, presenter: Presenter, subject: Subject
+        self, request: web.BaseRequest, presenter: Presenter, info: RequestInfo
     ) -> web.StreamResponse:
         target = presenter.target
         options = requests.for_watch(request.query, target, self._bookmark_seconds)
         watch.check(options)
-        fault = self._faults.take(Effect.CUT_WATCH, subject)
         watching = watch.Watch(
             self._store,
             target,
             options,
-            self._faults,
+            self._interceptor,
             presenter.one,
-            cut_after=fault.events if fault is not None else None,
+            cut_after=self._interceptor.events_until_cut(info),
             stopping=lambda: self.stopping,
         )
         response = await _start_stream(request, target)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import orjson
 
 from dra_operator.sim import errors, schema
-from dra_operator.sim.faults import Faults
+from dra_operator.sim.interceptor import Interceptor
 from dra_operator.sim.lists import check_resource_version_match, parse_revision
 from dra_operator.sim.registry import Target
 from dra_operator.sim.selectors import Test, everything
@@ -63,7 +63,7 @@ def check(options: WatchOptions) -> None:
 class Watch:
     """One watch of a store.
 
-    `cut_after` is the number of events after which a fault breaks the stream; `stopping` says that the server ends.
+    `cut_after` is the number of events after which the stream breaks; `stopping` says that the server ends.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Watch:
         store: Store,
         target: Target,
         options: WatchOptions,
-        faults: Faults,
+        interceptor: Interceptor,
         show: Show,
         *,
         cut_after: int | None = None,
@@ -81,11 +81,11 @@ class Watch:
         self._table = store.table(target.resource)
         self._target = target
         self._options = options
-        self._faults = faults
+        self._interceptor = interceptor
         self._show = show
         self._left = cut_after
         self._stopping = stopping
-        self._cuts = faults.cuts
+        self._cuts = interceptor.cuts
         self._revision = parse_revision(options.resource_version)
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
@@ -101,9 +101,9 @@ class Watch:
         loop = asyncio.get_running_loop()
         deadline, next_bookmark = loop.time() + options.seconds, loop.time() + options.bookmark_seconds
         while not self._stopping() and (now := loop.time()) < deadline:
-            if self._faults.is_cut(self._target.resource.kind, self._cuts):
+            if self._interceptor.is_cut(self._target.resource.kind, self._cuts):
                 raise WatchBrokenError
-            stalled = self._faults.is_stalled(self._target.resource.kind)
+            stalled = self._interceptor.is_stalled(self._target.resource.kind)
             changes = [] if stalled else history.read(position, _BATCH)
             if changes is None:
                 yield self._expired()

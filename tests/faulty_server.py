@@ -1,4 +1,4 @@
-"""Faults on demand: what a test does to the clients of the API server.
+"""An API server in memory with faults on demand: what a test does to its clients.
 
 A fault applies to requests chosen by verb, kind and subresource, a number of times, in the order in which they were
 added. Verbs are RBAC's (get, list, watch, create, update, patch, delete, deletecollection); None means any.
@@ -9,6 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypedDict, Unpack
+
+from dra_operator.sim.errors import StatusError
+from dra_operator.sim.interceptor import DroppedError, Interceptor, RequestInfo
+from dra_operator.sim.server import ApiServer, ServerOptions
 
 
 class Effect(Enum):
@@ -50,7 +54,7 @@ class Fault:
     met: int = 0
     """How many requests met it so far."""
 
-    def applies(self, request: "Subject") -> bool:
+    def applies(self, request: RequestInfo) -> bool:
         """True if the fault is for this request and not used up."""
         wanted = (
             (self.verb, request.verb),
@@ -59,16 +63,6 @@ class Fault:
             (self.name, request.name),
         )
         return self.times != 0 and all(want in (None, have) for want, have in wanted)
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A request as faults see it; `subresource` is empty for the object itself."""
-
-    verb: str
-    kind: str
-    subresource: str = ""
-    name: str = ""
 
 
 _REASONS = {
@@ -87,7 +81,7 @@ _REASONS = {
 
 
 @dataclass
-class Faults:
+class Faults(Interceptor):
     """The switches of one server. `wake_watches` is called when open watches must look at them."""
 
     expire_history: Callable[[], None] = lambda: None
@@ -95,7 +89,7 @@ class Faults:
     faults: list[Fault] = field(default_factory=list)
     _stalled: set[str | None] = field(default_factory=set)
     _cut: dict[str | None, int] = field(default_factory=dict)
-    _cuts: int = 0
+    cuts: int = 0
 
     # --- switches ---------------------------------------------------------------------------------------------------
 
@@ -140,8 +134,8 @@ class Faults:
 
     def cut_watches(self, kind: str | None = None) -> None:
         """Break all open watches of a kind (of all kinds) in the middle of the stream."""
-        self._cuts += 1
-        self._cut[kind] = self._cuts
+        self.cuts += 1
+        self._cut[kind] = self.cuts
         self.wake_watches()
 
     def stall_watches(self, kind: str | None = None) -> None:
@@ -169,28 +163,35 @@ class Faults:
 
     # --- what the server asks ---------------------------------------------------------------------------------------
 
-    def take(self, effect: Effect, subject: Subject) -> Fault | None:
+    def first(self, effect: Effect, request: RequestInfo) -> Fault | None:
         """Return the first fault of this effect for the request, used once more; None if there is none."""
         if not self.faults:
             return None
         for fault in self.faults:
-            if fault.effect is effect and fault.applies(subject):
+            if fault.effect is effect and fault.applies(request):
                 fault.met += 1
                 if fault.times is not None:
                     fault.times -= 1
                 return fault
         return None
 
-    async def wait(self, subject: Subject) -> None:
-        """Wait as long as delays for the request say."""
-        fault = self.take(Effect.DELAY, subject)
-        if fault is not None:
+    async def admit(self, request: RequestInfo) -> None:
+        """Wait as long as a delay says; then close the connection or answer, if a fault says so."""
+        if (fault := self.first(Effect.DELAY, request)) is not None:
             await asyncio.sleep(fault.seconds)
+        if self.first(Effect.REFUSE, request) is not None:
+            raise DroppedError
+        if (fault := self.first(Effect.ANSWER, request)) is not None:
+            raise StatusError(fault.code, fault.reason, fault.message, retry_after=fault.retry_after)
 
-    @property
-    def cuts(self) -> int:
-        """How often watches were cut so far; a watch remembers the number it began with."""
-        return self._cuts
+    def drops_answer(self, request: RequestInfo) -> bool:
+        """True if a fault loses the answer."""
+        return self.first(Effect.LOSE_ANSWER, request) is not None
+
+    def events_until_cut(self, watch: RequestInfo) -> int | None:
+        """Return the number of events after which a fault breaks a watch."""
+        fault = self.first(Effect.CUT_WATCH, watch)
+        return None if fault is None else fault.events
 
     def is_cut(self, kind: str, since: int) -> bool:
         """True if watches of the kind were cut after there had been `since` cuts."""
@@ -199,3 +200,11 @@ class Faults:
     def is_stalled(self, kind: str) -> bool:
         """True if watches of the kind are to keep silent."""
         return None in self._stalled or kind in self._stalled
+
+
+class FaultyServer(ApiServer):
+    """An API server in memory, and the switches for what it does to its clients."""
+
+    def __init__(self, port: int = 0, options: ServerOptions | None = None) -> None:
+        self.faults = Faults(self.expire_history, self.wake_watches)
+        super().__init__(port, options or ServerOptions(), self.faults)

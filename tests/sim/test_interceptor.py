@@ -7,7 +7,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dra_operator.sim.faults import Effect, Faults, Subject
+from dra_operator.sim.interceptor import RequestInfo
+from faulty_server import Effect, Faults
 
 from .conftest import CLAIMS, Api
 from .steps import claim
@@ -35,7 +36,7 @@ def test_a_fault_is_for_the_requests_it_names(wanted: dict[str, Any], applies: b
     faults = Faults()
     faults.answer(503, **wanted)
 
-    taken = faults.take(Effect.ANSWER, Subject("patch", "ResourceClaim", "status", "a"))
+    taken = faults.first(Effect.ANSWER, RequestInfo("patch", "ResourceClaim", "status", "a"))
 
     assert (taken is not None) is applies
 
@@ -46,7 +47,7 @@ def test_faults_are_used_up_in_order() -> None:
     faults.answer(503, times=2)
     faults.answer(429)
 
-    taken = [faults.take(Effect.ANSWER, Subject("get", "Node")) for _ in range(4)]
+    taken = [faults.first(Effect.ANSWER, RequestInfo("get", "Node")) for _ in range(4)]
 
     assert [fault.code if fault else None for fault in taken] == [503, 503, 429, None]
 
