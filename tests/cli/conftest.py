@@ -5,35 +5,21 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner as ClickRunner
-from typer.testing import CliRunner
 
 # The small cluster of the controller's tests.
 sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
 
 from cluster import CLASS, Cluster, access_to, node, resource_slice
 from dra_operator.cli.commands import app as commands
-from dra_operator.cli.simulate import app
 from dra_operator.cluster.session import ApiSession
 from faulty_server import FaultyServer
+from simulation import simulate  # noqa: F401 - a fixture
 
 
 @pytest.fixture(autouse=True)
 def own_logging(logging_is_put_back):
     """A command sends logs to its own stderr."""
-
-
-@pytest.fixture
-def simulate(tmp_path):
-    """Return a function that simulates some objects."""
-
-    def run(*bodies, options=()):
-        file = tmp_path / "state.yaml"
-        file.write_text(yaml.safe_dump_all(bodies))
-        return CliRunner().invoke(app, ["-f", str(file), *options])
-
-    return run
 
 
 @pytest.fixture

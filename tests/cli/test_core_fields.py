@@ -2,7 +2,7 @@
 
 import pytest
 
-from .simulation import CLASS, V1, claim, devices, table
+from simulation import CLASS, V1, claim, devices, table
 
 PAIR = {"name": "gpu", "resourceClaimName": "pair"}
 

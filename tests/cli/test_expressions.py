@@ -8,7 +8,7 @@ import slips_of_derived
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.cli.load import find_refused_expressions, gather
-from dra_operator.cli.manifests import Manifest, Place
+from dra_operator.pods.objects import Manifest, Place
 from too_long import claim, request
 
 CASES = slips_of_derived.EXPRESSIONS

@@ -8,8 +8,7 @@ import yaml
 from typer.testing import CliRunner
 
 from dra_operator.cli.simulate import app
-
-from .simulation import CLASS, V1, claim, devices, node, states, table
+from simulation import CLASS, V1, claim, devices, node, states, table
 
 NAMELESS = "is required, or a text in metadata.generateName\n"
 

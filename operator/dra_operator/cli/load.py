@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dra_operator.api.convert import to_v1, version_of
-from dra_operator.api.core import Metadata
+from dra_operator.api.core import Metadata, Node
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
 from dra_operator.api.read import TYPES, ObjectError, path_in_version, read_object
@@ -38,9 +38,10 @@ from dra_operator.cel import (
 from dra_operator.cel.advice.diagnostics import describe
 from dra_operator.cel.costs.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
-from dra_operator.cli.generated import Names
-from dra_operator.cli.manifests import Found, Manifest, Place, Unreadable, template_hint
-from dra_operator.cli.workloads import DAEMON_SET, Workload, find_workload, may_make_pods
+from dra_operator.cli.manifests import Found, Unreadable, template_hint
+from dra_operator.pods.generated_names import Names
+from dra_operator.pods.objects import Key, Manifest, ObjectRecord, ObjectSet, Place
+from dra_operator.pods.workloads import DAEMON_SET, Workload, daemon_pods, find_workload, may_make_pods
 from dra_operator.sim.schema import element, types
 
 _PACKAGE: Final = "core/v1."
@@ -158,8 +159,6 @@ def _is_looked_at(expression: str) -> bool:
 
 DEFAULT_NAMESPACE = "default"
 _NAMELESS = "is required, or a text in metadata.generateName"
-Key = tuple[str, str, str]
-"""Kind, namespace and name."""
 
 _FORMER = dict.fromkeys(("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"), ("v1alpha3",))
 """Versions that no server of today offers, and old files still have."""
@@ -171,32 +170,18 @@ _KUSTOMIZATION = "Kustomization"
 _INDEX = re.compile(r'\[(\d+|"([^"\\]|\\.)*")\]')
 
 
-@dataclass(frozen=True, slots=True)
-class Thing:
-    """An object: as it was written, in v1, and as typed object with the API's defaults."""
-
-    place: Place
-    body: Mapping[str, Any]
-    obj: Any
-
-
 @dataclass(slots=True)
-class Gathered:
+class LoadResult(ObjectSet):
     """The objects of some manifests; lines about those that cannot be read; lines about what is worth knowing.
 
     `refused` has the kinds of which one is wrong.
     The pods of DaemonSets are made later, when it is known which nodes there are.
     """
 
-    things: dict[Key, Thing] = field(default_factory=dict)
     daemon_sets: list[Workload] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
-
-    def of(self, kind: str) -> tuple[Thing, ...]:
-        """Return the objects of a kind, in the order in which they were read."""
-        return tuple(thing for key, thing in self.things.items() if key[0] == kind)
 
 
 @dataclass(slots=True)
@@ -223,9 +208,9 @@ class _LeftOut:
             yield f"{line} ({self.times[key]} times in all)" if self.times[key] > 1 else line
 
 
-def gather(found: Iterable[Found]) -> Gathered:
+def gather(found: Iterable[Found]) -> LoadResult:
     """Return the objects of some manifests. One that is there twice counts as it stands last."""
-    gathered = Gathered()
+    gathered = LoadResult()
     left_out = _LeftOut()
     names = Names()
     others: Counter[tuple[bool, str]] = Counter()
@@ -237,13 +222,13 @@ def gather(found: Iterable[Found]) -> Gathered:
         if _is_kustomization(item):
             others[False, _KUSTOMIZATION] += 1
         elif not _is_foreign(item.body):
-            _take(gathered, left_out, item)
+            _add(gathered, left_out, item)
         elif (workload := find_workload(item)) is None:
             others[may_make_pods(item.body), str(item.body["kind"])] += 1
         elif workload.kind == DAEMON_SET:
             gathered.daemon_sets.append(workload)
         else:
-            take_pods(gathered, workload, workload.pods())
+            add_pods(gathered, workload, workload.pods())
     gathered.notes += left_out.notes()
     for makes_pods, told in (
         (False, "ignored"),
@@ -257,13 +242,19 @@ def gather(found: Iterable[Found]) -> Gathered:
     return gathered
 
 
-def take_pods(gathered: Gathered, workload: Workload, pods: Iterable[Manifest]) -> None:
+def add_daemon_pods(gathered: LoadResult, nodes: Mapping[str, Node]) -> None:
+    """Take the pods that DaemonSets have on some nodes instead of them."""
+    for workload in gathered.daemon_sets:
+        add_pods(gathered, workload, daemon_pods(workload, gathered, nodes))
+
+
+def add_pods(gathered: LoadResult, workload: Workload, pods: Iterable[Manifest]) -> None:
     """Take the pods of a workload instead of it; what is wrong with one is wrong with all, and is told once."""
     known, has_pods = len(gathered.errors), False
     try:
         for pod in pods:
             has_pods = True
-            _take(gathered, _LeftOut(), pod)
+            _add(gathered, _LeftOut(), pod)
             if len(gathered.errors) > known:
                 return
     except ObjectError as error:
@@ -276,9 +267,9 @@ def take_pods(gathered: Gathered, workload: Workload, pods: Iterable[Manifest]) 
         )
 
 
-def _take(gathered: Gathered, left_out: _LeftOut, manifest: Manifest) -> None:
+def _add(gathered: LoadResult, left_out: _LeftOut, manifest: Manifest) -> None:
     mistakes: list[ObjectError] = []
-    thing = None
+    record = None
     try:
         body = _checked(manifest.body)
         for unknown in _unknown_fields(body):
@@ -286,25 +277,25 @@ def _take(gathered: Gathered, left_out: _LeftOut, manifest: Manifest) -> None:
                 left_out.add(manifest.place, body, unknown)
             else:
                 mistakes.append(_problem(body, unknown.path, unknown.message))
-        thing = _read(manifest.place, body)
-        others = list(_refusals(thing, version_of(body)))
+        record = _read(manifest.place, body)
+        others = list(_refusals(record, version_of(body)))
     except ObjectError as error:
         others = [error]
     # What else is wrong with the owner of an unknown field may be so because of that.
     owners = tuple([mistake.field.rpartition(".")[0] for mistake in mistakes])
     mistakes += [other for other in others if not other.field.startswith(owners)]
-    if thing is None or mistakes:
+    if record is None or mistakes:
         gathered.errors += [
             f"{manifest.place}: {mistake}{template_hint(mistake.value)}" for mistake in mistakes
         ]
         gathered.refused.add(str(manifest.body.get("kind")))
         return
-    metadata = thing.obj.metadata
-    key = (type(thing.obj).__name__, metadata.namespace, metadata.name)
-    if key in gathered.things:
-        former = gathered.things.pop(key).place
+    metadata = record.obj.metadata
+    key = (type(record.obj).__name__, metadata.namespace, metadata.name)
+    if key in gathered.records:
+        former = gathered.records.pop(key).place
         gathered.notes.append(f"{manifest.place}: {_name(key)} replaces the one in {former}")
-    gathered.things[key] = thing
+    gathered.records[key] = record
 
 
 def _is_kustomization(manifest: Manifest) -> bool:
@@ -327,7 +318,7 @@ def _is_foreign(body: Mapping[str, Any]) -> bool:
     return group != RESOURCE_GROUP or kind in _OTHERS_OF_THE_GROUP
 
 
-def _read(place: Place, body: Mapping[str, Any]) -> Thing:
+def _read(place: Place, body: Mapping[str, Any]) -> ObjectRecord:
     """Return what a body stands for. Raises ObjectError."""
     obj = read_object(body)
     kind = KINDS[type(obj).__name__]
@@ -339,7 +330,7 @@ def _read(place: Place, body: Mapping[str, Any]) -> Thing:
     body = to_v1(body)
     if kind.namespaced:
         body = {**body, "metadata": {**body["metadata"], "namespace": namespace}}
-    return Thing(place, body, obj)
+    return ObjectRecord(place, body, obj)
 
 
 def _checked(body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -385,9 +376,9 @@ def _problem(body: Mapping[str, Any], path: str, message: str) -> ObjectError:
     return ObjectError(str(body["kind"]), *_full_name(body), path, value=None, message=message)
 
 
-def _refusals(thing: Thing, version: str) -> Iterator[ObjectError]:
-    kind, metadata = type(thing.obj).__name__, thing.obj.metadata
-    for refusal in chain(find_refusals(thing.obj, thing.body), find_refused_expressions(thing.obj)):
+def _refusals(record: ObjectRecord, version: str) -> Iterator[ObjectError]:
+    kind, metadata = type(record.obj).__name__, record.obj.metadata
+    for refusal in chain(find_refusals(record.obj, record.body), find_refused_expressions(record.obj)):
         path = path_in_version(refusal.path, kind, version)
         name = metadata.namespace, metadata.name
         yield ObjectError(kind, *name, path, value=refusal.value, message=refusal.message)

@@ -9,8 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from dra_operator.cli.simulate import app
-
-from .simulation import CLASS, claim, devices, holding, node, table
+from simulation import CLASS, claim, devices, holding, node, table
 
 NODES = node("node-1"), node("node-2")
 V1 = "resource.k8s.io/v1"

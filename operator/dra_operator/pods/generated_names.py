@@ -1,6 +1,6 @@
 """Generated names: what the API server makes of a `generateName`, with an end that only looks random.
 
-The same files must give the same answer, so the end depends on what the name is for, and on nothing else.
+The same objects must give the same answer, so the end depends on what the name is for, and on nothing else.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from dra_operator.api.names import RANDOM_LETTERS
-from dra_operator.cli.manifests import Manifest
+from dra_operator.pods.objects import Manifest
 
 MOST_OF_PREFIX = 58
 """Bytes of a `generateName` that the API server leaves in front of the random end."""

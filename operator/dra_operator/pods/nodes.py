@@ -1,4 +1,4 @@
-"""Pod nodes: where a pod can run, as far as `simulate` looks at it, and where its claims can be used.
+"""Where a pod can run, and where its claims can be used.
 
 The claims of a pod are decided for a node on which it can run. All the same they may be of no use to it: several pods
 may share a claim, and one that is allocated already may lead elsewhere; such pods are named.
@@ -9,14 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dra_operator.api.core import Node, NodeSelector, Pod
-from dra_operator.api.node_selector import NodeSelectorError, matches
+from dra_operator.api.node_selector import NodeSelectorError, matches, pinned_to
 from dra_operator.api.types import AllocationResult
-from dra_operator.cli.daemons import node_of
-from dra_operator.cli.load import Gathered, Thing
-from dra_operator.cli.offline import Outcome, State, pinned_to
-from dra_operator.cli.pod_claims import ClaimsOfPods, is_over
-from dra_operator.cli.workloads import part
 from dra_operator.inventory.nodes import OPTIONAL_NODE_OPERATIONS
+from dra_operator.pods.claims import ClaimsOfPods, is_over
+from dra_operator.pods.objects import ObjectRecord, ObjectSet
+from dra_operator.pods.scheduler import Outcome, State
+from dra_operator.pods.workloads import node_of, part
 
 _APART = "kube-scheduler puts a pod's claims on one node"
 _BOUND = "the pod is bound to node {node}"
@@ -33,7 +32,7 @@ class Runnable:
     why: str
 
 
-def find_runnable(pod: Thing, nodes: Mapping[str, Node]) -> Runnable | None:
+def find_runnable(pod: ObjectRecord, nodes: Mapping[str, Node]) -> Runnable | None:
     """Return those of some nodes on which a pod can run; None for all.
 
     Its node name counts, its node selector, and the node of a pod of a DaemonSet; affinity and taints do not.
@@ -70,7 +69,7 @@ def _can_use(node: Node, allocation: AllocationResult) -> bool:
 
 
 def find_pods_apart(
-    gathered: Gathered, nodes: Mapping[str, Node], decided: Iterable[Outcome]
+    objects: ObjectSet, nodes: Mapping[str, Node], decided: Iterable[Outcome]
 ) -> Iterator[str]:
     """Yield a line for each pod whose claims cannot be used together, or not where the pod can run.
 
@@ -78,15 +77,15 @@ def find_pods_apart(
     with a claim on a node that is not there.
     """
     claims, places = ClaimsOfPods(decided, lambda outcome: outcome.claim), _Places(nodes)
-    for thing in gathered.of("Pod"):
-        pod: Pod = thing.obj
+    for record in objects.of_kind("Pod"):
+        pod: Pod = record.obj
         outcomes = () if is_over(pod) else claims.of_pod(pod)
         if not any(outcome.state is State.ALLOCATED for outcome in outcomes):
             continue
         usable_on = [places.of(outcome.allocation) for outcome in outcomes if outcome.allocation is not None]
         if not all(usable_on):
             continue
-        if problem := _problem(thing, nodes, frozenset.intersection(*usable_on)):
+        if problem := _problem(record, nodes, frozenset.intersection(*usable_on)):
             name = f"{pod.metadata.namespace}/{pod.metadata.name}"
             yield f"pod {name} cannot use its claims, which are on {_listed(_chosen(outcomes))}; {problem}"
 
@@ -109,7 +108,7 @@ class _Places:
         return self._found[key]
 
 
-def _problem(pod: Thing, nodes: Mapping[str, Node], together: frozenset[str]) -> str | None:
+def _problem(pod: ObjectRecord, nodes: Mapping[str, Node], together: frozenset[str]) -> str | None:
     """Return what keeps a pod from using its claims, given the nodes where all of them can be used."""
     if not together:
         return _APART

@@ -22,11 +22,11 @@ from dra_operator.api.types import (
     ResourceClaim,
     ResourceClaimSpec,
 )
-from dra_operator.cli.daemons import node_of
-from dra_operator.cli.load import Gathered, Thing
-from dra_operator.cli.offline import Cluster, Outcome, by_age, by_name, pending
-from dra_operator.cli.pod_claims import ClaimsOfPods, is_over
-from dra_operator.cli.pod_nodes import find_runnable, usable
+from dra_operator.pods.claims import ClaimsOfPods, is_over
+from dra_operator.pods.nodes import find_runnable, usable
+from dra_operator.pods.objects import ObjectRecord, ObjectSet, by_age
+from dra_operator.pods.scheduler import Outcome, Scheduler, by_name, pending
+from dra_operator.pods.workloads import node_of
 
 _Key: TypeAlias = tuple[str, str]
 """Namespace and name of a claim."""
@@ -41,99 +41,99 @@ class ClaimSet:
     `pod` is None for a claim that no pod uses, `nodes` for all nodes.
     """
 
-    claims: tuple[Thing, ...]
-    pod: Thing | None = None
+    claims: tuple[ObjectRecord, ...]
+    pod: ObjectRecord | None = None
     nodes: tuple[str, ...] | None = None
 
     @property
     def decider(self) -> Decider:
         """Who decides it: the operator, if no pod uses it and no controller owns it; its pod may not be here."""
-        owners = [owner for thing in self.claims for owner in thing.obj.metadata.owner_references]
+        owners = [owner for record in self.claims for owner in record.obj.metadata.owner_references]
         is_of_pod = self.pod is not None or any(owner.controller for owner in owners)
         return Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR
 
 
-def make_sets(gathered: Gathered, cluster: Cluster, claims: Sequence[Thing]) -> list[ClaimSet]:
+def make_sets(objects: ObjectSet, scheduler: Scheduler, claims: Sequence[ObjectRecord]) -> list[ClaimSet]:
     """Return the sets in the order in which they are decided: by the age of the first claim to decide, then of the pod.
 
     Pods of DaemonSets come last: they have a node, and the others may choose.
     """
-    by_pod = ClaimsOfPods(claims, lambda thing: thing.obj)
+    by_pod = ClaimsOfPods(claims, lambda record: record.obj)
     sets: list[ClaimSet] = []
     used: set[_Key] = set()
-    for pod in gathered.of("Pod"):
+    for pod in objects.of_kind("Pod"):
         of_pod = () if is_over(pod.obj) else sorted(by_pod.of_pod(pod.obj), key=by_age)
         used.update(map(_key, of_pod))
         if of_pod:
             # Of the many pods of a cluster nearly all have their claims.
-            is_open = any(cluster.settled(thing) is None for thing in of_pod)
-            where = _find_nodes(gathered, cluster.nodes, pod) if is_open else None
+            is_open = any(scheduler.settled(record) is None for record in of_pod)
+            where = _find_nodes(objects, scheduler.nodes, pod) if is_open else None
             sets.append(ClaimSet(tuple(of_pod), pod, where))
-    sets += [ClaimSet((thing,)) for thing in claims if _key(thing) not in used]
-    return sorted(sets, key=partial(_order, cluster))
+    sets += [ClaimSet((record,)) for record in claims if _key(record) not in used]
+    return sorted(sets, key=partial(_order, scheduler))
 
 
-def _find_nodes(gathered: Gathered, nodes: Mapping[str, Node], pod: Thing) -> tuple[str, ...] | None:
+def _find_nodes(objects: ObjectSet, nodes: Mapping[str, Node], pod: ObjectRecord) -> tuple[str, ...] | None:
     is_placed = pod.obj.spec.node_name or node_of(pod) is not None
-    if not is_placed and not gathered.of("Node"):
+    if not is_placed and not objects.of_kind("Node"):
         # Of nodes that are only assumed nobody knows which labels they have.
         return None
     found = find_runnable(pod, nodes)
     return None if found is None else found.nodes
 
 
-def _order(cluster: Cluster, item: ClaimSet) -> tuple[object, ...]:
+def _order(scheduler: Scheduler, item: ClaimSet) -> tuple[object, ...]:
     is_daemon = item.pod is not None and node_of(item.pod) is not None
-    first = next((thing for thing in item.claims if cluster.settled(thing) is None), item.claims[0])
+    first = next((record for record in item.claims if scheduler.settled(record) is None), item.claims[0])
     return is_daemon, by_age(first), by_age(item.pod) if item.pod is not None else ()
 
 
-def decide(sets: Iterable[ClaimSet], cluster: Cluster) -> list[Outcome]:
+def decide(sets: Iterable[ClaimSet], scheduler: Scheduler) -> list[Outcome]:
     """Decide some sets one after the other and return what their claims come to, by namespace and name.
 
     As in the operator, those that wait are explained when all are decided: what an older claim waits for may have
     gone to a younger one that asks for less.
     """
-    return _Deciding(cluster).decide(sets)
+    return _Deciding(scheduler).decide(sets)
 
 
 class _Deciding:
     """What claims have come to so far."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
         self._outcomes: dict[_Key, Outcome] = {}
 
     def decide(self, sets: Iterable[ClaimSet]) -> list[Outcome]:
         waiting: dict[_Key, tuple[ClaimSet, Decision]] = {}
         for item in sets:
-            for thing in item.claims:
-                if (found := self._cluster.settled(thing)) is not None:
-                    self._outcomes[_key(thing)] = found
+            for record in item.claims:
+                if (found := self._scheduler.settled(record)) is not None:
+                    self._outcomes[_key(record)] = found
             if not (open_claims := self._open(item)):
                 continue
-            decision = self._cluster.allocate(open_claims, self._nodes(item), decider=item.decider)
+            decision = self._scheduler.allocate(open_claims, self._nodes(item), decider=item.decider)
             if isinstance(decision, Allocated):
                 self._outcomes |= {
-                    _key(outcome.thing): outcome for outcome in self._cluster.accept(open_claims, decision)
+                    _key(outcome.record): outcome for outcome in self._scheduler.accept(open_claims, decision)
                 }
             else:
-                for thing in open_claims:
-                    waiting.setdefault(_key(thing), (item, decision))
+                for record in open_claims:
+                    waiting.setdefault(_key(record), (item, decision))
         told: dict[_Key, Outcome] = {}
         for key, (item, decision) in waiting.items():
             if key not in self._outcomes and key not in told:
                 told = {**self._explain(item, decision), **told}
         return sorted({**told, **self._outcomes}.values(), key=by_name)
 
-    def _open(self, item: ClaimSet) -> list[Thing]:
+    def _open(self, item: ClaimSet) -> list[ObjectRecord]:
         """Return the claims of a set that have come to nothing yet."""
-        return [thing for thing in item.claims if _key(thing) not in self._outcomes]
+        return [record for record in item.claims if _key(record) not in self._outcomes]
 
     def _nodes(self, item: ClaimSet) -> tuple[str, ...] | None:
         """Return the nodes on which the claims of a set can be used by their pod; None for all."""
-        nodes = self._cluster.nodes
-        outcomes = [self._outcomes.get(_key(thing)) for thing in item.claims]
+        nodes = self._scheduler.nodes
+        outcomes = [self._outcomes.get(_key(record)) for record in item.claims]
         allocations = [
             outcome.allocation for outcome in outcomes if outcome is not None and outcome.allocation
         ]
@@ -147,37 +147,38 @@ class _Deciding:
         if len(item.claims) == 1:
             return {_key(claims[0]): self._explain_alone(claims[0], nodes, decision, item.decider)}
         alone = {
-            _key(thing): self._cluster.allocate((thing,), nodes, decider=item.decider) for thing in claims
+            _key(record): self._scheduler.allocate((record,), nodes, decider=item.decider)
+            for record in claims
         }
         if len(claims) == 1 and isinstance(again := alone[_key(claims[0])], Allocated):
             # What it had to fit beside has gone to another pod, on a node where there is room for both.
-            return {_key(claims[0]): self._cluster.accept(claims, again)[0]}
+            return {_key(claims[0]): self._scheduler.accept(claims, again)[0]}
         found = {
-            _key(thing): self._explain_alone(thing, nodes, each, item.decider)
-            for thing in claims
-            if not isinstance(each := alone[_key(thing)], Allocated)
+            _key(record): self._explain_alone(record, nodes, each, item.decider)
+            for record in claims
+            if not isinstance(each := alone[_key(record)], Allocated)
         }
         if found:
             # Why a pod waits is told by the claims that fit nowhere; the others wait for them.
             first = next(iter(found.values()))
-            name = "/".join(_key(first.thing))
+            name = "/".join(_key(first.record))
             others = Explanation(Reason(first.reason), f"claim {name} of the same pod waits")
         elif isinstance(decision, Failed):
             others = Explanation(decision.reason, " ".join(decision.message.split()))
         else:
             others = self._explain_together(claims, nodes, alone)
-        return {_key(thing): found.get(_key(thing)) or pending(thing, others) for thing in claims}
+        return {_key(record): found.get(_key(record)) or pending(record, others) for record in claims}
 
     def _explain_alone(
-        self, thing: Thing, nodes: Sequence[str] | None, decision: Decision, decider: Decider
+        self, record: ObjectRecord, nodes: Sequence[str] | None, decision: Decision, decider: Decider
     ) -> Outcome:
         """Return a claim that fits on none of some nodes by itself, and why."""
         if nodes is None:
-            return self._cluster.explain(thing, decision, decider=decider)
-        return self._cluster.explain_on(thing, nodes)
+            return self._scheduler.explain(record, decision, decider=decider)
+        return self._scheduler.explain_on(record, nodes)
 
     def _explain_together(
-        self, claims: Sequence[Thing], nodes: Sequence[str] | None, alone: Mapping[_Key, Decision]
+        self, claims: Sequence[ObjectRecord], nodes: Sequence[str] | None, alone: Mapping[_Key, Decision]
     ) -> Explanation:
         """Return why claims do not fit together, each of which fits by itself."""
         if nodes is None and (told := self._explain_as_one(claims)) is not None:
@@ -191,14 +192,14 @@ class _Deciding:
         text = f"each claim of the pod fits alone ({listed(places)}), but {where} has room for all of them"
         return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text)
 
-    def _explain_as_one(self, claims: Sequence[Thing]) -> Explanation | None:
+    def _explain_as_one(self, claims: Sequence[ObjectRecord]) -> Explanation | None:
         """Return what requests of several claims take from each other; None where it would be another for one claim."""
-        one = replace(claims[0], obj=_as_one([thing.obj for thing in claims]))
-        decision = self._cluster.allocate((one,), decider=Decider.KUBE_SCHEDULER)
+        one = replace(claims[0], obj=_as_one([record.obj for record in claims]))
+        decision = self._scheduler.allocate((one,), decider=Decider.KUBE_SCHEDULER)
         if not isinstance(decision, Unsatisfied):
             # One claim has a limit of devices, which several have each.
             return None
-        found = self._cluster.explain(one, decision, decider=Decider.KUBE_SCHEDULER)
+        found = self._scheduler.explain(one, decision, decider=Decider.KUBE_SCHEDULER)
         if found.reason != Reason.REQUESTS_DO_NOT_FIT_TOGETHER.value or _LIMIT in found.message:
             return None
         text = f"the claims of the pod must fit on one node: {found.message}"
@@ -225,6 +226,6 @@ def _as_one(claims: Sequence[ResourceClaim]) -> ResourceClaim:
     return replace(claims[0], spec=spec)
 
 
-def _key(thing: Thing) -> _Key:
-    metadata = thing.obj.metadata
+def _key(record: ObjectRecord) -> _Key:
+    metadata = record.obj.metadata
     return metadata.namespace, metadata.name

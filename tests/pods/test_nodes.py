@@ -5,8 +5,7 @@ import yaml
 from typer.testing import CliRunner
 
 from dra_operator.cli.simulate import app
-
-from .simulation import states, table
+from simulation import states, table
 
 V1 = "resource.k8s.io/v1"
 CLASS = {"apiVersion": V1, "kind": "DeviceClass", "metadata": {"name": "any"}}

@@ -2,7 +2,8 @@
 
 import pytest
 
-from .simulation import CLASS, claim, devices, node, states, table
+from simulation import CLASS, claim, devices, node, states, table
+
 from .test_workloads import POD_SPEC, TEMPLATE, workload
 
 

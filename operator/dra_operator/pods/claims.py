@@ -1,9 +1,7 @@
-"""Pod claims: what the claim controller makes of templates, made in memory.
+"""The claims of pods and PodGroups: what the claim controller makes of templates, made in memory by the same rules.
 
-A pod that names a template has a claim of its own, and the claim controller makes it, in a cluster that runs. In
-a file nobody did, so it is made here by the same rules; only the random end of its name is not random, since the
-same files must give the same answer. A PodGroup may have claims in the same way, one each, and its pods share those
-that they name exactly as the group does.
+Only the random end of a name is not random. A PodGroup may have claims, too, one for each entry, and its pods share
+those that they name exactly as the group does.
 Source: docs/dra-semantics 8.1 and 8.10, kube-controller-manager's `resourceclaim`.
 """
 
@@ -26,9 +24,8 @@ from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim, ResourceClaimSpec
 from dra_operator.api.validation.names import LABEL, SUBDOMAIN
 from dra_operator.api.write import to_wire
-from dra_operator.cli.generated import MOST_OF_PREFIX, name_from
-from dra_operator.cli.load import Gathered, Thing
-from dra_operator.cli.manifests import Place
+from dra_operator.pods.generated_names import MOST_OF_PREFIX, name_from
+from dra_operator.pods.objects import ObjectRecord, ObjectSet, Place
 
 _LONGEST = 57
 """Bytes of the part of a name before the random end."""
@@ -46,27 +43,27 @@ _EntryKey: TypeAlias = tuple[str, str, str, str, str]
 """Kind, namespace, name and uid of an owner, and the name of its entry."""
 
 
-def make_claims(gathered: Gathered) -> tuple[list[Thing], list[str]]:
+def make_claims(objects: ObjectSet) -> tuple[list[ObjectRecord], list[str]]:
     """Return the claims that pods and groups are still missing, and a line for each that cannot be made or found.
 
     Pods get to know the claims of their groups.
     """
-    claims: list[Thing] = []
+    claims: list[ObjectRecord] = []
     # Pods of one workload have the same problems: they are told of the first.
     problems: dict[tuple[Place, str], str] = {}
-    _adopt(gathered)
-    made = _made(gathered)
-    for thing in (*gathered.of("PodGroup"), *gathered.of("Pod")):
-        owner: Owner = thing.obj
+    _adopt(objects)
+    made = _made(objects)
+    for record in (*objects.of_kind("PodGroup"), *objects.of_kind("Pod")):
+        owner: Owner = record.obj
         if is_over(owner):
             continue
-        slips = [*_odd_entries(thing), *_unknown_entries(thing)]
-        for entry in _own_entries(gathered, owner):
-            missing = _missing(gathered, owner, entry, made)
+        slips = [*_odd_entries(record), *_unknown_entries(record)]
+        for entry in _own_entries(objects, owner):
+            missing = _missing(objects, owner, entry, made)
             if isinstance(missing, str):
                 slips.append(missing)
             elif missing is not None:
-                claim = _make(thing, entry, missing)
+                claim = _make(record, entry, missing)
                 name = claim.obj.metadata.name
                 if SUBDOMAIN.fullmatch(name):
                     claims.append(claim)
@@ -74,8 +71,8 @@ def make_claims(gathered: Gathered) -> tuple[list[Thing], list[str]]:
                 elif LABEL.fullmatch(entry.name):
                     slips.append(_unnamed(entry, name))
         for slip in slips:
-            problems.setdefault((thing.place, slip), f"{thing.place}: {subject(owner)}: {slip}")
-    _share(gathered, made)
+            problems.setdefault((record.place, slip), f"{record.place}: {subject(owner)}: {slip}")
+    _share(objects, made)
     return claims, [*problems.values()]
 
 
@@ -85,22 +82,22 @@ def _unnamed(entry: PodResourceClaim, name: str) -> str:
     return f"{text}: change the name of the entry, or of what it belongs to"
 
 
-def _own_entries(gathered: Gathered, owner: Owner) -> Iterator[PodResourceClaim]:
+def _own_entries(objects: ObjectSet, owner: Owner) -> Iterator[PodResourceClaim]:
     """Yield the entries of a pod or group that are not those of its group.
 
     Of entries of one name the last is left, as what is made for an entry is known by its name.
     """
-    group = _find_group(gathered, owner)
+    group = _find_group(objects, owner)
     shared = group.spec.resource_claims if group is not None else ()
     for entry in {entry.name: entry for entry in owner.spec.resource_claims}.values():
         if entry not in shared:
             yield entry
 
 
-def _find_group(gathered: Gathered, owner: Owner) -> PodGroup | None:
+def _find_group(objects: ObjectSet, owner: Owner) -> PodGroup | None:
     name = _group_name(owner)
-    thing = gathered.things.get(("PodGroup", owner.metadata.namespace, name)) if name else None
-    return None if thing is None else thing.obj
+    record = objects.records.get(("PodGroup", owner.metadata.namespace, name)) if name else None
+    return None if record is None else record.obj
 
 
 def _group_name(owner: Owner) -> str | None:
@@ -108,36 +105,36 @@ def _group_name(owner: Owner) -> str | None:
     return None if group is None else group.pod_group_name
 
 
-def _share(gathered: Gathered, made: Mapping[_EntryKey, str]) -> None:
+def _share(objects: ObjectSet, made: Mapping[_EntryKey, str]) -> None:
     """Record the claims made for a group in the status of its pods, as the claim controller does."""
-    for thing in gathered.of("Pod"):
-        pod: Pod = thing.obj
-        group = _find_group(gathered, pod)
+    for record in objects.of_kind("Pod"):
+        pod: Pod = record.obj
+        group = _find_group(objects, pod)
         if group is None:
             continue
         statuses = {status.name: status for status in pod.status.resource_claim_statuses}
         for entry in pod.spec.resource_claims:
             if entry.resource_claim_template_name and entry in group.spec.resource_claims:
-                name = _claim_made(gathered, group, entry.name, made)
+                name = _claim_made(objects, group, entry.name, made)
                 statuses.setdefault(entry.name, PodResourceClaimStatus(entry.name, name))
         status = replace(pod.status, resource_claim_statuses=tuple(statuses.values()))
         key = "Pod", pod.metadata.namespace, pod.metadata.name
-        gathered.things[key] = replace(thing, obj=replace(pod, status=status))
+        objects.records[key] = replace(record, obj=replace(pod, status=status))
 
 
-def find_unused_templates(gathered: Gathered) -> Iterator[str]:
+def find_unused_templates(objects: ObjectSet) -> Iterator[str]:
     """Yield a line for each template that no pod uses: nothing is decided of it. Those of a cluster are many."""
     used = {
-        (thing.obj.metadata.namespace, entry.resource_claim_template_name)
+        (record.obj.metadata.namespace, entry.resource_claim_template_name)
         for kind in ("Pod", "PodGroup")
-        for thing in gathered.of(kind)
-        for entry in thing.obj.spec.resource_claims
+        for record in objects.of_kind(kind)
+        for entry in record.obj.spec.resource_claims
     }
-    for thing in gathered.of("ResourceClaimTemplate"):
-        metadata = thing.obj.metadata
+    for record in objects.of_kind("ResourceClaimTemplate"):
+        metadata = record.obj.metadata
         if not metadata.uid and (metadata.namespace, metadata.name) not in used:
             name = f'ResourceClaimTemplate "{metadata.namespace}/{metadata.name}"'
-            yield f"{thing.place}: {name}: no pod here uses it, so no claim is made of it"
+            yield f"{record.place}: {name}: no pod here uses it, so no claim is made of it"
 
 
 def subject(owner: Owner) -> str:
@@ -145,9 +142,9 @@ def subject(owner: Owner) -> str:
     return f'{type(owner).__name__} "{owner.metadata.namespace}/{owner.metadata.name}"'
 
 
-def _odd_entries(thing: Thing) -> Iterator[str]:
+def _odd_entries(record: ObjectRecord) -> Iterator[str]:
     """Yield what is wrong with the name of each entry, or what it names; the API server refuses such an object."""
-    owner: Owner = thing.obj
+    owner: Owner = record.obj
     entries = owner.spec.resource_claims
     if isinstance(owner, PodGroup) and len(entries) > _MOST_OF_GROUP:
         yield f"spec.resourceClaims: {len(entries)} are more than the {_MOST_OF_GROUP} that a PodGroup can have"
@@ -165,10 +162,10 @@ def _odd_entries(thing: Thing) -> Iterator[str]:
             yield f'entry "{entry.name}": neither {" nor ".join(_FIELDS.values())} is set: set one of them'
 
 
-def _unknown_entries(thing: Thing) -> Iterator[str]:
+def _unknown_entries(record: ObjectRecord) -> Iterator[str]:
     """Yield a line for each claim that a container names and the pod has not; the API server refuses such a pod."""
-    known = [entry.name for entry in thing.obj.spec.resource_claims]
-    spec = thing.body.get("spec") or {}
+    known = [entry.name for entry in record.obj.spec.resource_claims]
+    spec = record.body.get("spec") or {}
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
             claims = (container.get("resources") or {}).get("claims")
@@ -219,34 +216,34 @@ def pod_key(pod: Pod) -> PodKey:
 
 
 def _missing(
-    gathered: Gathered, owner: Owner, entry: PodResourceClaim, made: Mapping[_EntryKey, str]
-) -> Thing | str | None:
+    objects: ObjectSet, owner: Owner, entry: PodResourceClaim, made: Mapping[_EntryKey, str]
+) -> ObjectRecord | str | None:
     """Return the template of which a claim must be made, or what is wrong, or None if there is nothing to do."""
     namespace = owner.metadata.namespace
     template = entry.resource_claim_template_name
     if template is None:
         name = entry.resource_claim_name
-        if name is None or ("ResourceClaim", namespace, name) in gathered.things:
+        if name is None or ("ResourceClaim", namespace, name) in objects.records:
             return None
-        return _nothing(gathered, entry, "ResourceClaim", namespace, name)
+        return _nothing(objects, entry, "ResourceClaim", namespace, name)
     # An entry of the status without a name says that no claim is needed.
     if PodResourceClaimStatus(entry.name) in owner.status.resource_claim_statuses:
         return None
-    if _claim_made(gathered, owner, entry.name, made) is not None:
+    if _claim_made(objects, owner, entry.name, made) is not None:
         return None
-    if (group := _group_name(owner)) and _find_group(gathered, owner) is None:
+    if (group := _group_name(owner)) and _find_group(objects, owner) is None:
         # The claim controller makes no claim either, as it may be the one of the group.
         text = f'spec.schedulingGroup.podGroupName: there is no PodGroup "{namespace}/{group}"'
-        return text + _meant(gathered, "PodGroup", namespace, group)
-    found = gathered.things.get(("ResourceClaimTemplate", namespace, template))
-    return found or _nothing(gathered, entry, "ResourceClaimTemplate", namespace, template)
+        return text + _meant(objects, "PodGroup", namespace, group)
+    found = objects.records.get(("ResourceClaimTemplate", namespace, template))
+    return found or _nothing(objects, entry, "ResourceClaimTemplate", namespace, template)
 
 
-def _claim_made(gathered: Gathered, owner: Owner, entry: str, made: Mapping[_EntryKey, str]) -> str | None:
+def _claim_made(objects: ObjectSet, owner: Owner, entry: str, made: Mapping[_EntryKey, str]) -> str | None:
     """Return the name of the claim that was made for an entry, or None if there is none."""
     for status in owner.status.resource_claim_statuses:
         name = status.resource_claim_name
-        if status.name == entry and ("ResourceClaim", owner.metadata.namespace, name) in gathered.things:
+        if status.name == entry and ("ResourceClaim", owner.metadata.namespace, name) in objects.records:
             return name
     return made.get(_entry_key(owner, entry))
 
@@ -254,32 +251,34 @@ def _claim_made(gathered: Gathered, owner: Owner, entry: str, made: Mapping[_Ent
 _FIELDS = {"ResourceClaim": "resourceClaimName", "ResourceClaimTemplate": "resourceClaimTemplateName"}
 
 
-def _nothing(gathered: Gathered, entry: PodResourceClaim, kind: str, namespace: str, name: str) -> str:
+def _nothing(objects: ObjectSet, entry: PodResourceClaim, kind: str, namespace: str, name: str) -> str:
     """Return that there is no object of a kind and name; one of the other kind is often what was meant."""
     text = f'entry "{entry.name}": there is no {kind} "{namespace}/{name}"'
     for other, field in _FIELDS.items():
-        if (other, namespace, name) in gathered.things:
+        if (other, namespace, name) in objects.records:
             return f"{text}, but a {other} of that name; {field} names one"
-    return text + _meant(gathered, kind, namespace, name)
+    return text + _meant(objects, kind, namespace, name)
 
 
-def _meant(gathered: Gathered, kind: str, namespace: str, name: str) -> str:
+def _meant(objects: ObjectSet, kind: str, namespace: str, name: str) -> str:
     """Return the name that was probably meant, in the words of messages about classes, or nothing."""
     names = [
-        thing.obj.metadata.name for thing in gathered.of(kind) if thing.obj.metadata.namespace == namespace
+        record.obj.metadata.name
+        for record in objects.of_kind(kind)
+        if record.obj.metadata.namespace == namespace
     ]
     near = near_object(name, names)
     return f'; did you mean "{near}"?' if near else ""
 
 
-def _adopt(gathered: Gathered) -> None:
+def _adopt(objects: ObjectSet) -> None:
     """Give claims that were made here for pods and groups without a uid back to them.
 
     An owner has a uid, so no owner is written into such a claim; its name, which depends on the owner, says whose it
     is.
     """
-    for thing in (*gathered.of("Pod"), *gathered.of("PodGroup")):
-        owner: Owner = thing.obj
+    for record in (*objects.of_kind("Pod"), *objects.of_kind("PodGroup")):
+        owner: Owner = record.obj
         metadata = owner.metadata
         if metadata.uid:
             continue
@@ -288,11 +287,11 @@ def _adopt(gathered: Gathered) -> None:
         }
         for purpose, prefix in (*purposes.items(), (SPECIAL, special_prefix(metadata.name))):
             key = "ResourceClaim", metadata.namespace, _name(owner, prefix, purpose)
-            claim = gathered.things.get(key)
+            claim = objects.records.get(key)
             if claim is not None and not claim.obj.metadata.owner_references:
                 reference = OwnerReference(type(owner).__name__, metadata.name, controller=True)
                 adopted = replace(claim.obj.metadata, owner_references=(reference,))
-                gathered.things[key] = replace(claim, obj=replace(claim.obj, metadata=adopted))
+                objects.records[key] = replace(claim, obj=replace(claim.obj, metadata=adopted))
 
 
 def _entry_key(owner: Owner, entry: str) -> _EntryKey:
@@ -300,12 +299,12 @@ def _entry_key(owner: Owner, entry: str) -> _EntryKey:
     return type(owner).__name__, metadata.namespace, metadata.name, metadata.uid, entry
 
 
-def _made(gathered: Gathered) -> dict[_EntryKey, str]:
+def _made(objects: ObjectSet) -> dict[_EntryKey, str]:
     """Return the names of the claims that were made, by what they were made for."""
     return {
         (owner.kind, claim.metadata.namespace, owner.name, owner.uid, entry): claim.metadata.name
-        for thing in gathered.of("ResourceClaim")
-        for claim in (thing.obj,)
+        for record in objects.of_kind("ResourceClaim")
+        for claim in (record.obj,)
         if (entry := claim.metadata.annotations.get(POD_CLAIM_NAME)) is not None
         for owner in claim.metadata.owner_references
         if owner.controller
@@ -326,12 +325,12 @@ def special_prefix(pod: str) -> str:
     return f"{pod}-{SPECIAL}-"[:MOST_OF_PREFIX]
 
 
-def _make(thing: Thing, entry: PodResourceClaim, template: Thing) -> Thing:
+def _make(record: ObjectRecord, entry: PodResourceClaim, template: ObjectRecord) -> ObjectRecord:
     wanted = template.obj.spec
     labels, annotations = wanted.metadata.labels, wanted.metadata.annotations
-    prefix = generate_name(thing.obj.metadata.name, entry.name)
+    prefix = generate_name(record.obj.metadata.name, entry.name)
     return claim_of(
-        thing,
+        record,
         prefix,
         purpose=entry.name,
         spec=wanted.spec,
@@ -341,20 +340,20 @@ def _make(thing: Thing, entry: PodResourceClaim, template: Thing) -> Thing:
 
 
 def claim_of(
-    thing: Thing,
+    record: ObjectRecord,
     prefix: str,
     *,
     purpose: str,
     spec: ResourceClaimSpec,
     labels: Mapping[str, str],
     annotations: Mapping[str, str],
-) -> Thing:
+) -> ObjectRecord:
     """Return a claim that belongs to a pod or a group; its name is `prefix` with an end that depends on both.
 
     What is written of it names no owner if that has no uid: the API server would refuse it.
     """
-    owner = thing.obj.metadata
-    kind = KINDS[type(thing.obj).__name__]
+    owner = record.obj.metadata
+    kind = KINDS[type(record.obj).__name__]
     reference = {
         "apiVersion": kind.api_version(kind.versions[0]),
         "kind": kind.kind,
@@ -363,7 +362,7 @@ def claim_of(
         "controller": True,
     }
     metadata: dict[str, Any] = {
-        "name": _name(thing.obj, prefix, purpose),
+        "name": _name(record.obj, prefix, purpose),
         "generateName": prefix,
         "namespace": owner.namespace,
         "annotations": dict(annotations),
@@ -377,7 +376,7 @@ def claim_of(
     claim = read_object(body)
     if not owner.uid:
         del metadata["ownerReferences"]
-    return Thing(thing.place, body, claim)
+    return ObjectRecord(record.place, body, claim)
 
 
 def _name(owner: Owner, prefix: str, purpose: str) -> str:

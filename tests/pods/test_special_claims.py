@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import pytest
 
-from dra_operator.cli import special_claims
+from dra_operator.pods import special_claims
 
 V1 = "resource.k8s.io/v1"
 GPU = "example.com/gpu"

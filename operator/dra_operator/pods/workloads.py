@@ -1,18 +1,23 @@
-"""Workloads: the pods that a Deployment, a Job and the like would have, made in memory.
+"""The pods that workloads would have: those of a Deployment, a Job and the like, and of a DaemonSet one on each node.
 
-Few people write bare pods: what stands beside a template is a workload, and what they want to know is whether the
-claims of all its pods fit. One with a uid comes from an API server, where its pods are made already: they are among the
-manifests, or have been left out. Of a CronJob one Job counts; the pods of a DaemonSet are made once the nodes are known
-(`daemons`). What makes pods in a way of its own is left to the note about ignored kinds.
+A workload with a uid comes from an API server, where its pods are made already. Of a CronJob one Job counts. A pod of a
+DaemonSet runs on its node or not at all, and says so by its node affinity; a node that cannot be used gets none.
+Source: k8s.io/kubernetes/pkg/controller/daemon, `nodeShouldRunDaemonPod` and `ReplaceDaemonSetPodNodeNameNodeAffinity`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
+from dra_operator.api.core import Node, NodeSelector
+from dra_operator.api.node_selector import NodeSelectorError, matches, pinned_to
 from dra_operator.api.read import ObjectError
 from dra_operator.api.text import shown
-from dra_operator.cli.manifests import Manifest
+from dra_operator.inventory.nodes import read_node
+from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet
 
 DAEMON_SET = "DaemonSet"
 _REPLICATED = {"Deployment": "apps", "ReplicaSet": "apps", "StatefulSet": "apps"}
@@ -130,3 +135,81 @@ def part(owner: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
         value = owner.get(name)
         owner = value if isinstance(value, Mapping) else {}
     return owner
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_TOLERATED = frozenset(
+    {
+        "node.kubernetes.io/not-ready:NoExecute",
+        "node.kubernetes.io/unreachable:NoExecute",
+        "node.kubernetes.io/disk-pressure:NoSchedule",
+        "node.kubernetes.io/memory-pressure:NoSchedule",
+        "node.kubernetes.io/pid-pressure:NoSchedule",
+        "node.kubernetes.io/unschedulable:NoSchedule",
+    }
+)
+"""The taints that the controller lets all pods of DaemonSets tolerate. Source: `AddOrUpdateDaemonPodTolerations`."""
+_TOLERATED_ON_HOST_NETWORK = _TOLERATED | {"node.kubernetes.io/network-unavailable:NoSchedule"}
+
+
+def node_of(pod: ObjectRecord) -> str | None:
+    """Return the only node that a pod of a DaemonSet can run on; None for any other pod."""
+    try:
+        return pinned_to(_affinity(part(pod.body, "spec")))
+    except ValidationError:
+        return None
+
+
+def daemon_pods(workload: Workload, objects: ObjectSet, nodes: Mapping[str, Node]) -> Iterator[Manifest]:
+    """Yield a pod for each node that it fits. Raises ObjectError."""
+    for name, node in nodes.items():
+        stored = objects.records.get(("Node", "", name))
+        taints = _maps(part(stored.body, "spec"), "taints") if stored is not None else ()
+        if read_node(node).unusable is None and _fits(workload, node, taints):
+            only = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
+            yield workload.pod(name, affinity={"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [only]}}})
+
+
+def _fits(workload: Workload, node: Node, taints: Iterable[Mapping[str, Any]]) -> bool:
+    spec, labels = workload.pod_spec, node.metadata.labels
+    if not part(spec, "nodeSelector").items() <= labels.items():
+        return False
+    try:
+        affinity = _affinity(spec)
+        if affinity is not None and not matches(affinity, node.metadata.name, labels):
+            return False
+    except (ValidationError, NodeSelectorError):
+        path = "spec.template.spec.affinity.nodeAffinity"
+        raise workload.error(path, None, "is no affinity that selects nodes") from None
+    tolerated = _TOLERATED_ON_HOST_NETWORK if spec.get("hostNetwork") is True else _TOLERATED
+    return all(
+        any(_tolerates(toleration, taint) for toleration in _maps(spec, "tolerations"))
+        for taint in taints
+        if taint.get("effect") in ("NoSchedule", "NoExecute")
+        and f"{taint.get('key')}:{taint['effect']}" not in tolerated
+    )
+
+
+def _affinity(spec: Mapping[str, Any]) -> NodeSelector | None:
+    """Return the node affinity that the spec of a pod requires. Raises ValidationError."""
+    required = part(spec, "affinity", "nodeAffinity").get(_REQUIRED)
+    return None if required is None else _selectors().validate_python(required)
+
+
+def _maps(owner: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    items = owner.get(name)
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+
+
+@cache
+def _selectors() -> TypeAdapter[NodeSelector]:
+    return TypeAdapter(NodeSelector)
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    if any(toleration.get(name) and toleration[name] != taint.get(name) for name in ("key", "effect")):
+        return False
+    is_equal = (toleration.get("value") or "") == (taint.get("value") or "")
+    return (
+        is_equal if toleration.get("operator") in (None, "", "Equal") else toleration["operator"] == "Exists"
+    )

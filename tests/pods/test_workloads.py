@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from .simulation import CLASS, V1, claim, devices, states, table
+from simulation import CLASS, V1, claim, devices, states, table
 
 TEMPLATE = {
     "apiVersion": V1,

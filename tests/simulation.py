@@ -1,5 +1,11 @@
 """What tests of `simulate` give it, and how they read its table."""
 
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from dra_operator.cli.simulate import app
+
 V1 = "resource.k8s.io/v1"
 CLASS = {
     "apiVersion": V1,
@@ -54,3 +60,15 @@ def table(result):
 def states(result):
     """Return the state of each claim."""
     return {row[0]: row[1] for row in table(result)}
+
+
+@pytest.fixture
+def simulate(tmp_path):
+    """Return a function that simulates some objects."""
+
+    def run(*bodies, options=()):
+        file = tmp_path / "state.yaml"
+        file.write_text(yaml.safe_dump_all(bodies))
+        return CliRunner().invoke(app, ["-f", str(file), *options])
+
+    return run

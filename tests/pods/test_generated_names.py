@@ -1,8 +1,7 @@
 """Names made of a `generateName`."""
 
-from dra_operator.cli.generated import name_from
-
-from .simulation import CLASS, claim, devices, states
+from dra_operator.pods.generated_names import name_from
+from simulation import CLASS, claim, devices, states
 
 
 def generating(prefix, **metadata):

@@ -1,9 +1,8 @@
 """Special claims: what kube-scheduler makes of pods that ask for devices as extended resources.
 
 A container may ask for `example.com/gpu: 1` and know nothing of claims. Where a DeviceClass serves that name and no
-device plugin of the node does, the scheduler makes one claim for all of the pod's containers. Here it is made in
-memory, after all other claims are decided: a pod runs on one node, so its special claim must fit where its other
-claims can be used.
+device plugin of the node does, the scheduler makes one claim for all of the pod's containers; it must fit where the
+pod's other claims can be used, which are decided before.
 Source: docs/dra-semantics 8.7; the claim itself is made by `allocator.extended`.
 """
 
@@ -24,10 +23,7 @@ from dra_operator.allocator.extended import (
 from dra_operator.api.core import Node, Pod
 from dra_operator.api.quantity import NANO, Quantity
 from dra_operator.api.types import DeviceClass, ResourceClaim
-from dra_operator.cli.daemons import node_of
-from dra_operator.cli.load import Gathered, Thing
-from dra_operator.cli.offline import Cluster, Option, Outcome, State, by_age
-from dra_operator.cli.pod_claims import (
+from dra_operator.pods.claims import (
     SPECIAL,
     ClaimsOfPods,
     PodKey,
@@ -37,7 +33,10 @@ from dra_operator.cli.pod_claims import (
     special_prefix,
     subject,
 )
-from dra_operator.cli.pod_nodes import usable
+from dra_operator.pods.nodes import usable
+from dra_operator.pods.objects import ObjectRecord, ObjectSet, by_age
+from dra_operator.pods.scheduler import Option, Outcome, Scheduler, State
+from dra_operator.pods.workloads import node_of
 
 
 @dataclass(slots=True)
@@ -49,32 +48,34 @@ class SpecialClaims:
     problems: list[str] = field(default_factory=list)
 
 
-def decide_special_claims(gathered: Gathered, cluster: Cluster, decided: Sequence[Outcome]) -> SpecialClaims:
+def decide_special_claims(
+    objects: ObjectSet, scheduler: Scheduler, decided: Sequence[Outcome]
+) -> SpecialClaims:
     """Make and decide the special claims that pods are missing, the oldest pod first.
 
     `decided` are the outcomes of all other claims.
     """
     found = SpecialClaims()
-    classes = classes_by_resource(thing.obj for thing in gathered.of("DeviceClass"))
-    claims, made = ClaimsOfPods(decided, lambda outcome: outcome.claim), _made(gathered)
-    others: dict[tuple[str, ...], list[Thing]] = {}
-    for thing in sorted(gathered.of("Pod"), key=by_age):
-        wanted = extended_resources(thing.obj)
-        if not wanted or _is_settled(thing.obj, made):
+    classes = classes_by_resource(record.obj for record in objects.of_kind("DeviceClass"))
+    claims, made = ClaimsOfPods(decided, lambda outcome: outcome.claim), _made(objects)
+    others: dict[tuple[str, ...], list[ObjectRecord]] = {}
+    for record in sorted(objects.of_kind("Pod"), key=by_age):
+        wanted = extended_resources(record.obj)
+        if not wanted or _is_settled(record.obj, made):
             continue
-        asks = _Asks(thing, classes, wanted)
+        asks = _Asks(record, classes, wanted)
         if problem := asks.find_problem():
-            found.problems.append(f"{thing.place}: {problem}")
+            found.problems.append(f"{record.place}: {problem}")
         elif any(name in classes for name in wanted):
-            _decide(asks, cluster, claims.of_pod(thing.obj), found)
+            _decide(asks, scheduler, claims.of_pod(record.obj), found)
         else:
-            others.setdefault(tuple(wanted), []).append(thing)
-    _tell_unprovided(others, [thing.obj for thing in gathered.of("Node")], classes, found)
+            others.setdefault(tuple(wanted), []).append(record)
+    _tell_unprovided(others, [record.obj for record in objects.of_kind("Node")], classes, found)
     return found
 
 
 def _tell_unprovided(
-    pods: Mapping[tuple[str, ...], Sequence[Thing]],
+    pods: Mapping[tuple[str, ...], Sequence[ObjectRecord]],
     nodes: Sequence[Node],
     classes: Iterable[str],
     found: SpecialClaims,
@@ -85,12 +86,12 @@ def _tell_unprovided(
     """
     provided = {name for node in nodes for name in (*node.status.allocatable, *node.status.capacity)}
     named = [name for name in classes if not name.startswith(CLASS_PREFIX)]
-    for wanted, things in pods.items():
+    for wanted, records in pods.items():
         missing = [name for name in wanted if name not in provided]
         if not missing:
             continue
-        others = f" and {len(things) - 1} more" if len(things) > 1 else ""
-        text = f"{things[0].place}: {subject(things[0].obj)}{others}: "
+        others = f" and {len(records) - 1} more" if len(records) > 1 else ""
+        text = f"{records[0].place}: {subject(records[0].obj)}{others}: "
         close = [json.dumps(other) for name in missing for other in get_close_matches(name, named, 1)]
         hint = f"; did you mean {' and '.join(close)}?" if close else ""
         if nodes:
@@ -101,9 +102,9 @@ def _tell_unprovided(
             )
 
 
-def _decide(asks: "_Asks", cluster: Cluster, beside: Sequence[Outcome], found: SpecialClaims) -> None:
-    only = node_of(asks.thing)
-    nodes = {name: node for name, node in cluster.nodes.items() if only in (None, name)}
+def _decide(asks: "_Asks", scheduler: Scheduler, beside: Sequence[Outcome], found: SpecialClaims) -> None:
+    only = node_of(asks.record)
+    nodes = {name: node for name, node in scheduler.nodes.items() if only in (None, name)}
     options, plugged = asks.options(nodes)
     if plugged:
         found.notes.append(
@@ -113,19 +114,19 @@ def _decide(asks: "_Asks", cluster: Cluster, beside: Sequence[Outcome], found: S
         if not plugged:
             missing = ", ".join(sorted({name for node in nodes.values() for name in asks.unserved(node)}))
             found.problems.append(
-                f"{asks.thing.place}: {subject(asks.pod)}: no DeviceClass and no node has {missing}"
+                f"{asks.record.place}: {subject(asks.pod)}: no DeviceClass and no node has {missing}"
             )
         return
     waiting = [outcome for outcome in beside if outcome.state is State.PENDING]
     if waiting:
         metadata = waiting[0].claim.metadata
         text = f"claim {metadata.namespace}/{metadata.name} of the same pod waits"
-        outcome = Outcome(options[0].thing, State.PENDING, reason=waiting[0].reason, message=text)
+        outcome = Outcome(options[0].record, State.PENDING, reason=waiting[0].reason, message=text)
     else:
         allocations = [item.allocation for item in beside if item.allocation is not None]
-        outcome = cluster.decide_first(
+        outcome = scheduler.decide_first(
             [
-                replace(option, nodes=tuple(usable(cluster.nodes, option.nodes, allocations)))
+                replace(option, nodes=tuple(usable(scheduler.nodes, option.nodes, allocations)))
                 for option in options
             ]
         )
@@ -136,13 +137,13 @@ def _decide(asks: "_Asks", cluster: Cluster, beside: Sequence[Outcome], found: S
 class _Asks:
     """A pod that asks for extended resources, the classes that serve any, and the names it asks for."""
 
-    thing: Thing
+    record: ObjectRecord
     classes: Mapping[str, DeviceClass]
     wanted: Sequence[str]
 
     @property
     def pod(self) -> Pod:
-        pod: Pod = self.thing.obj
+        pod: Pod = self.record.obj
         return pod
 
     def find_problem(self) -> str | None:
@@ -188,9 +189,9 @@ class _Asks:
                 runs.append((claim, [name]))
         return [Option(self._claim(claim), tuple(names)) for claim, names in runs], plugged
 
-    def _claim(self, claim: ResourceClaim) -> Thing:
+    def _claim(self, claim: ResourceClaim) -> ObjectRecord:
         return claim_of(
-            self.thing,
+            self.record,
             special_prefix(self.pod.metadata.name),
             purpose=SPECIAL,
             spec=claim.spec,
@@ -199,12 +200,12 @@ class _Asks:
         )
 
 
-def _made(gathered: Gathered) -> set[PodKey]:
+def _made(objects: ObjectSet) -> set[PodKey]:
     """Return the pods that special claims were made for."""
     return {
         (claim.metadata.namespace, owner.name, owner.uid)
-        for thing in gathered.of("ResourceClaim")
-        for claim in (thing.obj,)
+        for record in objects.of_kind("ResourceClaim")
+        for claim in (record.obj,)
         if SPECIAL_CLAIM_ANNOTATION in claim.metadata.annotations
         for owner in claim.metadata.owner_references
         if owner.controller

@@ -3,8 +3,8 @@
 import pytest
 
 from dra_operator.cli.load import gather
-from dra_operator.cli.manifests import Manifest, Place
-from dra_operator.cli.pod_claims import generate_name, make_claims
+from dra_operator.pods.claims import generate_name, make_claims
+from dra_operator.pods.objects import Manifest, Place
 from slips_of_names import PODS, RIGHT_PODS
 
 V1 = "resource.k8s.io/v1"
@@ -45,9 +45,9 @@ def made(*bodies):
 
 def test_a_claim_is_what_the_template_says():
     """Spec, labels and annotations come from the template; owner and entry from the pod."""
-    (thing,), problems = made(TEMPLATE, pod(creationTimestamp="2026-01-01T00:00:00Z"))
+    (record,), problems = made(TEMPLATE, pod(creationTimestamp="2026-01-01T00:00:00Z"))
 
-    metadata, request = thing.obj.metadata, thing.obj.spec.devices.requests[0].exactly
+    metadata, request = record.obj.metadata, record.obj.spec.devices.requests[0].exactly
     assert problems == []
     assert (request.device_class_name, request.allocation_mode, request.count) == ("gpu", "ExactCount", 1)
     assert metadata.labels == {"team": "a"}
@@ -116,10 +116,10 @@ def test_no_claim_is_made_where_none_is_missing(bodies):
 
 def test_what_was_made_is_not_made_again():
     """The claims that come out can go in again beside the pods, which have no uid in a file."""
-    (thing,), _ = made(TEMPLATE, pod(uid=""))
+    (record,), _ = made(TEMPLATE, pod(uid=""))
 
-    assert "ownerReferences" not in thing.body["metadata"]
-    assert made(TEMPLATE, pod(uid=""), thing.body) == ([], [])
+    assert "ownerReferences" not in record.body["metadata"]
+    assert made(TEMPLATE, pod(uid=""), record.body) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -233,9 +233,9 @@ def test_no_claim_is_made_that_could_not_have_its_name(name, entry, cause):
 
 def test_entries_of_one_name_get_one_claim():
     """What is made for an entry is known by its name, so there can be no second one."""
-    things, _ = made(TEMPLATE, {**pod(), "spec": {"containers": [], "resourceClaims": [ENTRY, ENTRY]}})
+    records, _ = made(TEMPLATE, {**pod(), "spec": {"containers": [], "resourceClaims": [ENTRY, ENTRY]}})
 
-    assert len(things) == 1
+    assert len(records) == 1
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def member(name, entry=ENTRY, group="team"):
 
 def prefixes(claims):
     """Return what claims are named after."""
-    return [thing.body["metadata"]["generateName"] for thing in claims]
+    return [record.body["metadata"]["generateName"] for record in claims]
 
 
 def test_pods_share_the_claims_of_their_group():
@@ -370,8 +370,8 @@ def test_what_was_made_for_a_group_is_not_made_again(uid):
     )
     claims, _ = made(*bodies)
 
-    assert made(*bodies, *(thing.body for thing in claims)) == ([], [])
-    assert len({thing.obj.metadata.name for thing in claims}) == len(claims)
+    assert made(*bodies, *(record.body for record in claims)) == ([], [])
+    assert len({record.obj.metadata.name for record in claims}) == len(claims)
 
 
 def test_a_group_that_is_being_deleted_gets_no_claims():
