@@ -1,21 +1,38 @@
-"""What is refused: a field of an object in a file, told before somebody applies the file."""
+"""Limits: lists and texts that are longer than the API server takes, with what to do about each.
+
+In a cluster nothing like it can be there; in a file it is a mistake that shows only when the file is applied.
+Tolerations (16 are documented) and amounts are not counted, as the API server does not count them either.
+Source: the constants of k8s.io/api/resource/v1 of Kubernetes 1.37, and the answers of its API server.
+"""
 
 import json
-from collections.abc import Iterator, Sequence, Sized
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sized
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, Final
 
 from dra_operator.api.types import (
+    CapacityRequestPolicy,
+    CELSelector,
+    CounterSet,
+    DerivedAttribute,
     Device,
     DeviceClaim,
     DeviceClass,
+    DeviceClassSpec,
     DeviceConfiguration,
-    DeviceSelector,
+    DeviceConstraint,
+    DeviceCounterConsumption,
+    DeviceRequest,
     DeviceSubRequest,
     ExactDeviceRequest,
+    OpaqueConfiguration,
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceSlice,
+    ResourceSliceSpec,
 )
+from dra_operator.api.wire import Wire, wire_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,107 +58,102 @@ _LEAVE_OUT = "leave some out"
 _NAME_NONE = "name no request, which means all of them"
 _SELECT_AT_ONCE = "say it in one, or set perDeviceNodeSelection and say it at each device"
 
+_MOST_ITEMS: Final[Mapping[tuple[type[Any], str], tuple[int, str]]] = {
+    (DeviceClaim, "requests"): (32, _SPLIT_CLAIM),
+    (DeviceClaim, "constraints"): (32, _LEAVE_OUT),
+    (DeviceClaim, "config"): (32, _LEAVE_OUT),
+    (DeviceRequest, "first_available"): (8, _LEAVE_OUT),
+    (ExactDeviceRequest, "selectors"): (32, _JOIN),
+    (ExactDeviceRequest, "derived_attributes"): (32, _LEAVE_OUT),
+    (DeviceSubRequest, "selectors"): (32, _JOIN),
+    (DeviceSubRequest, "derived_attributes"): (32, _LEAVE_OUT),
+    (DeviceConstraint, "requests"): (32, _NAME_NONE),
+    (DeviceConfiguration, "requests"): (32, _NAME_NONE),
+    (DeviceClassSpec, "selectors"): (32, _JOIN),
+    (DeviceClassSpec, "config"): (32, _LEAVE_OUT),
+    (ResourceSliceSpec, "shared_counters"): (8, _SPLIT_SLICE),
+    (CounterSet, "counters"): (32, "make a counter set of the rest"),
+    (Device, "taints"): (16, _LEAVE_OUT),
+    (Device, "binding_conditions"): (4, _LEAVE_OUT),
+    (Device, "binding_failure_conditions"): (4, _LEAVE_OUT),
+    (Device, "consumes_counters"): (2, _LEAVE_OUT),
+    (DeviceCounterConsumption, "counters"): (32, _LEAVE_OUT),
+    (DeviceCounterConsumption, "compatibility_groups"): (2, _LEAVE_OUT),
+    (CapacityRequestPolicy, "valid_values"): (10, "use validRange"),
+}
+_REMEDIES_FOR_BYTES: Final[Mapping[tuple[type[Any], str], str]] = {
+    (CELSelector, "expression"): f"{_LEAVE_OUT}, or use several selectors",
+    (DerivedAttribute, "expression"): _LEAVE_OUT,
+    (OpaqueConfiguration, "parameters"): _LEAVE_OUT,
+}
+_MOST_BYTES = 10 * 1024
 _MOST_DEVICES = 128
 _MOST_DEVICES_ADVANCED = 64
 _MOST_NAMED_VALUES = 32
 _MOST_VALUES = 48
-_LONGEST_EXPRESSION = 10 * 1024
-_LONGEST_PARAMETERS = 10 * 1024
 
 
 def find_too_long(obj: object) -> Iterator[Refusal]:
     """Yield what is too long in a claim, a template, a class or a slice; nothing of others."""
-    match obj:
-        case ResourceClaim():
-            yield from _claim(obj.spec.devices, "spec.devices")
-        case ResourceClaimTemplate():
-            yield from _claim(obj.spec.spec.devices, "spec.spec.devices")
-        case DeviceClass():
-            yield from _selectors(obj.spec.selectors, "spec.selectors")
-            yield from _config(obj.spec.config, "spec.config")
-        case ResourceSlice():
-            yield from _slice(obj)
-        case _:
-            pass
+    if isinstance(obj, ResourceClaim | ResourceClaimTemplate | DeviceClass | ResourceSlice):
+        yield from _part(obj.spec, "spec")
 
 
-def _most(items: Sized, most: int, path: str, remedy: str) -> Iterator[Refusal]:
+def _part(part: Wire, path: str) -> Iterator[Refusal]:
+    kind = type(part)
+    for field, name in _names(kind):
+        value, at = getattr(part, field), f"{path}.{name}"
+        if (limit := _MOST_ITEMS.get((kind, field))) is not None:
+            yield from _most(value, *limit, at)
+        if (remedy := _REMEDIES_FOR_BYTES.get((kind, field))) is not None:
+            yield from _most_bytes(value, remedy, at)
+        else:
+            yield from _below(value, at)
+    if isinstance(part, ResourceSliceSpec):
+        yield from _slice(part, path)
+    elif isinstance(part, Device):
+        yield from _device(part, path)
+
+
+@cache
+def _names(kind: type[Any]) -> tuple[tuple[str, str], ...]:
+    """Return the name of each field, here and on the wire."""
+    return tuple((each.name, name) for each, name in zip(fields(kind), wire_fields(kind), strict=True))
+
+
+def _below(value: Any, path: str) -> Iterator[Refusal]:
+    if isinstance(value, Wire):
+        yield from _part(value, path)
+    elif isinstance(value, tuple):
+        for number, item in enumerate(value):
+            yield from _below(item, f"{path}[{number}]")
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _below(item, f'{path}["{key}"]')
+
+
+def _most(items: Sized, most: int, remedy: str, path: str) -> Iterator[Refusal]:
     if len(items) > most:
         yield Refusal(path, len(items), f"are too many, {most} at most: {remedy}")
 
 
-def _claim(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
-    yield from _most(devices.requests, 32, f"{path}.requests", _SPLIT_CLAIM)
-    yield from _most(devices.constraints, 32, f"{path}.constraints", _LEAVE_OUT)
-    yield from _config(devices.config, f"{path}.config")
-    for number, request in enumerate(devices.requests):
-        at = f"{path}.requests[{number}]"
-        if request.exactly is not None:
-            yield from _request(request.exactly, f"{at}.exactly")
-        yield from _most(request.first_available, 8, f"{at}.firstAvailable", _LEAVE_OUT)
-        for place, item in enumerate(request.first_available):
-            yield from _request(item, f"{at}.firstAvailable[{place}]")
-    for number, constraint in enumerate(devices.constraints):
-        yield from _most(constraint.requests, 32, f"{path}.constraints[{number}].requests", _NAME_NONE)
-    for number, config in enumerate(devices.config):
-        yield from _most(config.requests, 32, f"{path}.config[{number}].requests", _NAME_NONE)
-
-
-def _config(items: Sequence[DeviceConfiguration], path: str) -> Iterator[Refusal]:
-    yield from _most(items, 32, path, _LEAVE_OUT)
-    for number, item in enumerate(items):
-        length = _sent_length(item.opaque.parameters) if item.opaque is not None else 0
-        if length > _LONGEST_PARAMETERS:
-            text = f"bytes are too many, {_LONGEST_PARAMETERS} at most: {_LEAVE_OUT}"
-            yield Refusal(f"{path}[{number}].opaque.parameters", length, text)
-
-
-def _sent_length(parameters: object) -> int:
+def _most_bytes(value: object, remedy: str, path: str) -> Iterator[Refusal]:
     # The API server counts the bytes that it is sent, and compact JSON has the fewest.
-    return len(
-        json.dumps(parameters, separators=(",", ":"), ensure_ascii=False).encode(errors="surrogatepass")
-    )
+    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    length = len(text.encode(errors="surrogatepass"))
+    if length > _MOST_BYTES:
+        yield Refusal(path, length, f"bytes are too many, {_MOST_BYTES} at most: {remedy}")
 
 
-def _request(item: ExactDeviceRequest | DeviceSubRequest, path: str) -> Iterator[Refusal]:
-    yield from _selectors(item.selectors, f"{path}.selectors")
-    yield from _most(item.derived_attributes, 32, f"{path}.derivedAttributes", _LEAVE_OUT)
-    for number, derived in enumerate(item.derived_attributes):
-        yield from _expression(
-            derived.expression, f"{path}.derivedAttributes[{number}].expression", _LEAVE_OUT
-        )
-
-
-def _selectors(selectors: Sequence[DeviceSelector], path: str) -> Iterator[Refusal]:
-    yield from _most(selectors, 32, path, _JOIN)
-    for number, item in enumerate(selectors):
-        if item.cel is not None:
-            remedy = f"{_LEAVE_OUT}, or use several selectors"
-            yield from _expression(item.cel.expression, f"{path}[{number}].cel.expression", remedy)
-
-
-def _expression(expression: str, path: str, remedy: str) -> Iterator[Refusal]:
-    length = len(expression.encode(errors="surrogatepass"))
-    if length > _LONGEST_EXPRESSION:
-        yield Refusal(path, length, f"bytes are too many, {_LONGEST_EXPRESSION} at most: {remedy}")
-
-
-def _slice(obj: ResourceSlice) -> Iterator[Refusal]:
-    spec = obj.spec
+def _slice(spec: ResourceSliceSpec, path: str) -> Iterator[Refusal]:
     if spec.node_selector is not None:
         terms = spec.node_selector.node_selector_terms
-        yield from _most(terms, 1, "spec.nodeSelector.nodeSelectorTerms", _SELECT_AT_ONCE)
+        yield from _most(terms, 1, _SELECT_AT_ONCE, f"{path}.nodeSelector.nodeSelectorTerms")
     most, remedy = _MOST_DEVICES, _SPLIT_SLICE
     if any(_is_advanced(device) for device in spec.devices):
         most = _MOST_DEVICES_ADVANCED
         remedy = f"with taints, counters or lists there is room for no more; {_SPLIT_SLICE}"
-    yield from _most(spec.devices, most, "spec.devices", remedy)
-    for number, device in enumerate(spec.devices):
-        yield from _device(device, f"spec.devices[{number}]")
-    yield from _most(spec.shared_counters, 8, "spec.sharedCounters", _SPLIT_SLICE)
-    for number, counters in enumerate(spec.shared_counters):
-        path = f"spec.sharedCounters[{number}].counters"
-        yield from _most(counters.counters, 32, path, "make a counter set of the rest")
+    yield from _most(spec.devices, most, remedy, f"{path}.devices")
 
 
 def _is_advanced(device: Device) -> bool:
@@ -150,14 +162,6 @@ def _is_advanced(device: Device) -> bool:
 
 
 def _device(device: Device, path: str) -> Iterator[Refusal]:
-    yield from _most(device.taints, 16, f"{path}.taints", _LEAVE_OUT)
-    yield from _most(device.binding_conditions, 4, f"{path}.bindingConditions", _LEAVE_OUT)
-    yield from _most(device.binding_failure_conditions, 4, f"{path}.bindingFailureConditions", _LEAVE_OUT)
-    yield from _most(device.consumes_counters, 2, f"{path}.consumesCounters", _LEAVE_OUT)
-    for number, item in enumerate(device.consumes_counters):
-        at = f"{path}.consumesCounters[{number}]"
-        yield from _most(item.counters, 32, f"{at}.counters", _LEAVE_OUT)
-        yield from _most(item.compatibility_groups, 2, f"{at}.compatibilityGroups", _LEAVE_OUT)
     named = len(device.attributes) + len(device.capacity)
     if named > _MOST_NAMED_VALUES:
         text = f"attributes and capacities are too many, {_MOST_NAMED_VALUES} together at most: {_LEAVE_OUT}"
@@ -166,14 +170,5 @@ def _device(device: Device, path: str) -> Iterator[Refusal]:
         [len(item.value) if isinstance(item.value, tuple) else 1 for item in device.attributes.values()]
     )
     if values > _MOST_VALUES:
-        yield Refusal(
-            path, values, f"values of attributes are too many, {_MOST_VALUES} at most: {_LEAVE_OUT}"
-        )
-    yield from _policies(device, path)
-
-
-def _policies(device: Device, path: str) -> Iterator[Refusal]:
-    for name, capacity in device.capacity.items():
-        if capacity.request_policy is not None:
-            at = f'{path}.capacity["{name}"].requestPolicy.validValues'
-            yield from _most(capacity.request_policy.valid_values, 10, at, "use validRange")
+        text = f"values of attributes are too many, {_MOST_VALUES} at most: {_LEAVE_OUT}"
+        yield Refusal(path, values, text)
