@@ -284,7 +284,7 @@ def test_after_one_that_was_taken_annotations_wait_no_longer_than_ever(telling, 
 @pytest.mark.parametrize(("version", "is_told"), [("9", False), ("10", False), ("11", True), ("100", True)])
 def test_what_an_operator_before_wrote_and_had_no_time_to_tell_is_told(telling, version, is_told):
     """It is newer than all that it had told, by number."""
-    telling.told_up_to = "10"
+    telling.events_delivered_up_to = "10"
 
     assert (telling.waits(claim(IN_USE.message, version=version), IN_USE) is not None) == is_told
     assert telling.waits(claim(IN_USE.message, version=version), IN_USE) is None

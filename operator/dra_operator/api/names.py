@@ -24,7 +24,7 @@ ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"
 """Label of a namespace whose claims may ask for admin access, with the value `true`."""
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """On a claim made for a pod: the pod's entry it was made for. Source: the claim controller."""
-OVER = frozenset(("Succeeded", "Failed"))
+ENDED_PHASES = frozenset(("Succeeded", "Failed"))
 """The phases of a pod that has ended."""
 RANDOM_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """What the API server makes the random ends of names of. Source: k8s.io/apimachinery/pkg/util/rand."""

@@ -1,7 +1,7 @@
-"""What `dra-operator cel check` says of an expression: as plain lines, or in colour at a terminal.
+"""`dra-operator cel`: checks and evaluates expressions; in plain lines, or in colour at a terminal.
 
-Plain lines are for pipes and scripts and stay as they are. At a terminal there is more for the eye: the share of the
-limit that an expression can cost, the part of the line that is wrong. Only then is Rich imported; it knows NO_COLOR.
+Plain lines are for pipes and scripts and stay as they are. At a terminal there is more: the share of the limit that an
+expression can cost, the part of the line that is wrong. Only then is Rich imported; it knows NO_COLOR.
 """
 
 import codecs

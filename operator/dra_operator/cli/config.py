@@ -1,7 +1,7 @@
-"""Settings as flags: one flag for each setting, made from its declaration.
+"""`dra-operator config`: the settings in force; and the settings as flags, one for each, made from its declaration.
 
-A flag takes its value as text, so that a value which is not allowed is reported by the settings themselves,
-in the same words wherever it came from.
+A flag takes its value as text, so that a value which is not allowed is reported by the settings themselves, in the same
+words wherever it came from.
 """
 
 import inspect

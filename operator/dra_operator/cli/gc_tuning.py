@@ -1,11 +1,8 @@
-"""The interpreter of the operator's process: its threads take short turns, and it looks at what is known no more.
+"""Settings of the interpreter for the operator's process: short turns of threads, rare garbage collection.
 
-Passes run in one thread, and the event loop, which carries their writes, in another. A thread that wants its turn gets
-it after five milliseconds; in that time the API server answers, and nobody sends it the next write.
-
-The collector walks through all that lives whenever enough is new, and in a large cluster that is most of a second for
-each walk, in the middle of a pass. But what has been listed stays, and is let go by counting references alone. So
-collections are rare, and what lives once everything is known is left out of them for good.
+A pass runs in one thread, and the event loop, which carries its writes, in another, which would wait five milliseconds
+for its turn. A collection walks through all that lives, most of a second in a large cluster; what was listed stays, and
+is freed by reference counting, so it is frozen once everything is known.
 """
 
 import gc
@@ -18,7 +15,7 @@ TURN_SECONDS: Final = 0.0005
 """How long a thread may go on while another one waits for its turn."""
 
 
-def take_turns() -> None:
+def shorten_turns() -> None:
     """Let threads take short turns from now on."""
     sys.setswitchinterval(TURN_SECONDS)
 
@@ -28,7 +25,7 @@ def collect_seldom() -> None:
     gc.set_threshold(*THRESHOLDS)
 
 
-def settle() -> None:
+def freeze() -> None:
     """Collect once, and leave out of later collections what is left."""
     gc.collect()
     gc.freeze()

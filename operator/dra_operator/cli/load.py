@@ -1,7 +1,9 @@
-"""Fields of pods, nodes and namespaces, so that a misspelt one is told: `resourceclaims` names no claim.
+"""Loading: manifests become the objects of a cluster, or a line that says what is wrong with them.
 
-kubectl refuses it (strict field validation). Of these kinds only what allocation looks at is typed, so the fields are
-those of the published types that the API server in memory decodes into.
+An object that passed no API server gets what that would have given it: a namespace, a name for its `generateName` and
+defaults. One that cannot be read, with an unknown field or with values that the API server would refuse is named with
+place, field and value, and the others are still read. An unknown field of an object with a uid tells of a newer server:
+it is left out, as the operator leaves it out of what it watches, and that is said.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""Bounds: documents that nobody can walk through are refused before anything tries.
+"""Files and lines that commands share: `-` and `.gz`, what cannot be used, how a comparison ends.
 
-A document of YAML may name a part of itself again, so a few lines may stand for billions of values: a part that stands
-in itself has no end, and one that is doubled thirty times over has none that anybody waits for. And whoever reads,
-shows and writes values calls itself for each level, which Python does some hundred times.
+Documents that nobody can walk through, by aliases or nesting, are refused before anything tries. Light on purpose:
+`cel check` loads it, and has to start at once.
+Source: docs/cli.md, "All commands".
 """
 
 import errno

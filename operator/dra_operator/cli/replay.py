@@ -1,9 +1,8 @@
-"""`dra-operator replay --sequential`: the claims of a scenario one after the other, and how long each took.
+"""`dra-operator replay`: recorded scenarios decided again, compared with their answers, or timed one by one.
 
-Each is decided alone, but claims in a row that the same pod owns are decided together, and share the time. What is
-timed is what a decision costs between the claim as it was read and the ledger updated, over all nodes, with the first
-evaluation of its selectors in it. Compiling expressions is timed apart, because it happens once for each text; reading
-the file and building the inventory are not timed.
+With --sequential claims in a row that one pod owns are decided together, and share the time. Timed is what a decision
+costs from the claim as read to the ledger updated, first evaluations included; compiling expressions is timed apart,
+reading files and building the inventory are not timed.
 Source: docs/cli.md.
 """
 
@@ -32,7 +31,7 @@ _COLLECTION_THRESHOLD = 20_000
 
 
 @dataclass(slots=True)
-class Decided:
+class SequentialRun:
     """Claims, the decision about each, the milliseconds that each took, and those of compiling before."""
 
     claims: Sequence[ResourceClaim]
@@ -56,10 +55,10 @@ class Decided:
     def answers(self, name: str) -> Iterator[dict[str, Any]]:
         """Yield the line of output about each; node and result are null where there are none."""
         for claim, decision in zip(self.claims, self.decisions, strict=True):
-            yield {"name": name, "claim": claim.metadata.name, **_decided_row(decision)}
+            yield {"name": name, "claim": claim.metadata.name, **_row(decision)}
 
 
-def decide_one_by_one(scenario: Scenario, rehearse: Callable[[], None] | None = None) -> Decided:
+def decide_one_by_one(scenario: Scenario, rehearse: Callable[[], None] | None = None) -> SequentialRun:
     """Allocate the claims of a scenario one after the other, those of a pod together, the state carried on.
 
     `rehearse` is called right before the first of them: reading the scenario and compiling its expressions have pushed
@@ -67,7 +66,7 @@ def decide_one_by_one(scenario: Scenario, rehearse: Callable[[], None] | None = 
     """
     allocator = scenario.allocator
     allocator.refresh()
-    decided = Decided(scenario.claims)
+    decided = SequentialRun(scenario.claims)
     with _frozen_heap():
         started = time.perf_counter()
         compile_expressions(allocator, scenario.claims)
@@ -140,7 +139,7 @@ def percentile(values: Sequence[float], percent: int) -> float:
     return round(sorted(values)[max(1, rank) - 1], 4)
 
 
-def _decided_row(decision: Decision) -> dict[str, Any]:
+def _row(decision: Decision) -> dict[str, Any]:
     if isinstance(decision, Allocated):
         return {"node": decision.node, "result": allocation_to_wire(decision.results[0])}
     nothing = {"node": None, "result": None}

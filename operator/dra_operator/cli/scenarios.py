@@ -1,4 +1,4 @@
-"""Recorded scenarios: a cluster and the claims to allocate in it, as plain JSON, made ready to be decided."""
+"""Recorded scenarios: a cluster and the claims to allocate in it, as plain JSON, and how answers are compared."""
 
 import time
 from collections import defaultdict

@@ -73,7 +73,7 @@ def snapshot(
     context: Context = "",
 ) -> None:
     """Write the state of a cluster, as far as claims depend on it, for `simulate -f`. Only reads from the cluster."""
-    taken = ask(kubeconfig, context, take)
+    taken = ask(kubeconfig, context, read_objects)
     bodies = redact(taken.bodies) if redacted else taken.bodies
     with refusing(None, out), opened(out or Path("-"), "wb") as file:
         file.writelines(write_yaml(bodies))
@@ -82,7 +82,7 @@ def snapshot(
     typer.echo(_summary(bodies), err=True)
 
 
-async def take(session: "ApiSession", kinds: Sequence[str] = TAKEN) -> Snapshot:
+async def read_objects(session: "ApiSession", kinds: Sequence[str] = TAKEN) -> Snapshot:
     """Return the state of the cluster that a session speaks to, or some kinds of it.
 
     Raises ApiError, ApiUnreachable, or LookupError if a kind without which nothing can be decided is not served.

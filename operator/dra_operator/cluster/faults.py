@@ -1,8 +1,6 @@
 """Defects of our own: each is logged with its traceback and counted, by one call that does both.
 
-Whatever runs for ever has a place where it goes on after an error that nobody thought of. Such an error is no fact
-about the cluster: it is for whoever is on call, who has one metric to watch. What that metric does not count stays in
-the log unread.
+Such an error is no fact about the cluster: it is for whoever is on call, who has one metric to watch.
 """
 
 import sys

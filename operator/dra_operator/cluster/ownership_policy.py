@@ -1,7 +1,7 @@
-"""The fence around devices that are ours: admission policies that let nobody else allocate them.
+"""The policy that fences off devices that are ours: who else allocates them is refused; and what of it is installed.
 
 kube-scheduler decides faster than it writes: allocations that it decided before a device was tainted are stored up to
-minutes later. A ValidatingAdmissionPolicy refuses them. Texts only: nothing here speaks to a server.
+minutes later. A ValidatingAdmissionPolicy refuses them.
 Source: docs/operator.md, "Devices that are ours"; k8s.io/api/admissionregistration/v1.
 """
 
@@ -69,7 +69,7 @@ def policy_for_rules(username: str, version: str = "v1") -> list[Body]:
             {"name": "owns", "expression": _RULE_OWNS},
             {"name": "others", "expression": _OWNED_BY_RULE},
         ],
-        "validations": [_validation(f"!variables.owns || {_NONE}", _IS_OWNED, told=_IS_OWNED_BY_RULE)],
+        "validations": [_validation(f"!variables.owns || {_NONE}", _IS_OWNED, text=_IS_OWNED_BY_RULE)],
     }
     immutable: Body = {
         "failurePolicy": "Fail",
@@ -104,7 +104,7 @@ def policy_for_pools(username: str, pools: Iterable[tuple[str, str | None]]) -> 
             {"name": "pools", "expression": json.dumps(sorted(f"{each[0]}/{each[1]}" for each in named))},
             {"name": "others", "expression": _OWNED_BY_POOL},
         ],
-        "validations": [_validation(_NONE, _IS_OWNED, told=_IS_OWNED_BY_POOL)],
+        "validations": [_validation(_NONE, _IS_OWNED, text=_IS_OWNED_BY_POOL)],
     }
     return [_policy(POLICY, fence), _binding(POLICY, {})]
 
@@ -239,12 +239,12 @@ def _conditions(username: str) -> list[Body]:
 _NOT_FROM: Final = "request.userInfo.username != "
 
 
-def _validation(expression: str, message: str, *, value: str = "", told: str = "") -> Body:
-    """Return a validation. Its message gets the value that `value` gives after the field, or is what `told` gives."""
+def _validation(expression: str, message: str, *, value: str = "", text: str = "") -> Body:
+    """Return a validation. Its message gets the value that `value` gives after the field, or is what `text` gives."""
     if value:
         field, _, rest = message.partition(": ")
-        told = f'"{field}: " + {value} + ": {rest}"'
-    texts = {"messageExpression": told} if told else {}
+        text = f'"{field}: " + {value} + ": {rest}"'
+    texts = {"messageExpression": text} if text else {}
     return {"expression": expression, "message": message, **texts, "reason": "Forbidden"}
 
 

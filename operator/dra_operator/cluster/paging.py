@@ -1,4 +1,4 @@
-"""Lists: all objects of a kind, page by page, so that neither the API server nor we hold all of them at once."""
+"""Paging: all objects of a kind, page by page, so that neither the API server nor we hold all of them at once."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any

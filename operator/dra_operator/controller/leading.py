@@ -61,12 +61,12 @@ class Leading:
             settings.lease_namespace or self._access.namespace,
             settings.lease_identity or f"{socket.gethostname()}_{uuid4()}",
             seconds=settings.lease_seconds,
-            told=self._told,
+            events_delivered=self._told,
         )
         holder, trouble = "", ""
         while True:
             try:
-                if await lease.take():
+                if await lease.acquire():
                     break
                 if lease.holder not in (holder, lease.identity):
                     log.info(
@@ -116,15 +116,15 @@ class Leading:
                 why = f"no answer in {GIVE_UP_SECONDS:g} s"
                 log.info("lease not given up", lease=self._lease.name, why=why)
 
-    async def permit(self) -> None:
+    async def may_write(self) -> None:
         """Wait until something may be written."""
         if self._lease is not None:
-            await self._lease.permit()
+            await self._lease.may_write()
 
     @property
-    def told_up_to(self) -> str | None:
+    def events_delivered_up_to(self) -> str | None:
         """The version up to which the operator before this one had sent its Events; None if nobody knows."""
-        return self._lease.told_up_to if self._lease is not None else None
+        return self._lease.events_delivered_up_to if self._lease is not None else None
 
     @property
     def is_leader(self) -> bool:

@@ -262,7 +262,9 @@ class Runtime:
             self._crash(self._leading.ended)
             return
         self._standby.end()
-        self._passes.desk.telling.told_up_to = TOLD_UP_TO if self._dry_run else self._leading.told_up_to
+        self._passes.desk.telling.events_delivered_up_to = (
+            TOLD_UP_TO if self._dry_run else self._leading.events_delivered_up_to
+        )
         self._spawn("lease", self._leading.keep())
         failures = 0
         while True:
@@ -290,7 +292,7 @@ class Runtime:
             self._session,
             found["ResourceClaim"],
             self._take_outcome,
-            permit=self._leading.permit,
+            may_write=self._leading.may_write,
             concurrency=self._settings.write_concurrency,
             timeout=self._settings.request_timeout_seconds,
             defect_logger=self.metrics.defect_logger,
@@ -345,7 +347,7 @@ class Runtime:
                     self._session,
                     kind,
                     self._take_rule_outcome,
-                    permit=self._leading.permit,
+                    may_write=self._leading.may_write,
                     timeout=self._settings.request_timeout_seconds,
                 )
                 self._spawn("rules", self._rule_writer.run())

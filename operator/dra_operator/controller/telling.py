@@ -83,7 +83,7 @@ class Telling:
     def __init__(
         self, reports: Reports, clock: Callable[[], float], pause: float = 10.0, rate: float = 10.0
     ) -> None:
-        self.told_up_to: str | None = None
+        self.events_delivered_up_to: str | None = None
         """The version up to which an Event has told what annotations say; None: nobody knows of any that has not."""
         self._reports = reports
         self._clock = clock
@@ -113,7 +113,7 @@ class Telling:
         if first and annotation(claim) == one_line(waiting.message):
             # An operator that ran before this one has said so, but maybe could not send the Event any more.
             told.urgent = False
-            if not _is_newer(claim.metadata.resource_version, self.told_up_to):
+            if not _is_newer(claim.metadata.resource_version, self.events_delivered_up_to):
                 self._reports.known(("waiting", key), _notice(key, told), _sameness(waiting), now)
                 return None
         return self._say(key, told)

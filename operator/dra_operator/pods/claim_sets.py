@@ -94,10 +94,10 @@ def decide(sets: Iterable[ClaimSet], scheduler: Scheduler) -> list[Outcome]:
     As in the operator, those that wait are explained when all are decided: what an older claim waits for may have
     gone to a younger one that asks for less.
     """
-    return _Deciding(scheduler).decide(sets)
+    return _SetDecider(scheduler).decide(sets)
 
 
-class _Deciding:
+class _SetDecider:
     """What claims have come to so far."""
 
     def __init__(self, scheduler: Scheduler) -> None:

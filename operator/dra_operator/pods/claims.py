@@ -19,7 +19,7 @@ from dra_operator.api.core import (
     PodResourceClaimStatus,
 )
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.names import OVER, POD_CLAIM_NAME
+from dra_operator.api.names import ENDED_PHASES, POD_CLAIM_NAME
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim, ResourceClaimSpec
 from dra_operator.api.validation.names import LABEL, SUBDOMAIN
@@ -179,7 +179,9 @@ def _unknown_entries(record: ObjectRecord) -> Iterator[str]:
 
 def is_over(owner: Owner) -> bool:
     """True for a pod that needs no devices any more, and for a group that gets no claims any more."""
-    return bool(owner.metadata.deletion_timestamp) or (isinstance(owner, Pod) and owner.status.phase in OVER)
+    return bool(owner.metadata.deletion_timestamp) or (
+        isinstance(owner, Pod) and owner.status.phase in ENDED_PHASES
+    )
 
 
 def named_claims(pod: Pod) -> list[str]:
@@ -190,13 +192,13 @@ def named_claims(pod: Pod) -> list[str]:
 
 
 class ClaimsOfPods(Generic[T]):
-    """Claims, or what goes with them, by what pods know them by. `claim_of` returns the claim of an item."""
+    """Claims, or what goes with them, by what pods know them by. `build_claim` returns the claim of an item."""
 
-    def __init__(self, items: Iterable[T], claim_of: Callable[[T], ResourceClaim]) -> None:
+    def __init__(self, items: Iterable[T], build_claim: Callable[[T], ResourceClaim]) -> None:
         self._by_name: dict[tuple[str, str], T] = {}
         self._by_owner: defaultdict[PodKey, list[tuple[str, str]]] = defaultdict(list)
         for item in items:
-            metadata = claim_of(item).metadata
+            metadata = build_claim(item).metadata
             key = metadata.namespace, metadata.name
             self._by_name[key] = item
             for owner in metadata.owner_references:
@@ -329,7 +331,7 @@ def _make(record: ObjectRecord, entry: PodResourceClaim, template: ObjectRecord)
     wanted = template.obj.spec
     labels, annotations = wanted.metadata.labels, wanted.metadata.annotations
     prefix = generate_name(record.obj.metadata.name, entry.name)
-    return claim_of(
+    return build_claim(
         record,
         prefix,
         purpose=entry.name,
@@ -339,7 +341,7 @@ def _make(record: ObjectRecord, entry: PodResourceClaim, template: ObjectRecord)
     )
 
 
-def claim_of(
+def build_claim(
     record: ObjectRecord,
     prefix: str,
     *,

@@ -82,7 +82,9 @@ def find_pods_apart(
         outcomes = () if is_over(pod) else claims.of_pod(pod)
         if not any(outcome.state is State.ALLOCATED for outcome in outcomes):
             continue
-        usable_on = [places.of(outcome.allocation) for outcome in outcomes if outcome.allocation is not None]
+        usable_on = [
+            places.usable_on(outcome.allocation) for outcome in outcomes if outcome.allocation is not None
+        ]
         if not all(usable_on):
             continue
         if problem := _problem(record, nodes, frozenset.intersection(*usable_on)):
@@ -97,7 +99,7 @@ class _Places:
         self._nodes = nodes
         self._found: dict[tuple[NodeSelector | None, bool], frozenset[str]] = {}
 
-    def of(self, allocation: AllocationResult) -> frozenset[str]:
+    def usable_on(self, allocation: AllocationResult) -> frozenset[str]:
         """Return the nodes on which pods can use an allocation."""
         key = allocation.node_selector, allocation.skips_node_operations
         if key not in self._found:

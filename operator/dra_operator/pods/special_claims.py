@@ -27,7 +27,7 @@ from dra_operator.pods.claims import (
     SPECIAL,
     ClaimsOfPods,
     PodKey,
-    claim_of,
+    build_claim,
     is_over,
     pod_key,
     special_prefix,
@@ -70,11 +70,11 @@ def decide_special_claims(
             _decide(asks, scheduler, claims.of_pod(record.obj), found)
         else:
             others.setdefault(tuple(wanted), []).append(record)
-    _tell_unprovided(others, [record.obj for record in objects.of_kind("Node")], classes, found)
+    _report_unprovided(others, [record.obj for record in objects.of_kind("Node")], classes, found)
     return found
 
 
-def _tell_unprovided(
+def _report_unprovided(
     pods: Mapping[tuple[str, ...], Sequence[ObjectRecord]],
     nodes: Sequence[Node],
     classes: Iterable[str],
@@ -190,7 +190,7 @@ class _Asks:
         return [Option(self._claim(claim), tuple(names)) for claim, names in runs], plugged
 
     def _claim(self, claim: ResourceClaim) -> ObjectRecord:
-        return claim_of(
+        return build_claim(
             self.record,
             special_prefix(self.pod.metadata.name),
             purpose=SPECIAL,

@@ -1,4 +1,4 @@
-"""What clients ask first: which groups, versions and kinds there are, and which Kubernetes this is.
+"""Discovery: which kinds are served in which versions, and their schemas in OpenAPI v3, made of the Go structs.
 
 Both forms are served: the aggregated one that kubectl asks for, and the classic walk through /api and /apis.
 Source: k8s.io/api/apidiscovery/v2, k8s.io/apimachinery/pkg/apis/meta/v1 (APIGroupList, APIResourceList).

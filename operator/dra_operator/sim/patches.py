@@ -1,9 +1,8 @@
-"""Strategic merge patches: merge patches that know which lists are keyed.
+"""Patches: JSON patch, merge-patch and strategic merge-patch, applied to the body of an object.
 
-Strategies and merge keys come from the struct tags in `types.json`: a list with the strategy `merge` is merged item by
-item (by its key, or as a set of scalars), any other is replaced. Directives: `$patch`, `$retainKeys`,
-`$setElementOrder/<field>`, `$deleteFromPrimitiveList/<field>`.
-Source: k8s.io/apimachinery/pkg/util/strategicpatch/patch.go, whose order of items this keeps.
+A strategic patch merges lists whose struct tag in `types.json` says so by their keys, or as sets of scalars, and knows
+`$patch`, `$retainKeys`, `$setElementOrder/<field>` and `$deleteFromPrimitiveList/<field>`.
+Source: RFC 6902 and 7386; k8s.io/apimachinery/pkg/util/strategicpatch/patch.go, whose order of items this keeps.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,6 +1,6 @@
-"""From a method and a path to a verb and its target, as kube-apiserver's RequestInfo does it.
+"""Requests: what path, parameters and body of a request say, and what of them is refused.
 
-Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go.
+Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go and pkg/endpoints/handlers.
 """
 
 import random

@@ -1,7 +1,7 @@
-"""One object, several views: served versions of resource.k8s.io, and the two groups that show Events.
+"""The store: objects in the shape of one version, the history that watches read, and what other versions show.
 
-The store holds one shape for each kind; what a client sends or gets in another shape is converted at the edge. For
-Events the stored shape is that of core/v1. Source: pkg/apis/core/v1 and pkg/apis/events/v1 conversion of Kubernetes.
+What a client sends or gets in another shape is converted at the edge; Events are stored as core/v1.
+Source: pkg/apis/core/v1 and pkg/apis/events/v1 conversion of Kubernetes.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ def wire_body(body: Body, resource: Resource, version: str) -> dict[str, Any]:
     return copy
 
 
-class Stored:
+class StoredObject:
     """One version of one object; `revision` is its resourceVersion as a number. Never changed once made."""
 
     __slots__ = ("_encoded", "body", "key", "revision")
@@ -129,8 +129,8 @@ class Change:
     """One write: the object after it (for a deletion: its last state, at the deletion's revision) and before."""
 
     type: ChangeType
-    object: Stored
-    previous: Stored | None
+    object: StoredObject
+    previous: StoredObject | None
 
     @property
     def revision(self) -> int:
@@ -217,10 +217,10 @@ class Table:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.objects: dict[str, Stored] = {}
+        self.objects: dict[str, StoredObject] = {}
         self._keys: list[str] = []
 
-    def put(self, stored: Stored) -> None:
+    def put(self, stored: StoredObject) -> None:
         """Insert or replace."""
         if stored.key not in self.objects:
             if self._keys and stored.key > self._keys[-1]:
@@ -234,7 +234,7 @@ class Table:
         del self.objects[key]
         del self._keys[bisect_left(self._keys, key)]
 
-    def in_order(self, namespace: str) -> Iterator[Stored]:
+    def in_order(self, namespace: str) -> Iterator[StoredObject]:
         """Yield the objects of a namespace (of all, if empty) by key."""
         if not namespace:
             yield from (self.objects[key] for key in self._keys)
@@ -263,25 +263,27 @@ class Store:
         """Return the tables that exist, by storage key."""
         return self._tables
 
-    def get(self, resource: Resource, namespace: str, name: str) -> Stored | None:
+    def get(self, resource: Resource, namespace: str, name: str) -> StoredObject | None:
         """Return an object, or None."""
         return self.table(resource).objects.get(key_of(namespace, name))
 
-    def put(self, resource: Resource, body: dict[str, Any]) -> Stored:
+    def put(self, resource: Resource, body: dict[str, Any]) -> StoredObject:
         """Insert or replace an object: give it the next resourceVersion, remember the change, tell the watches."""
         table = self.table(resource)
         metadata = body["metadata"]
         key = key_of(metadata.get("namespace", ""), metadata["name"])
         self.revision += 1
         metadata["resourceVersion"] = str(self.revision)
-        stored = Stored(key, body, self.revision)
+        stored = StoredObject(key, body, self.revision)
         previous = table.objects.get(key)
         table.put(stored)
         kind = ChangeType.MODIFIED if previous else ChangeType.ADDED
         table.history.append(Change(kind, stored, previous))
         return stored
 
-    def remove(self, resource: Resource, stored: Stored, last: Mapping[str, Any] | None = None) -> Stored:
+    def remove(
+        self, resource: Resource, stored: StoredObject, last: Mapping[str, Any] | None = None
+    ) -> StoredObject:
         """Remove an object and return its last state, at the revision of the deletion.
 
         `last` is that state where the same request changed it (the removal of the last finalizer).
@@ -291,7 +293,7 @@ class Store:
         self.revision += 1
         body = dict(last if last is not None else stored.body)
         body["metadata"] = {**body["metadata"], "resourceVersion": str(self.revision)}
-        gone = Stored(stored.key, body, self.revision)
+        gone = StoredObject(stored.key, body, self.revision)
         table.history.append(Change(ChangeType.DELETED, gone, stored))
         return gone
 

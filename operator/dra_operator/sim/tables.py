@@ -1,6 +1,6 @@
-"""Ages as kubectl's tables show them: 42s, 5m10s, 3h2m, 2d.
+"""Tables: what `kubectl get` shows of objects, a row for each, with ages as kubectl writes them.
 
-Source: k8s.io/apimachinery/pkg/util/duration, `HumanDuration`.
+Source: k8s.io/kubernetes/pkg/printers/internalversion; k8s.io/apimachinery/pkg/util/duration, `HumanDuration`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,12 +11,12 @@ from typing import Any
 
 import orjson
 
-from dra_operator.api.names import OVER
+from dra_operator.api.names import ENDED_PHASES
 from dra_operator.sim.errors import StatusError
 from dra_operator.sim.lists import Page
 from dra_operator.sim.registry import Target
 from dra_operator.sim.resources import Resource
-from dra_operator.sim.store import Stored, wire_body
+from dra_operator.sim.store import StoredObject, wire_body
 
 
 def age(timestamp: str | None, now: datetime) -> str:
@@ -97,7 +97,9 @@ def column_definitions(resource: Resource) -> list[Json]:
     ]
 
 
-def row(stored: Stored, resource: Resource, version: str, now: datetime, include: IncludeObject) -> Json:
+def row(
+    stored: StoredObject, resource: Resource, version: str, now: datetime, include: IncludeObject
+) -> Json:
     """Return the row of an object."""
     found: Json = {"cells": _printer(resource).cells(stored.body, now)}
     if resource.kind == "Pod" and (condition := _POD_CONDITIONS.get(stored.body["status"].get("phase", ""))):
@@ -111,7 +113,7 @@ def row(stored: Stored, resource: Resource, version: str, now: datetime, include
     return found
 
 
-def partial_metadata(stored: Stored) -> Json:
+def partial_metadata(stored: StoredObject) -> Json:
     """Return an object's metadata as a PartialObjectMetadata."""
     return {"kind": "PartialObjectMetadata", "apiVersion": META_API, "metadata": stored.body["metadata"]}
 
@@ -263,7 +265,7 @@ def _pod_state(body: Body) -> str:
             state = waiting["reason"]
         elif ended is not None:
             state = ended.get("reason") or f"ExitCode:{ended.get('exitCode', 0)}"
-    if "deletionTimestamp" in body["metadata"] and phase not in OVER:
+    if "deletionTimestamp" in body["metadata"] and phase not in ENDED_PHASES:
         state = "Terminating"
     return state
 
@@ -405,7 +407,7 @@ class Presenter:
     clock: Callable[[], datetime]
     _columns_sent: bool = field(default=False)
 
-    def one(self, stored: Stored) -> bytes:
+    def one(self, stored: StoredObject) -> bytes:
         """Return the bytes of a single object."""
         match self.form:
             case Form.OBJECT:
@@ -429,7 +431,7 @@ class Presenter:
             items = b",".join(stored.list_item(resource, version) for stored in page.items)
         return orjson.dumps({**head, "metadata": page.metadata()})[:-1] + b',"items":[' + items + b"]}"
 
-    def _table(self, metadata: dict[str, object], objects: Sequence[Stored]) -> bytes:
+    def _table(self, metadata: dict[str, object], objects: Sequence[StoredObject]) -> bytes:
         resource, version, now = self.target.resource, self.target.version, self.clock()
         columns = None if self._columns_sent else column_definitions(resource)
         self._columns_sent = True

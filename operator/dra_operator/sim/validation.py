@@ -1,6 +1,8 @@
-"""The formats of texts that declarative validation knows, each with what is wrong with a text.
+"""Validation: what the Go structs declare of values, and the rules that people meet, in upstream's words.
 
-Source: k8s.io/apimachinery/pkg/api/validate/strfmt.go and pkg/api/validate/content.
+Each function yields the fields it refuses; none changes anything. Bodies are in the stored shape. What is declared is
+not said again: upstream leaves its own words out where a declared rule refuses the same.
+Source: the tags in k8s.io/api (tests/sim/go_rules.py); pkg/apis/resource/validation and ValidateObjectMeta of 1.37.
 """
 
 import re

@@ -16,12 +16,12 @@ from dra_operator.sim.interceptor import Interceptor
 from dra_operator.sim.lists import check_resource_version_match, parse_revision
 from dra_operator.sim.registry import Target
 from dra_operator.sim.selectors import Test, everything
-from dra_operator.sim.store import Change, ChangeType, Store, Stored, front
+from dra_operator.sim.store import Change, ChangeType, Store, StoredObject, front
 
 _BATCH = 1_000
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
-Show = Callable[[Stored], bytes]
+Show = Callable[[StoredObject], bytes]
 """How an object is shown in the events: itself, or as a Table."""
 
 
@@ -185,10 +185,10 @@ def event_line(change: Change, target: Target, test: Test, show: Show) -> bytes:
     return b""
 
 
-def _at_revision(stored: Stored, revision: int) -> Stored:
+def _at_revision(stored: StoredObject, revision: int) -> StoredObject:
     """Return an object's content as the client knew it, at the revision of the change that hid it."""
     metadata = {**stored.body["metadata"], "resourceVersion": str(revision)}
-    return Stored(stored.key, {**stored.body, "metadata": metadata}, revision)
+    return StoredObject(stored.key, {**stored.body, "metadata": metadata}, revision)
 
 
 def _line(kind: ChangeType, shown: bytes) -> bytes:

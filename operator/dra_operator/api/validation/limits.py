@@ -100,7 +100,7 @@ def find_too_long(obj: object) -> Iterator[Refusal]:
 
 
 def _part(part: Wire, path: str) -> Iterator[Refusal]:
-    kind = type(part)
+    kind: Any = type(part)
     for field, name in _names(kind):
         value, at = getattr(part, field), f"{path}.{name}"
         if (limit := _MOST_ITEMS.get((kind, field))) is not None:
@@ -116,7 +116,7 @@ def _part(part: Wire, path: str) -> Iterator[Refusal]:
 
 
 @cache
-def _names(kind: type[Any]) -> tuple[tuple[str, str], ...]:
+def _names(kind: Any) -> tuple[tuple[str, str], ...]:
     """Return the name of each field, here and on the wire."""
     return tuple((each.name, name) for each, name in zip(fields(kind), wire_fields(kind), strict=True))
 

@@ -1,9 +1,8 @@
-"""Refused derived attributes: names that no constraint of the request asks for, that are there twice, or are none.
+"""What an API server refuses of claims, templates, classes and pods, and the operator would decide as if it were right.
 
-An attribute that nobody asks for is never computed, so nothing in the decision would show the slip. What is wrong with
-an expression is told by `cli/expressions.py`.
-Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateDeviceDerivedAttribute`, and the answers of an API
-server of 1.37.
+In a cluster none of it can be there, so the allocator does not ask. What the allocator itself says of a claim (a class
+that does not exist, a selector that does not compile) is not repeated here; expressions are judged by `cli.load`.
+Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateDeviceClaim`, `validateDeviceDerivedAttribute`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,10 +1,9 @@
-"""Refused values: attributes and capacities of a device that the API server does not take.
+"""What an API server refuses of ResourceSlices and DeviceTaintRules, and the operator would read in its own way.
 
-Of an attribute with two values only one is read, one without a value makes selectors fail, and a policy that
-contradicts itself gives shares another size than was meant, or none. In a file each is a slip that shows only when the
-file is applied.
-Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateDeviceAttribute` and `validateRequestPolicy`, and the
-answers of an API server of 1.37. Where a feature gate makes the difference, nothing is said.
+Two devices of one name, an attribute with two values, a policy that contradicts itself, a misspelt effect: in a file
+each is a slip that shows only when the file is applied. Where a feature gate makes the difference, nothing is said.
+Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateResourceSliceSpec`, `validateDeviceAttribute`,
+`validateRequestPolicy`, `validateNodeAllocatableResources`; the answers of an API server of 1.37.
 """
 
 import json

@@ -1,8 +1,7 @@
-"""Known fields: which ones the objects of resource.k8s.io have, so that a misspelt one is told.
+"""Unknown fields: those that objects of resource.k8s.io do not have, so that a misspelt one is named.
 
-The reader ignores a field it does not know, as it must: a newer API server may have more of them. In a file that
-nobody has checked it is a mistake, and ignoring it would change what is asked for. kubectl refuses it as well
-(strict field validation). The dataclasses say which fields there are; what they leave out of the API is added here.
+The reader ignores them, as it must: a newer API server may have more. In a file that nobody has checked it is a
+mistake, and kubectl refuses it as well (strict field validation). The dataclasses say which fields there are.
 Source: k8s.io/api/resource/v1 of Kubernetes 1.37, and `ObjectMeta` of k8s.io/apimachinery.
 """
 

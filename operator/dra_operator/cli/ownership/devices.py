@@ -21,7 +21,7 @@ from dra_operator.api.types import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from dra_operator.cli.snapshot import take
+from dra_operator.cli.snapshot import read_objects
 from dra_operator.inventory.ownership import is_owned_taint, owns
 from dra_operator.inventory.taints import names_device, touches
 
@@ -119,7 +119,7 @@ def results(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:
 
 async def read_cluster(session: "ApiSession") -> ClusterDevices:
     """Return the devices of a cluster. Raises ApiError, ApiUnreachable, LookupError."""
-    taken = await take(session, KINDS_READ)
+    taken = await read_objects(session, KINDS_READ)
     found = gather_devices(taken.bodies)
     found.notes[:0] = taken.notes
     return found

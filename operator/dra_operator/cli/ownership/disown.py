@@ -33,10 +33,10 @@ from dra_operator.cli.ownership.rules import (
     Selector,
     find_divided_counters,
     find_divided_nodes,
+    find_holders,
     in_whole_counter_sets,
+    owning_selectors,
     selectors,
-    selectors_of,
-    tell_holders,
 )
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ async def _plan(
 def make_release(cluster: ClusterDevices, rule_names: Sequence[str], wanted: Sequence[Selector]) -> Release:
     """Return which rules are to be deleted: those of these names, and those whose devices are all selected."""
     release = Release()
-    owning = selectors_of(cluster.owning_rules())
+    owning = owning_selectors(cluster.owning_rules())
     chosen: dict[str, None] = {}
     for name in rule_names:
         if name in owning:
@@ -208,7 +208,7 @@ def _unowned(cluster: ClusterDevices, selector: Selector) -> str:
 
 def _check_holders(cluster: ClusterDevices, release: Release, *, in_use: bool) -> None:
     """Refuse devices in use, unless that is wanted. Raises SystemExit."""
-    holders = tell_holders(cluster.claims, release.devices)
+    holders = find_holders(cluster.claims, release.devices)
     if not holders:
         return
     for line in holders:
@@ -227,12 +227,12 @@ def find_new_holders(before: ClusterDevices, after: ClusterDevices, release: Rel
     """
     known = {claim.metadata.uid for claim in before.claims if any(held_devices(claim))}
     claims = [claim for claim in after.claims if claim.metadata.uid in known or not claim.status.reserved_for]
-    holders = tell_holders(claims, _given_back(after, release.rules))
+    holders = find_holders(claims, _given_back(after, release.rules))
     return [*holders, RESTART] if holders else []
 
 
 def _body(rule: DeviceTaintRule, rules: "Served") -> dict[str, Any]:
-    selector = selectors_of({rule.metadata.name: rule})[rule.metadata.name]
+    selector = owning_selectors({rule.metadata.name: rule})[rule.metadata.name]
     body = selector.rule(rules.api_version)
     return {**body, "metadata": {"name": rule.metadata.name}}
 

@@ -26,11 +26,11 @@ from dra_operator.cli.ownership.rules import (
     find_blind_monitors,
     find_divided_counters,
     find_divided_nodes,
+    find_holders,
     find_unpublished,
+    owning_selectors,
     rule_problems,
     selectors,
-    selectors_of,
-    tell_holders,
 )
 from dra_operator.cluster.ownership_policy import OPERATOR, POLICY, RulesFence, policy_for_pools
 
@@ -215,7 +215,7 @@ def _fence_warnings(state: FenceReport, cluster: ClusterDevices, wanted: Sequenc
 def make_plan(cluster: ClusterDevices, wanted: Sequence[Selector]) -> Plan:
     """Return which rules are needed, and what they hit."""
     plan = Plan()
-    existing = selectors_of(cluster.owning_rules())
+    existing = owning_selectors(cluster.owning_rules())
     for selector in wanted:
         name = next((name for name, other in existing.items() if other.includes(selector)), None)
         if name is None:
@@ -236,7 +236,7 @@ def make_plan(cluster: ClusterDevices, wanted: Sequence[Selector]) -> Plan:
     }
     ours = owned | chosen
     plan.errors += find_divided_counters(cluster, ours, chosen)
-    if holders := tell_holders(cluster.claims, chosen):
+    if holders := find_holders(cluster.claims, chosen):
         held = len(cluster.holders().keys() & chosen)
         plan.notes.append(
             f"{held} of {len(chosen)} devices are in use; they are ours to allocate when these claims end:"

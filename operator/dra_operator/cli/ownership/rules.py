@@ -1,7 +1,8 @@
-"""The DeviceTaintRules that own devices: which are needed for what was asked for, and how they are named and written.
+"""Rules that own devices: how they are named and made, and what owning hits.
 
-One rule for each pool or device that is named, or one for a driver. The name says what the rule owns, and ends in a
-hash of it: a pool may have characters that no name has, and two selectors may read alike when they are put together.
+Hit are claims that hold devices, requests that nobody serves then, and devices that stay out. Judged by what is
+published now; devices that are on no single node count as being on each of them.
+Source: docs/operator.md, "Devices that are ours".
 """
 
 import hashlib
@@ -98,15 +99,15 @@ def selectors(driver: str, pools: Sequence[str], devices: Sequence[str]) -> list
     return [Selector(driver, pool, device) for pool, device in wanted]
 
 
-def selector_of(selector: DeviceTaintSelector) -> Selector:
+def from_rule_selector(selector: DeviceTaintSelector) -> Selector:
     """Return what the selector of a rule that owns devices selects."""
     return Selector(selector.driver or "", selector.pool, selector.device)
 
 
-def selectors_of(rules: Mapping[str, DeviceTaintRule]) -> dict[str, Selector]:
+def owning_selectors(rules: Mapping[str, DeviceTaintRule]) -> dict[str, Selector]:
     """Return what each of some rules that own devices selects."""
     return {
-        name: selector_of(rule.spec.device_selector)
+        name: from_rule_selector(rule.spec.device_selector)
         for name, rule in rules.items()
         if rule.spec.device_selector is not None
     }
@@ -203,7 +204,7 @@ def _drawing(cluster: ClusterDevices) -> Mapping[tuple[str, str, str], list[Devi
     return drawn
 
 
-def tell_holders(claims: Iterable[ResourceClaim], devices: AbstractSet[DeviceKey]) -> list[str]:
+def find_holders(claims: Iterable[ResourceClaim], devices: AbstractSet[DeviceKey]) -> list[str]:
     """Return a line for each claim that holds some of these devices: which, and for whom they are reserved."""
     lines = []
     for claim in claims:

@@ -3,10 +3,11 @@
 import sys
 from pathlib import Path
 
+from cluster import V1, allocation, claim, resource_slice
+
 # The small cluster of the controller's tests.
 sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
 
-from cluster import V1, allocation, claim, resource_slice
 
 DRIVER = "gpu.example.com"
 KEY = "dra-operator.io/owned"

@@ -3,11 +3,11 @@
 import sys
 from pathlib import Path
 
-# The objects of the controller's tests.
-sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
-
 from cluster import allocation, claim, resource_slice
 from dra_operator.cli.ownership.devices import DeviceKey, gather_devices
+
+# The objects of the controller's tests.
+sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
 
 
 def key(name, pool="pool-1"):

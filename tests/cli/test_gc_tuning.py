@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dra_operator.cli.gc_tuning import THRESHOLDS, TURN_SECONDS, collect_seldom, settle, take_turns
+from dra_operator.cli.gc_tuning import THRESHOLDS, TURN_SECONDS, collect_seldom, freeze, shorten_turns
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def _as_before() -> Iterator[None]:
 
 def test_what_is_known_is_not_looked_at_again() -> None:
     """After the start, what lives is left out of collections; what comes later is not."""
-    settle()
+    freeze()
     known = gc.get_freeze_count()
     later = [[] for _ in range(100)]
 
@@ -31,7 +31,7 @@ def test_what_is_known_is_not_looked_at_again() -> None:
 
 def test_what_comes_later_is_collected() -> None:
     """Collections of the oldest generation do not wait for as many objects as were known at the start."""
-    settle()
+    freeze()
     before = gc.get_stats()[2]["collections"]
 
     gc.set_threshold(100, 1, 1)
@@ -50,6 +50,6 @@ def test_collections_are_rare() -> None:
 
 def test_turns_are_short() -> None:
     """The event loop does not wait for a pass as long as it does in other programs."""
-    take_turns()
+    shorten_turns()
 
     assert sys.getswitchinterval() == pytest.approx(TURN_SECONDS) != 0.005

@@ -1,10 +1,24 @@
-"""Long lists in one line."""
+"""Texts for people: quoted, shortened, printable."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.api.text import cut, printable, shortened
+from dra_operator.api.text import cut, printable, quote, shortened
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ('a"b\\', '"a\\"b\\\\"'),
+        ("\n\t", '"\\n\\t"'),
+        ("\x00\x7f", '"\\x00\\x7f"'),
+        ("\u00e9 \u200b \U000e0001", '"\u00e9 \\u200b \\U000e0001"'),
+    ],
+)
+def test_a_text_is_quoted_as_go_quotes_it(text, quoted):
+    """What prints stays, what does not is escaped."""
+    assert quote(text) == quoted
 
 
 @pytest.mark.parametrize(
