@@ -113,7 +113,7 @@ async def read_objects(session: "ApiSession", kinds: Sequence[str] = TAKEN) -> S
 
 async def _list(session: "ApiSession", kind: "Served") -> list[Body]:
     """Return all objects of a kind. Raises ApiError, ApiUnreachable."""
-    from dra_operator.cluster.paging import pages  # noqa: PLC0415
+    from dra_operator.cluster.discovery import pages  # noqa: PLC0415
     from dra_operator.cluster.session import ApiError  # noqa: PLC0415
 
     named = {"apiVersion": kind.api_version, "kind": kind.kind.kind}

@@ -3,7 +3,7 @@
 - Who and where: `access`, by a `kubeconfig` or a `plugin` that must end in time.
 - Requests: `session` sends them over `connections` that notice who has gone, `decoding` reads the answers, `backoff`
   says how long to wait after a failure.
-- In: `discovery` asks what is served, `paging` lists, `reflector` keeps up with what there is.
+- In: `discovery` asks what is served and lists it, `reflector` keeps up with what there is.
 - Out: `writer` puts decisions onto claims: `writes` are what can be written and what can come of it, `delivery` takes
   one write to its outcome, by `protobuf` where a claim takes no patch. `rule_writer` writes to the rules that own
   devices, `events` publishes Events, `lease` elects the operator that decides.

@@ -19,9 +19,8 @@ import structlog
 from dra_operator.api.text import shown
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
 from dra_operator.cluster.decoding import decode
-from dra_operator.cluster.discovery import Served
+from dra_operator.cluster.discovery import Served, list_version, pages
 from dra_operator.cluster.faults import UNCOUNTED, Defect, DefectLogger
-from dra_operator.cluster.paging import list_version, pages
 from dra_operator.cluster.session import ApiError, ApiSession, ApiSilent, ApiUnreachable, Trouble
 
 log = structlog.get_logger(__name__)

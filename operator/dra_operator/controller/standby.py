@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from dra_operator.api.kinds import Kind
-from dra_operator.cluster.discovery import Served, served
-from dra_operator.cluster.paging import list_version
+from dra_operator.cluster.discovery import Served, list_version, served
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.controller import messages
 

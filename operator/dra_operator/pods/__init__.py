@@ -1,4 +1,4 @@
-"""Pods and their claims: what kube-scheduler and the claim controller would do, for the command simulate and for the operator.
+"""Pods and their claims: what kube-scheduler and the claim controller would do, for simulate and for the operator.
 
 Pure, like the allocator: objects in, decisions out.
 

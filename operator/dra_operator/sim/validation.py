@@ -51,7 +51,7 @@ _LONGEST_DOMAIN = 63
 _LONGEST_POOL = 253
 
 
-def _of(problems: Callable[[str], Iterable[str]]) -> Format:
+def _whole(problems: Callable[[str], Iterable[str]]) -> Format:
     """Return the format that finds problems in a text as a whole."""
 
     def check(path: str, text: str) -> Iterator[FieldError]:
@@ -111,12 +111,12 @@ def _fully_qualified(path: str, text: str) -> Iterator[FieldError]:
 
 
 FORMATS: dict[str, Format] = {
-    "k8s-short-name": _of(problems_of_label),
-    "k8s-long-name": _of(SUBDOMAIN.problems),
-    "k8s-long-name-caseless": _of(lambda text: _ANY_CASE.problems(text.lower())),
-    "k8s-label-key": _of(problems_of_qualified_name),
-    "k8s-uuid": _of(_uuid),
-    "k8s-extended-resource-name": _of(_extended_resource),
+    "k8s-short-name": _whole(problems_of_label),
+    "k8s-long-name": _whole(SUBDOMAIN.problems),
+    "k8s-long-name-caseless": _whole(lambda text: _ANY_CASE.problems(text.lower())),
+    "k8s-label-key": _whole(problems_of_qualified_name),
+    "k8s-uuid": _whole(_uuid),
+    "k8s-extended-resource-name": _whole(_extended_resource),
     "k8s-resource-pool-name": _pool,
     "k8s-resource-fully-qualified-name": _fully_qualified,
 }

@@ -58,7 +58,7 @@ _LEAVE_OUT = "leave some out"
 _NAME_NONE = "name no request, which means all of them"
 _SELECT_AT_ONCE = "say it in one, or set perDeviceNodeSelection and say it at each device"
 
-_MOST_ITEMS: Final[Mapping[tuple[type[Any], str], tuple[int, str]]] = {
+MOST_ITEMS: Final[Mapping[tuple[type[Any], str], tuple[int, str]]] = {
     (DeviceClaim, "requests"): (32, _SPLIT_CLAIM),
     (DeviceClaim, "constraints"): (32, _LEAVE_OUT),
     (DeviceClaim, "config"): (32, _LEAVE_OUT),
@@ -81,6 +81,7 @@ _MOST_ITEMS: Final[Mapping[tuple[type[Any], str], tuple[int, str]]] = {
     (DeviceCounterConsumption, "compatibility_groups"): (2, _LEAVE_OUT),
     (CapacityRequestPolicy, "valid_values"): (10, "use validRange"),
 }
+"""How many items fields may have, and what to do about more."""
 _REMEDIES_FOR_BYTES: Final[Mapping[tuple[type[Any], str], str]] = {
     (CELSelector, "expression"): f"{_LEAVE_OUT}, or use several selectors",
     (DerivedAttribute, "expression"): _LEAVE_OUT,
@@ -103,7 +104,7 @@ def _part(part: Wire, path: str) -> Iterator[Refusal]:
     kind: Any = type(part)
     for field, name in _names(kind):
         value, at = getattr(part, field), f"{path}.{name}"
-        if (limit := _MOST_ITEMS.get((kind, field))) is not None:
+        if (limit := MOST_ITEMS.get((kind, field))) is not None:
             yield from _most(value, *limit, at)
         if (remedy := _REMEDIES_FOR_BYTES.get((kind, field))) is not None:
             yield from _most_bytes(value, remedy, at)
