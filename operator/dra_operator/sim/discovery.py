@@ -285,13 +285,13 @@ def _schema(struct: str) -> Json:
 
 
 def _type_schema(type_: str) -> Json:
-    if type_.startswith("*"):
-        inner = type_[1:]
-        return dict(_SCALARS[inner]) if inner in _SCALARS else {"allOf": [_reference(inner)]}
-    if type_.startswith("[]"):
-        return {"type": "array", "items": _type_schema(type_[2:])}
-    if type_.startswith("{}"):
-        return {"type": "object", "additionalProperties": _type_schema(type_[2:])}
+    match schema.split_type(type_):
+        case "*", inner:
+            return dict(_SCALARS[inner]) if inner in _SCALARS else {"allOf": [_reference(inner)]}
+        case "[]", inner:
+            return {"type": "array", "items": _type_schema(inner)}
+        case "{}", inner:
+            return {"type": "object", "additionalProperties": _type_schema(inner)}
     if type_ in _SCALARS:
         return dict(_SCALARS[type_])
     return {"default": {}, "allOf": [_reference(type_)]}
