@@ -39,8 +39,8 @@ from dra_operator.allocator.search import bounds, searches, window
 from dra_operator.allocator.search.quick import is_quick
 from dra_operator.allocator.search.searches import Searches
 from dra_operator.cel.templates import Templates
+from dra_operator.cli.replay import decide_one_by_one
 from dra_operator.cli.scenarios import Scenario, load
-from dra_operator.cli.sequential import decide_one_by_one
 
 WORTH_IT = 1.3
 MOST_NODES = 1000

@@ -32,7 +32,7 @@ from controlplane import (
     running_control_plane,
     start_operator,
 )
-from dra_operator.cli.sequential import percentile
+from dra_operator.cli.replay import percentile
 
 NAMESPACE = "bench"
 CLAIMS = claims_path(NAMESPACE)

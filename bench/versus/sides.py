@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 from dra_operator.allocator.rehearsal import TIMES
 from dra_operator.allocator.rehearsal_cluster import SCENARIO
-from dra_operator.cli.sequential import percentile
+from dra_operator.cli.replay import percentile
 
 TREE = Path(__file__).parents[2]
 """This checkout."""

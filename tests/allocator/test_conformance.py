@@ -8,9 +8,8 @@ from itertools import islice
 import pytest
 
 from dra_operator.allocator import Searching
-from dra_operator.cli.compare import difference, is_equal
 from dra_operator.cli.replay import outcome
-from dra_operator.cli.scenarios import load
+from dra_operator.cli.scenarios import difference, is_equal, load
 from recordings import recorded
 
 SHARDS = 8

@@ -5,18 +5,16 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner as ClickRunner
-from typer.testing import CliRunner
 
 # The small cluster of the controller's tests.
 sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
 
 from cluster import CLASS, Cluster, access_to, node, resource_slice
 from dra_operator.cli.commands import app as commands
-from dra_operator.cli.simulate import app
 from dra_operator.cluster.session import ApiSession
-from dra_operator.sim.server import ApiServer
+from faulty_server import FaultyServer
+from simulation import simulate  # noqa: F401 - a fixture
 
 
 @pytest.fixture(autouse=True)
@@ -25,21 +23,9 @@ def own_logging(logging_is_put_back):
 
 
 @pytest.fixture
-def simulate(tmp_path):
-    """Return a function that simulates some objects."""
-
-    def run(*bodies, options=()):
-        file = tmp_path / "state.yaml"
-        file.write_text(yaml.safe_dump_all(bodies))
-        return CliRunner().invoke(app, ["-f", str(file), *options])
-
-    return run
-
-
-@pytest.fixture
 async def cluster():
     """Two nodes: one with two devices, one with one."""
-    async with ApiServer() as server, ApiSession(access_to(server.url)) as session:
+    async with FaultyServer() as server, ApiSession(access_to(server.url)) as session:
         found = Cluster(server, session)
         slices = (
             resource_slice("gpu-0", "gpu-1"),

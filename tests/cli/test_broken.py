@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from .simulation import CLASS, devices, holding, node, table
+from simulation import CLASS, devices, holding, node, table
 
 ADVICE = "; end what uses this claim, and delete it: a new claim gets other devices"
 RULE = {

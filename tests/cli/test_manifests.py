@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dra_operator.cli.manifests import Manifest, Unreadable, read, to_yaml, write_yaml
+from dra_operator.cli.manifests import Unreadable, read, to_yaml, write_yaml
+from dra_operator.pods.objects import Manifest
 
 
 @pytest.fixture

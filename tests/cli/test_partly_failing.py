@@ -2,7 +2,7 @@
 
 import pytest
 
-from .simulation import CLASS, V1, devices, states
+from simulation import CLASS, V1, devices, states
 
 READY = "device.attributes['gpu.example.com'].ready"
 WOULD_REFUSE = "; the claim was allocated before such a device was reached; kube-scheduler would refuse it"

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from dra_operator.cli import offline
-
-from .simulation import V1
+from simulation import V1
 
 ROOT = Path(__file__).parents[2]
 GPU, NIC = "gpu.example.com", "nic.example.com"

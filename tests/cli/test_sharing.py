@@ -5,7 +5,7 @@ Source: a report about a network driver that took `allowMultipleAllocations` off
 
 import pytest
 
-from .simulation import V1, states, table
+from simulation import V1, states, table
 
 DRIVER = "nic.example.com"
 CLASS = {

@@ -7,14 +7,13 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from dra_operator.cli.claim_sets import decide, make_sets
-from dra_operator.cli.gather import gather
-from dra_operator.cli.manifests import Manifest, Place
+from dra_operator.cli.load import gather
 from dra_operator.cli.offline import Cluster
 from dra_operator.cli.outcomes import print_table
 from dra_operator.cli.simulate import app
-
-from .simulation import CLASS, V1, claim, devices, holding, node, states, table
+from dra_operator.pods.claim_sets import decide, make_sets
+from dra_operator.pods.objects import Manifest, Place
+from simulation import CLASS, V1, claim, devices, holding, node, states, table
 
 
 def test_claims_that_fit_end_with_0(simulate):
@@ -459,7 +458,9 @@ def test_a_terminal_gets_a_table_that_wraps(monkeypatch, capsys):
     gathered = gather(Manifest(Place("f", number, 1), body) for number, body in enumerate(bodies))
 
     cluster = Cluster(gathered)
-    print_table(decide(make_sets(gathered, cluster, gathered.of("ResourceClaim")), cluster))
+    print_table(
+        decide(make_sets(gathered, cluster.scheduler, gathered.of_kind("ResourceClaim")), cluster.scheduler)
+    )
 
     lines = capsys.readouterr().out.splitlines()
     start = lines[0].index("DEVICES, OR WHY NOT")

@@ -1,6 +1,6 @@
 """`simulate` where some devices are the operator's: who is given what, and what is said."""
 
-from .simulation import CLASS, claim, devices, node, states, table
+from simulation import CLASS, claim, devices, node, states, table
 
 OWN = {
     "apiVersion": "resource.k8s.io/v1",

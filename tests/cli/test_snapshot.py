@@ -16,9 +16,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
 
 from cluster import CLASS, Cluster, Operator, access_to, claim, node, pod, resource_slice
 from dra_operator.cli.commands import app
-from dra_operator.cli.snapshot import take
+from dra_operator.cli.snapshot import read_objects
 from dra_operator.cluster.session import ApiSession
-from dra_operator.sim.server import ApiServer
+from faulty_server import FaultyServer
 
 PENDING = "dra-operator.io/pending"
 CLAIMS = [claim(f"claim-{number}", request={"count": count}) for number, count in enumerate((2, 1, 3, 1, 9))]
@@ -36,7 +36,7 @@ def slices():
 @pytest.fixture
 async def cluster():
     """An API server in memory, with nodes, devices and claims."""
-    async with ApiServer() as server, ApiSession(access_to(server.url)) as session:
+    async with FaultyServer() as server, ApiSession(access_to(server.url)) as session:
         cluster = Cluster(server, session)
         cluster.put(CLASS, node(), node("node-2"), *slices(), *CLAIMS)
         yield cluster
@@ -145,7 +145,7 @@ async def test_only_what_decides_is_taken(cluster):
     """Of nodes the state, of pods the claims they name, and no record of who wrote what."""
     cluster.put(pod(), {**pod("plain"), "spec": {"containers": [{"name": "main", "image": SECRET}]}})
 
-    taken = await take(cluster.session)
+    taken = await read_objects(cluster.session)
 
     kinds = [body["kind"] for body in taken.bodies]
     assert kinds.count("Pod") == 1
@@ -161,7 +161,7 @@ async def test_taints_of_nodes_are_taken(cluster):
     taint = {"key": "reserved", "effect": "NoSchedule"}
     cluster.put({**node("node-3"), "spec": {"taints": [taint]}})
 
-    taken = await take(cluster.session)
+    taken = await read_objects(cluster.session)
 
     specs = {body["metadata"]["name"]: body["spec"] for body in taken.bodies if body["kind"] == "Node"}
     assert specs == {"node-1": {}, "node-2": {}, "node-3": {"taints": [taint]}}
@@ -171,7 +171,7 @@ async def test_long_lists_come_in_pages(cluster, monkeypatch):
     """Everything is taken, however many pages it needs."""
     monkeypatch.setattr("dra_operator.cli.snapshot.PAGE", 2)
 
-    taken = await take(cluster.session)
+    taken = await read_objects(cluster.session)
 
     names = [body["metadata"]["name"] for body in taken.bodies if body["kind"] == "ResourceClaim"]
     assert names == [body["metadata"]["name"] for body in CLAIMS]
@@ -189,7 +189,7 @@ async def test_a_list_that_is_forgotten_is_begun_again(cluster, monkeypatch):
         return await request(method, path, params=params, **options)
 
     monkeypatch.setattr(cluster.session, "request", expire)
-    taken = await take(cluster.session)
+    taken = await read_objects(cluster.session)
 
     assert forgotten
     assert [body["kind"] for body in taken.bodies].count("ResourceClaim") == len(CLAIMS)
@@ -206,7 +206,7 @@ async def test_an_answer_that_is_no_list_is_no_empty_one(cluster, monkeypatch):
 
     monkeypatch.setattr(cluster.session, "request", hide)
     with pytest.raises(ApiUnreachable, match="no list of objects"):
-        await take(cluster.session)
+        await read_objects(cluster.session)
 
 
 @pytest.mark.parametrize("kind", ["resourceclaimtemplates", "resourceslices"])
@@ -224,9 +224,9 @@ async def test_what_is_not_permitted(cluster, monkeypatch, kind):
     monkeypatch.setattr(cluster.session, "request", forbid)
     if kind == "resourceslices":
         with pytest.raises(ApiError, match="list resourceslices"):
-            await take(cluster.session)
+            await read_objects(cluster.session)
     else:
-        assert (await take(cluster.session)).notes == [f"not permitted to list {kind}: left out"]
+        assert (await read_objects(cluster.session)).notes == [f"not permitted to list {kind}: left out"]
 
 
 async def test_warnings_are_no_part_of_a_snapshot(cluster, tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .simulation import CLASS, V1, devices, states
+from simulation import CLASS, V1, devices, states
 
 GPU = "device.driver == 'gpu.example.com'"
 T4 = "device.attributes['gpu.example.com'].model == 't4'"

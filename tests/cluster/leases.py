@@ -96,7 +96,7 @@ class Contender:
             wall=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=clock()),
             sleep=self._sleep,
             pause=self._sleep,
-            told=lambda: self.has_told,
+            events_delivered=lambda: self.has_told,
         )
         self.has_told = False
         self.asked = []
@@ -131,7 +131,7 @@ class Contender:
     async def _live(self):
         while True:
             try:
-                if await self.lease.take():
+                if await self.lease.acquire():
                     break
             except (ApiError, ApiUnreachable):
                 pass

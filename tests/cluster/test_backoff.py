@@ -1,10 +1,21 @@
 """Back-off: pauses that grow, are spread, and end."""
 
+import asyncio
+from typing import NamedTuple
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.cluster.backoff import Backoff, doubled
+from dra_operator.cluster.backoff import Backoff, Outage, doubled
+from dra_operator.cluster.delivery import DOUBT_SECONDS, ROLES_SECONDS
+from dra_operator.cluster.events import EventRecorder
+from dra_operator.cluster.lease import Lease
+from dra_operator.cluster.writes import Forbidden, Written
+
+from .mirror import GOOD, QUIET
+from .script import CLASSES, cut, lines, ok, status
+from .writing import DONE, UNCHANGED, allocate
 
 BACKOFF = Backoff(base=0.5, cap=4.0)
 
@@ -39,3 +50,418 @@ def test_server_is_obeyed_within_reason(asked, seconds):
 def test_doubling_ends_at_the_longest_however_often():
     """Also where the power itself would be no number any more."""
     assert [doubled(3.0, 30.0, times) for times in (0, 1, 3, 4, 2000)] == [3, 6, 24, 30, 30]
+
+
+MADE = ok({"kind": "Event"}, 201)
+
+
+class About(NamedTuple):
+    """What an Event is about."""
+
+    name: str = "c"
+    namespace: str = "ns"
+    kind: str = "ResourceClaim"
+    uid: str = "u"
+
+
+class Paused:
+    """Somebody who has begun a pause, by a clock that stands still."""
+
+    def __init__(self, seconds, in_vain=0):
+        self.now, self.slept, self.end = 0.0, [], asyncio.Event()
+        self.outage = Outage(lambda: self.now)
+        self.pause = asyncio.ensure_future(self.outage.pause(seconds, self.sleep, in_vain))
+
+    async def sleep(self, seconds):
+        """Note a pause and wait until the test ends it."""
+        self.slept.append(seconds)
+        await self.end.wait()
+
+
+@pytest.fixture
+async def paused():
+    """Return a function that lets somebody begin a pause, which ends after the test."""
+    begun = []
+
+    async def begin(seconds, in_vain=0):
+        begun.append(Paused(seconds, in_vain))
+        await turns()
+        return begun[-1]
+
+    yield begin
+    for somebody in begun:
+        somebody.end.set()
+        await somebody.pause
+
+
+async def turns():
+    """Let everything else go on."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_pause_ends_when_the_server_is_back(paused):
+    """It need not last as long as it was meant to."""
+    somebody = await paused(30)
+    somebody.now = 5.0
+    somebody.outage.lost()
+    somebody.outage.answered()
+    await turns()
+
+    assert (somebody.pause.done(), somebody.slept) == (True, [30])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "left"),
+    [(8, 0.55), (30, 0.75)],
+    ids=["a tenth of a short one", "a second of a long one"],
+)
+async def test_a_part_of_a_pause_is_taken_in_any_case(paused, seconds, left):
+    """A server that answers others and never this one is asked ten times as often at most, or each second."""
+    somebody = await paused(seconds)
+    somebody.now = 0.25
+    somebody.outage.lost()
+    somebody.outage.answered()
+    await turns()
+
+    assert (somebody.pause.done(), somebody.slept) == (False, [seconds, left])
+
+
+async def test_what_was_in_vain_is_tried_later_each_time(paused):
+    """Each time the server is back for others twice as much of the pause is taken, up to all of it."""
+    taken = []
+    for in_vain in range(7):
+        somebody = await paused(30, in_vain)
+        somebody.outage.lost()
+        somebody.outage.answered()
+        await turns()
+        taken.append(somebody.slept[1])
+
+    assert taken == [1, 2, 4, 8, 16, 30, 30]
+
+
+async def test_answers_of_a_server_that_was_not_away_end_no_pause(paused):
+    """What waits for another reason goes on waiting."""
+    somebody = await paused(30)
+    somebody.now = 5.0
+    somebody.outage.answered()
+    await turns()
+
+    assert not somebody.pause.done()
+
+
+async def test_an_outage_that_is_over_ends_no_later_pause(paused):
+    """Nor does anything go on waiting for what has come."""
+    somebody = await paused(30)
+    somebody.now = 5.0
+    somebody.outage.lost()
+    somebody.outage.answered()
+    await somebody.pause
+    await turns()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    later = asyncio.ensure_future(somebody.outage.pause(30, somebody.sleep))
+    await turns()
+    somebody.now = 10.0
+    somebody.outage.answered()
+    await turns()
+    assert (later.done(), somebody.slept) == (False, [30, 30])
+
+    somebody.end.set()
+    await later
+    await turns()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.fixture
+def patient(mirror):
+    """Return a function that makes a reflector which takes the pauses that it notes."""
+
+    def make(**settings):
+        made = mirror(**settings)
+
+        async def sleep(seconds):
+            made.waits.append(seconds)
+            await asyncio.sleep(seconds)
+
+        made.reflector._sleep = sleep
+        return made
+
+    return make
+
+
+@pytest.mark.parametrize("fault", [cut, status(503)], ids=["no answer", "503"])
+async def test_a_kind_is_listed_as_soon_as_another_request_is_answered(script, session, patient, fault):
+    """A reflector does not wait out its own pause."""
+    script.then(fault)
+    script.default = status(503)
+    waiting = patient(served=CLASSES, backoff=Backoff(base=2.0, cap=2.0))
+    await waiting.until(lambda: waiting.waits)
+    await asyncio.sleep(0.25)
+    asked = len(script.asked)
+    script.then(ok({}), *GOOD)
+    script.default = QUIET
+    await session.request("GET", "/readyz")
+
+    async with asyncio.timeout(0.5):
+        await waiting.reflector.synced.wait()
+    assert len(script.asked) <= asked + 3
+
+
+@pytest.fixture
+async def troubled(session, mirror):
+    """Return a reflector with pauses of a minute, in each of which others find the server lost and back."""
+    made = mirror(served=CLASSES, backoff=Backoff(base=60.0, cap=60.0))
+
+    async def sleep(seconds):
+        made.waits.append(round(seconds))
+        session.outage.lost()
+        session.outage.answered()
+        await turns()
+
+    made.reflector._sleep = sleep
+    return made
+
+
+@pytest.mark.parametrize("code", [403, 500], ids=["not permitted", "never answered"])
+async def test_a_kind_that_others_do_not_help_is_listed_less_and_less_often(script, troubled, code):
+    """A webhook that fails looks like an outage that begins and ends: else there were a list each second."""
+    script.default = status(code)
+    await troubled.until(lambda: len(troubled.waits) >= 16)
+
+    # Each pause, and the part of it that was taken.
+    assert troubled.waits[:16:2] == [60] * 8
+    assert troubled.waits[1:16:2] == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+async def test_a_kind_that_was_heard_of_is_listed_in_a_second_after_the_next_outage(script, troubled):
+    """What was in vain once is not held against it for ever."""
+    script.then(status(500), status(500), *GOOD, lines(), status(500))
+    script.default = QUIET
+    await troubled.until(lambda: len(troubled.waits) >= 8)
+
+    assert troubled.waits[1::2] == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize("away", [cut, status(500), status(503)], ids=["no answer", "500", "503"])
+async def test_a_kind_that_may_not_be_listed_after_an_outage_is_listed_again_in_a_moment(
+    script, mirror, away
+):
+    """However the server was away: one that was just started permits nobody anything until it has read its roles."""
+    script.then(*[away] * 16, status(403), status(403), *GOOD, QUIET)
+    waiting = mirror(served=CLASSES)
+    await waiting.reflector.synced.wait()
+
+    assert waiting.waits[-2:] == [0.25, 0.5]
+
+
+async def test_retry_after_is_obeyed_whoever_else_is_answered(script, session, patient):
+    """A server that asks one kind to wait means it."""
+    script.then(status(503, headers={"Retry-After": "1"}))
+    waiting = patient(served=CLASSES)
+    await waiting.until(lambda: waiting.waits)
+    await asyncio.sleep(0.15)
+    script.then(ok({}))
+    await session.request("GET", "/readyz")
+    await asyncio.sleep(0.1)
+
+    assert len(script.asked) == 2
+
+
+@pytest.fixture
+def slowly(desk):
+    """Start a writer that takes one of its pauses, by number, and the others not; return it."""
+
+    def start(number):
+        made = desk()
+
+        async def sleep(seconds):
+            made.waits.append(seconds)
+            await asyncio.sleep(seconds if len(made.waits) == number else 0)
+
+        made.writer._sleep = sleep
+        return made
+
+    return start
+
+
+async def come_back(script, session, *answers):
+    """Let the server answer somebody in the middle of a pause of a second, and then so."""
+    await asyncio.sleep(0.2)
+    script.then(ok({}), *answers)
+    await session.request("GET", "/readyz")
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [[cut], [status(503)], [cut, cut], [cut, status(500)], [cut, status(502)]],
+    ids=["not answered", "503", "not read back", "not read back, 500", "not read back, 502"],
+)
+async def test_a_write_goes_on_as_soon_as_another_request_is_answered(script, session, slowly, faults):
+    """It does not wait out its own pause, whether it was to be sent again or the claim to be read back."""
+    script.then(*faults)
+    writing = slowly(len(faults))
+    writing.writer.submit(allocate())
+    await come_back(script, session, UNCHANGED, DONE)
+
+    async with asyncio.timeout(0.5):
+        (outcome,) = await writing.results()
+    assert isinstance(outcome, Written)
+
+
+async def test_a_claim_that_may_not_be_read_after_an_outage_is_read_again_in_a_moment(script, desk):
+    """The pauses begin anew: an API server that was just started has not read its roles yet."""
+    script.then(cut, *[status(503)] * 4, status(403), status(403), UNCHANGED, DONE)
+    writing = desk()
+
+    assert isinstance(await writing.result(allocate()), Written)
+    assert writing.waits == [1.0, 1.0, 2.0, 4.0, 8.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("refused", [1, 4], ids=["at first", "for a while"])
+async def test_a_claim_that_may_not_be_read_after_a_long_outage_is_read_again(script, desk, refused):
+    """Nobody knows yet whether it has its devices, also when no patch can be stored any more."""
+    script.then(cut, *[status(503)] * 20, *[status(403)] * refused, DONE)
+    writing = desk()
+
+    assert isinstance(await writing.result(allocate()), Written)
+    assert sum(writing.waits[:20]) > DOUBT_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("away", "seconds"),
+    [(20, ROLES_SECONDS), (1, DOUBT_SECONDS - 2)],
+    ids=["after a long one", "after a short one"],
+)
+async def test_a_claim_that_may_not_be_read_long_after_an_outage_is_forbidden(script, desk, away, seconds):
+    """Half a minute after the API server is back it has read its roles; and then no patch may be stored any more."""
+    script.then(cut, *[status(503)] * away)
+    script.default = status(403)
+    writing = desk()
+
+    outcome = await writing.result(allocate())
+    assert isinstance(outcome, Forbidden)
+    assert seconds <= sum(writing.waits[away + 1 :]) < seconds + 10
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        status(503, headers={"Retry-After": "1"}),
+        status(429, headers={"Retry-After": "1"}),
+        status(500, "failed calling webhook"),
+    ],
+    ids=["503 with a time", "429 with a time", "a webhook"],
+)
+async def test_a_write_that_was_answered_waits_whoever_else_is_answered(script, session, slowly, fault):
+    """A server that says when to come again means it, and a webhook that fails is none that is away."""
+    script.then(fault)
+    writing = slowly(1)
+    writing.writer.submit(allocate())
+    await asyncio.sleep(0.1)
+    session.outage.lost()
+    await come_back(script, session)
+    await asyncio.sleep(0.1)
+
+    assert len(script.asked) == 2
+
+
+async def test_events_go_on_as_soon_as_another_request_is_answered(script, session):
+    """The one that was not taken is sent at once, and those behind it."""
+    script.then(cut)
+    recorder = EventRecorder(session, backoff=Backoff(base=2.0, cap=2.0), random=lambda: 1.0)
+    running = asyncio.create_task(recorder.run())
+    for name in ("a", "b"):
+        recorder.record(About(name=name), "Warning", "NoDevice", "why")
+    await come_back(script, session, MADE, MADE)
+
+    async with asyncio.timeout(0.5):
+        while recorder.counts["created"] < 2:  # noqa: ASYNC110 - a count, not a signal
+            await asyncio.sleep(0.01)
+    running.cancel()
+
+
+async def test_events_wait_where_that_others_are_answered_does_not_help_them(script, session):
+    """Their etcd may be one of its own: each is tried a few times, and these must not all be over in seconds."""
+    script.then(cut)
+    script.default = status(500)
+    recorder = EventRecorder(session, backoff=Backoff(base=1.0, cap=3.0), random=lambda: 1.0)
+    running = asyncio.create_task(recorder.run())
+    recorder.record(About(), "Warning", "NoDevice", "why")
+    await come_back(script, session)
+    await asyncio.sleep(0.1)
+    tried = len(script.asked)
+    await come_back(script, session)
+    await asyncio.sleep(0.2)
+
+    assert len(script.asked) == tried + 1
+    running.cancel()
+
+
+async def test_events_that_were_told_when_to_come_again_wait_whoever_else_is_answered(script, session):
+    """A server that says so means it."""
+    script.then(status(503, headers={"Retry-After": "1"}))
+    recorder = EventRecorder(session, backoff=Backoff(base=0.01, cap=0.01), random=lambda: 1.0)
+    running = asyncio.create_task(recorder.run())
+    recorder.record(About(), "Warning", "NoDevice", "why")
+    await come_back(script, session)
+    await asyncio.sleep(0.2)
+
+    assert len(script.asked) == 2
+    running.cancel()
+
+
+async def test_an_event_that_alone_is_never_answered_is_given_up(script, session):
+    """A firewall may cut the connection for what is in one; those behind it are sent all the same."""
+    script.default = lambda request: cut(request) if "attack" in str(script.asked[-1].body) else MADE(request)
+    recorder = EventRecorder(session, backoff=Backoff(base=0.02, cap=0.02), random=lambda: 1.0)
+    running = asyncio.create_task(recorder.run())
+    for message in ("attack", "why"):
+        recorder.record(About(), "Warning", "NoDevice", message)
+    async with asyncio.timeout(10):
+        while recorder.counts.total() < 2:
+            await session.request("GET", "/readyz")
+    running.cancel()
+
+    assert recorder.counts == {"dropped": 1, "created": 1}
+
+
+@pytest.mark.parametrize(
+    ("first", "refused"),
+    [(cut, 0), (status(503), 0), (status(429), 1)],
+    ids=["no answer before", "503 before", "429 before"],
+)
+async def test_an_event_that_is_not_permitted_after_an_outage_is_sent_again(script, session, first, refused):
+    """An API server that was just started permits nobody anything for a moment, until it has read its roles."""
+    message = 'events is forbidden: User "operator" cannot create resource "events"'
+    script.then(first, status(403, message), MADE)
+    recorder = EventRecorder(session, backoff=Backoff(base=0.01, cap=0.01))
+    running = asyncio.create_task(recorder.run())
+    recorder.record(About(), "Warning", "NoDevice", "why")
+    async with asyncio.timeout(1):
+        while not recorder.counts.total():  # noqa: ASYNC110 - a count, not a signal
+            await asyncio.sleep(0.01)
+    running.cancel()
+
+    assert (recorder.counts["refused"], recorder.forbidden is not None) == (refused, bool(refused))
+
+
+async def test_the_lease_is_renewed_as_soon_as_another_request_is_answered(script, session):
+    """Writes wait for nothing else any more."""
+
+    def away(request):
+        lease.period = 2.0
+        return cut(request)
+
+    held = {"kind": "Lease", "metadata": {"resourceVersion": "1"}, "spec": {"holderIdentity": "we"}}
+    script.then(status(404), ok(held), away)
+    lease = Lease(session, "ns", "we", seconds=15)
+    lease.period = 0.01
+    assert await lease.acquire()
+    keeping = asyncio.create_task(lease.keep())
+    await come_back(script, session, ok(held))
+
+    async with asyncio.timeout(0.5):
+        while lease.error is not None or len(script.asked) < 5:  # noqa: ASYNC110 - nothing signals it
+            await asyncio.sleep(0.01)
+    keeping.cancel()

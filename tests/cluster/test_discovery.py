@@ -1,12 +1,14 @@
 """Discovery: the newest version of each kind that the API server serves."""
 
+import weakref
+
 import pytest
 
 from dra_operator.api.kinds import KINDS
-from dra_operator.cluster.discovery import Served, served
+from dra_operator.cluster.discovery import Served, pages, served
 from dra_operator.cluster.session import ApiError, ApiUnreachable
 
-from .script import cut, ok, status
+from .script import CLAIMS, cut, ok, status
 
 
 @pytest.fixture
@@ -116,3 +118,44 @@ def test_api_version_of_the_core_group_has_no_group():
     """Objects of the core group say `v1`, others name their group."""
     assert Served(KINDS["Node"], "v1").api_version == "v1"
     assert Served(KINDS["ResourceClaim"], "v1beta2").api_version == "resource.k8s.io/v1beta2"
+
+
+class Objects(list):
+    """A list of which can be seen whether anybody has it still."""
+
+
+class Session:
+    """Answers with pages of one object each, and keeps what it was asked with."""
+
+    def __init__(self, *names):
+        self.names = names
+        self.asked = []
+        self.kept = []
+
+    async def request(self, method, path, *, params):
+        """Answer with the next page."""
+        self.asked.append((method, path, params))
+        items = Objects([{"metadata": {"name": self.names[len(self.kept)]}}])
+        self.kept.append(weakref.ref(items))
+        following = "" if len(self.kept) == len(self.names) else f"after-{len(self.kept)}"
+        return {"metadata": {"resourceVersion": "7", "continue": following}, "items": items}
+
+
+async def test_each_page_says_whether_more_follow():
+    """Each but the first is asked for with what the one before ended with."""
+    session = Session("a", "b")
+
+    told = [(version, list(items), more) async for version, items, more in pages(session, CLAIMS, 1)]
+
+    assert told == [("7", [{"metadata": {"name": name}}], more) for name, more in (("a", True), ("b", False))]
+    assert [params for *_, params in session.asked] == [{"limit": "1"}, {"limit": "1", "continue": "after-1"}]
+
+
+async def test_a_page_is_let_go_at_its_end():
+    """While a list waits for room, it must not hold what has been delivered."""
+    session = Session("a", "b")
+
+    async for _, items, _ in pages(session, CLAIMS, 1):
+        assert session.kept[-1]() is not None
+        assert len(list(items)) == 1
+        assert session.kept[-1]() is None

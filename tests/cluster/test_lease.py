@@ -6,7 +6,7 @@ import copy
 import pytest
 from structlog.testing import capture_logs
 
-from dra_operator.cluster.lease import TOLD_ANNOTATION
+from dra_operator.cluster.lease import EVENTS_DELIVERED_ANNOTATION
 
 from .leases import SECONDS, Clock, Contender, Store
 
@@ -433,8 +433,8 @@ def test_the_next_one_learns_up_to_which_version_all_was_told(contender, store):
     first.rest(5)
     again.rest(5)
 
-    assert (first.lease.told_up_to, again.lease.told_up_to) == (None, told)
-    assert store.body["metadata"]["annotations"] == {TOLD_ANNOTATION: told}
+    assert (first.lease.events_delivered_up_to, again.lease.events_delivered_up_to) == (None, told)
+    assert store.body["metadata"]["annotations"] == {EVENTS_DELIVERED_ANNOTATION: told}
 
 
 def test_what_is_of_others_in_it_stays(contender, store):
@@ -457,10 +457,10 @@ async def test_writes_wait_while_the_lease_may_be_another_s(contender, clock):
     """All of them, and go on when it is renewed; never when it is lost."""
     first, second = contender("first"), contender("second")
     first.rest(1)
-    await asyncio.wait_for(first.lease.permit(), 1)
+    await asyncio.wait_for(first.lease.may_write(), 1)
 
     clock.now += RENEWALS
-    writes = [asyncio.create_task(first.lease.permit()) for _ in range(2)]
+    writes = [asyncio.create_task(first.lease.may_write()) for _ in range(2)]
     await asyncio.sleep(0.01)
     assert [write.done() for write in writes] == [False, False]
     first.rest(3)
@@ -470,7 +470,7 @@ async def test_writes_wait_while_the_lease_may_be_another_s(contender, clock):
     clock.now += SECONDS
     second.rest(1)
     first.rest(3)
-    late = asyncio.create_task(first.lease.permit())
+    late = asyncio.create_task(first.lease.may_write())
     await asyncio.sleep(0.01)
     assert (second.lease.valid, late.done()) == (True, False)
     late.cancel()

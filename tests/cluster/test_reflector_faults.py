@@ -4,7 +4,7 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from dra_operator.cluster.defects import Defect, DefectLogger
+from dra_operator.cluster.faults import Defect, DefectLogger
 
 from .mirror import GOOD, QUIET
 from .script import cut, event, lines, listed, ok, status, thing

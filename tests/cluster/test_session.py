@@ -45,7 +45,7 @@ async def read_into(got, session, idle_timeout):
 )
 def test_errors_of_one_outage_are_of_one_sort(error, sort):
     """And what is for somebody to mend is of another."""
-    assert Trouble.of(error).sort == sort
+    assert Trouble.from_error(error).sort == sort
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.session import ApiSession
 from dra_operator.cluster.writes import AllocateWrite, Gone, Unanswered, Unknown, Written
-from dra_operator.sim.server import ApiServer, ServerOptions
+from dra_operator.sim.server import ServerOptions
+from faulty_server import FaultyServer
 
 from .script import CLAIMS
 from .writing import writer_of
@@ -45,7 +46,7 @@ def claim(name, **status):
 @pytest.fixture
 async def server():
     """An API server in memory, with frequent bookmarks."""
-    async with ApiServer(options=ServerOptions(bookmark_seconds=0.05)) as running:
+    async with FaultyServer(options=ServerOptions(bookmark_seconds=0.05)) as running:
         yield running
 
 

@@ -178,13 +178,13 @@ async def test_an_update_waits_for_its_permit(script, desk):
     """It is asked for right before it is sent, and not only before the patch."""
     asked = []
 
-    async def permit():
+    async def may_write():
         asked.append([request.method for request in script.asked])
         await asyncio.sleep(0)
 
     script.then(IMMUTABLE, LOOSE, ok(claim(6, annotation="none is free")))
 
-    await desk(permit=permit).result(annotate("none is free"))
+    await desk(may_write=may_write).result(annotate("none is free"))
 
     assert asked == [[], ["PATCH", "GET"]]
 

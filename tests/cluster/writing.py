@@ -57,7 +57,7 @@ async def at_once():
 def writer_of(session, take, served=CLAIMS, **settings):
     """A writer that nobody holds back."""
     return Writer(
-        session, served, take, **{"permit": at_once, "concurrency": 12, "timeout": 60.0, **settings}
+        session, served, take, **{"may_write": at_once, "concurrency": 12, "timeout": 60.0, **settings}
     )
 
 

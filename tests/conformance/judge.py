@@ -27,9 +27,8 @@ from dra_operator.cel.errors import CelError
 from dra_operator.cel.library import limits
 from dra_operator.cel.syntax.nodes import Expr, ListExpr, Literal, MapExpr, Struct, children
 from dra_operator.cel.syntax.parser import parse
-from dra_operator.cli.compare import difference, is_equal, shared_and_not_shareable
 from dra_operator.cli.replay import outcome
-from dra_operator.cli.scenarios import load, state_as_claim
+from dra_operator.cli.scenarios import difference, is_equal, load, shared_and_not_shareable, state_as_claim
 
 Wire = dict[str, Any]
 Ask = Callable[[Wire], Wire]

@@ -14,8 +14,7 @@ from unittest.mock import patch
 
 from dra_operator.allocator.matching import amounts, capacity
 from dra_operator.allocator.matching.capacity import CapacityError
-from dra_operator.api.quantity import MAX_INT64, NANO, Family, Quantity, family
-from dra_operator.api.representation import representation
+from dra_operator.api.quantity import MAX_INT64, NANO, Family, Quantity, family, representation
 from dra_operator.api.types import CapacityRequestPolicyRange as Span
 
 DIVISION = "runtime error: integer divide by zero"

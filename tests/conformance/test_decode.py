@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from conformance.program import running
-from dra_operator.cli.manifests import Manifest, read
+from dra_operator.cli.manifests import read
+from dra_operator.pods.objects import Manifest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = sorted(EXAMPLES.rglob("*.yaml"))

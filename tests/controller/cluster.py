@@ -10,7 +10,7 @@ from dra_operator.cluster.session import ApiSession
 from dra_operator.controller.dry_run import DryRun
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
-from dra_operator.sim.server import ApiServer
+from faulty_server import FaultyServer
 
 V1 = "resource.k8s.io/v1"
 CLASS = {
@@ -109,7 +109,7 @@ def access_to(url: str) -> Access:
 class Cluster:
     """The API server, what a test does to it, and what it waits for."""
 
-    def __init__(self, server: ApiServer, session: ApiSession) -> None:
+    def __init__(self, server: FaultyServer, session: ApiSession) -> None:
         self.server = server
         self.session = session
 

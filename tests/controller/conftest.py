@@ -15,7 +15,7 @@ from cycle_bench import FITS, Bench, Clock, writes
 
 from cluster import CLASS, Cluster, Operator, access_to, claim, node, resource_slice
 from dra_operator.cluster.session import ApiSession
-from dra_operator.sim.server import ApiServer
+from faulty_server import FaultyServer
 from holding_proxy import HoldingProxy
 
 
@@ -28,7 +28,7 @@ def clock():
 @pytest.fixture
 async def cluster():
     """An API server in memory."""
-    async with ApiServer() as server, ApiSession(access_to(server.url)) as session:
+    async with FaultyServer() as server, ApiSession(access_to(server.url)) as session:
         yield Cluster(server, session)
         # Watches that a test left open would hold up the end of the server.
         server.faults.cut_watches()

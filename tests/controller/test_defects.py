@@ -9,9 +9,9 @@ import structlog
 
 from cluster import CLASS, claim, node, resource_slice
 from dra_operator.allocator import Allocator
-from dra_operator.cluster.defects import Defect
 from dra_operator.cluster.delivery import Delivery
 from dra_operator.cluster.events import EventRecorder
+from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.reflector import Delta, Reflector
 from dra_operator.cluster.writer import Writer
 from dra_operator.controller.fencing import WriteFence

@@ -19,7 +19,6 @@ from dra_operator.controller.kopf_app import EndlessBackoff, LoginPace, serve, t
 from dra_operator.controller.leader_election import GIVE_UP_SECONDS
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
-from dra_operator.sim.server import ApiServer
 
 # Kopf warns of its own use of what Python deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:kopf")
@@ -31,7 +30,7 @@ def apart():
     ready, end, made = threading.Event(), asyncio.Event(), []
 
     async def stay_up():
-        async with ApiServer() as server:
+        async with FaultyServer() as server:
             made.extend((server, asyncio.get_running_loop()))
             ready.set()
             await end.wait()

@@ -9,7 +9,8 @@ from structlog.testing import capture_logs
 
 from cluster import CLASS, FINALIZER, Operator, allocation, claim, node, resource_slice
 from dra_operator.cluster.reflector import Reflector
-from dra_operator.sim.server import ApiServer, ServerOptions
+from dra_operator.sim.server import ServerOptions
+from faulty_server import FaultyServer
 
 
 @pytest.fixture
@@ -228,7 +229,7 @@ async def test_watches_that_are_cut_resume(cluster, operator, gpu):
 
 async def test_an_api_server_that_is_away_at_the_start_is_waited_for():
     """The process lives, says why it is not ready, and begins when the API server is there."""
-    server = ApiServer()
+    server = FaultyServer()
     await server.start()
     url = server.url
     await server.stop()
@@ -267,7 +268,7 @@ async def test_an_api_server_that_goes_away_is_waited_for(cluster, operator, gpu
 async def test_a_kind_that_is_not_served_is_skipped():
     """A cluster without DeviceTaintRules is served all the same."""
     resources = tuple(found for found in ServerOptions().resources if found.kind != "DeviceTaintRule")
-    async with ApiServer(options=ServerOptions(resources=resources)) as server:
+    async with FaultyServer(options=ServerOptions(resources=resources)) as server:
         server.load([node(), CLASS, resource_slice("gpu-0"), claim()])
         operator = await Operator(server.url).start()
         try:
@@ -290,7 +291,7 @@ async def test_a_kind_that_is_not_served_is_skipped():
 async def test_a_cluster_without_claims_is_told_apart_from_one_that_is_away():
     """Where resource.k8s.io is switched off, readiness says so."""
     resources = tuple(found for found in ServerOptions().resources if found.group != "resource.k8s.io")
-    async with ApiServer(options=ServerOptions(resources=resources)) as server:
+    async with FaultyServer(options=ServerOptions(resources=resources)) as server:
         operator = await Operator(server.url).start()
         try:
             for _ in range(100):

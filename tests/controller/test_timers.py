@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from dra_operator.cluster.defects import DefectLogger
+from dra_operator.cluster.faults import DefectLogger
 from dra_operator.controller.timers import BestEffortTask, Timers, TokenBucket
 
 

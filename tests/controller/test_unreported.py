@@ -22,7 +22,7 @@ async def test_an_event_that_could_not_be_sent_is_sent_by_the_next_operator(clus
     first = await (await start()).ready()
     cluster.put(claim("told"))
     await cluster.until(lambda: cluster.events("told"), "the Event")
-    await cluster.until(lambda: told_up_to(cluster) > version(cluster, "told"), "a renewal")
+    await cluster.until(lambda: events_delivered_up_to(cluster) > version(cluster, "told"), "a renewal")
     fault = trouble(cluster.server.faults, times=None, verb="create", kind="Event")
     cluster.put(claim("untold"))
     await cluster.waits("untold")
@@ -38,7 +38,7 @@ async def test_an_event_that_could_not_be_sent_is_sent_by_the_next_operator(clus
 async def test_an_operator_that_ends_before_it_has_looked_at_claims_has_told_nothing(cluster, start):
     """What the one before it had not told is still to be told by the next one."""
     first = await (await start()).ready()
-    await cluster.until(lambda: told_up_to(cluster), "a renewal")
+    await cluster.until(lambda: events_delivered_up_to(cluster), "a renewal")
     events = cluster.server.faults.answer(503, times=None, verb="create", kind="Event")
     cluster.put(claim("untold"))
     await cluster.waits("untold")
@@ -61,7 +61,7 @@ async def renewals(cluster):
     await cluster.until(lambda: cluster.server.requests["update Lease"] > before + 3, "renewals")
 
 
-def told_up_to(cluster):
+def events_delivered_up_to(cluster):
     """Return the version up to which the Lease says that all was told."""
     annotations = cluster.server.get("Lease", "dra-operator", "default")["metadata"].get("annotations", {})
     return int(annotations.get("dra-operator.io/told", 0))

@@ -89,7 +89,7 @@ async def at_once():
 async def written(session, change, kind=CLAIMS, seconds=60):
     """Do one write and return its outcome."""
     outcomes = asyncio.Queue()
-    writer = Writer(session, kind, outcomes.put_nowait, permit=at_once, concurrency=1, timeout=seconds)
+    writer = Writer(session, kind, outcomes.put_nowait, may_write=at_once, concurrency=1, timeout=seconds)
     writer.submit(change)
     async with asyncio.timeout(30):
         return await outcomes.get()

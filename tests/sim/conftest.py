@@ -10,7 +10,8 @@ from typing import Any, Self
 import aiohttp
 import pytest
 
-from dra_operator.sim.server import ApiServer, ServerOptions
+from dra_operator.sim.server import ServerOptions
+from faulty_server import FaultyServer
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 MERGE = "application/merge-patch+json"
@@ -28,7 +29,7 @@ class Answer:
 class Api:
     """A client of one server."""
 
-    def __init__(self, server: ApiServer, session: aiohttp.ClientSession) -> None:
+    def __init__(self, server: FaultyServer, session: aiohttp.ClientSession) -> None:
         self.server = server
         self.session = session
 
@@ -108,14 +109,14 @@ def options() -> ServerOptions:
 
 
 @pytest.fixture
-async def server(options: ServerOptions) -> AsyncIterator[ApiServer]:
+async def server(options: ServerOptions) -> AsyncIterator[FaultyServer]:
     """Return a started server."""
-    async with ApiServer(options=options) as server:
+    async with FaultyServer(options=options) as server:
         yield server
 
 
 @pytest.fixture
-async def api(server: ApiServer) -> AsyncIterator[Api]:
+async def api(server: FaultyServer) -> AsyncIterator[Api]:
     """Return a client of the started server."""
     async with aiohttp.ClientSession(server.url) as session:
         yield Api(server, session)

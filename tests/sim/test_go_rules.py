@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_operator.sim import declared
+from dra_operator.sim import validation
 
 from . import go_rules, go_types
 from .test_go_types import VERSION, module_cache
@@ -14,7 +14,7 @@ __all__ = ["module_cache"]
 
 def test_the_table_is_made_from_the_published_sources(module_cache: Path) -> None:
     """rules.json is exactly what `go_rules` makes of k8s.io/api."""
-    shipped = Path(declared.__file__).with_name("rules.json").read_text(encoding="utf-8")
+    shipped = Path(validation.__file__).with_name("rules.json").read_text(encoding="utf-8")
 
     assert go_rules.render(module_cache, VERSION) == shipped
 

@@ -7,9 +7,9 @@ import aiohttp
 import pytest
 import yaml
 
-from dra_operator.sim.admission import AdminAccess
 from dra_operator.sim.resources import RESOURCES, serving_only
 from dra_operator.sim.server import ApiServer, ServerOptions
+from dra_operator.sim.strategy import AdminAccess
 
 from .conftest import CLAIMS, Api
 from .steps import claim

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from dra_operator.sim import tables
-from dra_operator.sim.objects import Stored
+from dra_operator.sim.errors import StatusError
 from dra_operator.sim.resources import RESOURCES
-from dra_operator.sim.tables import IncludeObject
+from dra_operator.sim.store import StoredObject
+from dra_operator.sim.tables import Form, IncludeObject, age, form_of, human_duration
 
 BY_KIND = {resource.kind: resource for resource in RESOURCES}
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -17,7 +18,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 def cells(kind: str, **body: Any) -> list[Any]:
     """Return the cells of an object named x."""
     full = {"metadata": {"name": "x", **body.pop("metadata", {})}, "spec": {}, "status": {}, **body}
-    return list(tables.row(Stored("x", full, 1), BY_KIND[kind], "v1", NOW, IncludeObject.NONE)["cells"])
+    return list(tables.row(StoredObject("x", full, 1), BY_KIND[kind], "v1", NOW, IncludeObject.NONE)["cells"])
 
 
 @pytest.mark.parametrize(
@@ -128,3 +129,74 @@ def test_every_kind_has_a_cell_for_each_column(kind: str) -> None:
     }
 
     assert len(cells(kind, **body)) == len(tables.column_definitions(BY_KIND[kind]))
+
+
+MINUTE, HOUR, DAY = 60, 3600, 86400
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "<invalid>"),
+        (-1, "0s"),
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (121, "2m1s"),
+        (10 * MINUTE, "10m"),
+        (179 * MINUTE, "179m"),
+        (3 * HOUR, "3h"),
+        (3 * HOUR + 5 * MINUTE, "3h5m"),
+        (8 * HOUR, "8h"),
+        (47 * HOUR, "47h"),
+        (48 * HOUR, "2d"),
+        (2 * DAY + HOUR, "2d1h"),
+        (8 * DAY, "8d"),
+        (729 * DAY, "729d"),
+        (730 * DAY, "2y"),
+        (740 * DAY, "2y10d"),
+        (8 * 365 * DAY, "8y"),
+    ],
+)
+def test_durations(seconds: int, text: str) -> None:
+    """The longer, the coarser, with at most two units."""
+    assert human_duration(seconds) == text
+
+
+def test_an_unknown_age() -> None:
+    """No timestamp, no age."""
+    assert age(None, datetime.now(UTC)) == "<unknown>"
+
+
+def test_an_age_is_counted_from_the_timestamp() -> None:
+    """The clock is an argument."""
+    assert age("2026-01-01T00:00:00Z", datetime(2026, 1, 1, 0, 0, 42, tzinfo=UTC)) == "42s"
+
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [
+        ("", Form.OBJECT),
+        ("*/*", Form.OBJECT),
+        ("application/json", Form.OBJECT),
+        (f"{TABLE},application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json", Form.TABLE),
+        ("application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json", Form.OBJECT),
+        ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Form.METADATA),
+        (f"application/vnd.kubernetes.protobuf,{TABLE}", Form.TABLE),
+        ("text/html, application/json; q=0.5", Form.OBJECT),
+    ],
+)
+def test_the_first_form_that_is_offered_wins(accept: str, form: Form) -> None:
+    """Forms that are not spoken here are passed over."""
+    assert form_of(accept) is form
+
+
+def test_a_client_that_takes_nothing_offered_is_told() -> None:
+    """Protobuf alone gets 406."""
+    with pytest.raises(StatusError) as refusal:
+        form_of("application/vnd.kubernetes.protobuf")
+
+    assert refusal.value.code == 406

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.api.shortened import shortened
+from dra_operator.api.text import shortened
 from dra_operator.api.types import Device, DeviceCapacity
 from dra_operator.cel.device import full_name
 from dra_operator.inventory import Slice, bits

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from dra_operator.allocator.reasons import Reason
-from dra_operator.api.sealed import sealed
-from dra_operator.api.shortened import printable
+from dra_operator.api.fast_dataclass import fast_dataclass
+from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult, ResourceClaim
 
 
-@sealed
+@fast_dataclass
 class Allocated:
     """All claims fit on a node: an allocation for each, in the order of the claims, without a timestamp."""
 

@@ -19,8 +19,8 @@ from dra_operator.allocator.matching.amounts import AskedAmount
 from dra_operator.allocator.matching.candidates import CandidateKey, Candidates, KeyContent
 from dra_operator.allocator.matching.room import drop_older_half
 from dra_operator.allocator.reasons import Reason
+from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.api.quantity import Quantity
-from dra_operator.api.sealed import sealed
 from dra_operator.api.types import (
     DerivedAttribute,
     DeviceClass,
@@ -47,7 +47,7 @@ _NONE_DERIVED: Final[Mapping[str, str]] = MappingProxyType({})
 _NOTHING: Final[Mapping[str, Quantity]] = MappingProxyType({})
 
 
-@sealed
+@fast_dataclass
 class Alternative:
     """One way to serve a request: all of it, or one of its subrequests. `name` is the request's name in the result.
 
@@ -65,7 +65,7 @@ class Alternative:
     constraints: tuple[int, ...]
 
 
-@sealed
+@fast_dataclass
 class RequestPlan:
     """A request and its alternatives; `prioritized` if these are subrequests."""
 
@@ -74,7 +74,7 @@ class RequestPlan:
     alternatives: tuple[Alternative, ...]
 
 
-@sealed
+@fast_dataclass
 class ClaimPlan:
     """A claim, ready to be searched for.
 

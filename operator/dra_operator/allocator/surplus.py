@@ -6,7 +6,7 @@ use one pool name, most often the drivers of two nodes, or somebody has left sli
 
 from collections.abc import Collection
 
-from dra_operator.api.shortened import listed
+from dra_operator.api.text import listed
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.pool import SURPLUS
 

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from dra_operator.api.shortened import shown
-from dra_operator.api.yaml_quotes import about_quotes
+from dra_operator.api.text import about_quotes, shown
 
 AttributeType: TypeAlias = Literal[
     "int", "bool", "string", "version", "ints", "bools", "strings", "versions", "unknown"

@@ -1,12 +1,9 @@
 """Conversion between the versions of resource.k8s.io: to v1 when reading, from v1 when writing.
 
-Only the shape differs, never the meaning, so this works on the wire's plain JSON, before types are checked:
-what is not shaped as expected is passed on as it is, and the reader names it. What needs no change is shared
-with the argument, not copied; neither function changes its argument.
-
-v1 and v1beta2 are equal. v1beta1 has the fields of `exactly` beside `firstAvailable`, wraps a device's
-content in `basic`, and writes unset node fields as "" and false. v1alpha3 (Kubernetes 1.31) had, in addition,
-bare quantities as capacities; files of it are read, and none are written. For DeviceTaintRule it equals v1.
+Only the shape differs, so this works on plain JSON, before types are checked: what is not shaped as expected is passed
+on, and the reader names it. What needs no change is shared with the argument. v1 and v1beta2 are equal; v1beta1 has the
+fields of `exactly` beside `firstAvailable`, wraps a device in `basic`, and writes unset node fields as "" and false.
+v1alpha3 (Kubernetes 1.31) also had bare quantities as capacities: it is read, not written.
 """
 
 from collections.abc import Callable, Mapping

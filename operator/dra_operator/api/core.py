@@ -5,7 +5,7 @@ Source: k8s.io/api/core/v1, k8s.io/api/scheduling and k8s.io/apimachinery/pkg/ap
 
 from dataclasses import dataclass, field
 
-from dra_operator.api.sealed import sealed
+from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.api.wire import Amount, Flag, Items, Json, Table, Whole, Wire
 
 
@@ -39,7 +39,7 @@ class Metadata(Wire):
 # --- node selection
 
 
-@sealed
+@fast_dataclass
 class NodeSelectorRequirement(Wire):
     """One comparison: In, NotIn, Exists, DoesNotExist, Gt or Lt."""
 
@@ -48,7 +48,7 @@ class NodeSelectorRequirement(Wire):
     values: Items[str] = ()
 
 
-@sealed
+@fast_dataclass
 class NodeSelectorTerm(Wire):
     """Requirements that must all hold; an empty term matches nothing."""
 
@@ -56,7 +56,7 @@ class NodeSelectorTerm(Wire):
     match_fields: Items[NodeSelectorRequirement] = ()
 
 
-@sealed
+@fast_dataclass
 class NodeSelector(Wire):
     """Terms of which one must hold."""
 

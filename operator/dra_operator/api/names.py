@@ -1,8 +1,10 @@
-"""The names by which objects carry what matters to us, for those who write them and those who only read.
+"""Well-known names: finalizers, annotations and labels that matter to us, and the random names we make.
 
-They stand here, where nothing else is imported, because the commands that need no cluster use the same names as
-the writer that speaks to one.
+Nothing else is imported here, since commands that need no cluster use the same names as the writer that speaks to one.
 """
+
+from collections.abc import Callable
+from typing import Final
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 """On every claim that has an allocation. Source: k8s.io/api/resource/v1, `Finalizer`."""
@@ -22,7 +24,17 @@ ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"
 """Label of a namespace whose claims may ask for admin access, with the value `true`."""
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """On a claim made for a pod: the pod's entry it was made for. Source: the claim controller."""
-OVER = frozenset(("Succeeded", "Failed"))
+ENDED_PHASES = frozenset(("Succeeded", "Failed"))
 """The phases of a pod that has ended."""
 RANDOM_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """What the API server makes the random ends of names of. Source: k8s.io/apimachinery/pkg/util/rand."""
+
+
+_VERSION: Final = 0x4000 << 64 | 0x8000 << 48
+_RANDOM: Final = ~(0xF000 << 64 | 0xC000 << 48)
+
+
+def share_id(random_bits: Callable[[int], int]) -> str:
+    """Return a UUID of version 4 of random bits, of which a source gives so many as an int."""
+    digits = f"{random_bits(128) & _RANDOM | _VERSION:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from dra_operator.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from dra_operator.api.patterns import KEY, VALUE
-from dra_operator.api.shortened import shortened
+from dra_operator.api.text import shortened
+from dra_operator.api.validation.names import KEY, VALUE
 
 _NAME_FIELD = "metadata.name"
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -143,3 +143,14 @@ def _integer(text: str | None) -> int | None:
         return None
     number = int(text)
     return number if -(2**63) <= number < 2**63 else None
+
+
+def pinned_to(selector: NodeSelector | None) -> str | None:
+    """Return the node that a node selector names, or None if it selects in another way, or all nodes."""
+    if selector is None or len(selector.node_selector_terms) != 1:
+        return None
+    term = selector.node_selector_terms[0]
+    for item in term.match_fields:
+        if (item.key, item.operator) == ("metadata.name", "In") and len(item.values) == 1:
+            return item.values[0]
+    return None

@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 
 from dra_operator.api.convert import FLAT_VERSIONS, to_v1, version_of
 from dra_operator.api.core import Namespace, Node, Pod, PodGroup
-from dra_operator.api.shortened import shown
+from dra_operator.api.text import about_quotes, shown
 from dra_operator.api.types import (
     CELSelector,
     Counter,
@@ -29,7 +29,6 @@ from dra_operator.api.types import (
     ResourceSlice,
 )
 from dra_operator.api.wire import plain, wire_fields
-from dra_operator.api.yaml_quotes import about_quotes
 
 TYPES: dict[str, type[Any]] = {
     kind.__name__: kind

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, total_ordering
 from typing import TypeAlias
 
-from dra_operator.api.quoted import quote
+from dra_operator.api.text import quote
 
 _MAX_UINT64 = 2**64 - 1
 _LONGEST = (

@@ -11,9 +11,9 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field
 
 from dra_operator.api.core import Metadata, NodeSelector
+from dra_operator.api.fast_dataclass import fast_dataclass
+from dra_operator.api.interning import interned
 from dra_operator.api.quantity import Quantity
-from dra_operator.api.sealed import sealed
-from dra_operator.api.shared import read_once
 from dra_operator.api.wire import Amount, Attributes, Flag, Items, Json, Table, Whole, Wire
 
 _NOTHING: Final = Quantity(0)
@@ -173,10 +173,10 @@ class ResourceClaimSpec(Wire):
     devices: DeviceClaim = field(default_factory=DeviceClaim)
 
 
-_ClaimSpec = Annotated[ResourceClaimSpec, read_once()]
+_ClaimSpec = Annotated[ResourceClaimSpec, interned()]
 
 
-@sealed
+@fast_dataclass
 class DeviceRequestAllocationResult(Wire):
     """One allocated device, or one share of it."""
 
@@ -202,7 +202,7 @@ class DeviceAllocationConfiguration(Wire):
     opaque: OpaqueConfiguration | None = None
 
 
-@sealed
+@fast_dataclass
 class DeviceAllocationResult(Wire):
     """The devices of an allocation and their configuration."""
 
@@ -210,7 +210,7 @@ class DeviceAllocationResult(Wire):
     config: Items[DeviceAllocationConfiguration] = ()
 
 
-@sealed
+@fast_dataclass
 class AllocationResult(Wire):
     """An allocation; without `node_selector` it can be used on every node."""
 
@@ -323,7 +323,7 @@ class DeviceCounterConsumption(Wire):
     compatibility_groups: Items[str] = ()
 
 
-@sealed
+@fast_dataclass
 class Device(Wire):
     """One device of a slice."""
 

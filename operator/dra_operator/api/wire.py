@@ -1,11 +1,7 @@
 """The ground that the API's objects stand on: camel case on the wire, and the value types of their fields.
 
-One definition of an object serves both worlds: pydantic reads these standard dataclasses at the edge
-(`api.read`), with every check and a clear message, and what comes out carries no pydantic with it, so the
-core pays for plain attributes.
-
-Absent and empty are the same for lists and maps, as they are in Go. Whole numbers and booleans are strict, as
-for the API server: `"2"` is not 2 and 1 is not true.
+pydantic reads these standard dataclasses at the edge (`api.read`); what comes out carries no pydantic with it. Absent
+and empty are the same for lists and maps, as in Go. Whole numbers and booleans are strict: `"2"` is not 2.
 """
 
 import types

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from dra_operator.api.sealed import sealed
+from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.cel.declarations import Overload
 from dra_operator.cel.environment import DEVICE, Environment
 from dra_operator.cel.errors import CelError, compile_error, place
@@ -64,7 +64,7 @@ _MOST_REMEMBERED: Final = 4096
 """How many calls are remembered, by function and types of arguments."""
 
 
-@sealed
+@fast_dataclass
 class Checked:
     """A checked expression: the resolved tree, the type of each node and the overloads of each call, by node id."""
 

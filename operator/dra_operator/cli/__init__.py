@@ -3,19 +3,13 @@
 Each command is a module of its own and is imported only when it is called: `cel` and `replay` must start in a
 third of a second, and Kopf and the kubernetes package alone take longer than that. `commands` is their table.
 
-- `run`, `config`: `flags` are made from the settings; `settling` sets the interpreter up.
+- `run`, with `gc_tuning`; `config`, which makes flags of the settings.
 - `demo`: `describe` shows objects as kubectl does.
-- `cel`: `verdict` is what `cel check` prints.
-- `replay`: `scenarios` are read, answers held together by `compare`, times taken by `sequential`.
-- `simulate`: `manifests` are read within `bounds`, `gather` makes objects of them, `workloads` and `daemons` pods,
-  `pod_claims` and `special_claims` the claims of pods, names are `generated`; `expressions` finds those that cost too
-  much, `core_fields` fields that pods and nodes do not have. `offline` is the cluster they make; `claim_sets` are
-  decided together where a pod can run (`pod_nodes`), and explained there, by the inventory of `some_nodes`;
-  `outcomes` prints.
+- `cel`. `replay`: `scenarios` are read and compared.
+- `simulate`: `manifests` are read, `load` makes objects of them, `offline` the cluster; `outcomes` prints.
 - `snapshot`: `redact` gives other names.
-- `own`, `disown`, `owned`: `published` has the devices, `owned_rules` the rules, `ownership_checks` what they hit, and
-  `fence` what keeps others off; a `client` asks the cluster.
-- `version`; and for all of them `given` (arguments) and `lines` (files, and what is wrong with them).
+- `ownership`: the commands that own devices, disown them and list them; a `client` asks the cluster.
+- `version`; and for all of them `arguments` and `output` (files, and what is wrong with them).
 """
 
 import os
@@ -46,7 +40,7 @@ def _call(app: Callable[[], object]) -> NoReturn:
     try:
         sys.exit(app())  # type: ignore[arg-type]  # Typer hands on what a command returns
     except OSError as error:
-        from dra_operator.cli.lines import NO_ROOM  # noqa: PLC0415
+        from dra_operator.cli.output import NO_ROOM  # noqa: PLC0415
 
         if error.errno not in NO_ROOM:
             raise

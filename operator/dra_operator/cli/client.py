@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from dra_operator.cli.lines import refuse
+from dra_operator.cli.output import refuse
 
 if TYPE_CHECKING:
     from dra_operator.cluster.discovery import Served

@@ -22,9 +22,9 @@ COMMANDS = {
     "replay": "dra_operator.cli.replay",
     "simulate": "dra_operator.cli.simulate",
     "snapshot": "dra_operator.cli.snapshot",
-    "own": "dra_operator.cli.own",
-    "disown": "dra_operator.cli.disown",
-    "owned": "dra_operator.cli.owned",
+    "own": "dra_operator.cli.ownership.own",
+    "disown": "dra_operator.cli.ownership.disown",
+    "owned": "dra_operator.cli.ownership.listing",
     "version": "dra_operator.cli.version",
 }
 """Where each command lives. Such a module has an `app`: a Typer application or a command of Click."""

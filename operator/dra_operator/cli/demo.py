@@ -21,9 +21,9 @@ import typer
 import yaml
 
 from dra_operator.api.names import PENDING_ANNOTATION
+from dra_operator.cli.arguments import port_number
 from dra_operator.cli.describe import describe
-from dra_operator.cli.given import port_number
-from dra_operator.cli.lines import refuse, why
+from dra_operator.cli.output import refuse, why
 
 SHOWN = (("all-gpus", "It has its devices:"), ("big-gpu", "It waits, and says why:"))
 """The claims that are printed, and what there is to see."""

@@ -18,10 +18,10 @@ from typing import Any, TypeAlias
 import yaml
 
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.shortened import shown
-from dra_operator.cli.bounds import MOST_LEVELS, TOO_DEEP, find_problem
-from dra_operator.cli.lines import UNREADABLE, stdin, why
+from dra_operator.api.text import shown
+from dra_operator.cli.output import MOST_LEVELS, TOO_DEEP, UNREADABLE, find_problem, stdin, why
 from dra_operator.cluster.decoding import readable
+from dra_operator.pods.objects import Manifest, Place
 
 try:
     from yaml import CSafeDumper as SafeDumper
@@ -45,28 +45,6 @@ _SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
 _LETTER = re.compile(r"[yYnN]$")
 _DECIMAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
 _OCTAL = re.compile(r"[-+]?0o[0-7]+$")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where an object stands: the file, the document from 1, its first line from 1, the item if it is a list."""
-
-    file: str
-    document: int
-    line: int
-    item: int | None = None
-
-    def __str__(self) -> str:
-        item = "" if self.item is None else f", items[{self.item}]"
-        return f"{self.file}, document {self.document} (line {self.line}){item}"
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """An object as it is written, and where."""
-
-    place: Place
-    body: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,15 @@ from typing import Any
 
 from dra_operator.api.core import NodeSelector
 from dra_operator.api.names import BROKEN_ANNOTATION, FINALIZER, PENDING_ANNOTATION
-from dra_operator.api.shortened import printable
+from dra_operator.api.node_selector import pinned_to
+from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult, DeviceRequestAllocationResult
 from dra_operator.api.write import allocation_to_wire, to_wire
 from dra_operator.cli.describe import align
-from dra_operator.cli.lines import terminal
 from dra_operator.cli.manifests import to_yaml
-from dra_operator.cli.offline import Outcome, State, pinned_to
+from dra_operator.cli.output import terminal
 from dra_operator.controller.messages import everywhere
+from dra_operator.pods.scheduler import Outcome, State
 
 COLUMNS = ("CLAIM", "STATE", "NODE", "DEVICES, OR WHY NOT")
 _COLOURS = {
@@ -61,7 +62,7 @@ def as_yaml(outcomes: Sequence[Outcome]) -> str:
 
 def body(outcome: Outcome) -> dict[str, Any]:
     """Return the claim as it would be in the cluster afterwards, without the time of the allocation."""
-    before = outcome.thing.body
+    before = outcome.record.body
     claim = {**before, "spec": to_wire(outcome.claim).get("spec", {})}
     metadata: dict[str, Any] = {**before["metadata"]}
     annotations = {**(metadata.get("annotations") or {})}

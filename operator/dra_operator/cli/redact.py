@@ -1,10 +1,8 @@
 """Redaction: a state that can be shown to others, and in which everything is decided as before.
 
-What belongs to tenants gets other names: claims, pods, their groups, templates, their namespaces, labels, annotations
-and uids. The same name always becomes the same, and names keep their order, since claims of one age are decided in the
-order of their names. What decides is kept: requests, selectors, allocations, what allocation reads of labels and
-annotations. What only drivers understand is dropped, and so are fields of tenants' objects that are newer than this
-version: nobody here knows what they say, and nothing is decided by them.
+Names, namespaces, labels, annotations and uids of tenants' objects get other names, the same one always the same, in
+the same order, since claims of one age are decided by name. What decides is kept: requests, selectors, allocations.
+What only drivers understand is dropped, and so are fields of tenants' objects that this version does not know.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,9 +10,9 @@ from typing import Any
 
 from dra_operator.allocator.extended import SPECIAL_CLAIM_ANNOTATION
 from dra_operator.api.convert import Body
-from dra_operator.api.known_fields import without_unknown_fields
 from dra_operator.api.names import ADMIN_ACCESS_LABEL, FINALIZER, OPT_OUT_LABEL, POD_CLAIM_NAME
 from dra_operator.api.read import TYPES
+from dra_operator.api.validation.unknown_fields import without_unknown_fields
 
 _KEPT_METADATA = ("creationTimestamp", "deletionTimestamp", "generation", "resourceVersion")
 

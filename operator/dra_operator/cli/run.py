@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.shortened import printable
-from dra_operator.cli.flags import load_or_exit, with_settings
-from dra_operator.cli.lines import refuse
+from dra_operator.api.text import printable
+from dra_operator.cli.config import load_or_exit, with_settings
+from dra_operator.cli.output import refuse
 
 if TYPE_CHECKING:
     from dra_operator.controller.event_dedup import EventRequest
@@ -45,13 +45,13 @@ def run(
     loaded = load_or_exit(flags, config)
     settings = loaded.settings
     # Imported only when the settings are good: Kopf and the kubernetes package take most of a second.
-    from dra_operator.cli.settling import collect_seldom, settle, take_turns  # noqa: PLC0415
+    from dra_operator.cli.gc_tuning import collect_seldom, freeze, shorten_turns  # noqa: PLC0415
     from dra_operator.cluster.access import AccessError, load_access  # noqa: PLC0415
     from dra_operator.controller import logs  # noqa: PLC0415
     from dra_operator.controller.dry_run import DryRun  # noqa: PLC0415
     from dra_operator.controller.kopf_app import is_sound, serve  # noqa: PLC0415
 
-    take_turns()
+    shorten_turns()
     collect_seldom()
     if dry_run:
         own = {} if "log_level" in loaded.origins else {"log_level": "warning"}
@@ -65,19 +65,19 @@ def run(
     if not is_sound():
         raise typer.Exit(1)
     if not dry_run:
-        raise typer.Exit(asyncio.run(serve(settings, access, settle=settle)))
+        raise typer.Exit(asyncio.run(serve(settings, access, settle=freeze)))
     typer.echo(_DRY_RUN, err=True)
     managers: list[Manager] = []
 
-    def tell_listed() -> None:
-        settle()
+    def report_listed() -> None:
+        freeze()
         objects = managers[0].summary()["objects"]
         counts = ", ".join(f"{count} {KINDS[kind].plural}" for kind, count in objects.items())
         typer.echo(f"Listed: {counts}.", err=True)
 
     table = _Table()
     instead = DryRun(table.show)
-    serving = serve(settings, access, started=managers.append, settle=tell_listed, dry_run=instead)
+    serving = serve(settings, access, started=managers.append, settle=report_listed, dry_run=instead)
     raise typer.Exit(asyncio.run(serving) or int(table.is_unread))
 
 

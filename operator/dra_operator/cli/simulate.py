@@ -14,18 +14,18 @@ from typing import Annotated
 
 import typer
 
-from dra_operator.api.shortened import printable
+from dra_operator.api.text import printable
 from dra_operator.cli import outcomes
-from dra_operator.cli.claim_sets import decide, make_sets
-from dra_operator.cli.daemons import take_daemons
-from dra_operator.cli.gather import gather
-from dra_operator.cli.given import choice_of, file_path, node_name, place
-from dra_operator.cli.lines import opened, refuse, refusing
+from dra_operator.cli.arguments import choice_of, file_path, node_name, place
+from dra_operator.cli.load import add_daemon_pods, gather
 from dra_operator.cli.manifests import read
-from dra_operator.cli.offline import Cluster, Outcome, State, UnknownNodeError, by_name
-from dra_operator.cli.pod_claims import find_unused_templates, make_claims
-from dra_operator.cli.pod_nodes import find_pods_apart
-from dra_operator.cli.special_claims import decide_special_claims
+from dra_operator.cli.offline import Cluster, UnknownNodeError
+from dra_operator.cli.output import opened, refuse, refusing
+from dra_operator.pods.claim_sets import decide, make_sets
+from dra_operator.pods.claims import find_unused_templates, make_claims
+from dra_operator.pods.nodes import find_pods_apart
+from dra_operator.pods.scheduler import Outcome, State, by_name
+from dra_operator.pods.special_claims import decide_special_claims
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -91,12 +91,12 @@ def simulate(
         cluster = Cluster(gathered, node or ())
     except UnknownNodeError as error:
         refuse(*map(printable, (*gathered.errors, f"--node: {error}")))
-    take_daemons(gathered, cluster.nodes)
+    add_daemon_pods(gathered, cluster.nodes)
     _say(f"error: {line}" for line in gathered.errors)
     made, missing = make_claims(gathered)
-    sets = make_sets(gathered, cluster, [*gathered.of("ResourceClaim"), *made])
-    decided = decide(sets, cluster)
-    special = decide_special_claims(gathered, cluster, decided)
+    sets = make_sets(gathered, cluster.scheduler, [*gathered.of_kind("ResourceClaim"), *made])
+    decided = decide(sets, cluster.scheduler)
+    special = decide_special_claims(gathered, cluster.scheduler, decided)
     decided = sorted([*decided, *special.outcomes], key=by_name)
     missing += special.problems
     apart = find_pods_apart(gathered, cluster.nodes, decided)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dra_operator.api.convert import Body
+from dra_operator.cli.arguments import file_path
 from dra_operator.cli.client import Context, Kubeconfig, ask
-from dra_operator.cli.given import file_path
-from dra_operator.cli.lines import opened, refusing
 from dra_operator.cli.manifests import write_yaml
+from dra_operator.cli.output import opened, refusing
 from dra_operator.cli.redact import redact
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def snapshot(
     context: Context = "",
 ) -> None:
     """Write the state of a cluster, as far as claims depend on it, for `simulate -f`. Only reads from the cluster."""
-    taken = ask(kubeconfig, context, take)
+    taken = ask(kubeconfig, context, read_objects)
     bodies = redact(taken.bodies) if redacted else taken.bodies
     with refusing(None, out), opened(out or Path("-"), "wb") as file:
         file.writelines(write_yaml(bodies))
@@ -82,7 +82,7 @@ def snapshot(
     typer.echo(_summary(bodies), err=True)
 
 
-async def take(session: "ApiSession", kinds: Sequence[str] = TAKEN) -> Snapshot:
+async def read_objects(session: "ApiSession", kinds: Sequence[str] = TAKEN) -> Snapshot:
     """Return the state of the cluster that a session speaks to, or some kinds of it.
 
     Raises ApiError, ApiUnreachable, or LookupError if a kind without which nothing can be decided is not served.
@@ -113,7 +113,7 @@ async def take(session: "ApiSession", kinds: Sequence[str] = TAKEN) -> Snapshot:
 
 async def _list(session: "ApiSession", kind: "Served") -> list[Body]:
     """Return all objects of a kind. Raises ApiError, ApiUnreachable."""
-    from dra_operator.cluster.lists import pages  # noqa: PLC0415
+    from dra_operator.cluster.discovery import pages  # noqa: PLC0415
     from dra_operator.cluster.session import ApiError  # noqa: PLC0415
 
     named = {"apiVersion": kind.api_version, "kind": kind.kind.kind}

@@ -1,15 +1,9 @@
 """Access: where the API server is, and as whom we speak to it.
 
-The `kubernetes` package reads kubeconfig files better than anybody would twice: relative paths, merged files,
-exec plugins, OIDC. It is used for that alone. What it reads goes to both speakers of this process, our own
-session and Kopf, so that they can never disagree. As kubectl does it, credentials go to a server by TLS alone: whoever
-listens on the way could use them.
-
-Credentials age: the kubelet replaces a service account's token before it expires, an exec plugin's token
-lives for minutes, client certificates are renewed in place. So credentials are read again when they are due,
-whenever the API server answers 401, and soon after its certificate could not be trusted. New certificates make a new
-TLS context, since a connection is one of its context: the API server knows whoever comes by an old one by the old
-certificate, until that expires, and from then on says 401. Source: client-go closes them, `util/connrotation`.
+The `kubernetes` package reads kubeconfig files, and nothing else is used of it; our session and Kopf get the same.
+Credentials go to a server by TLS alone, as kubectl has it. They are read again when they are due, after each 401, and
+soon after the server's certificate could not be trusted; new certificates make a new TLS context.
+Source: client-go, `util/connrotation`.
 """
 
 import contextlib
@@ -123,7 +117,7 @@ class Access:
         """The TLS context that connections are made with now; None where the server is asked without."""
         self._is_https = self.server.lower().startswith("https:")
         if self._is_https:
-            self._take_up(self._credentials)
+            self._adopt_config(self._credentials)
 
     def headers(self) -> dict[str, str]:
         """Return the headers that carry the current credentials."""
@@ -155,10 +149,10 @@ class Access:
                 self._credentials = self._read_again()
             except BaseException as error:
                 self._due_at = self._clock() + RETRY_SECONDS
-                self._tell_unreadable(str(error))
+                self._report_unreadable(str(error))
                 raise
             self._due_at = self._next_reading(self._credentials)
-            self._tell_readable()
+            self._report_readable()
 
     def connection_info(self) -> kopf.ConnectionInfo:
         """Return the same access for Kopf's login handler; it expires, so that Kopf asks again. May block."""
@@ -194,10 +188,10 @@ class Access:
             # a 403, upon which credentials are not read again.
             raise AccessError("there are none any more")
         if self._is_https:
-            self._take_up(credentials)
+            self._adopt_config(credentials)
         return credentials
 
-    def _tell_unreadable(self, why: str) -> None:
+    def _report_unreadable(self, why: str) -> None:
         now = self._clock()
         if not self.unreadable:
             self._failing_since = now
@@ -206,7 +200,7 @@ class Access:
             log.warning("credentials cannot be read again, the old ones stay in use", why=why)
         self.unreadable = True
 
-    def _tell_readable(self) -> None:
+    def _report_readable(self) -> None:
         if self.unreadable:
             log.info("credentials read again", seconds=round(self._clock() - self._failing_since))
         self.unreadable = False
@@ -217,7 +211,7 @@ class Access:
             return now + max(credentials.expires - EXPIRY_MARGIN_SECONDS - self._wall(), RETRY_SECONDS)
         return now + REREAD_SECONDS if credentials.files else float("inf")
 
-    def _take_up(self, credentials: Credentials) -> None:
+    def _adopt_config(self, credentials: Credentials) -> None:
         """Make a TLS context of certificates that are new."""
         paths = (credentials.authority, credentials.certificate, credentials.key)
         try:
@@ -317,7 +311,7 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
         by_exec = bool(user.get("exec")) and not any(map(user.get, _BEFORE_EXEC))
         command = user["exec"].get("command") if user.get("exec") else None
         if command:
-            _take_plugin(merged.config, chosen, bound(user["exec"]))
+            _use_plugin(merged.config, chosen, bound(user["exec"]))
         loader: Any = KubeConfigLoader(  # type: ignore[no-untyped-call]
             config_dict=merged.config,
             active_context=context,
@@ -398,7 +392,7 @@ def _user(config: Any, chosen: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _take_plugin(config: Any, chosen: dict[str, Any], plugin: dict[str, Any]) -> None:
+def _use_plugin(config: Any, chosen: dict[str, Any], plugin: dict[str, Any]) -> None:
     """Have the loader start this plugin; in the file, which the loader may write, stays the one that is there."""
     for entry in config.value["users"]:
         if entry["name"] == chosen["user"]:

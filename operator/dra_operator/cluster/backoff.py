@@ -1,12 +1,15 @@
-"""Back-off: how long to wait after the n-th failure in a row.
+"""Back-off: how long to wait after the n-th failure in a row, and when an outage is over before that.
 
-Exponential with jitter, since after an outage of the API server all clients come back at once. Everything in
-this package waits by this rule, and what must not be waited for in tests, the sleep and the random numbers,
-comes in as arguments.
+Exponential with jitter, since after an outage of the API server all clients come back at once. The first good answer
+ends the pauses of all: watches, writes, Events and the Lease; but none before a tenth of its time, or a second, lest a
+server that answers one kind and never another be asked for that one in a hot loop.
 """
 
-from collections.abc import Callable
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Final
 
 LONGEST_ASKED = 60.0
 """A server, or a proxy that speaks for it, is obeyed for at most so many seconds; they ask for one to ten."""
@@ -35,3 +38,52 @@ class Backoff:
 
 
 DEFAULT_BACKOFF = Backoff()
+
+
+SHARE: Final = 0.1
+"""The part of a pause that is taken in any case."""
+LONGEST_SHARE: Final = 1.0
+"""It is no longer than so many seconds, at first: the Lease asks every two, so that no pause is worth much more."""
+
+
+class Outage:
+    """What all requests to one server have seen of it. `clock` is monotonic, in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lost = False
+        self._back = asyncio.Event()
+
+    def lost(self) -> None:
+        """Note that a request got no answer, or that of a server in trouble."""
+        self._lost = True
+
+    def answered(self) -> None:
+        """Note that a request got a good answer."""
+        if self._lost:
+            self._lost = False
+            self._back.set()
+            self._back = asyncio.Event()
+
+    async def pause(
+        self, seconds: float, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, in_vain: int = 0
+    ) -> bool:
+        """Wait for so long, or until the server is back; return whether it is.
+
+        `in_vain` says how often in a row it was back, and what was waited for failed again.
+        """
+        begun = self._clock()
+        pause = asyncio.ensure_future(sleep(seconds))
+        back = asyncio.ensure_future(self._back.wait())
+        try:
+            await asyncio.wait({pause, back}, return_when=asyncio.FIRST_COMPLETED)
+            if pause.done():
+                await pause
+                return False
+        finally:
+            pause.cancel()
+            back.cancel()
+        least = doubled(min(seconds * SHARE, LONGEST_SHARE), seconds, in_vain)
+        if (left := begun + least - self._clock()) > 0:
+            await sleep(left)
+        return True

@@ -1,10 +1,8 @@
-"""Decoding: the JSON of the API server, in which users may have written what our decoder does not take.
+"""Decoding of the API server's JSON, in which users may have written what our decoder does not take.
 
-Opaque parameters, what drivers report of devices, and managed fields are stored as they were sent, and Go reads them:
-thousands of levels deep, with bytes that are no UTF-8, with halves of characters. Our decoder takes all of an answer or
-nothing, so one such object of anybody would hide those of everybody. What it cannot take is therefore left out, since
-nothing depends on it. Only parameters are copied, into allocations: they are carried as they are, in bytes, and so are
-those that would be written otherwise than they were read, as with numbers of more than 64 bits.
+Opaque parameters, what drivers report of devices, and managed fields may be thousands of levels deep, or hold bytes
+that are no UTF-8: one such object would hide all others. What cannot be decoded is left out, since nothing depends on
+it; parameters, which are copied into allocations, are carried as bytes.
 """
 
 import json

@@ -1,23 +1,9 @@
-"""Delivery: one write, from its first request to the day its outcome is known.
+"""Delivery: one write, from its first request until its outcome is known.
 
-The difficult answers are those that do not come. A patch that timed out, broke off or met a 5xx may have been
-stored, and a decision that counts as failed although it was stored gives one device to two claims. So nothing
-is concluded from silence: the claim is read back, by a quorum read, and compared with what was to be written.
-The preconditions make this safe in the other direction too: repeating a patch that arrived after all is
-refused. So a patch that got no answer at all is repeated until it gets one, for as long as that takes; one
-that keeps getting an error for an answer is given up after a while, and not before the time is over in which
-it may be stored: a proxy that has answered 504 has not called the patch back.
-
-A refusal is an answer to one patch and says nothing of another that is still on its way, and may meet a server
-or a webhook of another mind. So while an earlier patch may still be stored, a later one that is refused is
-repeated like any other: either one of them succeeds or the claim changes, which settles both, or the time is
-over.
-
-Even a plain 409 is read back before it counts as lost, since a proxy may have repeated a request of ours.
-
-Some claims take no patch of their metadata, because of how their opaque parameters are written. Those get the same
-change, under the same preconditions, as an update in protobuf (`cluster.protobuf`), and it is the update's answer
-that counts.
+Nothing is concluded from silence: a patch without an answer, or with a 5xx or a 409, may have been stored, so the claim
+is read back by a quorum read and compared. Preconditions make it safe to repeat a patch until it is answered; one that
+keeps getting an error is given up when it can no longer be stored. A refusal while an earlier patch may still be stored
+is repeated as well. A claim that takes no patch of its metadata gets the change as an update in protobuf.
 """
 
 import math
@@ -30,7 +16,7 @@ from typing import Any, Final
 import structlog
 
 from dra_operator.api.names import FINALIZER
-from dra_operator.api.shortened import shown
+from dra_operator.api.text import shown
 from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.protobuf import PROTOBUF, MalformedError, identity_of, patched
@@ -113,13 +99,14 @@ Permit = Callable[[], Awaitable[None]]
 class Delivery:
     """How writes reach the API server.
 
-    `permit` is asked before each patch and update. `tell` is told what does not settle a write. `pause` waits, `clock`
-    is monotonic, in seconds, `random` gives numbers from 0 up to 1; `timeout` is the limit for one request, in seconds.
+    `may_write` is awaited before each patch and update. `tell` is told what does not settle a write. `pause` waits,
+    `clock` is monotonic, in seconds, `random` gives numbers from 0 up to 1; `timeout` is the limit for one request, in
+    seconds.
     """
 
     session: ApiSession
     served: Served
-    permit: Permit
+    may_write: Permit
     tell: Callable[[WriteOutcome], None]
     pause: Pause
     clock: Callable[[], float]
@@ -169,7 +156,7 @@ class Delivery:
                 doubtful_until = self.clock() + DOUBT_SECONDS
             if attempt > 1 or not isinstance(answer, ApiError) or answer.status not in (409, 422):
                 await self.pause(write, self._delay(attempt, answer), _reason_to_wait(answer, attempt))
-            current = await self._look(write, doubtful_until)
+            current = await self._read_back(write, doubtful_until)
             if outcome := _settled(write, step, version, current, answer):
                 return outcome
             if attempt >= ATTEMPTS and isinstance(answer, ApiError):
@@ -191,7 +178,7 @@ class Delivery:
         while True:
             await self.pause(write, self._delay(ATTEMPTS, answer), Wait.CLAIM)
             over = self.clock() >= until
-            current = await self._look(write, until)
+            current = await self._read_back(write, until)
             if outcome := _settled(write, step, version, current, answer):
                 return outcome
             if over:
@@ -201,7 +188,7 @@ class Delivery:
         patch = step.patch()
         patch.setdefault("metadata", {}).update({"resourceVersion": version, "uid": write.uid})
         path = self.served.path(write.namespace, write.name, step.subresource)
-        await self.permit()
+        await self.may_write()
         try:
             return await self._request("PATCH", path, params=PARAMS, body=patch, content_type=MERGE_PATCH)
         except ApiUnreachable as error:
@@ -219,14 +206,14 @@ class Delivery:
             if identity_of(current) != (write.uid, version):
                 return ApiError(409, "Conflict", "it has changed", verb="get", resource="resourceclaims")
             body = patched(current, step.patch()["metadata"])
-            await self.permit()
+            await self.may_write()
             return await self._request("PUT", path, params=PARAMS, body=body, content_type=PROTOBUF)
         except MalformedError as error:
             return ApiError(200, "Malformed", str(error), verb="get", resource="resourceclaims")
         except (ApiError, ApiUnreachable) as error:
             return error
 
-    async def _look(self, write: Write, doubtful_until: float) -> Body | WriteOutcome:
+    async def _read_back(self, write: Write, doubtful_until: float) -> Body | WriteOutcome:
         """Read the claim back, for as long as it takes: until then nobody knows what it holds.
 
         That it may not be read is an answer, but not while a patch may still be stored. So says an API server, too,

@@ -1,16 +1,15 @@
-"""Discovery: which kinds this API server serves, and in which version.
+"""Discovery: which of our kinds an API server serves, in which version; and lists of them, page by page.
 
-DeviceTaintRule moved through three versions, resource.k8s.io through four, and clusters of many ages are in
-use. So nothing is hard-coded: the newest version that both sides know is taken, and a kind that is not served
-at all is simply absent from the answer, which is a state to live with and not an error (docs/kopf.md, 1.13).
+The newest version that both sides know is used; a kind that is not served is absent from the answer, which is a state
+to live with and not an error (docs/kopf.md, 1.13). By pages, neither side holds all objects of a kind at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dra_operator.api.kinds import Kind
-from dra_operator.api.shortened import shown
+from dra_operator.api.text import shown
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 
 
@@ -67,3 +66,28 @@ async def _plurals(session: ApiSession, group: str, version: str) -> frozenset[s
         # From something between; kinds that are served would count as not served, and be done without.
         raise ApiUnreachable(f"GET {path}: the answer is no list of resources, but {shown(answer)}")
     return frozenset(resource["name"] for resource in answer["resources"] or ())
+
+
+async def pages(
+    session: ApiSession, served: Served, chunk: int
+) -> AsyncIterator[tuple[str, Iterator[dict[str, Any]], bool]]:
+    """Yield version, objects, and whether more follow, of each page. Raises ApiError, ApiUnreachable.
+
+    At its end the iterator lets go of the objects, before the next page is asked for.
+    """
+    path, params = served.path(), {"limit": str(chunk)}
+    while True:
+        page = await session.request("GET", path, params=params)
+        version, proceed = list_version(path, page), page["metadata"].get("continue")
+        yield version, iter(page.pop("items", None) or ()), bool(proceed)
+        if not proceed:
+            return
+        params = {"limit": str(chunk), "continue": proceed}
+
+
+def list_version(path: str, page: dict[str, Any]) -> str:
+    """Return the version of a list. Raises ApiUnreachable for what is none: it would read as if nothing were there."""
+    try:
+        return str(page["metadata"]["resourceVersion"])
+    except (KeyError, TypeError):
+        raise ApiUnreachable(f"GET {path}: the answer is no list of objects, but {shown(page)}") from None

@@ -1,15 +1,9 @@
-"""Events: what people are told, in the order of importance that people have: after the work.
+"""Events: one at a time, at a bounded rate, from a bounded queue, and after the writer's work.
 
-An Event is the first thing that somebody reads who asks why a claim waits, and the last thing the API server
-should be busy with. So Events go out one at a time, at a bounded rate, and stand back while the writer is
-busy; the queue is bounded; and what the API server says to them hurts nobody.
-
-Whoever finds something out may say so as often as it likes: one object, reason and message are one Event,
-whose count and lastTimestamp move. Its name is made of these three, so that an operator that was restarted
-finds the Event of the one before it instead of adding another. The API server forgets Events an hour after
-their last change, so a repetition is sent although it says nothing new, and one that was forgotten is made
-anew. What was said of an object is remembered for as long as the object is there. Source: core/v1 Event;
-client-go's recorder for what the fields mean; kubectl finds Events by involvedObject.
+Deduplicated by object, reason and message, of which the name is made, so that a restarted operator finds the Event of
+the one before; count and lastTimestamp move. The API server forgets Events after an hour: repetitions are sent, and
+forgotten Events made anew.
+Source: core/v1 Event; client-go's recorder; kubectl finds Events by involvedObject.
 """
 
 import asyncio
@@ -25,10 +19,10 @@ from typing import Any, Final, Protocol, TypeAlias
 import structlog
 
 from dra_operator.api.kinds import EVENT, KINDS
-from dra_operator.api.shortened import cut
+from dra_operator.api.text import cut
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
-from dra_operator.cluster.defects import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.discovery import Served
+from dra_operator.cluster.faults import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
 
 log = structlog.get_logger(__name__)
@@ -210,7 +204,7 @@ class EventRecorder:
         while True:
             await self._wake.wait()
             await self._stand_back()
-            await self._take_token()
+            await self._spend_token()
             if entry := self._next():
                 entry.again = False
                 self._sending = 1
@@ -282,7 +276,7 @@ class EventRecorder:
         while self._busy() and self._clock() < until:
             await self._sleep(0.05)
 
-    async def _take_token(self) -> None:
+    async def _spend_token(self) -> None:
         """Take a token of the bucket, and wait until it is there."""
         now = self._clock()
         self._tokens = min(self._burst, self._tokens + (now - self._tokens_at) * self._rate) - 1

@@ -7,7 +7,7 @@ and switches where somebody forgot the quotes, and text where somebody forgot to
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from dra_operator.api.shortened import shown
+from dra_operator.api.text import shown
 
 _FIELDS: Final[Mapping[str, Mapping[str, type]]] = {
     "context": dict.fromkeys(("cluster", "user", "namespace"), str),

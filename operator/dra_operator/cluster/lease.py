@@ -1,27 +1,9 @@
-"""The Lease: of several operators of a cluster, the one that decides.
+"""Leader election by a Lease of coordination.k8s.io, on client-go's terms, by each one's own monotonic clock.
 
-Two operators that decide at once give one device to two claims, and nothing at the API server stops them, since each
-write speaks of one claim alone. So one holds a Lease of coordination.k8s.io and the others wait. The terms are
-client-go's: the holder renews every two seconds and another may take over fifteen seconds after the last renewal that
-it has seen, by a clock of its own, so that nobody's time of day matters.
-
-The holder counts from the moment at which it sent the last renewal that was answered, and stops writing after ten of
-the fifteen seconds: `permit` holds a write up until the Lease is renewed. An API server that was away is therefore no
-reason to end: whoever waits does not count the time in which it could not see a renewal, so the holder is mostly the
-first to come back, and goes on. What was sent before and is stored later is what the next holder has a fence against
-(`controller.fencing`).
-
-A Lease that is found in an older version than the one that was answered tells that etcd was restored from a backup:
-nobody else can take a write back. What is known of all other objects may be of a time that never was, also where no
-watch can tell, as the versions have caught up meanwhile. So the holder stops to write and ends, and begins anew with
-what is stored. As long as the API server is away for ten seconds, which a restore takes, nothing is written in between.
-
-An operator that is started anew under the same identity, as a container is in its pod, takes the Lease at once: the one
-before it is dead. Two that live under one identity tell themselves apart by the time at which they acquired it.
-
-The Lease also says up to which version of the cluster all that its holder had to tell has been told. Whoever comes next
-tells the rest: an operator that is killed, or stopped in a hurry, takes the Events with it that were still to be sent.
-Source: docs/kopf.md, 1.12; k8s.io/client-go/tools/leaderelection.
+The holder stops writing ten seconds after sending the last renewal that was answered (`may_write` waits), others take
+over after fifteen; time without a view of the Lease does not count. A Lease older than the one that was answered means
+that etcd was restored: the holder ends. The same identity takes over at once. An annotation says up to which version
+Events are delivered. Source: docs/kopf.md, 1.12; k8s.io/client-go/tools/leaderelection.
 """
 
 import asyncio
@@ -39,7 +21,7 @@ from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 log = structlog.get_logger(__name__)
 
 LEASE_NAME: Final = "dra-operator"
-TOLD_ANNOTATION: Final = "dra-operator.io/told"
+EVENTS_DELIVERED_ANNOTATION: Final = "dra-operator.io/told"
 _LEASES: Final = Served(LEASE, "v1")
 _PERIOD: Final = 2.0
 _REQUEST: Final = 5.0
@@ -62,8 +44,8 @@ class Lease:
 
     `seconds` is how long it lasts without a renewal. `clock` is in seconds and never goes back, nor does it stand still
     while the machine sleeps; `wall` tells the time of day in UTC, which stands in the Lease for people. `pause` waits
-    after a renewal that failed, and less where the server answers somebody else; None: as its outage says. `told` says
-    whether all has been told that is to be.
+    after a renewal that failed, and less where the server answers somebody else; None: as its outage says.
+    `events_delivered` says whether all Events are out.
     """
 
     def __init__(
@@ -77,7 +59,7 @@ class Lease:
         wall: Callable[[], datetime] = _now,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         pause: Callable[[float], Awaitable[None]] | None = None,
-        told: Callable[[], bool] = lambda: False,
+        events_delivered: Callable[[], bool] = lambda: False,
     ) -> None:
         self.name = f"{namespace}/{LEASE_NAME}"
         """Namespace and name, as texts have them."""
@@ -91,7 +73,7 @@ class Lease:
         """Whether it has become ours; once lost it does not again."""
         self.went_back = False
         """Whether it was found in an older version than it had: etcd was restored."""
-        self.told_up_to: str | None = None
+        self.events_delivered_up_to: str | None = None
         """The version up to which all had been told when it was taken; None if it did not say."""
         self.error: ApiError | ApiUnreachable | None = None
         """Why it could not be read or written the last time; None if it could."""
@@ -101,7 +83,7 @@ class Lease:
         self._wall = wall
         self._sleep = sleep
         self._pause = session.outage.pause if pause is None else pause
-        self._told = told
+        self._events_delivered = events_delivered
         self._body: Body = {}
         """The Lease as it was last read or written."""
         self._sight: str | None = None
@@ -126,7 +108,7 @@ class Lease:
         """Whether nobody else can hold it now."""
         return self.won and self._clock() < self._permitted_until
 
-    async def permit(self) -> None:
+    async def may_write(self) -> None:
         """Wait until something may be written: at once while the Lease is valid, for ever when it is lost."""
         while not self.valid:
             self._renewed.clear()
@@ -139,10 +121,10 @@ class Lease:
 
     # --- for its life
 
-    async def take(self) -> bool:
+    async def acquire(self) -> bool:
         """Take it if it is free; return whether it is ours now. Raises ApiError, ApiUnreachable."""
         try:
-            self.won = await self._take()
+            self.won = await self._acquire()
         except (ApiError, ApiUnreachable) as error:
             self.error = error
             # The holder may be renewing it all the time, which cannot be seen.
@@ -187,7 +169,7 @@ class Lease:
         except (ApiError, ApiUnreachable) as error:
             log.info("lease not given up", lease=self.name, why=str(error))
 
-    async def _take(self) -> bool:
+    async def _acquire(self) -> bool:
         sent = self._clock()
         found = await self._read()
         self._observe(found)
@@ -212,7 +194,9 @@ class Lease:
                 return False
             raise
         self._acquired = acquired
-        self.told_up_to = ((found or {}).get("metadata", {}).get("annotations") or {}).get(TOLD_ANNOTATION)
+        self.events_delivered_up_to = ((found or {}).get("metadata", {}).get("annotations") or {}).get(
+            EVENTS_DELIVERED_ANNOTATION
+        )
         self._extend(sent)
         return True
 
@@ -283,8 +267,8 @@ class Lease:
             "metadata": {"namespace": self.namespace, "name": LEASE_NAME},
         }
         metadata, spec = body["metadata"], {**(body.get("spec") or {}), **terms}
-        if found and self._told():
-            told = {TOLD_ANNOTATION: metadata["resourceVersion"]}
+        if found and self._events_delivered():
+            told = {EVENTS_DELIVERED_ANNOTATION: metadata["resourceVersion"]}
             metadata = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **told}}
         self._body = await self._request(method, name, {**body, "metadata": metadata, "spec": spec})
         self.holder = _holder(self._body)

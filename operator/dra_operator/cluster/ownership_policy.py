@@ -1,19 +1,21 @@
-"""The fence around devices that are ours: admission policies that let nobody else allocate them.
+"""The policy that fences off devices that are ours: who else allocates them is refused; and what of it is installed.
 
 kube-scheduler decides faster than it writes: allocations that it decided before a device was tainted are stored up to
-minutes later. A ValidatingAdmissionPolicy refuses them. Texts only: nothing here speaks to a server.
+minutes later. A ValidatingAdmissionPolicy refuses them.
 Source: docs/operator.md, "Devices that are ours"; k8s.io/api/admissionregistration/v1.
 """
 
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import dedent
 from typing import Any, Final
 
-from dra_operator.api.kinds import RESOURCE_GROUP
+from dra_operator.api.kinds import KINDS, RESOURCE_GROUP
 from dra_operator.api.names import OWNED_KEY
+from dra_operator.cluster.discovery import served
+from dra_operator.cluster.session import ApiError, ApiSession
 
 GROUP: Final = "admissionregistration.k8s.io"
 POLICY: Final = "dra-operator-owned"
@@ -67,7 +69,7 @@ def policy_for_rules(username: str, version: str = "v1") -> list[Body]:
             {"name": "owns", "expression": _RULE_OWNS},
             {"name": "others", "expression": _OWNED_BY_RULE},
         ],
-        "validations": [_validation(f"!variables.owns || {_NONE}", _IS_OWNED, told=_IS_OWNED_BY_RULE)],
+        "validations": [_validation(f"!variables.owns || {_NONE}", _IS_OWNED, text=_IS_OWNED_BY_RULE)],
     }
     immutable: Body = {
         "failurePolicy": "Fail",
@@ -102,7 +104,7 @@ def policy_for_pools(username: str, pools: Iterable[tuple[str, str | None]]) -> 
             {"name": "pools", "expression": json.dumps(sorted(f"{each[0]}/{each[1]}" for each in named))},
             {"name": "others", "expression": _OWNED_BY_POOL},
         ],
-        "validations": [_validation(_NONE, _IS_OWNED, told=_IS_OWNED_BY_POOL)],
+        "validations": [_validation(_NONE, _IS_OWNED, text=_IS_OWNED_BY_POOL)],
     }
     return [_policy(POLICY, fence), _binding(POLICY, {})]
 
@@ -237,12 +239,12 @@ def _conditions(username: str) -> list[Body]:
 _NOT_FROM: Final = "request.userInfo.username != "
 
 
-def _validation(expression: str, message: str, *, value: str = "", told: str = "") -> Body:
-    """Return a validation. Its message gets the value that `value` gives after the field, or is what `told` gives."""
+def _validation(expression: str, message: str, *, value: str = "", text: str = "") -> Body:
+    """Return a validation. Its message gets the value that `value` gives after the field, or is what `text` gives."""
     if value:
         field, _, rest = message.partition(": ")
-        told = f'"{field}: " + {value} + ": {rest}"'
-    texts = {"messageExpression": told} if told else {}
+        text = f'"{field}: " + {value} + ": {rest}"'
+    texts = {"messageExpression": text} if text else {}
     return {"expression": expression, "message": message, **texts, "reason": "Forbidden"}
 
 
@@ -320,3 +322,46 @@ def _binding_meaning(binding: Mapping[str, Any]) -> Body:
 
 def _plain(expression: object) -> str:
     return re.sub(r"\s+", " ", str(expression))
+
+
+_PATHS: Final = {
+    "policy": f"/apis/{GROUP}/v1/validatingadmissionpolicies/{POLICY}",
+    "binding": f"/apis/{GROUP}/v1/validatingadmissionpolicybindings/{POLICY}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledFence:
+    """What the API server has: `fence` is None if it is not there, or not as it is published.
+
+    `missing` is `policy` or `binding`, or empty; `denied` is the refusal to those who may not ask. `uid` is that of the
+    policy. `serves_parameters` is False where the policy refuses everything for lack of its parameters' kind.
+    """
+
+    fence: RulesFence | PoolsFence | None = None
+    missing: str = ""
+    denied: ApiError | None = None
+    uid: str = ""
+    serves_parameters: bool = True
+
+
+async def read_fence(session: ApiSession) -> InstalledFence:
+    """Return the policy with its binding. Raises ApiError and ApiUnreachable if that cannot be known."""
+    found: list[dict[str, Any]] = []
+    missing = ""
+    for what, path in _PATHS.items():
+        try:
+            found.append(await session.request("GET", path))
+        except ApiError as error:
+            if error.is_missing_right:
+                return InstalledFence(denied=error)
+            if error.status != 404:
+                raise
+            missing = missing or what
+    if missing:
+        return InstalledFence(missing=missing)
+    fence, uid = fenced(*found), str(found[0]["metadata"].get("uid") or "")
+    if not isinstance(fence, RulesFence):
+        return InstalledFence(fence, uid=uid)
+    rules = replace(KINDS["DeviceTaintRule"], versions=(fence.version,))
+    return InstalledFence(fence, uid=uid, serves_parameters=bool(await served(session, {rules.kind: rules})))

@@ -1,11 +1,8 @@
-"""Plugins: programs that print credentials, as a kubeconfig names them, and that may hang.
+"""Credential plugins: programs that a kubeconfig names, ended in time.
 
-Nobody who starts one ends it: client-go does not, because somebody may just be logging in, nor does the `kubernetes`
-package. So one that hangs would be waited for as long as the operator lives, and be the last that was asked. Where
-nobody is there to log in, it gets a minute, as the kubelet gives those that print credentials for images.
-
-The package starts what the kubeconfig names. So that has to be this file, which starts the plugin and ends it, with
-all that it has started itself: it is often a shell, and what hangs is below it.
+Neither client-go nor the `kubernetes` package ends one that hangs. The package starts what the kubeconfig names, so
+that becomes this file, which starts the plugin, gives it a minute, as the kubelet does, and ends it with all that it
+has started.
 Source: https://github.com/kubernetes/kubernetes/issues/108849; k8s.io/kubernetes/pkg/credentialprovider/plugin.
 """
 
@@ -52,7 +49,7 @@ def main(seconds: str, *command: str) -> int:
         sys.stderr.write(f"{command[0]}: {error.strerror}")
         return 1
     said, complaints = bytearray(), bytearray()
-    why = _hear(plugin, said, complaints, float(seconds))
+    why = _read_output(plugin, said, complaints, float(seconds))
     if why:
         os.killpg(plugin.pid, signal.SIGKILL)
         _bury()
@@ -63,7 +60,9 @@ def main(seconds: str, *command: str) -> int:
     return 1 if why else plugin.returncode
 
 
-def _hear(plugin: "subprocess.Popen[bytes]", said: bytearray, complaints: bytearray, seconds: float) -> str:
+def _read_output(
+    plugin: "subprocess.Popen[bytes]", said: bytearray, complaints: bytearray, seconds: float
+) -> str:
     """Take what a plugin says and the end of its complaints, until it ends; return why it must be ended, if it must."""
     until, parent, late = time.monotonic() + seconds, os.getppid(), f"not done after {seconds:g} s"
     with selectors.DefaultSelector() as pipes:

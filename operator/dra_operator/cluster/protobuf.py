@@ -1,16 +1,8 @@
-"""Protobuf: the metadata of an object changed in the API server's own encoding, and every other byte left as it is.
+"""Protobuf: the metadata of an object changed in the API server's own encoding, every other byte left as it is.
 
-A claim's opaque parameters are stored as their author wrote them. JSON does not carry them unharmed: out of a patch,
-and out of what is read and sent again as JSON, they come without the spaces between them and with `<`, `>` and `&`
-escaped. Then the API server finds that the spec has changed, which is immutable. In protobuf they are bytes like any
-others; kube-scheduler sends claims so, and never meets this. So does the operator where a patch of metadata is refused
-for that reason.
-
-Of the encoding that takes a page: a message is a list of fields, and each of those that are changed here is text, or a
-message. What the others mean is never looked at, so fields that are not known here pass through unharmed.
-
-Source: k8s.io/apimachinery, runtime/serializer/protobuf, and generated.proto of runtime and meta/v1;
-encoding/json compacts each RawMessage.
+A claim's opaque parameters are compacted and escaped on any way through JSON, and then its spec, which is immutable,
+has changed. In protobuf they are bytes like any others, and fields that are not known pass through unharmed.
+Source: k8s.io/apimachinery, runtime/serializer/protobuf, generated.proto of runtime and meta/v1; encoding/json.
 """
 
 from collections.abc import Callable, Iterator, Mapping

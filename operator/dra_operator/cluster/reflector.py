@@ -1,18 +1,9 @@
-"""The reflector: all objects of one kind, as a stream of differences that never lies by omission.
+"""The reflector: all objects of one kind as a stream of differences, by list and watch.
 
-Kopf's event handlers never learn of an object that was deleted while a watch was broken, and a claim deleted
-in such a gap would hold its devices for ever (docs/kopf.md, 1.5). So state about the whole cluster comes from
-here: list, watch, and when the watch cannot be resumed, list again and deliver only what differs, deletions
-included.
-
-It outlives everything. A managed control plane may answer 503 for minutes, RBAC may be repaired an hour after
-the start, a proxy may cut or garble the stream: each time the reflector says what is wrong, waits a little
-longer, and resumes where it stopped. To know what is new it keeps uid and resourceVersion of each object,
-never a body.
-
-Resource versions of one kind are compared as integers, which the API server guarantees in fact since its
-first release and by contract since 1.35. After a restore of etcd from a backup they run backwards: a list is
-therefore believed as it is.
+When a watch cannot be resumed, the kind is listed again and what differs is delivered, deletions included, which Kopf's
+handlers would miss (docs/kopf.md, 1.5). It outlives every error, with back-off. It keeps uid and resourceVersion of
+each object, no body. Versions of one kind are compared as integers (by contract since Kubernetes 1.35); after a restore
+of etcd they run backwards, so a list is believed as it is.
 """
 
 import asyncio
@@ -25,12 +16,11 @@ from typing import Any, Final
 
 import structlog
 
-from dra_operator.api.shortened import shown
+from dra_operator.api.text import shown
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
 from dra_operator.cluster.decoding import decode
-from dra_operator.cluster.defects import UNCOUNTED, Defect, DefectLogger
-from dra_operator.cluster.discovery import Served
-from dra_operator.cluster.lists import list_version, pages
+from dra_operator.cluster.discovery import Served, list_version, pages
+from dra_operator.cluster.faults import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.session import ApiError, ApiSession, ApiSilent, ApiUnreachable, Trouble
 
 log = structlog.get_logger(__name__)
@@ -80,7 +70,7 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _KnownObject:
     uid: str
     version: int | None
 
@@ -148,7 +138,7 @@ class Reflector:
         self._defect_logger = defect_logger
         self._chunk = chunk
         self._idle_timeout = idle_timeout
-        self._seen: dict[Key, _Seen] = {}
+        self._seen: dict[Key, _KnownObject] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._observed: set[Key] | None = None
         self._resume: str | None = None
@@ -432,7 +422,7 @@ class Reflector:
         self._away = False
 
     async def _pause(self, error: Exception, why: str = "") -> None:
-        trouble = Trouble.of(error, why)
+        trouble = Trouble.from_error(error, why)
         retry_after = error.retry_after if isinstance(error, ApiError) else None
         self._failures += 1
         self.counters.failures += 1
@@ -459,9 +449,9 @@ def _key(body: dict[str, Any]) -> Key:
         raise _BadStream(f"what came is no object, but {shown(body)}") from None
 
 
-def _seen(body: dict[str, Any]) -> _Seen:
+def _seen(body: dict[str, Any]) -> _KnownObject:
     metadata = body["metadata"]
-    return _Seen(metadata.get("uid", ""), _integer(metadata.get("resourceVersion", "")))
+    return _KnownObject(metadata.get("uid", ""), _integer(metadata.get("resourceVersion", "")))
 
 
 def _integer(version: str) -> int | None:
@@ -471,14 +461,14 @@ def _integer(version: str) -> int | None:
         return None
 
 
-def _newer(seen: _Seen, known: _Seen) -> bool:
+def _newer(seen: _KnownObject, known: _KnownObject) -> bool:
     """Compare two versions of one object; what cannot be compared counts as newer."""
     if seen.version is None or known.version is None:
         return True
     return seen.version > known.version
 
 
-def _beyond(seen: _Seen, version: str) -> bool:
+def _beyond(seen: _KnownObject, version: str) -> bool:
     """Return whether an object is newer than a list or a watch of that version; so counts what cannot be compared."""
     told = _integer(version)
     return seen.version is None or told is None or seen.version > told

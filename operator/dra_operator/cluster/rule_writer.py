@@ -46,7 +46,7 @@ class RuleOutcome:
 class RuleWriter:
     """Sends writes in the order in which they come and reports each outcome, on the event loop.
 
-    `permit` is asked before each patch; `timeout` is in seconds, for one request.
+    `may_write` is asked before each patch; `timeout` is in seconds, for one request.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class RuleWriter:
         served: Served,
         deliver_outcome: Callable[[RuleOutcome], None],
         *,
-        permit: Permit,
+        may_write: Permit,
         timeout: float,
     ) -> None:
         self._session = session
         self._served = served
         self._deliver_outcome = deliver_outcome
-        self._permit = permit
+        self._may_write = may_write
         self._timeout = timeout
         self._queue: asyncio.Queue[RuleWrite] = asyncio.Queue()
 
@@ -76,7 +76,7 @@ class RuleWriter:
             self._deliver_outcome(await self._send(write))
 
     async def _send(self, write: RuleWrite) -> RuleOutcome:
-        await self._permit()
+        await self._may_write()
         try:
             body = await self._session.request(
                 "PATCH",

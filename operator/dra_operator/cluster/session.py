@@ -1,10 +1,8 @@
 """The session: one HTTP client for everything that we ask the API server.
 
-A thin wrapper over one aiohttp session, since writing is what bounds the operator: a PATCH costs a fifth of
-what it costs with the generated clients (docs/kopf.md, 2.3). It knows the manners of the API and nothing of
-its objects: credentials are renewed when due and once after a 401; a refusal becomes an `ApiError` that names
-verb and resource in RBAC's own words, so that whoever reads it knows which rule is missing; everything else
-that can go wrong on a network becomes `ApiUnreachable`, which says only that the outcome is unknown.
+A thin layer over aiohttp, since writes bound the operator: a PATCH costs a fifth of that of the generated clients
+(docs/kopf.md, 2.3). Credentials are renewed when due and once after a 401; a refusal becomes an `ApiError` that names
+verb and resource in RBAC's words, every other failure `ApiUnreachable`: the outcome is unknown.
 """
 
 import asyncio
@@ -24,10 +22,9 @@ import structlog
 
 from dra_operator._version import __version__
 from dra_operator.cluster.access import Access
+from dra_operator.cluster.backoff import Outage
+from dra_operator.cluster.connections import in_thread, open_socket
 from dra_operator.cluster.decoding import decode, encode
-from dra_operator.cluster.outage import Outage
-from dra_operator.cluster.sockets import open_socket
-from dra_operator.cluster.threads import in_thread
 
 log = structlog.get_logger(__name__)
 
@@ -109,7 +106,7 @@ class Trouble(NamedTuple):
     why: str
 
     @classmethod
-    def of(cls, error: Exception, why: str = "") -> Self:
+    def from_error(cls, error: Exception, why: str = "") -> Self:
         """Return the trouble that an error tells of, in its own words or in others."""
         if isinstance(error, ApiUnreachable) or (isinstance(error, ApiError) and error.status >= 500):
             sort = "away"
@@ -293,14 +290,14 @@ class ApiSession:
                 return
             self._reload = asyncio.create_task(in_thread("credentials", self.access.reload))
             # Whoever waits may have no time left before it is done.
-            self._reload.add_done_callback(_look_at)
+            self._reload.add_done_callback(_check_answer)
             await asyncio.wait({self._reload}, timeout=self._renewal_timeout)
             self._renewals += 1
             if not self._reload.done() and not self.access.has_failed():
                 log.warning("credentials take long to read, the old ones stay in use")
 
 
-def _look_at(reload: asyncio.Task[None]) -> None:
+def _check_answer(reload: asyncio.Task[None]) -> None:
     """Take note of how a reading ended, or asyncio would complain; what it has to say it has said."""
     if not reload.cancelled():
         reload.exception()

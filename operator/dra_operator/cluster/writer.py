@@ -1,13 +1,8 @@
-"""The writer: decisions on their way to the API server, many at once.
+"""The writer: a pool of a dozen slots for two queues, decisions before annotations, fair by namespace.
 
-Writing is what bounds the operator: about eight to sixteen requests at once use the API server well, more
-only queue there (docs/kopf.md, 2.3). So a dozen slots serve two queues, decisions before annotations. A write
-whose own claim is in trouble gives its slot back while it waits, so that one broken webhook does not hold up
-a cluster; one that waits for the API server keeps it, since the others would fare no better.
-
-Each write that is submitted gets exactly one outcome, and before it perhaps `Unanswered`. Whoever submits waits for the
-outcome before the next write to the same claim, which depends on it (`controller.queue`); here all writes are of
-different claims.
+More requests at once only queue at the API server (docs/kopf.md, 2.3). A write whose own claim is in trouble gives its
+slot back while it waits; one that waits for the API server keeps it. Each write gets exactly one outcome, and before it
+perhaps `Unanswered`; all writes under way are of different claims (`controller.queue`).
 """
 
 import asyncio
@@ -20,9 +15,9 @@ from typing import Final, TypeAlias
 import structlog
 
 from dra_operator.cluster.backoff import Backoff
-from dra_operator.cluster.defects import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.delivery import Delivery, Permit, Wait
 from dra_operator.cluster.discovery import Served
+from dra_operator.cluster.faults import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.session import ApiSession
 from dra_operator.cluster.writes import AnnotateWrite, Unknown, Unsent, Write, WriteOutcome, steps
 
@@ -49,7 +44,7 @@ class _Queue:
     def put(self, namespace: str, item: Write | _Returning) -> None:
         self._waiting.setdefault(namespace, deque()).append(item)
 
-    def take(self, held: Counter[str]) -> tuple[str, Write | _Returning]:
+    def pop(self, held: Counter[str]) -> tuple[str, Write | _Returning]:
         """Return the next one, and its namespace: of those that hold the fewest slots the one that had none longest."""
         without = (namespace for namespace in self._waiting if namespace not in held)
         namespace = next(without, None) or min(self._waiting, key=held.__getitem__)
@@ -63,7 +58,7 @@ class _Queue:
 class Writer:
     """Sends writes to claims and reports each outcome to `deliver_outcome`, on the event loop.
 
-    `served` is the ResourceClaim in the version that the API server serves. `permit` is asked before each patch and
+    `served` is the ResourceClaim in the version that the API server serves. `may_write` is asked before each patch and
     update; a write that waits for it keeps its slot. `concurrency` is the number of slots; `timeout` is in seconds, for
     one request. `sleep`, `clock` (monotonic, in seconds) and `random` are arguments so that tests need not wait.
     """
@@ -74,7 +69,7 @@ class Writer:
         served: Served,
         deliver_outcome: Callable[[WriteOutcome], None],
         *,
-        permit: Permit,
+        may_write: Permit,
         concurrency: int,
         timeout: float,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -89,7 +84,7 @@ class Writer:
         self._outage = session.outage
         self._defect_logger = defect_logger
         self._delivery = Delivery(
-            session, served, permit, self._report, self._pause, clock, random, backoff, timeout
+            session, served, may_write, self._report, self._pause, clock, random, backoff, timeout
         )
         self._held = Counter[str]()
         """How many slots each namespace has."""
@@ -148,7 +143,7 @@ class Writer:
     def _fill(self) -> None:
         """Give free slots away, annotations last. Writers that stop begin nothing more."""
         while self._free and (queue := self._decisions or self._annotations):
-            namespace, item = queue.take(self._held)
+            namespace, item = queue.pop(self._held)
             if isinstance(item, asyncio.Future):
                 if item.done():
                     continue

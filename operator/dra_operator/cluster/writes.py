@@ -1,17 +1,9 @@
-"""Writes: what can be done to a claim, as the patches the API server gets, and what can come of it.
+"""Writes: what can be done to a claim, as merge-patches, and what can come of it.
 
-The operator owns a few things on a claim: the finalizer that protects an allocation, the allocation, and the
-annotations that say why the claim waits, or why its allocation is broken (docs/architecture.md, rule 3). Each write
-is a short list of merge-patches, and each patch carries `resourceVersion` and `uid` of the claim that the decision
-was made on: without them a merge-patch silently wins over whatever happened since, with them the API server answers
-409 or 422 (docs/kopf.md, 2.3). A claim that takes no patch of its metadata gets the same change, under the same
-preconditions, as an update in protobuf (`cluster.delivery`).
-
-The order of the patches is upstream's: the finalizer before the allocation, and the allocation's end before
-the finalizer's, so that a claim with devices can never vanish (docs/dra-semantics.md, 8.2 and 8.3).
-Allocations have the same JSON in v1, v1beta2 and v1beta1, so these patches fit each of them.
-
-The `kind` of a write and the `result` of an outcome are what metrics and log lines call them.
+Each patch carries `resourceVersion` and `uid` of the claim that was decided on: optimistic concurrency, answered with
+409 or 422 (docs/kopf.md, 2.3). The finalizer comes before the allocation, and the allocation ends before the finalizer,
+so that a claim with devices can never vanish (docs/dra-semantics.md, 8.2 and 8.3). Allocations have the same JSON in
+all versions. `kind` and `result` are what metrics and log lines call them.
 """
 
 from collections.abc import Mapping

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from dra_operator.allocator.decision import claim_key
-from dra_operator.api.names import FINALIZER, OPT_OUT_LABEL, OVER, PENDING_ANNOTATION
+from dra_operator.api.names import ENDED_PHASES, FINALIZER, OPT_OUT_LABEL, PENDING_ANNOTATION
 from dra_operator.api.types import ResourceClaim
 
 Key: TypeAlias = tuple[str, str]
@@ -49,7 +49,9 @@ def pod_use(body: Mapping[str, Any]) -> PodUse:
     spec = body.get("spec") or {}
     status = body.get("status") or {}
     namespace, name = metadata.get("namespace", ""), metadata.get("name", "")
-    if metadata.get("deletionTimestamp") or (status.get("phase") in OVER and not spec.get("nodeName")):
+    if metadata.get("deletionTimestamp") or (
+        status.get("phase") in ENDED_PHASES and not spec.get("nodeName")
+    ):
         return PodUse(namespace, name, frozenset())
     entries = [*(spec.get("resourceClaims") or ()), *(status.get("resourceClaimStatuses") or ())]
     entries.append(status.get("extendedResourceClaimStatus") or {})

@@ -15,7 +15,7 @@ from dra_operator.allocator import Allocated, Allocator, Decision, Failed
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.types import ResourceClaim
 from dra_operator.api.write import allocation_to_wire
-from dra_operator.cluster.defects import Defect
+from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.rule_writer import RuleOutcome
 from dra_operator.cluster.writes import AllocateWrite, WriteOutcome

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dra_operator.api.names import FINALIZER, OPT_OUT_LABEL
-from dra_operator.api.shortened import shortened
+from dra_operator.api.text import shortened
 from dra_operator.cluster.delivery import DOUBT_SECONDS
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import FenceWrite, allocation_of, finalizers_of

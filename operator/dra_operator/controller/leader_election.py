@@ -14,9 +14,8 @@ from uuid import uuid4
 
 from dra_operator.api.kinds import Kind
 from dra_operator.cluster.access import Access
-from dra_operator.cluster.discovery import Served, served
+from dra_operator.cluster.discovery import Served, list_version, served
 from dra_operator.cluster.lease import LEASE_NAME, Lease
-from dra_operator.cluster.lists import list_version
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.controller import messages
 from dra_operator.controller.event_dedup import EventRequest, Subject
@@ -59,12 +58,12 @@ class LeaderElection:
             settings.lease_namespace or self.access.namespace,
             settings.lease_identity or f"{socket.gethostname()}_{uuid4()}",
             seconds=settings.lease_seconds,
-            told=self.events_delivered,
+            events_delivered=self.events_delivered,
         )
         holder, trouble = "", ""
         while True:
             try:
-                if await lease.take():
+                if await lease.acquire():
                     break
                 if lease.holder not in (holder, lease.identity):
                     log.info(
@@ -114,15 +113,15 @@ class LeaderElection:
                 why = f"no answer in {GIVE_UP_SECONDS:g} s"
                 log.info("lease not given up", lease=self._lease.name, why=why)
 
-    async def permit(self) -> None:
+    async def may_write(self) -> None:
         """Wait until something may be written."""
         if self._lease is not None:
-            await self._lease.permit()
+            await self._lease.may_write()
 
     @property
     def reported_up_to(self) -> str | None:
         """The version up to which the operator before this one had sent its Events; None if nobody knows."""
-        return self._lease.told_up_to if self._lease is not None else None
+        return self._lease.events_delivered_up_to if self._lease is not None else None
 
     @property
     def is_leader(self) -> bool:

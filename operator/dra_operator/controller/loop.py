@@ -13,9 +13,9 @@ from functools import partial
 from typing import Protocol
 
 from dra_operator.cluster.backoff import doubled
-from dra_operator.cluster.defects import Defect
+from dra_operator.cluster.connections import in_thread
+from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite
-from dra_operator.cluster.threads import in_thread
 from dra_operator.cluster.writes import Unknown
 from dra_operator.controller.cycle import Emit, Item, Tick
 from dra_operator.controller.event_dedup import EventRequest

@@ -16,12 +16,12 @@ from typing import Any
 
 from dra_operator.allocator import Allocator, Decider, Limits
 from dra_operator.api.kinds import KINDS, Kind
-from dra_operator.api.share_ids import share_id
+from dra_operator.api.names import share_id
 from dra_operator.cluster.access import Access
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF
-from dra_operator.cluster.defects import Defect
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.events import EventRecorder
+from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.reflector import Delta, Reflector
 from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite, RuleWriter
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
@@ -268,7 +268,7 @@ class Manager:
             self._session,
             found["ResourceClaim"],
             self._handle_outcome,
-            permit=self._election.permit,
+            may_write=self._election.may_write,
             concurrency=self._settings.write_concurrency,
             timeout=self._settings.request_timeout_seconds,
             defect_logger=self.metrics.defect_logger,
@@ -340,7 +340,7 @@ class Manager:
                     self._session,
                     kind,
                     self._handle_rule_outcome,
-                    permit=self._election.permit,
+                    may_write=self._election.may_write,
                     timeout=self._settings.request_timeout_seconds,
                 )
                 self._spawn("rules", self._rule_writer.run())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.quantity import format_beside
-from dra_operator.api.shortened import listed, shown
+from dra_operator.api.text import listed, shown
 from dra_operator.api.types import AllocationResult
 from dra_operator.ledger import Breakage, Overcommitment, Resource
 

@@ -23,8 +23,8 @@ from prometheus_client.registry import Collector
 
 from dra_operator._version import __version__
 from dra_operator.allocator.decision import Decision
-from dra_operator.cluster.defects import Defect, DefectLogger
 from dra_operator.cluster.events import OUTCOMES
+from dra_operator.cluster.faults import Defect, DefectLogger
 from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.writes import Write, WriteOutcome
 from dra_operator.ledger import Cause

@@ -12,10 +12,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from dra_operator.api.names import OWNED_FINALIZER, SETTLED_ANNOTATION
-from dra_operator.api.shortened import listed
+from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceRequestAllocationResult, DeviceTaintRule
-from dra_operator.cluster.ownership_policy import POLICY, PoolsFence, RulesFence
-from dra_operator.cluster.ownership_reading import InstalledFence, read_fence
+from dra_operator.cluster.ownership_policy import POLICY, InstalledFence, PoolsFence, RulesFence, read_fence
 from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.controller import messages

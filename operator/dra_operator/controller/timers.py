@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from dra_operator.cluster.backoff import doubled
-from dra_operator.cluster.defects import Defect, DefectLogger
+from dra_operator.cluster.faults import Defect, DefectLogger
 
 RETRY = (1.0, 30.0)
 """First and longest wait, in seconds, after an error."""

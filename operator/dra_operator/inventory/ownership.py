@@ -12,7 +12,7 @@ from typing import Final
 
 from dra_operator.api.core import Metadata
 from dra_operator.api.names import OWNED_KEY
-from dra_operator.api.shortened import shown
+from dra_operator.api.text import shown
 from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration
 from dra_operator.inventory import bits
 from dra_operator.inventory.barriers import Barrier, Barriers

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dra_operator.api.node_selector import NodeSelectorError, parse_node_selector
-from dra_operator.api.shortened import listed
+from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceClass, DeviceTaintRule
 from dra_operator.cel import CelError, compile_selector
 from dra_operator.cel.advice.diagnostics import describe

@@ -12,17 +12,16 @@ from datetime import datetime
 import orjson
 from aiohttp import web
 
-from dra_operator.sim import bodies, parameters, patches, watch
-from dra_operator.sim.discovery import AGGREGATED, Discovery, version_info
+from dra_operator.sim import patches, requests, watch
+from dra_operator.sim.discovery import AGGREGATED, Discovery, OpenApi, version_info
 from dra_operator.sim.errors import StatusError
-from dra_operator.sim.faults import Effect, Faults, Subject
+from dra_operator.sim.interceptor import DroppedError, Interceptor, RequestInfo
 from dra_operator.sim.lists import Lists, Page
-from dra_operator.sim.openapi import OpenApi
-from dra_operator.sim.presentation import Presenter, form_of
 from dra_operator.sim.registry import Registry, Target, Written
+from dra_operator.sim.requests import Route, Routes
 from dra_operator.sim.resources import deprecation
-from dra_operator.sim.routes import Route, Routes
 from dra_operator.sim.store import Store
+from dra_operator.sim.tables import Presenter, form_of
 
 
 class Handler:
@@ -34,7 +33,7 @@ class Handler:
         store: Store,
         registry: Registry,
         lists: Lists,
-        faults: Faults,
+        interceptor: Interceptor,
         routes: Routes,
         discovery: Discovery,
         openapi: OpenApi,
@@ -47,7 +46,7 @@ class Handler:
         self._store = store
         self._registry = registry
         self._lists = lists
-        self._faults = faults
+        self._interceptor = interceptor
         self._routes = routes
         self._discovery = discovery
         self._openapi = openapi
@@ -95,25 +94,24 @@ class Handler:
 
     async def _answer(self, request: web.BaseRequest, route: Route) -> web.StreamResponse:
         target = route.target
-        subject = Subject(route.verb, target.resource.kind, target.subresource, target.name)
-        what = f"{subject.kind}/{subject.subresource}" if subject.subresource else subject.kind
-        self.requests[f"{subject.verb} {what}"] += 1
-        body = await bodies.read(request) if request.method != "GET" else b""
-        await self._faults.wait(subject)
-        if self._faults.take(Effect.REFUSE, subject) is not None:
+        info = RequestInfo(route.verb, target.resource.kind, target.subresource, target.name)
+        what = f"{info.kind}/{info.subresource}" if info.subresource else info.kind
+        self.requests[f"{info.verb} {what}"] += 1
+        body = await requests.read(request) if request.method != "GET" else b""
+        try:
+            await self._interceptor.admit(info)
+        except DroppedError:
             return _break(request)
-        fault = self._faults.take(Effect.ANSWER, subject)
-        if fault is not None:
-            error = StatusError(fault.code, fault.reason, fault.message, retry_after=fault.retry_after)
-            if route.verb == "watch" and fault.code == 410:
+        except StatusError as error:
+            if route.verb == "watch" and error.code == 410:
                 return await _send_watch_error(request, target, error)
-            raise error
+            raise
         form = form_of(request.headers.get("Accept", ""))
-        presenter = Presenter(target, form, parameters.include_object(request.query), self._clock)
+        presenter = Presenter(target, form, requests.include_object(request.query), self._clock)
         if route.verb == "watch":
-            return await self._watch(request, presenter, subject)
+            return await self._watch(request, presenter, info)
         answer = self._act(request, route.verb, presenter, body)
-        if self._faults.take(Effect.LOSE_ANSWER, subject) is not None:
+        if self._interceptor.drops_answer(info):
             return _break(request)
         return answer
 
@@ -121,24 +119,24 @@ class Handler:
         query, target, registry = request.query, presenter.target, self._registry
         match verb:
             case "get":
-                parameters.check_not_future(query, self._store.revision)
+                requests.check_not_future(query, self._store.revision)
                 return _json_response(presenter.one(registry.get(target)))
             case "list":
                 return _json_response(
-                    presenter.page(self._lists.page(target, parameters.for_list(query, target)))
+                    presenter.page(self._lists.page(target, requests.for_list(query, target)))
                 )
             case "create":
-                wire = bodies.decode_object(request, body, target)
-                return _written(presenter, registry.create(target, wire, parameters.for_write(query, verb)))
+                wire = requests.decode_object(request, body, target)
+                return _written(presenter, registry.create(target, wire, requests.for_write(query, verb)))
             case "update":
-                wire = bodies.decode_object(request, body, target)
-                return _written(presenter, registry.update(target, wire, parameters.for_write(query, verb)))
+                wire = requests.decode_object(request, body, target)
+                return _written(presenter, registry.update(target, wire, requests.for_write(query, verb)))
             case "patch":
                 change = patches.read(request.content_type, body, target.resource.struct(target.version))
-                return _written(presenter, registry.patch(target, change, parameters.for_write(query, verb)))
-        options = parameters.for_delete(query, bodies.decode_delete_options(request, body))
+                return _written(presenter, registry.patch(target, change, requests.for_write(query, verb)))
+        options = requests.for_delete(query, requests.decode_delete_options(request, body))
         if verb == "deletecollection":
-            gone = registry.delete_collection(target, parameters.for_list(query, target).test, options)
+            gone = registry.delete_collection(target, requests.for_list(query, target).test, options)
             return _json_response(presenter.page(Page(tuple(gone), self._store.revision)))
         outcome = registry.delete(target, options)
         if isinstance(outcome, Written):
@@ -148,19 +146,18 @@ class Handler:
     # --- watches ----------------------------------------------------------------------------------------------------
 
     async def _watch(
-        self, request: web.BaseRequest, presenter: Presenter, subject: Subject
+        self, request: web.BaseRequest, presenter: Presenter, info: RequestInfo
     ) -> web.StreamResponse:
         target = presenter.target
-        options = parameters.for_watch(request.query, target, self._bookmark_seconds)
+        options = requests.for_watch(request.query, target, self._bookmark_seconds)
         watch.check(options)
-        fault = self._faults.take(Effect.CUT_WATCH, subject)
         watching = watch.Watch(
             self._store,
             target,
             options,
-            self._faults,
+            self._interceptor,
             presenter.one,
-            cut_after=fault.events if fault is not None else None,
+            cut_after=self._interceptor.events_until_cut(info),
             stopping=lambda: self.stopping,
         )
         response = await _start_stream(request, target)
@@ -182,7 +179,7 @@ class Handler:
 
 
 def _json_response(body: bytes, code: int = 200) -> web.Response:
-    return web.Response(status=code, body=body + b"\n", content_type=bodies.JSON)
+    return web.Response(status=code, body=body + b"\n", content_type=requests.JSON)
 
 
 def _written(presenter: Presenter, written: Written) -> web.Response:
@@ -214,7 +211,7 @@ def _not_found() -> web.Response:
 
 
 async def _start_stream(request: web.BaseRequest, target: Target) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": bodies.JSON})
+    response = web.StreamResponse(headers={"Content-Type": requests.JSON})
     _warn_of_version(response, target)
     response.enable_chunked_encoding()
     await response.prepare(request)

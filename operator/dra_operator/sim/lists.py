@@ -15,10 +15,9 @@ from typing import Any
 import orjson
 
 from dra_operator.sim import errors
-from dra_operator.sim.objects import Stored
 from dra_operator.sim.registry import Target
 from dra_operator.sim.selectors import Test, everything
-from dra_operator.sim.store import Store
+from dra_operator.sim.store import Store, StoredObject
 
 _SNAPSHOTS = 64
 _SNAPSHOT_SECONDS = 300.0
@@ -39,7 +38,7 @@ class ListOptions:
 class Page:
     """A list or a part of one, at a revision."""
 
-    items: tuple[Stored, ...]
+    items: tuple[StoredObject, ...]
     revision: int
     continue_token: str = ""
     remaining: int | None = None
@@ -56,7 +55,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    items: tuple[Stored, ...]
+    items: tuple[StoredObject, ...]
     taken: float
 
 
@@ -88,7 +87,7 @@ class Lists:
         limit = 0 if options.resource_version == "0" else options.limit
         return self._first_page(target, tuple(objects), limit, options.test)
 
-    def _first_page(self, target: Target, objects: tuple[Stored, ...], limit: int, test: Test) -> Page:
+    def _first_page(self, target: Target, objects: tuple[StoredObject, ...], limit: int, test: Test) -> Page:
         revision = self._store.revision
         page = _cut(objects, 0, limit, test, revision)
         if page.continue_token:
@@ -113,7 +112,7 @@ def _key(target: Target, revision: int) -> tuple[str, str, int]:
     return target.resource.storage_key, target.namespace, revision
 
 
-def _cut(objects: tuple[Stored, ...], start: int, limit: int, test: Test, revision: int) -> Page:
+def _cut(objects: tuple[StoredObject, ...], start: int, limit: int, test: Test, revision: int) -> Page:
     """Return up to `limit` objects that pass the test, from position `start` on."""
     if test is everything:
         end = start + limit if limit else len(objects)
@@ -121,7 +120,7 @@ def _cut(objects: tuple[Stored, ...], start: int, limit: int, test: Test, revisi
         left = max(len(objects) - end, 0)
         token = _write_token(revision, end) if left else ""
         return Page(items, revision, token, left or None)
-    chosen: list[Stored] = []
+    chosen: list[StoredObject] = []
     for position in range(start, len(objects)):
         if limit and len(chosen) == limit:
             # How many more will pass is not counted, neither here nor upstream.

@@ -12,14 +12,13 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from dra_operator.api.names import OVER
-from dra_operator.sim import errors, schema, strategy, validation, views
-from dra_operator.sim.admission import AdminAccess, admit_create, admit_status
-from dra_operator.sim.declared import declared_errors
-from dra_operator.sim.objects import Stored
+from dra_operator.api.names import ENDED_PHASES
+from dra_operator.sim import errors, schema, store, strategy, validation
 from dra_operator.sim.resources import NAMESPACES, RESOURCES, Resource
 from dra_operator.sim.selectors import Test
-from dra_operator.sim.store import Store
+from dra_operator.sim.store import Store, StoredObject
+from dra_operator.sim.strategy import AdminAccess, admit_create, admit_status
+from dra_operator.sim.validation import declared_errors
 
 Body = dict[str, Any]
 
@@ -73,7 +72,7 @@ class DeleteOptions:
 class Written:
     """The outcome of a write: the object as stored (or as it would be), and the unknown fields that were dropped."""
 
-    stored: Stored
+    stored: StoredObject
     created: bool = False
     warnings: tuple[str, ...] = ()
 
@@ -112,7 +111,7 @@ class Registry:
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
-    def get(self, target: Target) -> Stored:
+    def get(self, target: Target) -> StoredObject:
         """Return the object; StatusError (404) if it is not there."""
         stored = self.store.get(target.resource, target.namespace, target.name)
         if stored is None:
@@ -129,7 +128,7 @@ class Registry:
         stored = self._create(target, body, options)
         return Written(stored, created=True, warnings=warnings + strategy.warnings_of(target.resource, body))
 
-    def _create(self, target: Target, body: Body, options: WriteOptions) -> Stored:
+    def _create(self, target: Target, body: Body, options: WriteOptions) -> StoredObject:
         resource, metadata = target.resource, body["metadata"]
         self._check_namespace(target, metadata)
         self._check_namespace_is_there(target, metadata.get("name", ""))
@@ -151,7 +150,7 @@ class Registry:
         if self.store.get(resource, target.namespace, metadata["name"]) is not None:
             raise errors.already_exists(resource, metadata["name"])
         if options.dry_run:
-            return Stored("", body, 0)
+            return StoredObject("", body, 0)
         return self.store.put(resource, body)
 
     @staticmethod
@@ -180,7 +179,7 @@ class Registry:
         if "deletionTimestamp" in namespace.body["metadata"]:
             raise errors.namespace_terminating(target.resource, name, target.namespace)
 
-    def load(self, target: Target, wire: Mapping[str, Any]) -> Stored:
+    def load(self, target: Target, wire: Mapping[str, Any]) -> StoredObject:
         """Store a body as it is, status included, without any check: for tests, demos and scale runs."""
         old = self.store.get(target.resource, target.namespace, target.name)
         body, _ = self._decode(target, wire, FieldValidation.IGNORE)
@@ -240,7 +239,7 @@ class Registry:
     ) -> Written:
         """Change an object (or its status): `change` gets a copy in the target's version and returns the new body."""
         old = self.get(target)
-        wire = change(views.wire_body(old.body, target.resource, target.version))
+        wire = change(store.wire_body(old.body, target.resource, target.version))
         try:
             body, warnings = self._decode(target, wire, options.field_validation)
         except UndecodableError as error:
@@ -251,7 +250,7 @@ class Registry:
         return self._update(target, body, old, options, warnings)
 
     def _update(
-        self, target: Target, body: Body, old: Stored, options: WriteOptions, warnings: tuple[str, ...]
+        self, target: Target, body: Body, old: StoredObject, options: WriteOptions, warnings: tuple[str, ...]
     ) -> Written:
         resource, metadata, before = target.resource, body["metadata"], old.body["metadata"]
         given = metadata.get("resourceVersion", "")
@@ -279,11 +278,11 @@ class Registry:
         if body == old.body:
             return Written(old, warnings=warnings)
         if options.dry_run:
-            return Written(Stored(old.key, body, old.revision), warnings=warnings)
+            return Written(StoredObject(old.key, body, old.revision), warnings=warnings)
         if self._is_finished(resource, body):
             self.store.remove(resource, old, body)
             self.release_namespace(target.namespace)
-            return Written(Stored(old.key, body, old.revision), warnings=warnings)
+            return Written(StoredObject(old.key, body, old.revision), warnings=warnings)
         return Written(self.store.put(resource, body), warnings=warnings)
 
     @staticmethod
@@ -341,7 +340,7 @@ class Registry:
             details["group"] = resource.group
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
-    def delete_collection(self, target: Target, test: Test, options: DeleteOptions) -> list[Stored]:
+    def delete_collection(self, target: Target, test: Test, options: DeleteOptions) -> list[StoredObject]:
         """Delete every object of a collection that passes a test; returns what the collection held of them."""
         table = self.store.table(target.resource)
         chosen = [stored for stored in table.in_order(target.namespace) if test(stored.body)]
@@ -351,7 +350,7 @@ class Registry:
         return chosen
 
     @staticmethod
-    def _check_preconditions(target: Target, stored: Stored, options: DeleteOptions) -> None:
+    def _check_preconditions(target: Target, stored: StoredObject, options: DeleteOptions) -> None:
         metadata = stored.body["metadata"]
         for name, wanted, own, what in (
             ("UID", options.uid, metadata["uid"], "deleted and then recreated"),
@@ -365,18 +364,18 @@ class Registry:
                 raise errors.precondition_failed(target.resource, target.name, why)
 
     @staticmethod
-    def _grace_period(resource: Resource, stored: Stored, options: DeleteOptions) -> int:
+    def _grace_period(resource: Resource, stored: StoredObject, options: DeleteOptions) -> int:
         """Return the seconds a pod gets: none before it has a node or after it ended."""
         if resource.kind != "Pod":
             return 0
         body = stored.body
-        if not body["spec"].get("nodeName") or body["status"].get("phase") in OVER:
+        if not body["spec"].get("nodeName") or body["status"].get("phase") in ENDED_PHASES:
             return 0
         if options.grace_period_seconds is not None:
             return options.grace_period_seconds
         return int(body["spec"].get("terminationGracePeriodSeconds", 30))
 
-    def _marked_deleted(self, resource: Resource, stored: Stored, grace: int) -> Stored:
+    def _marked_deleted(self, resource: Resource, stored: StoredObject, grace: int) -> StoredObject:
         """Return the object as it is while it waits to go; the same if it waits already, and no shorter from now on."""
         before = stored.body["metadata"]
         shortened = grace < before.get("deletionGracePeriodSeconds", 0)
@@ -390,9 +389,9 @@ class Registry:
         body = {**stored.body, "metadata": metadata}
         if resource.kind == "Namespace":
             body["status"] = {**body["status"], "phase": "Terminating"}
-        return Stored(stored.key, body, stored.revision)
+        return StoredObject(stored.key, body, stored.revision)
 
-    def _store_marked(self, resource: Resource, marked: Stored) -> Stored:
+    def _store_marked(self, resource: Resource, marked: StoredObject) -> StoredObject:
         stored = self.store.put(resource, {**marked.body, "metadata": dict(marked.body["metadata"])})
         if resource.kind == "Namespace":
             self._empty_namespace(stored.name)
@@ -435,7 +434,7 @@ class Registry:
         complaints = tuple(f'unknown field "{path}"' for path in unknown)
         if complaints and field_validation is FieldValidation.STRICT:
             raise UndecodableError(prefix, f"strict decoding error: {', '.join(complaints)}")
-        body = views.to_stored(body, resource, version)
+        body = store.to_stored(body, resource, version)
         body["metadata"].pop("managedFields", None)
         strategy.apply_defaults(resource, body, self._now())
         return body, complaints if field_validation is FieldValidation.WARN else ()

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from dra_operator.api.representation import passed_through
+from dra_operator.api.quantity import passed_through
 
 FieldPath = tuple[Any, ...]
 """Where a value is, innermost last: `((), "spec")`. Linked, since it is read only if something is wrong."""
@@ -117,6 +117,12 @@ def merge_keys(struct: str, name: str) -> tuple[str, str, str]:
     return padded[0], padded[2], padded[3]
 
 
+def split_type(type_: str) -> tuple[str, str]:
+    """Return the outermost pointer `*`, list `[]` or map `{}` of a field's type, or nothing, and what is inside it."""
+    wrapper = next((each for each in ("*", "[]", "{}") if type_.startswith(each)), "")
+    return wrapper, type_.removeprefix(wrapper)
+
+
 def element(type_: str) -> str:
     """Return the struct that a field's type holds, below pointers, lists and maps."""
     return type_.lstrip("*[]{}")
@@ -127,12 +133,13 @@ def element(type_: str) -> str:
 
 @cache
 def _decoder(type_: str) -> Decoder:
-    if type_.startswith("*"):
-        return _decoder(type_[1:])
-    if type_.startswith("[]"):
-        return _list(type_, _decoder(type_[2:]), _zero(type_[2:]))
-    if type_.startswith("{}"):
-        return _map(type_, _decoder(type_[2:]), _zero(type_[2:]))
+    match split_type(type_):
+        case "*", inner:
+            return _decoder(inner)
+        case "[]", inner:
+            return _list(type_, _decoder(inner), _zero(inner))
+        case "{}", inner:
+            return _map(type_, _decoder(inner), _zero(inner))
     if type_ in _INT_RANGE:
         return _integer(type_)
     if type_ in _SCALARS:

@@ -20,17 +20,15 @@ import yaml
 from aiohttp import web
 
 from dra_operator.api.names import RANDOM_LETTERS
-from dra_operator.sim.admission import AdminAccess
-from dra_operator.sim.discovery import Discovery
-from dra_operator.sim.faults import Faults
+from dra_operator.sim.discovery import Discovery, OpenApi
 from dra_operator.sim.handler import Handler
+from dra_operator.sim.interceptor import Interceptor
 from dra_operator.sim.lists import Lists
-from dra_operator.sim.openapi import OpenApi
 from dra_operator.sim.registry import Registry, Target
+from dra_operator.sim.requests import Routes
 from dra_operator.sim.resources import RESOURCES, Resource
-from dra_operator.sim.routes import Routes
-from dra_operator.sim.store import Store
-from dra_operator.sim.views import wire_body
+from dra_operator.sim.store import Store, wire_body
+from dra_operator.sim.strategy import AdminAccess
 
 _HOST = "127.0.0.1"
 _START_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -58,7 +56,12 @@ def _utc_now() -> datetime:
 class ApiServer:
     """An API server in memory. `port` 0 takes a free one, which it keeps; `url` says which, once started."""
 
-    def __init__(self, port: int = 0, options: ServerOptions = ServerOptions()) -> None:
+    def __init__(
+        self,
+        port: int = 0,
+        options: ServerOptions = ServerOptions(),
+        interceptor: Interceptor | None = None,
+    ) -> None:
         self.options = options
         self.store = Store(history=options.history)
         self.registry = Registry(
@@ -69,12 +72,11 @@ class ApiServer:
             admin_access=options.admin_access,
         )
         self.lists = Lists(self.store, time.monotonic)
-        self.faults = Faults(self._expire, self._wake_watches)
         self._handler = Handler(
             store=self.store,
             registry=self.registry,
             lists=self.lists,
-            faults=self.faults,
+            interceptor=interceptor or Interceptor(),
             routes=Routes(options.resources),
             discovery=Discovery(options.resources),
             openapi=OpenApi(options.resources),
@@ -101,7 +103,7 @@ class ApiServer:
     async def stop(self) -> None:
         """End all watches and stop listening. What is stored stays; `start` goes on with it, on the same port."""
         self._handler.stopping = True
-        self._wake_watches()
+        self.wake_watches()
         await asyncio.sleep(0)
         if self._runner is not None:
             await self._runner.cleanup()
@@ -136,11 +138,13 @@ class ApiServer:
         }
         return str(yaml.safe_dump(config, sort_keys=False))
 
-    def _expire(self) -> None:
+    def expire_history(self) -> None:
+        """Forget all history: watches from any earlier resourceVersion, and continue tokens, get 410."""
         self.store.forget_history()
         self.lists.expire()
 
-    def _wake_watches(self) -> None:
+    def wake_watches(self) -> None:
+        """Let open watches look again at what there is, and whether they are to end."""
         for table in self.store.tables().values():
             table.history.wake()
 

@@ -5,11 +5,16 @@ ignored, generation counts changes of the spec. Bodies are in the stored shape a
 Source: pkg/registry/*/strategy.go and pkg/apis/*/defaults.go of Kubernetes 1.37.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any
 
 from dra_operator.api.kinds import RESOURCE_GROUP
-from dra_operator.sim.resources import Resource
+from dra_operator.api.names import ADMIN_ACCESS_LABEL
+from dra_operator.sim import errors
+from dra_operator.sim.errors import FieldError
+from dra_operator.sim.resources import NAMESPACES, Resource
+from dra_operator.sim.store import Store
 
 Body = dict[str, Any]
 
@@ -218,3 +223,56 @@ def _drop_deallocated_devices(status: Body, old: Mapping[str, Any]) -> None:
     status.pop("devices")
     if kept:
         status["devices"] = kept
+
+
+_WHY = f"admin access to devices requires the `{ADMIN_ACCESS_LABEL}: true` label on the containing namespace"
+
+
+class AdminAccess(Enum):
+    """Whether the rule is on."""
+
+    CHECKED = "checked"
+    UNCHECKED = "unchecked"
+
+
+def _permitted(store: Store, namespace: str) -> bool:
+    stored = store.get(NAMESPACES, "", namespace)
+    return (
+        stored is not None and (stored.body["metadata"].get("labels") or {}).get(ADMIN_ACCESS_LABEL) == "true"
+    )
+
+
+def admit_create(
+    mode: AdminAccess, store: Store, resource: Resource, body: Mapping[str, Any]
+) -> list[FieldError]:
+    """Return the refusal of a new claim or template that asks for admin access where it may not."""
+    if mode is AdminAccess.UNCHECKED or resource.kind not in ("ResourceClaim", "ResourceClaimTemplate"):
+        return []
+    claim_spec = body["spec"]["spec"] if resource.kind == "ResourceClaimTemplate" else body["spec"]
+    for index, request in enumerate(claim_spec["devices"].get("requests") or ()):
+        if (request.get("exactly") or {}).get("adminAccess"):
+            if _permitted(store, body["metadata"]["namespace"]):
+                return []
+            # Upstream names this path for templates, too, and leaves `exactly` out.
+            return [errors.forbidden_field(f"spec.devices.requests[{index}].adminAccess", _WHY)]
+    return []
+
+
+def admit_status(
+    mode: AdminAccess, store: Store, resource: Resource, body: Mapping[str, Any], old: Mapping[str, Any]
+) -> list[FieldError]:
+    """Return the refusal of an allocation with admin access where it may not be."""
+    if mode is AdminAccess.UNCHECKED or resource.kind != "ResourceClaim":
+        return []
+    before = _results(old)
+    for index, result in enumerate(_results(body)):
+        if result.get("adminAccess") and result not in before:
+            if _permitted(store, body["metadata"]["namespace"]):
+                return []
+            return [errors.forbidden_field(f"status.allocation.devices.results[{index}].adminAccess", _WHY)]
+    return []
+
+
+def _results(body: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    allocation = body["status"].get("allocation") or {}
+    return (allocation.get("devices") or {}).get("results") or ()

@@ -1,22 +1,62 @@
-"""What `kubectl get` prints: the server makes the rows, the client only aligns them.
+"""Tables: what `kubectl get` shows of objects, a row for each, with ages as kubectl writes them.
 
-Columns with a priority above 0 are shown by `-o wide`. Source: pkg/printers/internalversion/printers.go of Kubernetes
-1.37.
+Source: k8s.io/kubernetes/pkg/printers/internalversion; k8s.io/apimachinery/pkg/util/duration, `HumanDuration`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
 import orjson
 
-from dra_operator.api.names import OVER
-from dra_operator.sim.durations import age
-from dra_operator.sim.objects import Stored
+from dra_operator.api.names import ENDED_PHASES
+from dra_operator.sim.errors import StatusError
+from dra_operator.sim.lists import Page
+from dra_operator.sim.registry import Target
 from dra_operator.sim.resources import Resource
-from dra_operator.sim.views import wire_body
+from dra_operator.sim.store import StoredObject, wire_body
+
+
+def age(timestamp: str | None, now: datetime) -> str:
+    """Return how long ago an RFC 3339 timestamp was, `<unknown>` for none."""
+    if not timestamp:
+        return "<unknown>"
+    then = datetime.fromisoformat(timestamp).astimezone(UTC)
+    return human_duration(int((now - then).total_seconds()))
+
+
+def human_duration(seconds: int) -> str:
+    """Return a duration in two units at most, the coarser the longer it is."""
+    if seconds < -1:
+        return "<invalid>"
+    if seconds < 0:
+        return "0s"
+    if seconds < 120:
+        return f"{seconds}s"
+    minutes, hours = seconds // 60, seconds // 3600
+    if minutes < 10:
+        return _two(minutes, "m", seconds % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    days = hours // 24
+    if days < 8:
+        return _two(days, "d", hours % 24, "h")
+    if days < 730:
+        return f"{days}d"
+    if days < 2920:
+        return _two(days // 365, "y", days % 365, "d")
+    return f"{days // 365}y"
+
+
+def _two(first: int, unit: str, second: int, small_unit: str) -> str:
+    return f"{first}{unit}{second}{small_unit}" if second else f"{first}{unit}"
+
 
 Json = dict[str, Any]
 Body = Mapping[str, Any]
@@ -57,7 +97,9 @@ def column_definitions(resource: Resource) -> list[Json]:
     ]
 
 
-def row(stored: Stored, resource: Resource, version: str, now: datetime, include: IncludeObject) -> Json:
+def row(
+    stored: StoredObject, resource: Resource, version: str, now: datetime, include: IncludeObject
+) -> Json:
     """Return the row of an object."""
     found: Json = {"cells": _printer(resource).cells(stored.body, now)}
     if resource.kind == "Pod" and (condition := _POD_CONDITIONS.get(stored.body["status"].get("phase", ""))):
@@ -71,7 +113,7 @@ def row(stored: Stored, resource: Resource, version: str, now: datetime, include
     return found
 
 
-def partial_metadata(stored: Stored) -> Json:
+def partial_metadata(stored: StoredObject) -> Json:
     """Return an object's metadata as a PartialObjectMetadata."""
     return {"kind": "PartialObjectMetadata", "apiVersion": META_API, "metadata": stored.body["metadata"]}
 
@@ -223,7 +265,7 @@ def _pod_state(body: Body) -> str:
             state = waiting["reason"]
         elif ended is not None:
             state = ended.get("reason") or f"ExitCode:{ended.get('exitCode', 0)}"
-    if "deletionTimestamp" in body["metadata"] and phase not in OVER:
+    if "deletionTimestamp" in body["metadata"] and phase not in ENDED_PHASES:
         state = "Terminating"
     return state
 
@@ -319,3 +361,79 @@ _PRINTERS = {
         _event,
     ),
 }
+
+
+_REPRESENTATIONS = (
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf, application/json;stream=watch, "
+    "application/vnd.kubernetes.protobuf;stream=watch"
+)
+
+
+class Form(Enum):
+    """How objects are shown."""
+
+    OBJECT = "object"
+    TABLE = "Table"
+    METADATA = "PartialObjectMetadata"
+
+
+def form_of(accept: str) -> Form:
+    """Return the first form of an Accept header that is offered here; StatusError (406) if there is none."""
+    for choice in accept.split(",") if accept else ("*/*",):
+        media_type, *texts = (part.strip() for part in choice.split(";"))
+        options = dict(text.partition("=")[::2] for text in texts)
+        if media_type not in ("application/json", "application/*", "*/*"):
+            continue
+        wanted = options.get("as", "")
+        if not wanted:
+            return Form.OBJECT
+        if options.get("g") != "meta.k8s.io" or options.get("v") != "v1":
+            continue
+        if wanted == "Table":
+            return Form.TABLE
+        if wanted in ("PartialObjectMetadata", "PartialObjectMetadataList"):
+            return Form.METADATA
+    message = f"406: Not Acceptable\n\nAvailable representations: {_REPRESENTATIONS}"
+    raise StatusError(406, "NotAcceptable", message, {})
+
+
+@dataclass(slots=True)
+class Presenter:
+    """Shows the objects of one target in one form; one for each request, since a Table's columns come once."""
+
+    target: Target
+    form: Form
+    include: IncludeObject
+    clock: Callable[[], datetime]
+    _columns_sent: bool = field(default=False)
+
+    def one(self, stored: StoredObject) -> bytes:
+        """Return the bytes of a single object."""
+        match self.form:
+            case Form.OBJECT:
+                return stored.encoded(self.target.resource, self.target.version)
+            case Form.METADATA:
+                return orjson.dumps(partial_metadata(stored))
+            case Form.TABLE:
+                metadata = {"resourceVersion": stored.body["metadata"].get("resourceVersion", "")}
+                return self._table(metadata, [stored])
+
+    def page(self, page: Page) -> bytes:
+        """Return the bytes of a list."""
+        if self.form is Form.TABLE:
+            return self._table(page.metadata(), page.items)
+        resource, version = self.target.resource, self.target.version
+        if self.form is Form.METADATA:
+            head = {"kind": "PartialObjectMetadataList", "apiVersion": META_API}
+            items = b",".join(orjson.dumps(partial_metadata(stored)) for stored in page.items)
+        else:
+            head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version(version)}
+            items = b",".join(stored.list_item(resource, version) for stored in page.items)
+        return orjson.dumps({**head, "metadata": page.metadata()})[:-1] + b',"items":[' + items + b"]}"
+
+    def _table(self, metadata: dict[str, object], objects: Sequence[StoredObject]) -> bytes:
+        resource, version, now = self.target.resource, self.target.version, self.clock()
+        columns = None if self._columns_sent else column_definitions(resource)
+        self._columns_sent = True
+        rows = [row(stored, resource, version, now, self.include) for stored in objects]
+        return table(columns, metadata, rows)

@@ -1,20 +1,408 @@
-"""The rules that people meet: names, immutable fields, requests, allocations. Not all that the API server checks.
+"""Validation: what the Go structs declare of values, and the rules that people meet, in upstream's words.
 
-Each returns the fields it refuses, in upstream's words; none of them changes anything. Bodies are in the stored shape.
-What is `declared` is not said here again: upstream leaves its own words out where a declared rule refuses the same.
-Source: pkg/apis/resource/validation and apimachinery's ValidateObjectMeta of Kubernetes 1.37.
+Each function yields the fields it refuses; none changes anything. Bodies are in the stored shape. What is declared is
+not said again: upstream leaves its own words out where a declared rule refuses the same.
+Source: the tags in k8s.io/api (tests/sim/go_rules.py); pkg/apis/resource/validation and ValidateObjectMeta of 1.37.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from dra_operator.api.name_rules import SUBDOMAIN, VALUE, problems_of_label, problems_of_qualified_name
-from dra_operator.sim import errors
+import orjson
+
+from dra_operator.api.validation.names import (
+    DOMAIN,
+    SUBDOMAIN,
+    VALUE,
+    Rule,
+    problems_of_label,
+    problems_of_qualified_name,
+)
+from dra_operator.sim import errors, schema, store
 from dra_operator.sim.errors import FieldError
 from dra_operator.sim.resources import Resource
 from dra_operator.sim.strategy import allocated_devices
 
+Format = Callable[[str, str], Iterator[FieldError]]
+"""Takes the path of a text, and the text."""
+
+_ANY_CASE = Rule(
+    DOMAIN,
+    253,
+    "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character",
+    "Example.com",
+)
+_IDENTIFIER = Rule(
+    "[A-Za-z_][A-Za-z0-9_]*",
+    10**9,  # its length is judged in other words
+    "a valid C identifier must start with alphabetic character or '_', "
+    "followed by a string of alphanumeric characters or '_'",
+    "my_name",
+    "MY_NAME",
+    "MyName",
+)
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_LONGEST_IDENTIFIER = 32
+_LONGEST_DOMAIN = 63
+_LONGEST_POOL = 253
+
+
+def _whole(problems: Callable[[str], Iterable[str]]) -> Format:
+    """Return the format that finds problems in a text as a whole."""
+
+    def check(path: str, text: str) -> Iterator[FieldError]:
+        return (errors.invalid_value(path, text, problem) for problem in problems(text))
+
+    return check
+
+
+def _uuid(text: str) -> Iterator[str]:
+    if not _UUID.fullmatch(text):
+        yield "must be a lowercase UUID in 8-4-4-4-12 format"
+
+
+def _extended_resource(text: str) -> Iterator[str]:
+    if "/" not in text:
+        yield "a name must be a domain-prefixed path, such as 'example.com/my-prop'"
+    elif "kubernetes.io/" in text:
+        yield 'must not have "kubernetes.io/" domain'
+    if text.startswith("requests."):
+        yield 'must not have "requests." prefix'
+    yield from problems_of_qualified_name(f"requests.{text}")
+
+
+def _pool(path: str, text: str) -> Iterator[FieldError]:
+    if len(text.encode()) > _LONGEST_POOL:
+        yield errors.too_long(path, _LONGEST_POOL, "bytes")
+    for index, segment in enumerate(text.split("/")):
+        if not segment:
+            yield errors.invalid_value(path, text, f"segment {index}: must not be empty")
+            continue
+        for problem in SUBDOMAIN.problems(segment):
+            yield errors.invalid_value(path, segment, f"segment {index}: {problem}")
+
+
+def _fully_qualified(path: str, text: str) -> Iterator[FieldError]:
+    prefix, slash, name = text.rpartition("/")
+    if "/" in prefix:
+        # Upstream looks at no part of such a name.
+        return
+    if slash and not prefix:
+        yield errors.invalid_value(path, "", "prefix must not be empty")
+    elif slash:
+        if len(prefix.encode()) > _LONGEST_DOMAIN:
+            yield errors.too_long(path, _LONGEST_DOMAIN, "bytes")
+        for problem in SUBDOMAIN.problems(prefix):
+            yield errors.invalid_value(path, prefix, f"prefix: {problem}")
+    if slash and not name:
+        yield errors.invalid_value(path, "", "name must not be empty")
+    else:
+        if len(name.encode()) > _LONGEST_IDENTIFIER:
+            yield errors.too_long(path, _LONGEST_IDENTIFIER, "bytes")
+        for problem in _IDENTIFIER.problems(name):
+            yield errors.invalid_value(path, name, problem)
+    if not slash:
+        why = "a fully qualified name must be a domain and a name separated by a slash"
+        yield errors.invalid_value(path, text, why)
+
+
+FORMATS: dict[str, Format] = {
+    "k8s-short-name": _whole(problems_of_label),
+    "k8s-long-name": _whole(SUBDOMAIN.problems),
+    "k8s-long-name-caseless": _whole(lambda text: _ANY_CASE.problems(text.lower())),
+    "k8s-label-key": _whole(problems_of_qualified_name),
+    "k8s-uuid": _whole(_uuid),
+    "k8s-extended-resource-name": _whole(_extended_resource),
+    "k8s-resource-pool-name": _pool,
+    "k8s-resource-fully-qualified-name": _fully_qualified,
+}
+"""By the names that the tags use."""
+
+
 Body = Mapping[str, Any]
+Check = Callable[[Any, Any, str], Iterator[FieldError]]
+"""Takes a value, what it was before (`_NEW` if it was not there), and its path."""
+
+_NEW: Any = object()
+_STOPPING = frozenset({"maxItems", "immutable", "update"})
+"""Rules that end the questions about a value if they refuse it."""
+
+
+def declared_errors(
+    resource: Resource, version: str, body: Body, old: Body | None = None
+) -> list[FieldError]:
+    """Return what is wrong with an object in the stored shape; `old` is the one that it replaces."""
+    check = _struct(resource.struct(version))
+    if check is None:
+        return []
+    shown = store.from_stored(body, resource, version)
+    before = _NEW if old is None else store.from_stored(old, resource, version)
+    return list(check(shown, before, ""))
+
+
+@cache
+def _rules() -> dict[str, dict[str, list[str]]]:
+    loaded: dict[str, dict[str, list[str]]] = orjson.loads(
+        Path(__file__).with_name("rules.json").read_bytes()
+    )
+    return loaded
+
+
+@cache
+def _struct(struct: str) -> Check | None:
+    """Return the check of a struct; None if it and all below it declare nothing."""
+    if not struct.startswith("resource/"):
+        return None
+    rules = _rules().get(struct, {})
+    union = [rule.removeprefix("union=").split(",") for rule in rules.get("", ())]
+    fields = [
+        (name, check)
+        for name, field in schema.types()[struct].items()
+        if (check := _field(field[0], rules.get(name, []))) is not None
+    ]
+    if not union and not fields:
+        return None
+
+    def check_struct(value: Any, old: Any, path: str) -> Iterator[FieldError]:
+        for members in union:
+            yield from _one_of(members, value, old, path)
+        for name, check in fields:
+            given, before = value.get(name), _NEW if old is _NEW else old.get(name)
+            if given != before:
+                yield from check(given, before, f"{path}.{name}" if path else name)
+
+    return check_struct
+
+
+def _one_of(members: list[str], value: Body, old: Any, path: str) -> Iterator[FieldError]:
+    given = [name for name in members if value.get(name) is not None]
+    if len(given) == 1 or (
+        old is not _NEW and given == [name for name in members if old.get(name) is not None]
+    ):
+        return
+    shown = ", ".join(f"`{name}`" for name in members)
+    if given:
+        text = f"{{{', '.join(given)}}}"
+        yield errors.invalid_value(path, text, f"must specify exactly one of: {shown}")
+    else:
+        yield errors.invalid_value(path, "", f"must specify one of: {shown}")
+
+
+def _field(type_: str, rules: list[str]) -> Check | None:
+    checks = [
+        (rule.partition("=")[0] in _STOPPING, _rule(rule, type_)) for rule in rules if rule != "required"
+    ]
+    below = _below(type_, rules)
+    required = "required" in rules
+    if not checks and below is None and not required:
+        return None
+    # A pointer to an empty value is set, and a struct always is.
+    has_zero = not type_.startswith("*") and type_ not in schema.types()
+
+    def check_field(value: Any, old: Any, path: str) -> Iterator[FieldError]:
+        if value is None or (has_zero and not value):
+            if required:
+                yield errors.required(path)
+            return
+        for stops, check in checks:
+            found = list(check(value, old, path))
+            yield from found
+            if found and stops:
+                return
+        if below is not None:
+            yield from below(value, _NEW if old is None else old, path)
+
+    return check_field
+
+
+# --- values that hold others ------------------------------------------------------------------------------------------
+
+
+def _keys(rules: Iterable[str]) -> list[str]:
+    """Return the fields that tell the items of a list apart."""
+    found = next((rule.removeprefix("unique=") for rule in rules if rule.startswith("unique=")), "")
+    return found.split(",") if found else []
+
+
+def _below(type_: str, rules: list[str]) -> Check | None:
+    """Return the check of the structs in a field; None if they declare nothing."""
+    check = _struct(schema.element(type_))
+    if check is None or not type_.startswith(("[]", "{}")):
+        return check
+    return _each_item(check, _keys(rules)) if type_.startswith("[]") else _each_value(check)
+
+
+def _identity(item: Body, keys: list[str]) -> tuple[Any, ...]:
+    return tuple(item.get(key) for key in keys)
+
+
+def _each_item(check: Check, keys: list[str]) -> Check:
+    def check_items(value: Any, old: Any, path: str) -> Iterator[FieldError]:
+        before = {} if old is _NEW or not keys else {_identity(item, keys): item for item in old}
+        for index, item in enumerate(value):
+            own = before.get(_identity(item, keys), _NEW) if before else _NEW
+            if item != own:
+                yield from check(item, own, f"{path}[{index}]")
+
+    return check_items
+
+
+def _each_value(check: Check) -> Check:
+    def check_values(value: Any, old: Any, path: str) -> Iterator[FieldError]:
+        before = {} if old is _NEW else old
+        for key, item in value.items():
+            own = before.get(key, _NEW)
+            if item != own:
+                yield from check(item, own, f"{path}[{key}]")
+
+    return check_values
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+
+def _rule(rule: str, type_: str) -> Check:
+    """Return the check that a rule such as `maxItems=4` or `eachKey:format=k8s-short-name` stands for."""
+    scope, inner, rest = rule.partition(":")
+    if inner:
+        return _SCOPES[scope](_rule(rest, schema.element(type_)))
+    name, _, argument = rule.partition("=")
+    return _RULES[name](argument, type_)
+
+
+def _max_items(argument: str, _type: str) -> Check:
+    limit = int(argument)
+
+    def check(value: Any, _old: Any, path: str) -> Iterator[FieldError]:
+        if len(value) > limit:
+            yield errors.too_many(path, len(value), limit)
+
+    return check
+
+
+def _max_bytes(argument: str, _type: str) -> Check:
+    limit = int(argument)
+
+    def check(value: Any, _old: Any, path: str) -> Iterator[FieldError]:
+        if len(value.encode()) > limit:
+            yield errors.too_long(path, limit, "bytes")
+
+    return check
+
+
+def _max_length(argument: str, _type: str) -> Check:
+    limit = int(argument)
+
+    def check(value: Any, _old: Any, path: str) -> Iterator[FieldError]:
+        if len(value) > limit:
+            yield errors.too_long(path, limit, "characters")
+
+    return check
+
+
+def _unique(argument: str, type_: str) -> Check:
+    keys = argument.split(",") if argument else []
+
+    def check(value: Any, _old: Any, path: str) -> Iterator[FieldError]:
+        seen = set()
+        for index, item in enumerate(value):
+            identity = _identity(item, keys) if keys else item
+            if identity in seen:
+                yield errors.duplicate(f"{path}[{index}]", schema.in_go_order(item, type_[2:]))
+            seen.add(identity)
+
+    return check
+
+
+def _enum(argument: str, _type: str) -> Check:
+    allowed = argument.split(",")
+
+    def check(value: Any, _old: Any, path: str) -> Iterator[FieldError]:
+        if value not in allowed:
+            yield errors.unsupported(path, value, allowed)
+
+    return check
+
+
+def _format(argument: str, _type: str) -> Check:
+    problems = FORMATS[argument]
+
+    def check(value: Any, _old: Any, path: str) -> Iterator[FieldError]:
+        return problems(path, value)
+
+    return check
+
+
+def _immutable(_argument: str, _type: str) -> Check:
+    def check(_value: Any, old: Any, path: str) -> Iterator[FieldError]:
+        if old is not _NEW:
+            yield errors.invalid_value(path, None, "field is immutable")
+
+    return check
+
+
+def _update(argument: str, _type: str) -> Check:
+    if argument != "NoModify":
+        raise ValueError(f"no such constraint of updates: {argument}")
+
+    def check(_value: Any, old: Any, path: str) -> Iterator[FieldError]:
+        if old is not _NEW and old is not None:
+            yield errors.invalid_value(path, None, "field cannot be modified once set")
+
+    return check
+
+
+_RULES: dict[str, Callable[[str, str], Check]] = {
+    "maxItems": _max_items,
+    "maxBytes": _max_bytes,
+    "maxLength": _max_length,
+    "unique": _unique,
+    "enum": _enum,
+    "format": _format,
+    "immutable": _immutable,
+    "update": _update,
+}
+
+
+def _keys_of(check: Check) -> Check:
+    def check_keys(value: Any, old: Any, path: str) -> Iterator[FieldError]:
+        before = () if old is _NEW else old or ()
+        for key in value:
+            if key not in before:
+                yield from check(key, _NEW, path)
+
+    return check_keys
+
+
+def _values_of(check: Check) -> Check:
+    def check_each(value: Any, old: Any, path: str) -> Iterator[FieldError]:
+        before = () if old is _NEW else old or ()
+        for index, item in enumerate(value):
+            if item not in before:
+                yield from check(item, _NEW, f"{path}[{index}]")
+
+    return check_each
+
+
+def _name_of(check: Check) -> Check:
+    def check_name(value: Any, old: Any, path: str) -> Iterator[FieldError]:
+        name = value.get("name")
+        if name and (old is _NEW or old.get("name") != name):
+            yield from check(name, _NEW, f"{path}.name")
+
+    return check_name
+
+
+_SCOPES: dict[str, Callable[[Check], Check]] = {
+    "eachKey": _keys_of,
+    "eachVal": _values_of,
+    "subfield(name)": _name_of,
+}
+
 
 _IMMUTABLE = "field is immutable"
 _MAX_REQUESTS = 32
@@ -117,17 +505,17 @@ def update_errors(resource: Resource, body: Body, old: Body) -> list[FieldError]
         case "ResourceClaim":
             return []
         case "ResourceClaimTemplate":
-            return _immutable("spec", body["spec"], old["spec"])
+            return _unchanged("spec", body["spec"], old["spec"])
         case "ResourceSlice":
             spec, before = body["spec"], old["spec"]
-            changed = _immutable("spec.pool.name", spec["pool"]["name"], before["pool"]["name"])
-            changed += _immutable("spec.driver", spec["driver"], before["driver"])
-            changed += _immutable("spec.nodeName", spec.get("nodeName"), before.get("nodeName"))
+            changed = _unchanged("spec.pool.name", spec["pool"]["name"], before["pool"]["name"])
+            changed += _unchanged("spec.driver", spec["driver"], before["driver"])
+            changed += _unchanged("spec.nodeName", spec.get("nodeName"), before.get("nodeName"))
             return [*_slice(spec), *changed]
     return create_errors(resource, body)
 
 
-def _immutable(field: str, value: Any, old: Any) -> list[FieldError]:
+def _unchanged(field: str, value: Any, old: Any) -> list[FieldError]:
     return [] if value == old else [errors.invalid_value(field, value, _IMMUTABLE)]
 
 

@@ -12,19 +12,16 @@ from dataclasses import dataclass
 import orjson
 
 from dra_operator.sim import errors, schema
-from dra_operator.sim.faults import Faults
-from dra_operator.sim.history import Change, ChangeType
+from dra_operator.sim.interceptor import Interceptor
 from dra_operator.sim.lists import check_resource_version_match, parse_revision
-from dra_operator.sim.objects import Stored
 from dra_operator.sim.registry import Target
 from dra_operator.sim.selectors import Test, everything
-from dra_operator.sim.store import Store
-from dra_operator.sim.views import front
+from dra_operator.sim.store import Change, ChangeType, Store, StoredObject, front
 
 _BATCH = 1_000
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
-Show = Callable[[Stored], bytes]
+Show = Callable[[StoredObject], bytes]
 """How an object is shown in the events: itself, or as a Table."""
 
 
@@ -66,7 +63,7 @@ def check(options: WatchOptions) -> None:
 class Watch:
     """One watch of a store.
 
-    `cut_after` is the number of events after which a fault breaks the stream; `stopping` says that the server ends.
+    `cut_after` is the number of events after which the stream breaks; `stopping` says that the server ends.
     """
 
     def __init__(
@@ -74,7 +71,7 @@ class Watch:
         store: Store,
         target: Target,
         options: WatchOptions,
-        faults: Faults,
+        interceptor: Interceptor,
         show: Show,
         *,
         cut_after: int | None = None,
@@ -84,11 +81,11 @@ class Watch:
         self._table = store.table(target.resource)
         self._target = target
         self._options = options
-        self._faults = faults
+        self._interceptor = interceptor
         self._show = show
         self._left = cut_after
         self._stopping = stopping
-        self._cuts = faults.cuts
+        self._cuts = interceptor.cuts
         self._revision = parse_revision(options.resource_version)
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
@@ -104,9 +101,9 @@ class Watch:
         loop = asyncio.get_running_loop()
         deadline, next_bookmark = loop.time() + options.seconds, loop.time() + options.bookmark_seconds
         while not self._stopping() and (now := loop.time()) < deadline:
-            if self._faults.is_cut(self._target.resource.kind, self._cuts):
+            if self._interceptor.is_cut(self._target.resource.kind, self._cuts):
                 raise WatchBrokenError
-            stalled = self._faults.is_stalled(self._target.resource.kind)
+            stalled = self._interceptor.is_stalled(self._target.resource.kind)
             changes = [] if stalled else history.read(position, _BATCH)
             if changes is None:
                 yield self._expired()
@@ -188,10 +185,10 @@ def event_line(change: Change, target: Target, test: Test, show: Show) -> bytes:
     return b""
 
 
-def _at_revision(stored: Stored, revision: int) -> Stored:
+def _at_revision(stored: StoredObject, revision: int) -> StoredObject:
     """Return an object's content as the client knew it, at the revision of the change that hid it."""
     metadata = {**stored.body["metadata"], "resourceVersion": str(revision)}
-    return Stored(stored.key, {**stored.body, "metadata": metadata}, revision)
+    return StoredObject(stored.key, {**stored.body, "metadata": metadata}, revision)
 
 
 def _line(kind: ChangeType, shown: bytes) -> bytes:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import Reason
-from dra_operator.allocator.explanation.holders import tell_holders
+from dra_operator.allocator.explanation.holders import find_holders
 
 SHARED = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "40Gi"}}}
 WANTS = {"capacity": {"requests": {"memory": "30Gi"}}}
@@ -28,7 +28,7 @@ def test_claims_of_the_same_namespace_are_named(claims: list[str], told: tuple[s
     """Those of other namespaces are counted, whose names are not for everybody."""
     namespaces_and_names = {tuple(claim.split("/")) for claim in claims}
 
-    assert tell_holders(namespaces_and_names, "team") == told  # type: ignore[arg-type]
+    assert find_holders(namespaces_and_names, "team") == told  # type: ignore[arg-type]
 
 
 def test_claims_that_ask_the_same_are_told_of_their_own_namespace(scene: Any, ask: Any) -> None:

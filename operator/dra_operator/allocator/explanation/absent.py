@@ -12,7 +12,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.explanation.published import Published
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative
-from dra_operator.api.shortened import listed
+from dra_operator.api.text import listed
 from dra_operator.inventory import Slice, bits
 
 _NEAR = 0.7

@@ -22,7 +22,7 @@ from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.search.found import Found
 from dra_operator.allocator.search.searches import FastSearches, Searches
 from dra_operator.allocator.surplus import tells_surplus
-from dra_operator.api.shortened import listed
+from dra_operator.api.text import listed
 from dra_operator.inventory import NodeView, PoolView, Verdict, bits
 
 POOL_REASONS: Final = frozenset((Reason.POOL_INCOMPLETE, Reason.POOL_INVALID))

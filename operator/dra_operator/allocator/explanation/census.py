@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from dra_operator.allocator.explanation.published import old_slices
 from dra_operator.api.node_selector import describe
-from dra_operator.api.shortened import listed
+from dra_operator.api.text import listed
 from dra_operator.inventory import (
     Features,
     Inventory,

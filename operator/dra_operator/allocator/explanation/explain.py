@@ -15,7 +15,7 @@ from dra_operator.allocator.decision import AbortedError, Explanation, Failed, F
 from dra_operator.allocator.explanation.absent import near_object
 from dra_operator.allocator.explanation.contention import Contention
 from dra_operator.allocator.explanation.hints import Hints, derived_names
-from dra_operator.allocator.explanation.holders import tell_holders
+from dra_operator.allocator.explanation.holders import find_holders
 from dra_operator.allocator.explanation.idle import Idle
 from dra_operator.allocator.explanation.left import tell_left
 from dra_operator.allocator.explanation.never import Never
@@ -45,7 +45,7 @@ from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.allocator.surplus import advise_first, in_pools
-from dra_operator.api.shortened import listed
+from dra_operator.api.text import listed
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import ClaimKey
 
@@ -390,7 +390,7 @@ class Explainer:
             return ""
         if not claims:
             return ""
-        count, names = tell_holders(claims, plan.key[0])
+        count, names = find_holders(claims, plan.key[0])
         return f"; others are in use {count}{f' ({names})' if names else ''}"
 
     def _tell_failure(self, plan: ClaimPlan, item: Alternative, tally: Tally) -> Explanation | None:
@@ -452,7 +452,7 @@ class Explainer:
 
     def _detail(self, plan: ClaimPlan, obstacle: Obstacle, tally: Tally, budget: Budget) -> str:
         if claims := tally.holders.get(obstacle.reason):
-            count, names = tell_holders(claims, plan.key[0])
+            count, names = find_holders(claims, plan.key[0])
             if obstacle.reason is Reason.DEVICE_IN_USE:
                 return f" {count} ({names})" if names else f" {count}"
             return obstacle.detail(f"; in use {count}: {names}" if names else f"; in use {count}")

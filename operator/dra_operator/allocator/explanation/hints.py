@@ -18,7 +18,7 @@ from dra_operator.allocator.explanation.disagreement import BoundRequest, tell_d
 from dra_operator.allocator.explanation.published import Published
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative, ClaimPlan
-from dra_operator.api.shortened import listed, shortened
+from dra_operator.api.text import listed, shortened
 from dra_operator.api.types import Device
 from dra_operator.cel import CelError, Selector, prepare_device
 

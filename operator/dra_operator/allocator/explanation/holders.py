@@ -7,11 +7,11 @@ that the user has no right to list. Those are counted.
 
 from collections.abc import Collection
 
-from dra_operator.api.shortened import shortened
+from dra_operator.api.text import shortened
 from dra_operator.ledger import ClaimKey
 
 
-def tell_holders(claims: Collection[ClaimKey], namespace: str) -> tuple[str, str]:
+def find_holders(claims: Collection[ClaimKey], namespace: str) -> tuple[str, str]:
     """Return how many claims there are, and the names of those of a namespace beside the number of the others.
 
     The second text is empty if none is of the namespace. Both are clauses, as "by 3 claims" and "a, b, 1 of another

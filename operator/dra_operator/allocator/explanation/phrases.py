@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dra_operator.allocator.explanation.tally import Tally
 from dra_operator.allocator.plan import ClaimPlan, RequestPlan
 from dra_operator.allocator.reasons import Reason
-from dra_operator.api.shortened import shortened
+from dra_operator.api.text import shortened
 
 _MOST_OF_ALTERNATIVES = 700
 """How long what is told of alternatives may be, so that the names of the others still fit into an Event."""

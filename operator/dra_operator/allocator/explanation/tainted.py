@@ -13,7 +13,7 @@ from dra_operator.allocator.explanation.absent import selected_devices
 from dra_operator.allocator.explanation.published import Published
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative
-from dra_operator.api.shortened import listed
+from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceTaint, DeviceToleration
 from dra_operator.inventory import Slice
 from dra_operator.inventory.barriers import Barrier

@@ -19,7 +19,7 @@ from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.matching.selectors import SelectorAnswers
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
-from dra_operator.api.shortened import listed
+from dra_operator.api.text import listed
 from dra_operator.inventory import Inventory, PoolKey, Slice, bits
 from dra_operator.ledger import Availability, ClaimKey
 

@@ -14,7 +14,7 @@ from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.allocator.search.board import Board
 from dra_operator.allocator.search.bounds import Demand, is_bound
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.api.shortened import listed
+from dra_operator.api.text import listed
 
 
 def reached_by(demands: Sequence[Demand]) -> int:

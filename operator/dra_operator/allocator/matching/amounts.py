@@ -13,8 +13,8 @@ from typing import TypeAlias
 from dra_operator.allocator.matching.capacity import CapacityError, Consumed, consume
 from dra_operator.allocator.matching.room import Room, drop_older_half
 from dra_operator.allocator.matching.rules import CapacityRule, consume_by, rules_of
+from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.api.quantity import Quantity, is_ordinary
-from dra_operator.api.sealed import sealed
 from dra_operator.api.types import DeviceCapacity
 from dra_operator.inventory import Slice, bits
 
@@ -29,7 +29,7 @@ _PAIRS_A_DEVICE = 8
 """Where devices differ so much, to look at each takes no longer than to look at the sets in which they are equal."""
 
 
-@sealed
+@fast_dataclass
 class SliceAmounts:
     """What a request consumes of each device of a slice, the devices that have it, and those where it is an error.
 
@@ -53,7 +53,7 @@ class KnownAmounts:
     by_make: dict[object, SliceAmounts] = field(default_factory=dict)
 
 
-@sealed
+@fast_dataclass
 class _Alike:
     """The devices of a slice that have a capacity, and the rules of it, or none if it is out of the ordinary."""
 

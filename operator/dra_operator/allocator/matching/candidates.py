@@ -23,8 +23,8 @@ from dra_operator.allocator.matching.failures import in_class, in_request, selec
 from dra_operator.allocator.matching.groups import Grouping
 from dra_operator.allocator.matching.room import Room, drop_older_half
 from dra_operator.allocator.matching.selectors import Selection, SelectorCache
+from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.api.quantity import Quantity
-from dra_operator.api.sealed import sealed
 from dra_operator.api.types import DeviceToleration
 from dra_operator.inventory import Features, PoolView, Slice, bits
 from dra_operator.inventory.barriers import Barrier, Barriers
@@ -53,7 +53,7 @@ class KeyContent(NamedTuple):
         return self.tolerations + IMPLIED[self.implied]
 
 
-@sealed
+@fast_dataclass
 class Answers:
     """The devices of a pool view, for one key, as sets of positions.
 

@@ -10,9 +10,18 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from dra_operator.api.quantity import MAX_INT64, NANO, Family, Quantity, family, format_amount
-from dra_operator.api.representation import Representation, passed_through, representation
-from dra_operator.api.sealed import sealed
+from dra_operator.api.fast_dataclass import fast_dataclass
+from dra_operator.api.quantity import (
+    MAX_INT64,
+    NANO,
+    Family,
+    Quantity,
+    Representation,
+    family,
+    format_amount,
+    passed_through,
+    representation,
+)
 from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 
 _MILLI = NANO // 1000
@@ -26,7 +35,7 @@ class CapacityError(Exception):
     """An amount that cannot be consumed by anybody: negative, or beyond what can be represented."""
 
 
-@sealed
+@fast_dataclass
 class Consumed:
     """What a use of a device consumes of each of its capacities, and what the device has of it, in nano-units.
 

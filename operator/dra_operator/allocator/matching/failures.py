@@ -12,8 +12,8 @@ from dra_operator.allocator.comparison import types_of
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.matching.selectors import SelectorAnswers
 from dra_operator.allocator.reasons import Reason
-from dra_operator.api.patterns import DRIVER
 from dra_operator.api.types import Device
+from dra_operator.api.validation.names import DRIVER
 from dra_operator.cel import CelError, prepare_device
 from dra_operator.cel.advice.diagnostics import DOMAIN_ADVICE, describe, domains
 from dra_operator.inventory import Slice

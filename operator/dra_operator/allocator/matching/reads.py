@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from sys import intern
 
-from dra_operator.api.sealed import sealed
+from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.cel.device import full_name
 from dra_operator.inventory import Slice
 from dra_operator.inventory.columns import Schema
@@ -39,7 +39,7 @@ class _Name:
         return cls(intern(text), domain, tuple(sorted((text, identifier))), (text,))
 
 
-@sealed
+@fast_dataclass
 class Projection:
     """What is read of slices of one schema: the names, and what picks the serial numbers of their columns.
 

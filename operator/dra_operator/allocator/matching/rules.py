@@ -9,12 +9,12 @@ Source: docs/dra-semantics 4.4; ResourceSlice v1, `devices[].capacity[].requestP
 from collections.abc import Iterable, Mapping, Sequence
 
 from dra_operator.allocator.matching.capacity import CapacityError, Consumed, consume, is_in_milli, unasked
+from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.api.quantity import Family, Quantity, family, is_ordinary
-from dra_operator.api.sealed import sealed
 from dra_operator.api.types import CapacityRequestPolicy, DeviceCapacity
 
 
-@sealed
+@fast_dataclass
 class CapacityRule:
     """What a share consumes of one capacity, of which the device has `value`; all numbers are in nano-units.
 

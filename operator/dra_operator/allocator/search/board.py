@@ -20,7 +20,7 @@ from dra_operator.allocator.search.bounds import Choice, Demand, GroupRule
 from dra_operator.allocator.search.derived_groups import derived_groups
 from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.allocator.search.found import UNSURE, Unsure
-from dra_operator.api.sealed import sealed
+from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.inventory import NodeView, Verdict
 
 Left = tuple[tuple[int, ...], ...]
@@ -31,7 +31,7 @@ InFlight = dict[int, dict[str, int]]
 """What shares picked in this attempt consume, by position and capacity name, in nano-units; never changed in place."""
 
 
-@sealed
+@fast_dataclass
 class Board:
     """`demands[i]` is what `requests[i]` asks for. Sets of positions: `available`, `shareable`, `counted`.
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from dra_operator.allocator.matching.groups import Groups
-from dra_operator.api.sealed import sealed
+from dra_operator.api.fast_dataclass import fast_dataclass
 
 _MOST_GROUPS = 256
 _NO_GUESTS: Final[Mapping[int, int]] = {}
 
 
-@sealed
+@fast_dataclass
 class Choice:
     """An alternative: `count` devices out of `mask`, bound by the constraints with these numbers."""
 
@@ -31,7 +31,7 @@ _Need = Sequence[tuple[int, int]]
 """The devices of each choice of a request, and how many of them it takes."""
 
 
-@sealed
+@fast_dataclass
 class GroupRule:
     """A constraint over groups of devices with equal values: all from one group, or else no two from the same."""
 

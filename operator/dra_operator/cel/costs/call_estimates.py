@@ -9,7 +9,7 @@ Source: k8s.io/apiserver `pkg/cel/library/cost.go` (`EstimateCallCost`), cel-go 
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from dra_operator.api.sealed import sealed
+from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.cel.costs.call_costs import (
     CHARACTER,
     COMPARING,
@@ -34,7 +34,7 @@ from dra_operator.cel.syntax.nodes import Literal
 from dra_operator.cel.types import Kind
 
 
-@sealed
+@fast_dataclass
 class Estimate:
     """What a call can cost, without its arguments, and how large its result can be, if that is known."""
 

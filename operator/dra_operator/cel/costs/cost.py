@@ -8,7 +8,7 @@ Source: cel-go `checker/cost.go`.
 
 from typing import Any, Final
 
-from dra_operator.api.sealed import sealed
+from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.cel.checker import Checked
 from dra_operator.cel.costs.call_costs import CHARACTER, LIST_COST, MAP_COST, MESSAGE_COST
 from dra_operator.cel.costs.call_estimates import Estimate, estimate_call
@@ -50,7 +50,7 @@ def estimate(checked: Checked) -> Range:
     return _Estimator(checked).cost(checked.expr)
 
 
-@sealed
+@fast_dataclass
 class _Entries:
     """The sizes of the keys and values of a map, or of the elements (as values) of a list."""
 
@@ -62,7 +62,7 @@ class _Entries:
         return _Entries(self.kind, self.key.union(other.key), self.value.union(other.value))
 
 
-@sealed
+@fast_dataclass
 class _Local:
     path: Trail
     size: Range | None

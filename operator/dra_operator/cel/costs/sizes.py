@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Final, NamedTuple
 
-from dra_operator.api.sealed import sealed
+from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.cel.costs.go_paths import NOWHERE, Trail
 from dra_operator.cel.syntax.nodes import Expr
 from dra_operator.cel.types import Type
@@ -60,7 +60,7 @@ def exactly(size: int) -> Range:
 UNKNOWN: Final = Range(0, UNBOUNDED)
 
 
-@sealed
+@fast_dataclass
 class Measured:
     """An expression, or the elements of one, as estimates see it.
 
@@ -73,7 +73,7 @@ class Measured:
     size: Range | None = None
 
 
-@sealed
+@fast_dataclass
 class _Declared:
     maximum: int = 0
     key: "_Declared | None" = None

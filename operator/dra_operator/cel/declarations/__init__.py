@@ -7,7 +7,7 @@ receiver style. The order of the lines is upstream's, and matters: the checker t
 from collections.abc import Mapping
 from functools import cache
 
-from dra_operator.api.sealed import sealed
+from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.cel.declarations import cel_go, kubernetes
 from dra_operator.cel.types import Type, parameters_in, read_type
 
@@ -17,7 +17,7 @@ _LIBRARIES = (
 )  # fmt: skip
 
 
-@sealed
+@fast_dataclass
 class Overload:
     """One signature of a function. In the receiver style the first argument is the target."""
 

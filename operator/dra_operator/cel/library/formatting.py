@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from dra_operator.api.quoted import quote
+from dra_operator.api.text import quote
 from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.library.conversions import bytes_to_string
 from dra_operator.cel.library.golang import format_double, format_double_positional

@@ -11,7 +11,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, ClassVar, Final
 
-from dra_operator.api.quoted import quote
+from dra_operator.api.text import quote
 from dra_operator.cel.errors import CelError, runtime_error, succeeds
 from dra_operator.cel.values import Opaque
 

@@ -15,9 +15,9 @@ from dra_operator.api.quantity import (
     NumberMissingError,
     WrittenQuantity,
     format_amount,
+    representation,
     split_quantity,
 )
-from dra_operator.api.representation import representation
 from dra_operator.cel.errors import runtime_error, succeeds
 from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.values import INT_MAX, INT_MIN, Opaque

@@ -7,7 +7,7 @@ Source: cel-go `common/types/string.go`, `ext/strings.go`.
 from collections.abc import Callable
 from typing import Any, Final
 
-from dra_operator.api.quoted import ESCAPES
+from dra_operator.api.text import ESCAPES
 from dra_operator.cel.errors import CelError, runtime_error
 from dra_operator.cel.library.golang import key_text
 from dra_operator.cel.library.limits import check_length

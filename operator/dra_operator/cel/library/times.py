@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from dra_operator.api.quoted import quote
+from dra_operator.api.text import quote
 from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.library.conversions import conversion_error
 from dra_operator.cel.library.golang import format_double_positional, parse_integer

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeVar
 
-from dra_operator.api.quoted import quote
+from dra_operator.api.text import quote
 from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.library.network import version_of
 from dra_operator.cel.values import CelMap, Opaque

@@ -28,7 +28,7 @@ from dra_operator.cel.syntax.nodes import (
 )
 
 Reduction: TypeAlias = Callable[[list[Any]], Any]
-"""Makes one thing of the parts of a rule."""
+"""Makes one record of the parts of a rule."""
 
 _RESERVED: Final = frozenset(
     (

@@ -9,13 +9,13 @@ are kept beside the tree, and the `position` of the token it is named after, as 
 from itertools import count
 from typing import Any, TypeAlias
 
-from dra_operator.api.sealed import sealed
+from dra_operator.api.fast_dataclass import fast_dataclass
 
 next_id = count(1).__next__
 """Gives each node its id; unique in the process, so trees can be taken apart and put together freely."""
 
 
-@sealed
+@fast_dataclass
 class Literal:
     """A constant: a run-time value.
 
@@ -28,7 +28,7 @@ class Literal:
     signed: bool = False
 
 
-@sealed
+@fast_dataclass
 class Ident:
     """A name; with a leading dot it means the global one."""
 
@@ -37,7 +37,7 @@ class Ident:
     name: str
 
 
-@sealed
+@fast_dataclass
 class Select:
     """`operand.field`, or with `test_only` the presence test that `has()` stands for."""
 
@@ -48,7 +48,7 @@ class Select:
     test_only: bool = False
 
 
-@sealed
+@fast_dataclass
 class Call:
     """A call of a function or operator; `target` is set for the receiver style."""
 
@@ -59,7 +59,7 @@ class Call:
     target: "Expr | None" = None
 
 
-@sealed
+@fast_dataclass
 class ListExpr:
     """A list literal; `optional` holds the indices of elements written with `?`."""
 
@@ -69,7 +69,7 @@ class ListExpr:
     optional: frozenset[int] = frozenset()
 
 
-@sealed
+@fast_dataclass
 class Entry:
     """An entry of a map literal."""
 
@@ -80,7 +80,7 @@ class Entry:
     optional: bool
 
 
-@sealed
+@fast_dataclass
 class MapExpr:
     """A map literal."""
 
@@ -89,7 +89,7 @@ class MapExpr:
     entries: tuple[Entry, ...]
 
 
-@sealed
+@fast_dataclass
 class Field:
     """A field initializer of a message."""
 
@@ -100,7 +100,7 @@ class Field:
     optional: bool
 
 
-@sealed
+@fast_dataclass
 class Struct:
     """A message construction."""
 
@@ -110,7 +110,7 @@ class Struct:
     fields: tuple[Field, ...]
 
 
-@sealed
+@fast_dataclass
 class Comprehension:
     """A fold: `accumulator` starts as `init`; while `condition` holds, each element makes it `step`; then `result`.
 

@@ -1,0 +1,110 @@
+"""Texts for people: quoted as Go quotes them, lists and values cut to what one line holds, what does not print escaped.
+
+They stand in Events, which have an end, and at terminals, which obey some characters.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+ESCAPES: Final = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+    "\\": "\\\\",
+    '"': '\\"',
+}
+"""How characters are written in a literal, of Go and of CEL alike, that have an escape of their own."""
+
+
+def quote(text: str) -> str:
+    """Return `text` in double quotes, as `strconv.Quote` writes it."""
+    return '"' + "".join(ESCAPES.get(each) or _escaped(each) for each in text) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character == " " or character.isprintable():
+        return character
+    code = ord(character)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_MEANT = {int: re.compile(r"-?\d+"), bool: re.compile("true|false")}
+"""What is meant by a text where there should be none."""
+
+
+def about_quotes(expected: type | None, given: Any) -> str:
+    """Return what to do about the quotes of a value that is not of the type expected; nothing if they are right."""
+    # YAML reads y, n, yes, no, on and off as true and false, as kubectl does.
+    if expected is str and isinstance(given, bool | int | float):
+        return ": write it in quotes"
+    pattern = _MEANT.get(expected) if expected is not None and isinstance(given, str) else None
+    return ": write it without quotes" if pattern is not None and pattern.fullmatch(given) else ""
+
+
+_MOST = 3
+_LONGEST_VALUE = 80
+_CUT = " ... "
+_ITEMS = re.compile(r"[,;] ")
+_WORDS = re.compile(r"\s")
+
+
+def shortened(texts: Sequence[str]) -> list[str]:
+    """Return the first of some texts, and behind them how many more there are, if there are more."""
+    more = [f"{len(texts) - _MOST} more"] if len(texts) > _MOST else []
+    return [*texts[:_MOST], *more]
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Return the first of some texts in one line, and behind them how many more there are, if there are more."""
+    return ", ".join(shortened(texts))
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text cut to so many bytes of UTF-8, in the middle.
+
+    How it begins says what it is about, and how it ends what follows from it. It is cut between items of a list, or at
+    least between words; where a word is too long for that, between characters.
+    """
+    encoded = text.encode()
+    if len(encoded) <= most:
+        return text
+    half = (most - len(_CUT)) // 2
+    return f"{_head(encoded[:half].decode(errors='ignore'))}{_CUT}{_tail(encoded[-half:].decode(errors='ignore'))}"
+
+
+def _head(text: str) -> str:
+    for separator in (_ITEMS, _WORDS):
+        if ends := [found.start() for found in separator.finditer(text, len(text) * 3 // 4)]:
+            return text[: ends[-1]]
+    return text
+
+
+def _tail(text: str) -> str:
+    for separator in (_ITEMS, _WORDS):
+        if found := separator.search(text, 0, len(text) // 4):
+            return text[found.end() :]
+    return text
+
+
+def shown(value: Any) -> str:
+    """Return a value as JSON, cut to 80 characters."""
+    text = json.dumps(value, default=repr, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+def printable(text: str) -> str:
+    """Return a text in which what does not print is written as in a literal: an end of line by its escape.
+
+    Attributes of devices may hold any characters: ends of lines, orders to a terminal, blanks that nobody sees.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

@@ -1,0 +1,401 @@
+"""Loading: manifests become the objects of a cluster, or a line that says what is wrong with them.
+
+An object that passed no API server gets what that would have given it: a namespace, a name for its `generateName` and
+defaults. One that cannot be read, with an unknown field or with values that the API server would refuse is named with
+place, field and value, and the others are still read. An unknown field of an object with a uid tells of a newer server:
+it is left out, as the operator leaves it out of what it watches, and that is said.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+from dra_operator.api.convert import to_v1, version_of
+from dra_operator.api.core import Metadata, Node
+from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
+from dra_operator.api.read import TYPES, ObjectError, path_in_version, read_object
+from dra_operator.api.types import (
+    DeviceClaim,
+    DeviceClass,
+    DeviceSelector,
+    ResourceClaim,
+    ResourceClaimTemplate,
+)
+from dra_operator.api.validation.limits import Refusal
+from dra_operator.api.validation.refusals import all_derived, find_refusals
+from dra_operator.api.validation.unknown_fields import UnknownField, find_unknown_fields
+from dra_operator.cel import (
+    CelError,
+    Environment,
+    compile_derived_attribute,
+    compile_program,
+)
+from dra_operator.cel.advice.diagnostics import describe
+from dra_operator.cel.costs.meter import COST_LIMIT
+from dra_operator.cel.syntax.parser import MAX_BYTES
+from dra_operator.cli.manifests import Found, Unreadable, template_hint
+from dra_operator.pods.generated_names import Names
+from dra_operator.pods.objects import Key, Manifest, ObjectRecord, ObjectSet, Place
+from dra_operator.pods.workloads import DAEMON_SET, Workload, daemon_pods, find_workload, may_make_pods
+from dra_operator.sim.schema import element, types
+
+_PACKAGE: Final = "core/v1."
+_KINDS: Final = frozenset(("Pod", "Node", "Namespace"))
+_ADVICE: Final = {
+    (f"{_PACKAGE}PodResourceClaim", "source"): "since Kubernetes 1.31 its fields are next to the name",
+    (f"{_PACKAGE}PodResourceClaim", "resourceClaim"): "write resourceClaimName, or resourceClaimTemplateName",
+    (f"{_PACKAGE}Container", "resourceClaims"): "write resources.claims, of entries in spec.resourceClaims",
+    (f"{_PACKAGE}PodSpec", "template"): "a Pod has the fields of its template in spec",
+}
+"""What to do about fields that belong elsewhere or to another version, by the struct that they were given to."""
+
+
+def find_unknown_core_fields(body: Mapping[str, Any], kind: str) -> Iterator[UnknownField]:
+    """Yield the fields of an object of the core group that its kind does not have; none of other kinds.
+
+    What has not the shape it should have is passed over: the reader names what matters of it.
+    """
+    if kind in _KINDS:
+        yield from _below(body, f"{_PACKAGE}{kind}", "")
+
+
+def _below(value: Any, type_: str, path: str) -> Iterator[UnknownField]:
+    type_ = type_.removeprefix("*")
+    if isinstance(value, list):
+        if type_.startswith("[]") and element(type_) in types():
+            for index, item in enumerate(value):
+                yield from _below(item, type_[2:], f"{path}[{index}]")
+    elif isinstance(value, Mapping) and (fields := types().get(type_)) is not None:
+        for name, item in value.items():
+            at = f"{path}.{name}" if path else str(name)
+            if name in fields:
+                yield from _below(item, fields[name][0], at)
+            else:
+                advice = _ADVICE.get((type_, str(name)), "")
+                close = () if advice else get_close_matches(str(name), fields, 1)
+                yield UnknownField(at, next(iter(close), ""), advice)
+
+
+_NEW = Environment(expressions="new")
+_MOST_KEPT = 4096
+
+_TOO_COMPLEX = f"can cost more than the {COST_LIMIT:,} that are admitted: write it more simply"
+_TOO_COMPLEX_TOGETHER = (
+    f"derived attributes can cost more than {COST_LIMIT:,} together: write them more simply"
+)
+
+
+def find_refused_expressions(obj: object) -> Iterator[Refusal]:
+    """Yield what is refused of the expressions of a class, a claim or a template that no API server has taken yet."""
+    match obj:
+        case DeviceClass(metadata=Metadata(uid="")):
+            yield from _selectors(obj.spec.selectors, "spec.selectors")
+        case ResourceClaim(metadata=Metadata(uid="")) if obj.status.allocation is None:
+            yield from _claim(obj.spec.devices, "spec.devices")
+        case ResourceClaimTemplate(metadata=Metadata(uid="")):
+            yield from _claim(obj.spec.spec.devices, "spec.spec.devices")
+        case _:
+            pass
+
+
+def _claim(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
+    for number, request in enumerate(devices.requests):
+        at = f"{path}.requests[{number}]"
+        if request.exactly is not None:
+            yield from _selectors(request.exactly.selectors, f"{at}.exactly.selectors")
+        for index, item in enumerate(request.first_available):
+            yield from _selectors(item.selectors, f"{at}.firstAvailable[{index}].selectors")
+    yield from _derived(devices, path)
+
+
+def _selectors(selectors: Iterable[DeviceSelector], path: str) -> Iterator[Refusal]:
+    for index, selector in enumerate(selectors):
+        if selector.cel is not None and _is_too_complex(selector.cel.expression):
+            yield Refusal(f"{path}[{index}].cel.expression", None, _TOO_COMPLEX)
+
+
+# Of thousands of claims in a file, most ask for the same.
+@lru_cache(maxsize=_MOST_KEPT)
+def _is_too_complex(selector: str) -> bool:
+    if not _is_looked_at(selector):
+        return False
+    try:
+        return compile_program(selector, _NEW).estimate().high > COST_LIMIT
+    except CelError:
+        return False
+
+
+def _derived(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
+    found: list[Refusal] = []
+    total = 0
+    for place, _, attributes in all_derived(devices, path):
+        for index, item in enumerate(attributes):
+            at = f"{place}[{index}].expression"
+            if not _is_looked_at(item.expression):
+                continue
+            try:
+                program = compile_derived_attribute(item.expression, _NEW).program
+            except CelError as error:
+                found.append(Refusal(at, None, describe(item.expression, error, environment=_NEW)))
+                continue
+            cost = program.estimate().high
+            total += cost
+            if cost > COST_LIMIT:
+                found.append(Refusal(at, None, _TOO_COMPLEX))
+    if total > COST_LIMIT and not found:
+        found.append(Refusal(path, None, _TOO_COMPLEX_TOGETHER))
+    yield from found
+
+
+def _is_looked_at(expression: str) -> bool:
+    """True if there is something to compile, and not too much."""
+    return 0 < len(expression.encode(errors="surrogatepass")) <= MAX_BYTES
+
+
+DEFAULT_NAMESPACE = "default"
+_NAMELESS = "is required, or a text in metadata.generateName"
+
+_FORMER = dict.fromkeys(("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"), ("v1alpha3",))
+"""Versions that no server of today offers, and old files still have."""
+_BEFORE_THOSE = (f"{RESOURCE_GROUP}/v1alpha1", f"{RESOURCE_GROUP}/v1alpha2")
+_REWRITE = "; until Kubernetes 1.30 its fields were others: write it anew"
+_NO_RESOURCE_CLASS = '"ResourceClass" is no kind since Kubernetes 1.31: write a DeviceClass'
+_OTHERS_OF_THE_GROUP = ("ResourcePoolStatusRequest",)
+_KUSTOMIZATION = "Kustomization"
+_INDEX = re.compile(r'\[(\d+|"([^"\\]|\\.)*")\]')
+
+
+@dataclass(slots=True)
+class LoadResult(ObjectSet):
+    """The objects of some manifests; lines about those that cannot be read; lines about what is worth knowing.
+
+    `refused` has the kinds of which one is wrong.
+    The pods of DaemonSets are made later, when it is known which nodes there are.
+    """
+
+    daemon_sets: list[Workload] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    refused: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _LeftOut:
+    """The fields that objects of API servers have and we do not know, and how often; a line says where first.
+
+    A new field of devices is in thousands of them: indices aside, it is one field.
+    """
+
+    times: Counter[tuple[str, str]] = field(default_factory=Counter)
+    lines: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def add(self, place: Place, body: Mapping[str, Any], unknown: UnknownField) -> None:
+        """Take up one field of one object."""
+        key = str(body["kind"]), _INDEX.sub("[]", unknown.path)
+        self.times[key] += 1
+        if key not in self.lines:
+            told = f"unknown field, ignored as by the operator{unknown.hint}"
+            self.lines[key] = f"{place}: {_problem(body, unknown.path, told)}"
+
+    def notes(self) -> Iterator[str]:
+        """Yield a line for each field."""
+        for key, line in self.lines.items():
+            yield f"{line} ({self.times[key]} times in all)" if self.times[key] > 1 else line
+
+
+def gather(found: Iterable[Found]) -> LoadResult:
+    """Return the objects of some manifests. One that is there twice counts as it stands last."""
+    gathered = LoadResult()
+    left_out = _LeftOut()
+    names = Names()
+    others: Counter[tuple[bool, str]] = Counter()
+    for each in found:
+        if isinstance(each, Unreadable):
+            gathered.errors.append(each.message)
+            continue
+        item = names.named(each)
+        if _is_kustomization(item):
+            others[False, _KUSTOMIZATION] += 1
+        elif not _is_foreign(item.body):
+            _add(gathered, left_out, item)
+        elif (workload := find_workload(item)) is None:
+            others[may_make_pods(item.body), str(item.body["kind"])] += 1
+        elif workload.kind == DAEMON_SET:
+            gathered.daemon_sets.append(workload)
+        else:
+            add_pods(gathered, workload, workload.pods())
+    gathered.notes += left_out.notes()
+    for makes_pods, told in (
+        (False, "ignored"),
+        (True, "ignored, and so are any pods that they would create"),
+    ):
+        counts = [f"{others[key]} {key[1]}" for key in sorted(others) if key[0] is makes_pods]
+        if counts:
+            gathered.notes.append(f"{told}: {', '.join(counts)}")
+    if any(kind == _KUSTOMIZATION for _, kind in others):
+        gathered.notes.append("a Kustomization changes nothing here: give what `kubectl kustomize` prints")
+    return gathered
+
+
+def add_daemon_pods(gathered: LoadResult, nodes: Mapping[str, Node]) -> None:
+    """Take the pods that DaemonSets have on some nodes instead of them."""
+    for workload in gathered.daemon_sets:
+        add_pods(gathered, workload, daemon_pods(workload, gathered, nodes))
+
+
+def add_pods(gathered: LoadResult, workload: Workload, pods: Iterable[Manifest]) -> None:
+    """Take the pods of a workload instead of it; what is wrong with one is wrong with all, and is told once."""
+    known, has_pods = len(gathered.errors), False
+    try:
+        for pod in pods:
+            has_pods = True
+            _add(gathered, _LeftOut(), pod)
+            if len(gathered.errors) > known:
+                return
+    except ObjectError as error:
+        gathered.errors.append(f"{workload.manifest.place}: {error}{template_hint(error.value)}")
+        return
+    if not has_pods and workload.pod_spec.get("resourceClaims"):
+        subject = f'{workload.kind} "{workload.name}"'
+        gathered.notes.append(
+            f"{workload.manifest.place}: {subject}: has no pods, so none of its claims is decided"
+        )
+
+
+def _add(gathered: LoadResult, left_out: _LeftOut, manifest: Manifest) -> None:
+    mistakes: list[ObjectError] = []
+    record = None
+    try:
+        body = _checked(manifest.body)
+        for unknown in _unknown_fields(body):
+            if _is_stored(body):
+                left_out.add(manifest.place, body, unknown)
+            else:
+                mistakes.append(_problem(body, unknown.path, unknown.message))
+        record = _read(manifest.place, body)
+        others = list(_refusals(record, version_of(body)))
+    except ObjectError as error:
+        others = [error]
+    # What else is wrong with the owner of an unknown field may be so because of that.
+    owners = tuple([mistake.field.rpartition(".")[0] for mistake in mistakes])
+    mistakes += [other for other in others if not other.field.startswith(owners)]
+    if record is None or mistakes:
+        gathered.errors += [
+            f"{manifest.place}: {mistake}{template_hint(mistake.value)}" for mistake in mistakes
+        ]
+        gathered.refused.add(str(manifest.body.get("kind")))
+        return
+    metadata = record.obj.metadata
+    key = (type(record.obj).__name__, metadata.namespace, metadata.name)
+    if key in gathered.records:
+        former = gathered.records.pop(key).place
+        gathered.notes.append(f"{manifest.place}: {_name(key)} replaces the one in {former}")
+    gathered.records[key] = record
+
+
+def _is_kustomization(manifest: Manifest) -> bool:
+    """True for what kustomize knows by the name of its file, so that it needs no kind."""
+    name = Path(manifest.place.file).name
+    return "kind" not in manifest.body and name in ("kustomization.yaml", "kustomization.yml")
+
+
+def _is_foreign(body: Mapping[str, Any]) -> bool:
+    """True for an object of another kind, which may well stand beside ours.
+
+    One of ours in another group of Kubernetes is a slip: there it is no kind. In any other group it is somebody else's.
+    """
+    kind, api_version = body.get("kind"), body.get("apiVersion")
+    if not isinstance(kind, str) or not isinstance(api_version, str) or not kind or not api_version:
+        return False
+    group = api_version.rpartition("/")[0]
+    if kind in TYPES:
+        return "." in group and not group.endswith(".k8s.io")
+    return group != RESOURCE_GROUP or kind in _OTHERS_OF_THE_GROUP
+
+
+def _read(place: Place, body: Mapping[str, Any]) -> ObjectRecord:
+    """Return what a body stands for. Raises ObjectError."""
+    obj = read_object(body)
+    kind = KINDS[type(obj).__name__]
+    namespace = (obj.metadata.namespace or DEFAULT_NAMESPACE) if kind.namespaced else ""
+    name = obj.metadata.name
+    if not name:
+        raise ObjectError(kind.kind, namespace, "", "metadata.name", value=None, message=_NAMELESS)
+    obj = apply_defaults(replace(obj, metadata=replace(obj.metadata, namespace=namespace)))
+    body = to_v1(body)
+    if kind.namespaced:
+        body = {**body, "metadata": {**body["metadata"], "namespace": namespace}}
+    return ObjectRecord(place, body, obj)
+
+
+def _checked(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a body whose kind and version are known. Raises ObjectError for another."""
+    kind, api_version = body.get("kind"), body.get("apiVersion")
+    if kind == "ResourceClass":
+        raise ObjectError("object", *_full_name(body), "kind", value=kind, message=_NO_RESOURCE_CLASS)
+    if not isinstance(kind, str) or kind not in TYPES:
+        return body  # The reader has the words for it.
+    known = KINDS[kind]
+    allowed = [known.api_version(version) for version in _versions(known)]
+    if api_version in allowed:
+        return body
+    place = _full_name(body)
+    problem = f'"{api_version}" is none of {", ".join(allowed)}' if api_version else "is required"
+    hint = _REWRITE if api_version in _BEFORE_THOSE else _other_case(body, "apiVersion")
+    raise ObjectError(kind, *place, "apiVersion", value=api_version, message=problem + hint)
+
+
+def _other_case(body: Mapping[str, Any], field: str) -> str:
+    """Return that a field is there in other letters, which make it another field, or an empty text."""
+    found = [name for name in body if name != field and str(name).lower() == field.lower()]
+    return f'; "{found[0]}" is no field: write {field}' if found else ""
+
+
+def _unknown_fields(body: Mapping[str, Any]) -> Iterator[UnknownField]:
+    kind = body.get("kind")
+    if not isinstance(kind, str) or kind not in TYPES:
+        return
+    if KINDS[kind].group == RESOURCE_GROUP:
+        yield from find_unknown_fields(body, TYPES[kind])
+    else:
+        yield from find_unknown_core_fields(body, kind)
+
+
+def _is_stored(body: Mapping[str, Any]) -> bool:
+    """True for an object that an API server has taken: nobody else gives a uid."""
+    metadata = body.get("metadata")
+    return isinstance(metadata, Mapping) and bool(metadata.get("uid"))
+
+
+def _problem(body: Mapping[str, Any], path: str, message: str) -> ObjectError:
+    return ObjectError(str(body["kind"]), *_full_name(body), path, value=None, message=message)
+
+
+def _refusals(record: ObjectRecord, version: str) -> Iterator[ObjectError]:
+    kind, metadata = type(record.obj).__name__, record.obj.metadata
+    for refusal in chain(find_refusals(record.obj, record.body), find_refused_expressions(record.obj)):
+        path = path_in_version(refusal.path, kind, version)
+        name = metadata.namespace, metadata.name
+        yield ObjectError(kind, *name, path, value=refusal.value, message=refusal.message)
+
+
+def _full_name(body: Mapping[str, Any]) -> tuple[str, str]:
+    metadata = body.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    return str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+
+
+def _versions(kind: Kind) -> tuple[str, ...]:
+    return kind.versions + _FORMER.get(kind.kind, ())
+
+
+def _name(key: Key) -> str:
+    kind, namespace, name = key
+    return f'{kind} "{namespace}/{name}"' if namespace else f'{kind} "{name}"'

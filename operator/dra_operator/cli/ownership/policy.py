@@ -1,0 +1,86 @@
+"""The fence as a command finds it: which policy is installed, and what is wrong with it, in words.
+
+Source: docs/operator.md, "Devices that are ours".
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dra_operator.api.kinds import KINDS
+from dra_operator.api.types import ResourceClaim
+from dra_operator.cli.ownership.devices import DeviceKey
+from dra_operator.cluster.ownership_policy import POLICY, PoolsFence, RulesFence
+
+if TYPE_CHECKING:
+    from dra_operator.cluster.session import ApiSession
+
+ABSENT = (
+    f"there is no ValidatingAdmissionPolicy {POLICY} with its binding, so others may still store allocations of these "
+    "devices that they decided before, and the operator cannot know: manifests/components/ownership has it"
+)
+CHANGED = (
+    f"ValidatingAdmissionPolicy {POLICY} or its binding is not as dra-operator makes them, so it counts as none: "
+    "manifests/components/ownership has them"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FenceReport:
+    """What is installed, and what is wrong with it; neither where we may not ask."""
+
+    fence: RulesFence | PoolsFence | None = None
+    problem: str | None = None
+
+
+async def read_fence(session: "ApiSession") -> FenceReport:
+    """Return what keeps others off devices that are ours. Raises ApiError, ApiUnreachable."""
+    from dra_operator.cluster import ownership_policy  # noqa: PLC0415
+
+    installed = await ownership_policy.read_fence(session)
+    if installed.denied is not None:
+        return FenceReport()
+    if installed.missing:
+        return FenceReport(problem=ABSENT)
+    if installed.fence is None:
+        return FenceReport(problem=CHANGED)
+    if isinstance(installed.fence, RulesFence) and not installed.serves_parameters:
+        return FenceReport(
+            installed.fence, _needs(KINDS["DeviceTaintRule"].api_version(installed.fence.version))
+        )
+    return FenceReport(installed.fence)
+
+
+async def lets_pass(session: "ApiSession", claim: ResourceClaim, device: DeviceKey) -> bool:
+    """Return whether the API server lets us allocate a device, in a dry run; False if another refusal hides that.
+
+    After a moment the fence refuses it. One that was deleted and created again does not: the API server goes on with
+    the rules of before, until it is restarted.
+    Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic, `ensureParamsForPolicyLocked` of Kubernetes 1.37.
+    """
+    from dra_operator.cluster.discovery import Served  # noqa: PLC0415
+    from dra_operator.cluster.session import MERGE_PATCH, ApiError  # noqa: PLC0415
+
+    request = claim.spec.devices.requests[0]
+    name = request.name if request.exactly else f"{request.name}/{request.first_available[0].name}"
+    result = {"request": name, "driver": device.driver, "pool": device.pool, "device": device.name}
+    path = Served(KINDS["ResourceClaim"], "v1").path(claim.metadata.namespace, claim.metadata.name, "status")
+    body = {"status": {"allocation": {"devices": {"results": [result]}}}}
+    try:
+        await session.request("PATCH", path, params={"dryRun": "All"}, body=body, content_type=MERGE_PATCH)
+    except ApiError:
+        return False
+    return True
+
+
+def _needs(api_version: str) -> str:
+    return (
+        f"ValidatingAdmissionPolicy {POLICY} needs DeviceTaintRule in {api_version}, which this API server does not "
+        f"serve: it refuses every write to the status of a claim; kubectl delete validatingadmissionpolicy {POLICY}"
+    )
+
+
+def find_uncovered(fence: RulesFence | PoolsFence | None, pools: set[tuple[str, str]]) -> list[str]:
+    """Return the pools that a fence with a list of pools does not have, as DRIVER/POOL."""
+    if not isinstance(fence, PoolsFence):
+        return []
+    return [f"{driver}/{pool}" for driver, pool in sorted(pools) if not fence.covers(driver, pool)]

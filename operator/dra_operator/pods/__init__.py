@@ -1,0 +1,8 @@
+"""Pods and their claims: what kube-scheduler and the claim controller would do, for simulate and for the operator.
+
+Pure, like the allocator: objects in, decisions out.
+
+- `objects`: what is known, each object with where it stands. `workloads` have pods, `generated_names` are theirs.
+- `claims` are made of templates, `special_claims` for extended resources.
+- `nodes`: where a pod can run. `claim_sets` are decided together there, by the `scheduler`.
+"""

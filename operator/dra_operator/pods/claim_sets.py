@@ -1,0 +1,231 @@
+"""Claim sets: the claims that are decided together, all of them on one node or none.
+
+kube-scheduler decides the claims of a pod so, for a node on which the pod can run and can use those that are allocated
+already. A claim that several pods use belongs to the first of them that gets its claims. One that no pod uses is a set
+of its own, which the operator decides.
+Source: docs/dra-semantics 8.2.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
+
+from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Failed, Reason, Unsatisfied
+from dra_operator.api.core import Node
+from dra_operator.api.names import POD_CLAIM_NAME
+from dra_operator.api.text import listed
+from dra_operator.api.types import (
+    DeviceClaim,
+    DeviceConstraint,
+    DeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+from dra_operator.pods.claims import ClaimsOfPods, is_over
+from dra_operator.pods.nodes import find_runnable, usable
+from dra_operator.pods.objects import ObjectRecord, ObjectSet, by_age
+from dra_operator.pods.scheduler import Outcome, Scheduler, by_name, pending
+from dra_operator.pods.workloads import node_of
+
+_Key: TypeAlias = tuple[str, str]
+"""Namespace and name of a claim."""
+_LIMIT = "a claim can have"
+"""What a text says only about requests of one claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSet:
+    """Claims, the pod that uses them, and the nodes on which it can run.
+
+    `pod` is None for a claim that no pod uses, `nodes` for all nodes.
+    """
+
+    claims: tuple[ObjectRecord, ...]
+    pod: ObjectRecord | None = None
+    nodes: tuple[str, ...] | None = None
+
+    @property
+    def decider(self) -> Decider:
+        """Who decides it: the operator, if no pod uses it and no controller owns it; its pod may not be here."""
+        owners = [owner for record in self.claims for owner in record.obj.metadata.owner_references]
+        is_of_pod = self.pod is not None or any(owner.controller for owner in owners)
+        return Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR
+
+
+def make_sets(objects: ObjectSet, scheduler: Scheduler, claims: Sequence[ObjectRecord]) -> list[ClaimSet]:
+    """Return the sets in the order in which they are decided: by the age of the first claim to decide, then of the pod.
+
+    Pods of DaemonSets come last: they have a node, and the others may choose.
+    """
+    by_pod = ClaimsOfPods(claims, lambda record: record.obj)
+    sets: list[ClaimSet] = []
+    used: set[_Key] = set()
+    for pod in objects.of_kind("Pod"):
+        of_pod = () if is_over(pod.obj) else sorted(by_pod.of_pod(pod.obj), key=by_age)
+        used.update(map(_key, of_pod))
+        if of_pod:
+            # Of the many pods of a cluster nearly all have their claims.
+            is_open = any(scheduler.settled(record) is None for record in of_pod)
+            where = _find_nodes(objects, scheduler.nodes, pod) if is_open else None
+            sets.append(ClaimSet(tuple(of_pod), pod, where))
+    sets += [ClaimSet((record,)) for record in claims if _key(record) not in used]
+    return sorted(sets, key=partial(_order, scheduler))
+
+
+def _find_nodes(objects: ObjectSet, nodes: Mapping[str, Node], pod: ObjectRecord) -> tuple[str, ...] | None:
+    is_placed = pod.obj.spec.node_name or node_of(pod) is not None
+    if not is_placed and not objects.of_kind("Node"):
+        # Of nodes that are only assumed nobody knows which labels they have.
+        return None
+    found = find_runnable(pod, nodes)
+    return None if found is None else found.nodes
+
+
+def _order(scheduler: Scheduler, item: ClaimSet) -> tuple[object, ...]:
+    is_daemon = item.pod is not None and node_of(item.pod) is not None
+    first = next((record for record in item.claims if scheduler.settled(record) is None), item.claims[0])
+    return is_daemon, by_age(first), by_age(item.pod) if item.pod is not None else ()
+
+
+def decide(sets: Iterable[ClaimSet], scheduler: Scheduler) -> list[Outcome]:
+    """Decide some sets one after the other and return what their claims come to, by namespace and name.
+
+    As in the operator, those that wait are explained when all are decided: what an older claim waits for may have
+    gone to a younger one that asks for less.
+    """
+    return _SetDecider(scheduler).decide(sets)
+
+
+class _SetDecider:
+    """What claims have come to so far."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._outcomes: dict[_Key, Outcome] = {}
+
+    def decide(self, sets: Iterable[ClaimSet]) -> list[Outcome]:
+        waiting: dict[_Key, tuple[ClaimSet, Decision]] = {}
+        for item in sets:
+            for record in item.claims:
+                if (found := self._scheduler.settled(record)) is not None:
+                    self._outcomes[_key(record)] = found
+            if not (open_claims := self._open(item)):
+                continue
+            decision = self._scheduler.allocate(open_claims, self._nodes(item), decider=item.decider)
+            if isinstance(decision, Allocated):
+                self._outcomes |= {
+                    _key(outcome.record): outcome for outcome in self._scheduler.accept(open_claims, decision)
+                }
+            else:
+                for record in open_claims:
+                    waiting.setdefault(_key(record), (item, decision))
+        told: dict[_Key, Outcome] = {}
+        for key, (item, decision) in waiting.items():
+            if key not in self._outcomes and key not in told:
+                told = {**self._explain(item, decision), **told}
+        return sorted({**told, **self._outcomes}.values(), key=by_name)
+
+    def _open(self, item: ClaimSet) -> list[ObjectRecord]:
+        """Return the claims of a set that have come to nothing yet."""
+        return [record for record in item.claims if _key(record) not in self._outcomes]
+
+    def _nodes(self, item: ClaimSet) -> tuple[str, ...] | None:
+        """Return the nodes on which the claims of a set can be used by their pod; None for all."""
+        nodes = self._scheduler.nodes
+        outcomes = [self._outcomes.get(_key(record)) for record in item.claims]
+        allocations = [
+            outcome.allocation for outcome in outcomes if outcome is not None and outcome.allocation
+        ]
+        if not allocations:
+            return item.nodes
+        return tuple(usable(nodes, nodes if item.nodes is None else item.nodes, allocations))
+
+    def _explain(self, item: ClaimSet, decision: Decision) -> dict[_Key, Outcome]:
+        """Return the claims of a set that wait, each with the reason."""
+        claims, nodes = self._open(item), self._nodes(item)
+        if len(item.claims) == 1:
+            return {_key(claims[0]): self._explain_alone(claims[0], nodes, decision, item.decider)}
+        alone = {
+            _key(record): self._scheduler.allocate((record,), nodes, decider=item.decider)
+            for record in claims
+        }
+        if len(claims) == 1 and isinstance(again := alone[_key(claims[0])], Allocated):
+            # What it had to fit beside has gone to another pod, on a node where there is room for both.
+            return {_key(claims[0]): self._scheduler.accept(claims, again)[0]}
+        found = {
+            _key(record): self._explain_alone(record, nodes, each, item.decider)
+            for record in claims
+            if not isinstance(each := alone[_key(record)], Allocated)
+        }
+        if found:
+            # Why a pod waits is told by the claims that fit nowhere; the others wait for them.
+            first = next(iter(found.values()))
+            name = "/".join(_key(first.record))
+            others = Explanation(Reason(first.reason), f"claim {name} of the same pod waits")
+        elif isinstance(decision, Failed):
+            others = Explanation(decision.reason, " ".join(decision.message.split()))
+        else:
+            others = self._explain_together(claims, nodes, alone)
+        return {_key(record): found.get(_key(record)) or pending(record, others) for record in claims}
+
+    def _explain_alone(
+        self, record: ObjectRecord, nodes: Sequence[str] | None, decision: Decision, decider: Decider
+    ) -> Outcome:
+        """Return a claim that fits on none of some nodes by itself, and why."""
+        if nodes is None:
+            return self._scheduler.explain(record, decision, decider=decider)
+        return self._scheduler.explain_on(record, nodes)
+
+    def _explain_together(
+        self, claims: Sequence[ObjectRecord], nodes: Sequence[str] | None, alone: Mapping[_Key, Decision]
+    ) -> Explanation:
+        """Return why claims do not fit together, each of which fits by itself."""
+        if nodes is None and (told := self._explain_as_one(claims)) is not None:
+            return told
+        places = [
+            f"{key[1]} on {decision.node}"
+            for key, decision in alone.items()
+            if isinstance(decision, Allocated)
+        ]
+        where = "no node" if nodes is None else f"none of the nodes for the pod ({listed(nodes)})"
+        text = f"each claim of the pod fits alone ({listed(places)}), but {where} has room for all of them"
+        return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text)
+
+    def _explain_as_one(self, claims: Sequence[ObjectRecord]) -> Explanation | None:
+        """Return what requests of several claims take from each other; None where it would be another for one claim."""
+        one = replace(claims[0], obj=_as_one([record.obj for record in claims]))
+        decision = self._scheduler.allocate((one,), decider=Decider.KUBE_SCHEDULER)
+        if not isinstance(decision, Unsatisfied):
+            # One claim has a limit of devices, which several have each.
+            return None
+        found = self._scheduler.explain(one, decision, decider=Decider.KUBE_SCHEDULER)
+        if found.reason != Reason.REQUESTS_DO_NOT_FIT_TOGETHER.value or _LIMIT in found.message:
+            return None
+        text = f"the claims of the pod must fit on one node: {found.message}"
+        return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text)
+
+
+def _as_one(claims: Sequence[ResourceClaim]) -> ResourceClaim:
+    """Return a claim that asks for what several ask for; its requests say of which claim they are."""
+    requests: list[DeviceRequest] = []
+    constraints: list[DeviceConstraint] = []
+    # The pods of a workload name the same entries, so that what is found out for one is known for all.
+    names = [claim.metadata.annotations.get(POD_CLAIM_NAME, claim.metadata.name) for claim in claims]
+    if len({*names}) < len(names):
+        names = [claim.metadata.name for claim in claims]
+    for name, claim in zip(names, claims, strict=True):
+        asked = claim.spec.devices
+        own = {request.name: f"{request.name} of {name}" for request in asked.requests}
+        requests += [replace(request, name=own[request.name]) for request in asked.requests]
+        for constraint in asked.constraints:
+            parts = [path.partition("/") for path in constraint.requests or own]
+            bound = tuple(f"{own[first]}{slash}{rest}" for first, slash, rest in parts if first in own)
+            constraints.append(replace(constraint, requests=bound))
+    spec = ResourceClaimSpec(DeviceClaim(tuple(requests), tuple(constraints)))
+    return replace(claims[0], spec=spec)
+
+
+def _key(record: ObjectRecord) -> _Key:
+    metadata = record.obj.metadata
+    return metadata.namespace, metadata.name

@@ -1,0 +1,388 @@
+"""The claims of pods and PodGroups: what the claim controller makes of templates, made in memory by the same rules.
+
+Only the random end of a name is not random. A PodGroup may have claims, too, one for each entry, and its pods share
+those that they name exactly as the group does.
+Source: docs/dra-semantics 8.1 and 8.10, kube-controller-manager's `resourceclaim`.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from dra_operator.allocator.explanation.absent import near_object
+from dra_operator.api.core import (
+    OwnerReference,
+    Pod,
+    PodGroup,
+    PodResourceClaim,
+    PodResourceClaimStatus,
+)
+from dra_operator.api.kinds import KINDS
+from dra_operator.api.names import ENDED_PHASES, POD_CLAIM_NAME
+from dra_operator.api.read import read_object
+from dra_operator.api.types import ResourceClaim, ResourceClaimSpec
+from dra_operator.api.validation.names import LABEL, SUBDOMAIN
+from dra_operator.api.write import to_wire
+from dra_operator.pods.generated_names import MOST_OF_PREFIX, name_from
+from dra_operator.pods.objects import ObjectRecord, ObjectSet, Place
+
+_LONGEST = 57
+"""Bytes of the part of a name before the random end."""
+SPECIAL = "extended-resources"
+"""What the name of a pod's special claim says, and what its random end depends on."""
+_MOST_OF_GROUP = 4
+"""Claims that a PodGroup can have. Source: k8s.io/api/scheduling, `MaxPodGroupResourceClaims`."""
+
+Owner: TypeAlias = Pod | PodGroup
+"""What claims are made for."""
+PodKey: TypeAlias = tuple[str, str, str]
+"""Namespace, name and uid."""
+T = TypeVar("T")
+_EntryKey: TypeAlias = tuple[str, str, str, str, str]
+"""Kind, namespace, name and uid of an owner, and the name of its entry."""
+
+
+def make_claims(objects: ObjectSet) -> tuple[list[ObjectRecord], list[str]]:
+    """Return the claims that pods and groups are still missing, and a line for each that cannot be made or found.
+
+    Pods get to know the claims of their groups.
+    """
+    claims: list[ObjectRecord] = []
+    # Pods of one workload have the same problems: they are told of the first.
+    problems: dict[tuple[Place, str], str] = {}
+    _adopt(objects)
+    made = _made(objects)
+    for record in (*objects.of_kind("PodGroup"), *objects.of_kind("Pod")):
+        owner: Owner = record.obj
+        if is_over(owner):
+            continue
+        slips = [*_odd_entries(record), *_unknown_entries(record)]
+        for entry in _own_entries(objects, owner):
+            missing = _missing(objects, owner, entry, made)
+            if isinstance(missing, str):
+                slips.append(missing)
+            elif missing is not None:
+                claim = _make(record, entry, missing)
+                name = claim.obj.metadata.name
+                if SUBDOMAIN.fullmatch(name):
+                    claims.append(claim)
+                    made[_entry_key(owner, entry.name)] = name
+                elif LABEL.fullmatch(entry.name):
+                    slips.append(_unnamed(entry, name))
+        for slip in slips:
+            problems.setdefault((record.place, slip), f"{record.place}: {subject(owner)}: {slip}")
+    _share(objects, made)
+    return claims, [*problems.values()]
+
+
+def _unnamed(entry: PodResourceClaim, name: str) -> str:
+    """Return that a claim cannot have its name: the claim controller cuts long ones, and may cut at a dot."""
+    text = f'entry "{entry.name}": its claim cannot be made, as "{name}" is no name of an object'
+    return f"{text}: change the name of the entry, or of what it belongs to"
+
+
+def _own_entries(objects: ObjectSet, owner: Owner) -> Iterator[PodResourceClaim]:
+    """Yield the entries of a pod or group that are not those of its group.
+
+    Of entries of one name the last is left, as what is made for an entry is known by its name.
+    """
+    group = _find_group(objects, owner)
+    shared = group.spec.resource_claims if group is not None else ()
+    for entry in {entry.name: entry for entry in owner.spec.resource_claims}.values():
+        if entry not in shared:
+            yield entry
+
+
+def _find_group(objects: ObjectSet, owner: Owner) -> PodGroup | None:
+    name = _group_name(owner)
+    record = objects.records.get(("PodGroup", owner.metadata.namespace, name)) if name else None
+    return None if record is None else record.obj
+
+
+def _group_name(owner: Owner) -> str | None:
+    group = owner.spec.scheduling_group if isinstance(owner, Pod) else None
+    return None if group is None else group.pod_group_name
+
+
+def _share(objects: ObjectSet, made: Mapping[_EntryKey, str]) -> None:
+    """Record the claims made for a group in the status of its pods, as the claim controller does."""
+    for record in objects.of_kind("Pod"):
+        pod: Pod = record.obj
+        group = _find_group(objects, pod)
+        if group is None:
+            continue
+        statuses = {status.name: status for status in pod.status.resource_claim_statuses}
+        for entry in pod.spec.resource_claims:
+            if entry.resource_claim_template_name and entry in group.spec.resource_claims:
+                name = _claim_made(objects, group, entry.name, made)
+                statuses.setdefault(entry.name, PodResourceClaimStatus(entry.name, name))
+        status = replace(pod.status, resource_claim_statuses=tuple(statuses.values()))
+        key = "Pod", pod.metadata.namespace, pod.metadata.name
+        objects.records[key] = replace(record, obj=replace(pod, status=status))
+
+
+def find_unused_templates(objects: ObjectSet) -> Iterator[str]:
+    """Yield a line for each template that no pod uses: nothing is decided of it. Those of a cluster are many."""
+    used = {
+        (record.obj.metadata.namespace, entry.resource_claim_template_name)
+        for kind in ("Pod", "PodGroup")
+        for record in objects.of_kind(kind)
+        for entry in record.obj.spec.resource_claims
+    }
+    for record in objects.of_kind("ResourceClaimTemplate"):
+        metadata = record.obj.metadata
+        if not metadata.uid and (metadata.namespace, metadata.name) not in used:
+            name = f'ResourceClaimTemplate "{metadata.namespace}/{metadata.name}"'
+            yield f"{record.place}: {name}: no pod here uses it, so no claim is made of it"
+
+
+def subject(owner: Owner) -> str:
+    """Return how lines name a pod or a group."""
+    return f'{type(owner).__name__} "{owner.metadata.namespace}/{owner.metadata.name}"'
+
+
+def _odd_entries(record: ObjectRecord) -> Iterator[str]:
+    """Yield what is wrong with the name of each entry, or what it names; the API server refuses such an object."""
+    owner: Owner = record.obj
+    entries = owner.spec.resource_claims
+    if isinstance(owner, PodGroup) and len(entries) > _MOST_OF_GROUP:
+        yield f"spec.resourceClaims: {len(entries)} are more than the {_MOST_OF_GROUP} that a PodGroup can have"
+    seen: set[str] = set()
+    for entry in entries:
+        if not LABEL.fullmatch(entry.name):
+            yield f'entry "{entry.name}": is no name: use lower case letters, digits and -, at most 63 of them'
+        elif entry.name in seen:
+            yield f'entry "{entry.name}": is the name of two entries: give each a name of its own'
+        seen.add(entry.name)
+        if entry.resource_claim_name and entry.resource_claim_template_name:
+            yield f'entry "{entry.name}": {" and ".join(_FIELDS.values())} are both set: keep one of them'
+        elif not (entry.resource_claim_name or entry.resource_claim_template_name or owner.metadata.uid):
+            # What an API server has taken may be newer, and name a claim in another way.
+            yield f'entry "{entry.name}": neither {" nor ".join(_FIELDS.values())} is set: set one of them'
+
+
+def _unknown_entries(record: ObjectRecord) -> Iterator[str]:
+    """Yield a line for each claim that a container names and the pod has not; the API server refuses such a pod."""
+    known = [entry.name for entry in record.obj.spec.resource_claims]
+    spec = record.body.get("spec") or {}
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            claims = (container.get("resources") or {}).get("claims")
+            for number, item in enumerate(claims if isinstance(claims, list) else ()):
+                name = item.get("name") if isinstance(item, Mapping) else None
+                if isinstance(name, str) and name not in known:
+                    path = f"spec.{field}[{index}].resources.claims[{number}].name"
+                    has = ", ".join(known) or "none"
+                    yield f'{path}: "{name}" is not in spec.resourceClaims, which has {has}'
+
+
+def is_over(owner: Owner) -> bool:
+    """True for a pod that needs no devices any more, and for a group that gets no claims any more."""
+    return bool(owner.metadata.deletion_timestamp) or (
+        isinstance(owner, Pod) and owner.status.phase in ENDED_PHASES
+    )
+
+
+def named_claims(pod: Pod) -> list[str]:
+    """Return the names of the claims that a pod names, and of those that were made for its entries."""
+    names = [entry.resource_claim_name for entry in pod.spec.resource_claims]
+    names += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
+    return [name for name in names if name]
+
+
+class ClaimsOfPods(Generic[T]):
+    """Claims, or what goes with them, by what pods know them by. `build_claim` returns the claim of an item."""
+
+    def __init__(self, items: Iterable[T], build_claim: Callable[[T], ResourceClaim]) -> None:
+        self._by_name: dict[tuple[str, str], T] = {}
+        self._by_owner: defaultdict[PodKey, list[tuple[str, str]]] = defaultdict(list)
+        for item in items:
+            metadata = build_claim(item).metadata
+            key = metadata.namespace, metadata.name
+            self._by_name[key] = item
+            for owner in metadata.owner_references:
+                if owner.controller and owner.kind == "Pod":
+                    self._by_owner[metadata.namespace, owner.name, owner.uid].append(key)
+
+    def of_pod(self, pod: Pod) -> list[T]:
+        """Return the claims that a pod names, or that were made for it."""
+        keys = [(pod.metadata.namespace, name) for name in named_claims(pod)]
+        keys += self._by_owner.get(pod_key(pod), ())
+        return [self._by_name[key] for key in dict.fromkeys(keys) if key in self._by_name]
+
+
+def pod_key(pod: Pod) -> PodKey:
+    """Return what a pod is known by. One of a file may have no uid, and then the owner of its claim has none either."""
+    return pod.metadata.namespace, pod.metadata.name, pod.metadata.uid
+
+
+def _missing(
+    objects: ObjectSet, owner: Owner, entry: PodResourceClaim, made: Mapping[_EntryKey, str]
+) -> ObjectRecord | str | None:
+    """Return the template of which a claim must be made, or what is wrong, or None if there is nothing to do."""
+    namespace = owner.metadata.namespace
+    template = entry.resource_claim_template_name
+    if template is None:
+        name = entry.resource_claim_name
+        if name is None or ("ResourceClaim", namespace, name) in objects.records:
+            return None
+        return _nothing(objects, entry, "ResourceClaim", namespace, name)
+    # An entry of the status without a name says that no claim is needed.
+    if PodResourceClaimStatus(entry.name) in owner.status.resource_claim_statuses:
+        return None
+    if _claim_made(objects, owner, entry.name, made) is not None:
+        return None
+    if (group := _group_name(owner)) and _find_group(objects, owner) is None:
+        # The claim controller makes no claim either, as it may be the one of the group.
+        text = f'spec.schedulingGroup.podGroupName: there is no PodGroup "{namespace}/{group}"'
+        return text + _meant(objects, "PodGroup", namespace, group)
+    found = objects.records.get(("ResourceClaimTemplate", namespace, template))
+    return found or _nothing(objects, entry, "ResourceClaimTemplate", namespace, template)
+
+
+def _claim_made(objects: ObjectSet, owner: Owner, entry: str, made: Mapping[_EntryKey, str]) -> str | None:
+    """Return the name of the claim that was made for an entry, or None if there is none."""
+    for status in owner.status.resource_claim_statuses:
+        name = status.resource_claim_name
+        if status.name == entry and ("ResourceClaim", owner.metadata.namespace, name) in objects.records:
+            return name
+    return made.get(_entry_key(owner, entry))
+
+
+_FIELDS = {"ResourceClaim": "resourceClaimName", "ResourceClaimTemplate": "resourceClaimTemplateName"}
+
+
+def _nothing(objects: ObjectSet, entry: PodResourceClaim, kind: str, namespace: str, name: str) -> str:
+    """Return that there is no object of a kind and name; one of the other kind is often what was meant."""
+    text = f'entry "{entry.name}": there is no {kind} "{namespace}/{name}"'
+    for other, field in _FIELDS.items():
+        if (other, namespace, name) in objects.records:
+            return f"{text}, but a {other} of that name; {field} names one"
+    return text + _meant(objects, kind, namespace, name)
+
+
+def _meant(objects: ObjectSet, kind: str, namespace: str, name: str) -> str:
+    """Return the name that was probably meant, in the words of messages about classes, or nothing."""
+    names = [
+        record.obj.metadata.name
+        for record in objects.of_kind(kind)
+        if record.obj.metadata.namespace == namespace
+    ]
+    near = near_object(name, names)
+    return f'; did you mean "{near}"?' if near else ""
+
+
+def _adopt(objects: ObjectSet) -> None:
+    """Give claims that were made here for pods and groups without a uid back to them.
+
+    An owner has a uid, so no owner is written into such a claim; its name, which depends on the owner, says whose it
+    is.
+    """
+    for record in (*objects.of_kind("Pod"), *objects.of_kind("PodGroup")):
+        owner: Owner = record.obj
+        metadata = owner.metadata
+        if metadata.uid:
+            continue
+        purposes = {
+            entry.name: generate_name(metadata.name, entry.name) for entry in owner.spec.resource_claims
+        }
+        for purpose, prefix in (*purposes.items(), (SPECIAL, special_prefix(metadata.name))):
+            key = "ResourceClaim", metadata.namespace, _name(owner, prefix, purpose)
+            claim = objects.records.get(key)
+            if claim is not None and not claim.obj.metadata.owner_references:
+                reference = OwnerReference(type(owner).__name__, metadata.name, controller=True)
+                adopted = replace(claim.obj.metadata, owner_references=(reference,))
+                objects.records[key] = replace(claim, obj=replace(claim.obj, metadata=adopted))
+
+
+def _entry_key(owner: Owner, entry: str) -> _EntryKey:
+    metadata = owner.metadata
+    return type(owner).__name__, metadata.namespace, metadata.name, metadata.uid, entry
+
+
+def _made(objects: ObjectSet) -> dict[_EntryKey, str]:
+    """Return the names of the claims that were made, by what they were made for."""
+    return {
+        (owner.kind, claim.metadata.namespace, owner.name, owner.uid, entry): claim.metadata.name
+        for record in objects.of_kind("ResourceClaim")
+        for claim in (record.obj,)
+        if (entry := claim.metadata.annotations.get(POD_CLAIM_NAME)) is not None
+        for owner in claim.metadata.owner_references
+        if owner.controller
+    }
+
+
+def generate_name(owner: str, entry: str) -> str:
+    """Return what the name of a claim made for an entry of a pod or a group begins with."""
+    name = f"{owner}-{entry}-"
+    length = len(name)
+    if length <= _LONGEST:
+        return name
+    return f"{owner[: len(owner) * _LONGEST // length]}-{entry[: len(entry) * _LONGEST // length]}"
+
+
+def special_prefix(pod: str) -> str:
+    """Return what the name of a special claim made for a pod begins with."""
+    return f"{pod}-{SPECIAL}-"[:MOST_OF_PREFIX]
+
+
+def _make(record: ObjectRecord, entry: PodResourceClaim, template: ObjectRecord) -> ObjectRecord:
+    wanted = template.obj.spec
+    labels, annotations = wanted.metadata.labels, wanted.metadata.annotations
+    prefix = generate_name(record.obj.metadata.name, entry.name)
+    return build_claim(
+        record,
+        prefix,
+        purpose=entry.name,
+        spec=wanted.spec,
+        labels=labels,
+        annotations={**annotations, POD_CLAIM_NAME: entry.name},
+    )
+
+
+def build_claim(
+    record: ObjectRecord,
+    prefix: str,
+    *,
+    purpose: str,
+    spec: ResourceClaimSpec,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+) -> ObjectRecord:
+    """Return a claim that belongs to a pod or a group; its name is `prefix` with an end that depends on both.
+
+    What is written of it names no owner if that has no uid: the API server would refuse it.
+    """
+    owner = record.obj.metadata
+    kind = KINDS[type(record.obj).__name__]
+    reference = {
+        "apiVersion": kind.api_version(kind.versions[0]),
+        "kind": kind.kind,
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": True,
+    }
+    metadata: dict[str, Any] = {
+        "name": _name(record.obj, prefix, purpose),
+        "generateName": prefix,
+        "namespace": owner.namespace,
+        "annotations": dict(annotations),
+        "ownerReferences": [reference],
+    }
+    if labels:
+        metadata["labels"] = dict(labels)
+    if owner.creation_timestamp:
+        metadata["creationTimestamp"] = owner.creation_timestamp
+    body = {**to_wire(ResourceClaim(spec=spec)), "metadata": metadata}
+    claim = read_object(body)
+    if not owner.uid:
+        del metadata["ownerReferences"]
+    return ObjectRecord(record.place, body, claim)
+
+
+def _name(owner: Owner, prefix: str, purpose: str) -> str:
+    """Return the name of a claim for a purpose; for a pod and a group of one name there are two."""
+    metadata = owner.metadata
+    kind = () if isinstance(owner, Pod) else (type(owner).__name__,)
+    return name_from(prefix, *kind, metadata.namespace, metadata.name, metadata.uid, purpose)

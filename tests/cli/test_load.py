@@ -1,0 +1,586 @@
+"""What `simulate` can be given, and what is told when it cannot be read."""
+
+import copy
+import json
+from dataclasses import replace
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import slips_of_derived
+import too_long
+from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.read import read_object
+from dra_operator.cli.load import find_refused_expressions, gather
+from dra_operator.cli.simulate import app
+from dra_operator.pods.objects import Manifest, Place
+from simulation import CLASS, V1, claim, devices, node, states, table
+
+NAMELESS = "is required, or a text in metadata.generateName\n"
+
+
+def test_stdin_is_a_file():
+    """`-f -` reads it."""
+    text = yaml.safe_dump_all([CLASS, devices("a"), claim("one")])
+
+    result = CliRunner().invoke(app, ["-f", "-"], input=text)
+
+    assert states(result) == {"default/one": "allocated"}
+
+
+def test_files_may_follow_each_other(tmp_path):
+    """`-f a b` reads both, as a shell expands `-f *.yaml`."""
+    for name, body in (("a", CLASS), ("b", devices("a")), ("c", claim("one"))):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(body))
+
+    files = sorted(map(str, tmp_path.iterdir()))
+    result = CliRunner().invoke(app, ["-f", *files])
+
+    assert states(result) == {"default/one": "allocated"}
+
+
+def test_a_bad_object_is_told_and_the_others_are_read(simulate):
+    """The line names file, document, object, field and value; the exit code is 2."""
+    bad = claim("bad")
+    bad["spec"]["devices"]["requests"][0]["exactly"]["count"] = "two"
+    worse = devices("x", on="node-9")
+    worse["spec"]["devices"][0]["capacity"] = {"memory": {"value": "12 GB"}}
+
+    result = simulate(CLASS, bad, worse, node("node-1"), devices("a"), claim("one"))
+
+    assert result.exit_code == 2
+    assert states(result) == {"default/one": "allocated"}
+    first, second = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert "state.yaml, document 2 (line 10): " in first
+    assert first.endswith(
+        'ResourceClaim "bad": spec.devices.requests[0].exactly.count: "two" is not a whole number'
+    )
+    assert "document 3" in second
+    assert 'ResourceSlice "slice-node-9": spec.devices[0].capacity["memory"].value: "12 GB" is not' in second
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"kind": "Node", "metadata": {"name": "n-1"}}, 'Node "n-1": apiVersion: is required'),
+        (
+            {"apiVersion": "resource.k8s.io/v9", "kind": "DeviceClass", "metadata": {"name": "c"}},
+            'DeviceClass "c": apiVersion: "resource.k8s.io/v9" is none of resource.k8s.io/v1, resource',
+        ),
+        ({"apiVersion": "v1", "kind": "Node", "metadata": {}}, f"Node: metadata.name: {NAMELESS}"),
+        ({"apiVersion": "v1", "kind": "Node"}, f"Node: metadata.name: {NAMELESS}"),
+        ({"apiVersion": "v1", "kind": "Node", "metadata": None}, f"Node: metadata.name: {NAMELESS}"),
+        (
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": ""}},
+            f'Pod "default/": metadata.name: {NAMELESS}',
+        ),
+        (claim("{{ app }}-gpu"), "; a template must be rendered first, as by helm template\n"),
+        (
+            claim("gpu", "${COUNT}"),
+            "is not a whole number; variables must be filled in first, as by envsubst\n",
+        ),
+        ({"apiVersion": "v1", "metadata": {"name": "n"}}, "kind: is required, one of DeviceClass, "),
+        ({"apiVersion": V1, "kind": "ResourceClam"}, 'kind: "ResourceClam" is none of the kinds'),
+        (
+            {**CLASS, "apiVersion": "v1"},
+            'DeviceClass "gpu": apiVersion: "v1" is none of resource.k8s.io/v1, ',
+        ),
+        ({**CLASS, "apiVersion": "resources.k8s.io/v1"}, 'apiVersion: "resources.k8s.io/v1" is none of '),
+        (
+            {**claim("old"), "apiVersion": "resource.k8s.io/v1alpha2"},
+            "until Kubernetes 1.30 its fields were others: write it anew\n",
+        ),
+        (
+            {"apiVersion": "resource.k8s.io/v1alpha2", "kind": "ResourceClass", "driverName": "a"},
+            'kind: "ResourceClass" is no kind since Kubernetes 1.31: write a DeviceClass\n',
+        ),
+    ],
+    ids=[
+        "no version",
+        "unknown version",
+        "no name",
+        "no metadata",
+        "empty metadata",
+        "a generated name",
+        "a template",
+        "a variable",
+        "no kind",
+        "unknown kind of the group",
+        "no group",
+        "misspelt group",
+        "version of another shape",
+        "kind that was replaced",
+    ],
+)
+def test_what_is_no_object_of_a_cluster_is_told(simulate, body, message):
+    """An object that no API server would take is a mistake."""
+    result = simulate(body)
+
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_objects_of_other_kinds_are_passed_over(simulate):
+    """They stand beside ours in many files; it is said how many."""
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}}
+    other = {"apiVersion": "example.com/v1", "kind": "Node", "metadata": {"name": "other"}}
+
+    result = simulate(job, job, other, CLASS)
+
+    assert result.exit_code == 0
+    assert "note: ignored, and so are any pods that they would create: 2 Job, 1 Node" in result.stderr
+
+
+def test_what_makes_no_pods_is_not_said_to(simulate):
+    """Of Kubernetes' own kinds few make pods."""
+    bodies = [
+        {"apiVersion": version, "kind": kind, "metadata": {"name": "other"}}
+        for version, kind in (
+            ("v1", "ConfigMap"),
+            ("v1", "ReplicationController"),
+            ("rbac.authorization.k8s.io/v1", "Role"),
+            ("jobset.x-k8s.io/v1alpha2", "JobSet"),
+        )
+    ]
+
+    assert simulate(*bodies).stderr.splitlines()[:2] == [
+        "note: ignored: 1 ConfigMap, 1 Role",
+        "note: ignored, and so are any pods that they would create: 1 JobSet, 1 ReplicationController",
+    ]
+
+
+def test_a_kustomization_is_told_to_have_no_effect(simulate):
+    """What stands beside it is read as it is written, without its namespace and patches."""
+    folder = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "metadata": {"name": "gpus"},
+        "namespace": "team",
+    }
+    note = "note: a Kustomization changes nothing here: give what `kubectl kustomize` prints\n"
+
+    assert note in simulate(folder, CLASS, devices("a"), claim("one")).stderr
+    assert note not in simulate(CLASS, devices("a"), claim("one")).stderr
+
+
+def test_a_kustomization_needs_no_kind(simulate, tmp_path):
+    """Kustomize knows it by the name of its file; beside another name a kind is missing."""
+    for name, code in (("kustomization.yaml", 0), ("other.yaml", 2)):
+        folder = tmp_path / name.removesuffix(".yaml")
+        folder.mkdir()
+        (folder / name).write_text("resources: [claim.yaml]\n")
+
+        assert simulate(CLASS, options=["-f", str(folder)]).exit_code == code
+
+
+def test_the_last_of_two_counts(simulate):
+    """As if both were applied; it is said."""
+    result = simulate(CLASS, node("node-1"), devices("a"), devices("b"), claim("one"))
+
+    assert table(result)[0][3].endswith("/b")
+    assert 'document 4 (line 30): ResourceSlice "slice-node-1" replaces the one in' in result.stderr
+
+
+def test_defaults_are_those_of_the_api(simulate):
+    """A request without mode and count is for one device."""
+    short = claim("one")
+    short["spec"]["devices"]["requests"][0]["exactly"] = {"deviceClassName": "gpu"}
+
+    assert states(simulate(CLASS, devices("a", "b"), short)) == {"default/one": "allocated"}
+
+
+def test_an_older_version_comes_out_as_v1(simulate):
+    """As `kubectl get` shows it, whatever it was applied as."""
+    old = {
+        "apiVersion": "resource.k8s.io/v1beta1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "one"},
+        "spec": {"devices": {"requests": [{"name": "gpu", "deviceClassName": "gpu"}]}},
+    }
+
+    (item,) = json.loads(simulate(CLASS, devices("a"), old, options=["-o", "json"]).stdout)["items"]
+
+    assert item["apiVersion"] == V1
+    assert item["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpu"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["-f", "absent.yaml"], ["-f", "x", "-o", "xml"]],
+    ids=["no file", "no such file", "form"],
+)
+def test_wrong_usage_ends_with_2(arguments, tmp_path, monkeypatch):
+    """And says what is wrong."""
+    monkeypatch.chdir(tmp_path)
+
+    result = CliRunner().invoke(app, arguments)
+
+    assert result.exit_code == 2
+    assert result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["FILE"], ["-f", "FILE"], ["OTHER", "-f", "FILE"], ["-f", "OTHER", "FILE"]]
+)
+def test_files_may_be_named_without_f(arguments, tmp_path):
+    """A shell puts the names of several files where one pattern stood, behind one -f or none."""
+    files = {"FILE": tmp_path / "claim.yaml", "OTHER": tmp_path / "class.yaml"}
+    files["FILE"].write_text(json.dumps(claim("one")))
+    files["OTHER"].write_text(json.dumps(CLASS))
+
+    result = CliRunner().invoke(app, [str(files.get(each, each)) for each in arguments])
+
+    assert states(result) == {"default/one": "pending"}
+
+
+def test_no_claims_are_nothing_to_decide(simulate):
+    """The exit code is 0 and stdout is empty."""
+    result = simulate(CLASS)
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.endswith("no claims\n")
+
+
+def test_a_misspelt_field_is_an_error(simulate):
+    """A claim with a field that its kind does not have is not decided without it; the others are."""
+    wrong = claim("typo", namespace="default")
+    exactly = wrong["spec"]["devices"]["requests"][0]["exactly"]
+    exactly["selector"] = [{"cel": {"expression": "false"}}]
+
+    result = simulate(CLASS, devices("a"), wrong, claim("right"))
+
+    assert result.exit_code == 2
+    path = "spec.devices.requests[0].exactly.selector"
+    assert (
+        f'ResourceClaim "default/typo": {path}: unknown field; did you mean "selectors"?\n' in result.stderr
+    )
+    assert "typo" not in result.stdout
+    assert "default/right" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("A_b", '"A_b" is no name of a request'), (5, "5 is not text")],
+    ids=["refused value", "unreadable value"],
+)
+def test_a_misspelt_field_hides_no_other_mistake(simulate, name, what):
+    """Both are told in one go, but for mistakes at its owner or below, which may come of it."""
+    wrong = claim("typo")
+    requests = wrong["spec"]["devices"]["requests"]
+    requests[:] = [{"nam": "a", "exactly": {"deviceClassName": "gpu"}}, {**requests[0], "name": name}]
+
+    result = simulate(wrong)
+
+    unknown, other = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert "spec.devices.requests[0].nam: unknown field; " in unknown
+    assert f"spec.devices.requests[1].name: {what}" in other
+
+
+def test_what_the_api_server_refuses_is_an_error(simulate):
+    """A claim with values that are refused is told with the path as it was written, and is not decided."""
+    wrong = claim("wrong", -1)
+    wrong["apiVersion"] = "resource.k8s.io/v1beta1"
+    (request,) = wrong["spec"]["devices"]["requests"]
+    wrong["spec"]["devices"]["requests"] = [{"name": "gpu", **request["exactly"]}]
+
+    result = simulate(CLASS, devices("a"), wrong, claim("right"))
+
+    assert result.exit_code == 2
+    assert (
+        'ResourceClaim "default/wrong": spec.devices.requests[0].count: -1 is not greater than zero: '
+        in result.stderr
+    )
+    assert "wrong" not in result.stdout
+    assert "default/right" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"name": "gpu"},
+        {"name": "gpu", "count": 1, "firstAvailable": [{"name": "a", "deviceClassName": "gpu"}]},
+    ],
+    ids=["nothing", "both"],
+)
+def test_nobody_is_told_to_set_what_their_version_does_not_have(simulate, request_):
+    """Requests of v1beta1 have no `exactly`."""
+    wrong = claim("wrong")
+    wrong["apiVersion"] = "resource.k8s.io/v1beta1"
+    wrong["spec"]["devices"]["requests"] = [request_]
+
+    result = simulate(CLASS, devices("a"), wrong)
+
+    assert "spec.devices.requests[0]: asks for " in result.stderr
+    assert "exactly" not in result.stderr
+
+
+def with_field(body, name, *path, **metadata):
+    """An object with one more field below a path."""
+    body = copy.deepcopy(body)
+    body["metadata"] |= metadata
+    inner = body
+    for step in path:
+        inner = inner[step]
+    inner[name] = {"of": "a newer API"}
+    return body
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        (
+            with_field(claim("one"), "priority", "spec", uid="1"),
+            'ResourceClaim "one": spec.priority: unknown field, ignored as by the operator\n',
+        ),
+        (
+            with_field(claim("one"), "selector", "spec", "devices", "requests", 0, "exactly", uid="1"),
+            '.exactly.selector: unknown field, ignored as by the operator; did you mean "selectors"?\n',
+        ),
+        (
+            with_field(CLASS, "pool", "spec", uid="1"),
+            'DeviceClass "gpu": spec.pool: unknown field, ignored ',
+        ),
+    ],
+)
+def test_a_field_of_a_newer_server_is_left_out_and_told(simulate, body, line):
+    """An object with a uid passed an API server, which knew the field: it is decided as the operator decides."""
+    result = simulate(CLASS, devices("a"), claim("one"), body)
+
+    assert (states(result), result.exit_code) == ({"default/one": "allocated"}, 0)
+    assert line in result.stderr
+    assert "error" not in result.stderr
+
+
+def test_a_new_field_of_many_devices_is_told_once(simulate):
+    """One line a field, with its first place and how often it is there."""
+    slices = [devices("a", "b", on=f"node-{number}") for number in (1, 2)]
+    for item in slices:
+        item["metadata"]["uid"] = item["metadata"]["name"]
+        for device in item["spec"]["devices"]:
+            device |= {"colour": "red", "attributes": {"a[0]": {"int": 1, "float": 0.5}}}
+
+    result = simulate(CLASS, *slices, claim("one"))
+
+    first, second = [line for line in result.stderr.splitlines() if "unknown field" in line]
+    assert 'ResourceSlice "slice-node-1": spec.devices[0].attributes["a[0]"].float: ' in first
+    assert first.endswith("(4 times in all)")
+    assert "spec.devices[0].colour" in second
+    assert second.endswith("(4 times in all)")
+
+
+def test_a_slice_that_people_wrote_is_refused_for_a_misspelt_field(simulate):
+    """Without a uid no API server has seen it."""
+    result = simulate(CLASS, with_field(devices("a"), "sharedCounter", "spec"), claim("one"))
+
+    assert result.exit_code == 2
+    assert 'spec.sharedCounter: unknown field; did you mean "sharedCounters"?' in result.stderr
+
+
+PAIR = {"name": "gpu", "resourceClaimName": "pair"}
+
+
+def pod(*, top=None, container=None, **spec):
+    """A pod that uses a claim."""
+    containers = [{"name": "main", "image": "none", **(container or {})}]
+    metadata = {"name": "user"}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": containers, **spec},
+    }
+    return {**body, **(top or {})}
+
+
+def errors(result):
+    """Return what is wrong, without the place."""
+    return [line.partition("): ")[2] for line in result.stderr.splitlines() if line.startswith("error: ")]
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (pod(resourceclaims=[PAIR]), 'spec.resourceclaims: unknown field; did you mean "resourceClaims"?'),
+        (pod(restartpolicy="Never"), 'spec.restartpolicy: unknown field; did you mean "restartPolicy"?'),
+        (
+            pod(resourceClaims=[{"name": "gpu", "resourceclaimname": "pair"}]),
+            'spec.resourceClaims[0].resourceclaimname: unknown field; did you mean "resourceClaimName"?',
+        ),
+        (
+            pod(resourceClaims=[{"name": "gpu", "source": {"resourceClaimName": "pair"}}]),
+            "spec.resourceClaims[0].source: unknown field; since Kubernetes 1.31 its fields are next to the name",
+        ),
+        (
+            pod(container={"resources": {"claim": [{"name": "gpu"}]}}, resourceClaims=[PAIR]),
+            'spec.containers[0].resources.claim: unknown field; did you mean "claims"?',
+        ),
+        (
+            pod(container={"resourceClaims": [{"name": "gpu"}]}, resourceClaims=[PAIR]),
+            (
+                "spec.containers[0].resourceClaims: unknown field; write resources.claims, "
+                "of entries in spec.resourceClaims"
+            ),
+        ),
+        (
+            pod(affinity={"nodeAffinity": {"requiredDuringScheduling": {}}}),
+            (
+                "spec.affinity.nodeAffinity.requiredDuringScheduling: unknown field; "
+                'did you mean "requiredDuringSchedulingIgnoredDuringExecution"?'
+            ),
+        ),
+        (pod(top={"sepc": {}}), 'sepc: unknown field; did you mean "spec"?'),
+    ],
+    ids=[
+        "claims",
+        "another",
+        "of an entry",
+        "of 1.30",
+        "of resources",
+        "of a container",
+        "far below",
+        "at the top",
+    ],
+)
+def test_a_field_that_a_pod_does_not_have_is_an_error(simulate, body, error):
+    """Its path, and what was meant or what to do, as of a claim; kubectl refuses the pod."""
+    result = simulate(CLASS, devices("gpu-0", "gpu-1"), claim("pair", 2), body)
+
+    assert result.exit_code == 2
+    assert errors(result) == [f'Pod "user": {error}']
+    assert [row[:2] for row in table(result)] == [["default/pair", "allocated"]]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "DaemonSet", "CronJob"])
+def test_a_pod_template_is_checked_as_its_pods_are(simulate, kind):
+    """Once, however many pods there are."""
+    template = {"spec": {"containers": [], "resourceclaims": [PAIR]}}
+    spec = {"template": template, "replicas": 3}
+    group = "batch/v1" if kind == "CronJob" else "apps/v1"
+    spec = {"jobTemplate": {"spec": spec}} if kind == "CronJob" else spec
+    body = {"apiVersion": group, "kind": kind, "metadata": {"name": "user"}, "spec": spec}
+
+    result = simulate(CLASS, devices("gpu-0"), claim("pair"), body)
+
+    assert result.exit_code == 2
+    (error,) = errors(result)
+    assert error.endswith('spec.resourceclaims: unknown field; did you mean "resourceClaims"?')
+
+
+def test_a_field_of_a_stored_pod_is_left_out_and_noted_once(simulate):
+    """A newer API server may have taken it."""
+    pods = [
+        {**pod(newField=1), "metadata": {"name": f"user-{number}", "uid": f"uid-{number}"}}
+        for number in range(3)
+    ]
+
+    result = simulate(CLASS, devices("gpu-0"), claim("single"), *pods)
+
+    assert result.exit_code == 0
+    assert (
+        'Pod "user-0": spec.newField: unknown field, ignored as by the operator (3 times in all)'
+        in result.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (
+            {"kind": "Node", "metadata": {"name": "node-1"}, "spec": {"unscheduleable": True}},
+            'Node "node-1": spec.unscheduleable: unknown field; did you mean "unschedulable"?',
+        ),
+        (
+            {"kind": "Namespace", "metadata": {"name": "team", "lables": {}}},
+            'Namespace "team": metadata.lables: unknown field; did you mean "labels"?',
+        ),
+    ],
+    ids=["node", "namespace"],
+)
+def test_nodes_and_namespaces_are_checked_as_well(simulate, body, error):
+    """A node that is not cordoned after all, and a namespace without its label, change what is decided."""
+    result = simulate(CLASS, devices("gpu-0"), claim("single"), {"apiVersion": "v1", **body})
+
+    assert errors(result) == [error]
+
+
+@pytest.mark.parametrize("kind", ["Pod", "ResourceClaim"])
+def test_a_version_in_other_letters_is_named(simulate, kind):
+    """It is required, and there under another name."""
+    version = "v1" if kind == "Pod" else V1
+    result = simulate(
+        {"apiversion": version, "kind": kind, "metadata": {"name": "user"}, "spec": {"containers": []}}
+    )
+
+    assert errors(result) == [
+        f'{kind} "user": apiVersion: is required; "apiversion" is no field: write apiVersion'
+    ]
+
+
+CASES = slips_of_derived.EXPRESSIONS
+COSTLY = CASES["a derived attribute that can cost too much"][0]
+
+
+def read(body, **metadata):
+    """Return an object of a body."""
+    return apply_defaults(read_object({"metadata": {"name": "x"} | metadata, **body}))
+
+
+@pytest.mark.parametrize(("body", "path", "message"), CASES.values(), ids=CASES)
+def test_a_refusal_names_the_expression(body, path, message):
+    """Each slip is told once, with the path of the field."""
+    (found,) = find_refused_expressions(read(body))
+
+    assert found.path == path
+    assert found.message.startswith(message)
+
+
+@pytest.mark.parametrize("body", slips_of_derived.RIGHT.values(), ids=slips_of_derived.RIGHT)
+def test_what_is_right_is_not_refused(body):
+    """However close it comes."""
+    assert not list(find_refused_expressions(read(body)))
+
+
+def test_a_template_has_the_same():
+    """The expressions of a template are those of its claims."""
+    body = {"kind": "ResourceClaimTemplate", "spec": {"spec": COSTLY["spec"]}}
+
+    (found,) = find_refused_expressions(read(body))
+
+    assert found.path == "spec.spec.devices.requests[0].exactly.derivedAttributes[0].expression"
+
+
+def test_what_an_api_server_has_taken_is_not_refused():
+    """Nor what has its devices: it was taken as well."""
+    stored = read(COSTLY)
+    allocated = replace(stored, status=read({"kind": "ResourceClaim", "status": {"allocation": {}}}).status)
+
+    assert not list(find_refused_expressions(read(COSTLY, uid="u")))
+    assert not list(find_refused_expressions(allocated))
+
+
+def test_a_selector_that_does_not_compile_is_left_to_the_allocator():
+    """The reason of the claim says it."""
+    selector = {"cel": {"expression": "device.name"}}
+
+    assert not list(
+        find_refused_expressions(read(too_long.claim(requests=[too_long.request(selectors=[selector])])))
+    )
+
+
+def test_simulate_tells_it_by_the_path_of_the_version():
+    """In v1beta1 there is no `exactly`."""
+    body = too_long.claim(
+        requests=[
+            {
+                "name": "r",
+                "deviceClassName": "c",
+                "selectors": [{"cel": {"expression": f"{slips_of_derived.COSTLY} == 'a'"}}],
+            }
+        ]
+    )
+    manifest = {"apiVersion": "resource.k8s.io/v1beta1", "metadata": {"name": "x"}, **body}
+
+    (line,) = gather([Manifest(Place("file", 1, 1), manifest)]).errors
+
+    assert "spec.devices.requests[0].selectors[0].cel.expression: can cost more than" in line

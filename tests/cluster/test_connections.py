@@ -1,0 +1,47 @@
+"""Sockets: a connection to somebody who has gone without a word is noticed in seconds."""
+
+import socket
+
+import pytest
+
+from dra_operator.cluster import session as sessions
+from dra_operator.cluster.access import Access
+from dra_operator.cluster.connections import ASK_SECONDS, GONE_SECONDS, open_socket
+from dra_operator.cluster.session import ApiSession
+
+from .script import credentials, ok
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="each system has options of its own")
+async def test_connections_of_a_session_ask_whether_somebody_is_there(script, monkeypatch):
+    """Every few seconds while nothing is said, and none waits long for what was sent to be acknowledged."""
+    opened = []
+    monkeypatch.setattr(
+        sessions, "open_socket", lambda address: opened.append(open_socket(address)) or opened[-1]
+    )
+    script.then(ok({}))
+    async with ApiSession(Access(lambda: credentials(script.url))) as session:
+        await session.request("GET", "/readyz")
+
+        (found,) = opened
+        assert found.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        asked = [socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT]
+        values = [found.getsockopt(socket.IPPROTO_TCP, option) for option in asked]
+    assert values == [ASK_SECONDS, ASK_SECONDS, GONE_SECONDS // ASK_SECONDS, 1000 * GONE_SECONDS]
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6], ids=["IPv4", "IPv6"])
+def test_a_system_without_these_options_has_connections_all_the_same(monkeypatch, family):
+    """It is as slow to notice as its kernel is."""
+    for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT"):
+        monkeypatch.delattr(socket, name, raising=False)
+    with open_socket((family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("", 0))) as opened:
+        assert opened.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="each system has options of its own")
+def test_an_option_that_is_refused_leaves_the_others(monkeypatch):
+    """A kernel may be older than the headers that Python was built with, or none of Linux."""
+    monkeypatch.setattr(socket, "TCP_USER_TIMEOUT", 9999, raising=False)
+    with open_socket((socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("", 0))) as opened:
+        assert opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == ASK_SECONDS

@@ -1,0 +1,239 @@
+"""The claims of a pod are decided together on one node, as kube-scheduler does it; `simulate` is asked from outside."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from dra_operator.cli.simulate import app
+from simulation import CLASS, claim, devices, holding, node, table
+
+NODES = node("node-1"), node("node-2")
+V1 = "resource.k8s.io/v1"
+
+
+def template(name, **exactly):
+    """A template for claims on devices of the class."""
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu", **exactly}}]}}
+    metadata = {"name": name}
+    return {"apiVersion": V1, "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": {"spec": spec}}
+
+
+def pod(name, *, templates=(), names=(), **metadata):
+    """A pod with claims of templates, and claims that it names."""
+    entries = [{"name": item, "resourceClaimTemplateName": item} for item in templates]
+    entries += [{"name": item, "resourceClaimName": item} for item in names]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, **metadata},
+        "spec": {"containers": [{"name": "main"}], "resourceClaims": entries},
+    }
+
+
+ALL, ONE = template("all", allocationMode="All"), template("one")
+
+
+@pytest.fixture
+def simulate(tmp_path):
+    """Return a function that simulates some objects and returns the exit code, and the rows by claim."""
+
+    def run(*bodies):
+        file = tmp_path / "state.yaml"
+        file.write_text(yaml.safe_dump_all([CLASS, *bodies]))
+        result = CliRunner().invoke(app, ["-f", str(file)])
+        return result.exit_code, {row[0].removeprefix("default/"): row[1:] for row in table(result)}
+
+    return run
+
+
+def found(rows, begins):
+    """Return the row of the claim whose name begins so."""
+    (row,) = [row for name, row in rows.items() if name.startswith(begins)]
+    return row
+
+
+def test_a_pod_that_wants_all_devices_of_a_node_and_one_more_waits(simulate):
+    """There is a node for each of its claims, but none for both."""
+    slices = devices("a", "b"), devices("a", "b", on="node-2")
+    code, rows = simulate(*NODES, *slices, ALL, ONE, pod("job", templates=("all", "one")))
+
+    assert (code, len(rows)) == (1, 2)
+    (text,) = {row[2] for row in rows.values()}
+    assert text == (
+        "RequestsDoNotFitTogether: the claims of the pod must fit on one node: each request fits alone (gpu of all on "
+        "node-1, gpu of one on node-1), but no node has room for all of them; node-1 has 2 devices left for gpu of "
+        "all and gpu of one, which want 3"
+    )
+
+
+def test_the_job_of_the_documentation_waits(repository):
+    """Its pods want all GPUs of a node twice: in the claim that they share, and in one of their own."""
+    folder = repository / "examples" / "walkthrough"
+    files = [option for number in range(1, 6) for option in ("-f", str(next(folder.glob(f"{number}-*"))))]
+    done = subprocess.run(
+        [sys.executable, "-m", "dra_operator", "simulate", "-o", "json", *files],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    claims = json.loads(done.stdout)["items"]
+    assert [claim["metadata"]["name"] for claim in claims if "allocation" in claim.get("status", {})] == []
+
+
+def test_claims_go_to_the_first_node_with_room_for_all(simulate):
+    """Where each by itself would have gone to the first node."""
+    slices = devices("a"), devices("a", "b", on="node-2")
+    code, rows = simulate(*NODES, *slices, ONE, template("two"), pod("job", templates=("one", "two")))
+
+    assert code == 0
+    assert {row[1] for row in rows.values()} == {"node-2"}
+
+
+def test_a_pod_that_waits_holds_nothing(simulate):
+    """The next one gets what one of its claims could have had."""
+    pods = pod("first", templates=("all", "one")), pod("second", templates=("one",))
+    code, rows = simulate(NODES[0], devices("a", "b"), ALL, ONE, *pods)
+
+    assert code == 1
+    assert {found(rows, "first-all-")[0], found(rows, "first-one-")[0]} == {"pending"}
+    assert found(rows, "second-one-") == ["allocated", "node-1", "gpu: gpu.example.com/node-1/a"]
+
+
+def test_a_claim_that_is_allocated_leads_the_others_to_its_node(simulate):
+    """Its devices are there, so the pod goes there."""
+    slices = devices("a", "b"), devices("a", on="node-2")
+    code, rows = simulate(
+        *NODES, *slices, holding("a"), ONE, pod("job", templates=("one",), names=("holder",))
+    )
+
+    assert code == 0
+    assert found(rows, "job-one-") == ["allocated", "node-1", "gpu: gpu.example.com/node-1/b"]
+
+
+def test_a_claim_that_is_allocated_keeps_the_others_from_other_nodes(simulate):
+    """What is free elsewhere is of no use to the pod."""
+    slices = devices("a"), devices("a", on="node-2")
+    code, rows = simulate(
+        *NODES, *slices, holding("a"), ONE, pod("job", templates=("one",), names=("holder",))
+    )
+
+    assert code == 1
+    state, where, text = found(rows, "job-one-")
+    assert (state, where) == ("pending", "-")
+    assert text.endswith("it fits on node node-2, but the pod can only run on node-1")
+
+
+def test_a_claim_that_fits_waits_for_one_that_does_not(simulate):
+    """It has the reason of the other, and names it."""
+    body = pod("job", templates=("one",), names=("many",))
+    code, rows = simulate(*NODES, devices("a", "b"), ONE, claim("many", 3), body)
+
+    assert code == 1
+    assert rows["many"][2].startswith("NotEnoughDevices: request gpu: 2 devices published")
+    assert found(rows, "job-one-")[2] == "NotEnoughDevices: claim default/many of the same pod waits"
+
+
+def test_a_shared_claim_is_decided_with_the_first_pod_that_uses_it(simulate):
+    """The claims of the second one follow it."""
+    slices = devices("a"), devices("a", "b", "c", on="node-2")
+    pods = [pod(name, templates=("one",), names=("shared",)) for name in ("first", "second")]
+    code, rows = simulate(*NODES, *slices, ONE, claim("shared"), *pods)
+
+    assert code == 0
+    assert {row[1] for row in rows.values()} == {"node-2"}
+
+
+def test_a_shared_claim_of_a_pod_that_waits_is_decided_with_the_next(simulate):
+    """kube-scheduler tries that one as well."""
+    pods = pod("first", templates=("all",), names=("shared",)), pod("second", names=("shared",))
+    code, rows = simulate(NODES[0], devices("a", "b"), ALL, claim("shared"), *pods)
+
+    assert code == 1
+    assert rows["shared"][:2] == ["allocated", "node-1"]
+    assert found(rows, "first-all-")[2].startswith("DeviceInUse: request gpu: ")
+
+
+def test_older_pods_and_claims_come_first(simulate):
+    """A pod comes with the oldest of its claims, and a claim without a pod where it always came."""
+    made = {"creationTimestamp": "2026-01-01T00:00:00Z"}
+    pods = pod("late", templates=("one",)), pod("early", templates=("one",), **made)
+    code, rows = simulate(NODES[0], devices("a", "b"), ONE, claim("alone"), *pods)
+
+    assert code == 1
+    assert found(rows, "early-one-")[2] == "gpu: gpu.example.com/node-1/a"
+    assert rows["alone"][2] == "gpu: gpu.example.com/node-1/b"
+    assert found(rows, "late-one-")[0] == "pending"
+
+
+def test_an_old_claim_that_is_allocated_does_not_hasten_its_pod(simulate):
+    """What is to be decided counts."""
+    old, newer = ({"creationTimestamp": f"2026-01-0{day}T00:00:00Z"} for day in (1, 2))
+    bodies = holding("a", **old), claim("alone", **newer), pod("job", templates=("one",), names=("holder",))
+    code, rows = simulate(NODES[0], devices("a", "b"), ONE, *bodies)
+
+    assert code == 1
+    assert rows["alone"][2] == "gpu: gpu.example.com/node-1/b"
+    assert found(rows, "job-one-")[0] == "pending"
+
+
+def test_constraints_bind_the_claims_that_have_them(simulate):
+    """Where the pod waits for something else, the constraint of another claim is not told."""
+    spec = template("pair", count=2)["spec"]["spec"]
+    spec["devices"]["constraints"] = [{"distinctAttribute": "gpu.example.com/index"}]
+    pair = {**template("pair"), "spec": {"spec": spec}}
+    slices = devices("a", "b", "c")
+    for number, device in enumerate(slices["spec"]["devices"]):
+        device["attributes"] = {"index": {"int": number}}
+    code, rows = simulate(
+        NODES[0], slices, pair, template("two", count=2), pod("job", templates=("pair", "two"))
+    )
+
+    assert code == 1
+    (text,) = {row[2] for row in rows.values()}
+    assert text.endswith("node-1 has 3 devices left for gpu of pair and gpu of two, which want 4")
+
+
+def test_a_claim_whose_pod_is_not_there_is_kube_scheduler_s_all_the_same(simulate):
+    """It has a controller; so it gets no device that the operator owns."""
+    slices = devices("a", "b")
+    slices["spec"]["devices"][0]["taints"] = [{"key": "dra-operator.io/owned", "effect": "NoSchedule"}]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "gone", "uid": "1", "controller": True}
+    _, rows = simulate(NODES[0], slices, claim("made", ownerReferences=[owner]), claim("standalone"))
+
+    assert rows["made"][2] == "gpu: gpu.example.com/node-1/b"
+    assert rows["standalone"][2] == "gpu: gpu.example.com/node-1/a"
+
+
+def test_a_class_that_one_claim_lacks_is_told_on_that_claim(simulate):
+    """The others name it."""
+    code, rows = simulate(
+        *NODES,
+        devices("a"),
+        ONE,
+        template("odd", deviceClassName="absent"),
+        pod("job", templates=("one", "odd")),
+    )
+
+    assert code == 1
+    assert found(rows, "job-odd-")[2].startswith("ClassNotFound: ")
+    assert found(rows, "job-one-")[2].startswith("ClassNotFound: claim default/job-odd-")
+
+
+def test_a_pod_of_a_daemon_set_gets_all_of_its_claims_or_none(simulate):
+    """On its node."""
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "watch"},
+        "spec": {"template": {"spec": pod("x", templates=("one", "all"))["spec"]}},
+    }
+    code, rows = simulate(*NODES, devices("a"), devices("a", on="node-2"), ALL, ONE, body)
+
+    assert (code, {row[0] for row in rows.values()}, len(rows)) == (1, {"pending"}, 4)
+    assert "each claim of the pod fits alone" in found(rows, "watch-node-2-all-")[2]

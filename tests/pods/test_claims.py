@@ -1,0 +1,379 @@
+"""Claims made for pods, by the rules of the claim controller."""
+
+import pytest
+
+from dra_operator.cli.load import gather
+from dra_operator.pods.claims import generate_name, make_claims
+from dra_operator.pods.objects import Manifest, Place
+from slips_of_names import PODS, RIGHT_PODS
+
+V1 = "resource.k8s.io/v1"
+ENTRY = {"name": "gpu", "resourceClaimTemplateName": "one-gpu"}
+TEMPLATE = {
+    "apiVersion": V1,
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "one-gpu"},
+    "spec": {
+        "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}},
+    },
+}
+
+
+def pod(entry=ENTRY, *, status=None, **metadata):
+    """A pod with one entry."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "train", "uid": "uid-1", **metadata},
+        "spec": {"containers": [{"name": "main"}], "resourceClaims": [entry]},
+        "status": status or {},
+    }
+
+
+def claim(name, **metadata):
+    """A claim."""
+    return {"apiVersion": V1, "kind": "ResourceClaim", "metadata": {"name": name, **metadata}, "spec": {}}
+
+
+def made(*bodies):
+    """Return the claims that are made, and the problems."""
+    gathered = gather(Manifest(Place("f", number, 1), body) for number, body in enumerate(bodies, 1))
+    assert not gathered.errors
+    return make_claims(gathered)
+
+
+def test_a_claim_is_what_the_template_says():
+    """Spec, labels and annotations come from the template; owner and entry from the pod."""
+    (record,), problems = made(TEMPLATE, pod(creationTimestamp="2026-01-01T00:00:00Z"))
+
+    metadata, request = record.obj.metadata, record.obj.spec.devices.requests[0].exactly
+    assert problems == []
+    assert (request.device_class_name, request.allocation_mode, request.count) == ("gpu", "ExactCount", 1)
+    assert metadata.labels == {"team": "a"}
+    assert metadata.annotations == {"note": "b", "resource.kubernetes.io/pod-claim-name": "gpu"}
+    assert [(owner.name, owner.uid, owner.controller) for owner in metadata.owner_references] == [
+        ("train", "uid-1", True)
+    ]
+    assert metadata.namespace == "default"
+    assert metadata.creation_timestamp == "2026-01-01T00:00:00Z"
+    assert metadata.name.startswith("train-gpu-")
+    assert len(metadata.name) == len("train-gpu-") + 5
+
+
+def test_the_name_is_the_same_each_time():
+    """The same files give the same answer."""
+    assert made(TEMPLATE, pod())[0][0].obj.metadata.name == made(TEMPLATE, pod())[0][0].obj.metadata.name
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "expected"),
+    [
+        ("train", "gpu", "train-gpu-"),
+        ("p" * 50, "e" * 5, "p" * 50 + "-" + "e" * 5 + "-"),
+        ("p" * 100, "e" * 20, "p" * 46 + "-" + "e" * 9),
+    ],
+    ids=["short", "just short enough", "too long"],
+)
+def test_long_names_lose_their_ends(name, entry, expected):
+    """What does not fit 57 bytes is cut in proportion. Source: kube-controller-manager."""
+    assert generate_name(name, entry) == expected
+    assert len(expected) <= 57
+
+
+@pytest.mark.parametrize(
+    "bodies",
+    [
+        [pod(status={"phase": "Succeeded"})],
+        [pod(status={"phase": "Failed"})],
+        [pod(deletionTimestamp="2026-01-01T00:00:00Z")],
+        [pod(status={"resourceClaimStatuses": [{"name": "gpu"}]})],
+        [pod(status={"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "c"}]}), claim("c")],
+        [
+            pod(),
+            claim(
+                "c",
+                annotations={"resource.kubernetes.io/pod-claim-name": "gpu"},
+                ownerReferences=[{"kind": "Pod", "name": "train", "uid": "uid-1", "controller": True}],
+            ),
+        ],
+        [pod({"name": "gpu", "resourceClaimName": "c"}), claim("c")],
+    ],
+    ids=[
+        "succeeded",
+        "failed",
+        "being deleted",
+        "none needed",
+        "made",
+        "made, not yet recorded",
+        "names one",
+    ],
+)
+def test_no_claim_is_made_where_none_is_missing(bodies):
+    """A pod that is finished, or has its claims, gets none."""
+    assert made(TEMPLATE, *bodies) == ([], [])
+
+
+def test_what_was_made_is_not_made_again():
+    """The claims that come out can go in again beside the pods, which have no uid in a file."""
+    (record,), _ = made(TEMPLATE, pod(uid=""))
+
+    assert "ownerReferences" not in record.body["metadata"]
+    assert made(TEMPLATE, pod(uid=""), record.body) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("entry", "there", "told"),
+    [
+        (
+            {"name": "gpu", "resourceClaimName": "one-gpu"},
+            TEMPLATE,
+            (
+                'there is no ResourceClaim "default/one-gpu", but a ResourceClaimTemplate of that name; '
+                "resourceClaimTemplateName names one"
+            ),
+        ),
+        (
+            ENTRY,
+            claim("one-gpu"),
+            (
+                'there is no ResourceClaimTemplate "default/one-gpu", but a ResourceClaim of that name; '
+                "resourceClaimName names one"
+            ),
+        ),
+    ],
+    ids=["a template is meant", "a claim is meant"],
+)
+def test_a_claim_and_a_template_are_easily_mixed_up(entry, there, told):
+    """What has the name is told, with the field that would have named it."""
+    _, (problem,) = made(there, pod(entry))
+
+    assert problem.endswith(f'entry "gpu": {told}')
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (
+            pod({"name": "gpu", "resourceClaimTemplateName": "one-gpus"}),
+            'there is no ResourceClaimTemplate "default/one-gpus"; did you mean "one-gpu"?',
+        ),
+        (
+            pod({"name": "gpu", "resourceClaimName": "shraed"}),
+            'there is no ResourceClaim "default/shraed"; did you mean "shared"?',
+        ),
+        (
+            pod({"name": "gpu", "resourceClaimName": "elsewher"}),
+            'there is no ResourceClaim "default/elsewher"',
+        ),
+    ],
+    ids=["template", "claim", "claim of another namespace"],
+)
+def test_a_name_that_is_nearly_right_is_told(body, told):
+    """Of those in the namespace of the pod, as it can use no others."""
+    _, (problem,) = made(TEMPLATE, claim("shared"), claim("elsewhere", namespace="other"), body)
+
+    assert problem.endswith(f'entry "gpu": {told}')
+
+
+def test_a_claim_that_is_gone_is_made_again():
+    """The status of the pod names a claim that does not exist any more."""
+    status = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "gone"}]}
+
+    claims, _ = made(TEMPLATE, pod(status=status))
+
+    assert len(claims) == 1
+
+
+@pytest.mark.parametrize(
+    ("entry", "missing"),
+    [
+        (ENTRY, 'there is no ResourceClaimTemplate "default/one-gpu"'),
+        ({"name": "gpu", "resourceClaimName": "absent"}, 'there is no ResourceClaim "default/absent"'),
+    ],
+    ids=["template", "claim"],
+)
+def test_what_a_pod_names_and_is_not_there_is_told(entry, missing):
+    """The line names the pod, the entry and what is missing."""
+    assert made(pod(entry)) == ([], [f'f, document 1 (line 1): Pod "default/train": entry "gpu": {missing}'])
+
+
+@pytest.mark.parametrize(("body", "_", "line"), PODS.values(), ids=PODS)
+def test_an_entry_of_a_wrong_name_is_told(body, _, line):
+    """The API server refuses the pod; the line names the entry and says what to do."""
+    template = {**TEMPLATE, "metadata": {"name": "t"}}
+    _, problems = made({"apiVersion": "v1", "metadata": {"name": "train"}, **body}, claim("x"), template)
+
+    (told,) = problems
+    assert f'Pod "default/train": {line}' in told
+
+
+@pytest.mark.parametrize("body", RIGHT_PODS.values(), ids=RIGHT_PODS)
+def test_an_entry_of_a_right_name_is_not_told(body):
+    """However long it is, and although two name one claim."""
+    assert made({"apiVersion": "v1", "metadata": {"name": "train"}, **body}, claim("x")) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "cause"),
+    [
+        ("train", "A", "is no name: "),
+        ("a", "e" * 63, 'its claim cannot be made, as "-eee'),
+        (f"{'p' * 45}.{'p' * 54}", "e" * 20, f'its claim cannot be made, as "{"p" * 45}.-eee'),
+    ],
+    ids=["of an entry", "cut to nothing", "cut at a dot"],
+)
+def test_no_claim_is_made_that_could_not_have_its_name(name, entry, cause):
+    """The API server refuses the claim, or the pod before; `simulate` itself would, where it is given it again."""
+    claims, (problem,) = made(TEMPLATE, pod({**ENTRY, "name": entry}, name=name))
+
+    assert claims == []
+    assert f'entry "{entry}": {cause}' in problem
+
+
+def test_entries_of_one_name_get_one_claim():
+    """What is made for an entry is known by its name, so there can be no second one."""
+    records, _ = made(TEMPLATE, {**pod(), "spec": {"containers": [], "resourceClaims": [ENTRY, ENTRY]}})
+
+    assert len(records) == 1
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ({}, "neither resourceClaimName nor resourceClaimTemplateName is set: set one of them"),
+        (
+            {"resourceClaimName": "a", "resourceClaimTemplateName": "one-gpu"},
+            "resourceClaimName and resourceClaimTemplateName are both set: keep one of them",
+        ),
+    ],
+    ids=["none", "both"],
+)
+def test_an_entry_that_names_no_claim_or_two_is_told(entry, problem):
+    """The API server refuses the pod; here it had no claim, and nobody was told."""
+    _, problems = made(TEMPLATE, claim("a"), pod({"name": "gpu", **entry}, uid=""))
+
+    (found,) = problems
+    assert found == f'f, document 3 (line 1): Pod "default/train": entry "gpu": {problem}'
+
+
+def test_an_entry_that_a_newer_api_server_has_taken_is_left_alone():
+    """It may name its claim in a way that is not known here."""
+    assert made(TEMPLATE, pod({"name": "gpu", "another": "one-gpu"})) == ([], [])
+
+
+@pytest.mark.parametrize("field", ["containers", "initContainers"])
+def test_a_container_that_names_no_entry_is_told(field):
+    """The API server refuses a pod whose container uses a claim that the pod does not have."""
+    body = pod()
+    body["spec"][field] = [{"name": "main", "resources": {"claims": [{"name": "gpu"}, {"name": "gp"}]}}]
+
+    _, problems = made(TEMPLATE, body)
+
+    path = f"spec.{field}[0].resources.claims[1].name"
+    text = f'Pod "default/train": {path}: "gp" is not in spec.resourceClaims, which has gpu'
+    assert problems == [f"f, document 2 (line 1): {text}"]
+
+
+def group(*entries, **metadata):
+    """A PodGroup with claims."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "team", **metadata},
+        "spec": {"resourceClaims": entries},
+    }
+
+
+def member(name, entry=ENTRY, group="team"):
+    """A pod of a group."""
+    body = pod(entry, name=name, uid="")
+    body["spec"]["schedulingGroup"] = {"podGroupName": group}
+    return body
+
+
+def prefixes(claims):
+    """Return what claims are named after."""
+    return [record.body["metadata"]["generateName"] for record in claims]
+
+
+def test_pods_share_the_claims_of_their_group():
+    """One is made for the group, which owns it, whether or not a pod uses it."""
+    unused = {**ENTRY, "name": "unused"}
+    claims, problems = made(TEMPLATE, member("a"), member("b"), group(ENTRY, unused, uid="uid-2"))
+
+    assert problems == []
+    assert prefixes(claims) == ["team-gpu-", "team-unused-"]
+    assert claims[0].body["metadata"]["ownerReferences"] == [
+        {
+            "apiVersion": "scheduling.k8s.io/v1beta1",
+            "kind": "PodGroup",
+            "name": "team",
+            "uid": "uid-2",
+            "controller": True,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [{**ENTRY, "name": "other"}, {**ENTRY, "resourceClaimTemplateName": "two-gpus"}],
+    ids=["another name", "another template"],
+)
+def test_only_what_a_pod_names_exactly_as_its_group_is_shared(entry):
+    """Everything else is the pod's own, as without a group."""
+    template = {**TEMPLATE, "metadata": {"name": "two-gpus"}}
+    claims, problems = made(TEMPLATE, template, group(ENTRY), member("a", entry))
+
+    assert problems == []
+    assert prefixes(claims) == ["team-gpu-", f"a-{entry['name']}-"]
+
+
+def test_a_group_that_is_not_there_is_told():
+    """The claim controller makes no claim for its pods: it cannot know which are shared."""
+    claims, (problem,) = made(TEMPLATE, group(ENTRY), member("a", group="taem"))
+
+    assert prefixes(claims) == ["team-gpu-"]
+    text = 'spec.schedulingGroup.podGroupName: there is no PodGroup "default/taem"; did you mean "team"?'
+    assert problem.endswith(f'Pod "default/a": {text}')
+
+
+def test_a_pod_that_has_its_claim_needs_no_group():
+    """In a cluster the claim was made when the group was there."""
+    body = member("a")
+    body["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "c"}]}
+
+    assert made(TEMPLATE, body, claim("c")) == ([], [])
+
+
+def test_what_is_wrong_with_the_claims_of_a_group_is_told_once():
+    """Of the group, not of each pod that shares them."""
+    entries = [{**ENTRY, "name": f"gpu-{number}", "resourceClaimTemplateName": "t"} for number in range(5)]
+    claims, problems = made(group(*entries), member("a", entries[0]))
+
+    assert claims == []
+    assert len(problems) == 6
+    assert problems[0].endswith(
+        'PodGroup "default/team": spec.resourceClaims: 5 are more than the 4 that a PodGroup can have'
+    )
+    assert all('PodGroup "default/team": ' in problem for problem in problems)
+
+
+@pytest.mark.parametrize("uid", ["", "uid-2"], ids=["of a file", "of a cluster"])
+def test_what_was_made_for_a_group_is_not_made_again(uid):
+    """As for pods; a pod of the group's name has claims of other names."""
+    bodies = (
+        TEMPLATE,
+        group(ENTRY, uid=uid),
+        member("team", {**ENTRY}, group="team"),
+        pod(name="team", uid=""),
+    )
+    claims, _ = made(*bodies)
+
+    assert made(*bodies, *(record.body for record in claims)) == ([], [])
+    assert len({record.obj.metadata.name for record in claims}) == len(claims)
+
+
+def test_a_group_that_is_being_deleted_gets_no_claims():
+    """Nor do its pods."""
+    assert made(TEMPLATE, group(ENTRY, deletionTimestamp="2026-01-01T00:00:00Z"), member("a")) == ([], [])

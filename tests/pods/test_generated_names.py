@@ -1,0 +1,50 @@
+"""Names made of a `generateName`."""
+
+from dra_operator.pods.generated_names import name_from
+from simulation import CLASS, claim, devices, states
+
+
+def generating(prefix, **metadata):
+    """A claim without a name."""
+    body = claim("", **metadata)
+    body["metadata"] = {"generateName": prefix, **metadata}
+    return body
+
+
+def test_objects_get_the_names_that_they_leave_open(simulate):
+    """Each another one, and the same each time."""
+    bodies = [
+        CLASS,
+        devices("a", "b", "c"),
+        *[generating("train-")] * 2,
+        generating("train-", namespace="team"),
+    ]
+    result = simulate(*bodies)
+
+    names = list(states(result))
+    assert len(names) == 3
+    assert [name[:-5] for name in names] == ["default/train-", "default/train-", "team/train-"]
+    assert result.exit_code == 0
+    assert states(simulate(*bodies)) == states(result)
+
+
+def test_a_name_that_is_there_counts(simulate):
+    """The other is only where it came from."""
+    assert states(simulate(CLASS, devices("a"), claim("one", generateName="train-"))) == {
+        "default/one": "allocated"
+    }
+
+
+def test_a_long_beginning_is_cut():
+    """As by the API server."""
+    name = name_from("a" * 100, "purpose")
+
+    assert (len(name), name[:58]) == (63, "a" * 58)
+
+
+def test_a_name_of_another_type_is_refused(simulate):
+    """And not replaced by one that is made up, as if nothing stood there."""
+    result = simulate(CLASS, devices("a"), claim(0, generateName="train-"))
+
+    assert (result.exit_code, states(result)) == (2, {})
+    assert "metadata.name: 0 is not text" in result.stderr

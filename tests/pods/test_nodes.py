@@ -1,0 +1,146 @@
+"""Pods: where they can run counts for their claims, and those that cannot use what they share are named."""
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from dra_operator.cli.simulate import app
+from simulation import states, table
+
+V1 = "resource.k8s.io/v1"
+CLASS = {"apiVersion": V1, "kind": "DeviceClass", "metadata": {"name": "any"}}
+
+
+def node(name, **fields):
+    """A node with a label."""
+    metadata = {"name": name, "labels": {"zone": name}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, **fields}
+
+
+N1, N2 = node("n1"), node("n2")
+
+
+def device(driver, name="p", **where):
+    """A slice with one device."""
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": driver, "pool": pool, "devices": [{"name": "d"}], **where}
+    return {"apiVersion": V1, "kind": "ResourceSlice", "metadata": {"name": f"{driver}-{name}"}, "spec": spec}
+
+
+def objects_for(driver):
+    """A claim and a template for a device of a driver, both named after it."""
+    selectors = [{"cel": {"expression": f'device.driver == "{driver}"'}}]
+    exactly = {"deviceClassName": "any", "selectors": selectors}
+    spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    yield {"apiVersion": V1, "kind": "ResourceClaim", "metadata": {"name": driver}, "spec": spec}
+    yield {
+        "apiVersion": V1,
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": driver},
+        "spec": {"spec": spec},
+    }
+
+
+GPU, _ = objects_for("gpu")
+_, NIC = objects_for("nic")
+
+
+def pod(name="p", **spec):
+    """A pod with a claim that it names, and one that is made for it."""
+    entries = [
+        {"name": "a", "resourceClaimName": "gpu"},
+        {"name": "b", "resourceClaimTemplateName": "nic"},
+    ]
+    spec = {"containers": [{"name": "c"}], "resourceClaims": entries, **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture
+def simulate(tmp_path):
+    """Simulate a claim `gpu`, a template `nic`, a class for both and what is given."""
+
+    def run(*bodies):
+        file = tmp_path / "state.yaml"
+        file.write_text(yaml.safe_dump_all([CLASS, GPU, NIC, *bodies]))
+        return CliRunner().invoke(app, ["-f", str(file)])
+
+    return run
+
+
+def notes(result):
+    """Return the notes about pods."""
+    return [line for line in result.stderr.splitlines() if "cannot use its claims" in line]
+
+
+@pytest.mark.parametrize(
+    ("spec", "where"),
+    [
+        ({}, "n1"),
+        ({"nodeName": "n2"}, "n2"),
+        ({"nodeSelector": {"zone": "n2"}}, "n2"),
+        ({"nodeSelector": None}, "n1"),
+    ],
+    ids=["anywhere", "bound", "selects", "selects nothing"],
+)
+def test_claims_are_decided_for_a_node_on_which_the_pod_can_run(simulate, spec, where):
+    """The first that it is bound to, or selects."""
+    slices = [device(driver, on, nodeName=on) for driver in ("gpu", "nic") for on in ("n1", "n2")]
+    result = simulate(N1, N2, *slices, pod(**spec))
+
+    assert {row[2] for row in table(result)} == {where}
+    assert (result.exit_code, notes(result)) == (0, [])
+
+
+def test_without_such_a_node_claims_wait(simulate):
+    """Each names a node where it fits, and those of the pod."""
+    slices = [device("gpu", nodeName="n1"), device("nic", nodeName="n1")]
+    result = simulate(N1, N2, *slices, pod(nodeSelector={"zone": "n2"}))
+
+    assert result.exit_code == 1
+    assert [row[3].rpartition(": ")[2].rpartition("; ")[2] for row in table(result)] == [
+        "it fits on node n1, but the pod can only run on n2"
+    ] * 2
+
+
+def test_labels_of_nodes_that_are_assumed_do_not_count(simulate):
+    """Nobody knows them; so the pod is named instead."""
+    slices = [device("gpu", nodeName="n1"), device("nic", nodeName="n1")]
+    result = simulate(*slices, pod(nodeSelector={"zone": "n2"}))
+
+    assert result.exit_code == 0
+    assert notes(result) == [
+        "note: pod default/p cannot use its claims, which are on node n1; the nodeSelector of the pod selects no node"
+    ]
+
+
+def test_a_pod_that_shares_a_claim_that_leads_elsewhere_is_named(simulate):
+    """The first pod has decided it; what is left of the second waits."""
+    slices = [
+        device("gpu", nodeName="n1"),
+        device("nic", "a", nodeName="n1"),
+        device("nic", "b", nodeName="n2"),
+    ]
+    entries = [{"name": "a", "resourceClaimName": "gpu"}]
+    result = simulate(N1, N2, *slices, pod(), pod("q", nodeName="n2", resourceClaims=entries))
+
+    assert set(states(result).values()) == {"allocated"}
+    assert notes(result) == [
+        "note: pod default/q cannot use its claims, which are on node n1; the pod is bound to node n2"
+    ]
+
+
+def test_a_device_without_a_node_goes_where_the_others_are(simulate):
+    """A device of the network goes with one of a node."""
+    slices = [device("gpu", nodeName="n2"), device("nic", allNodes=True)]
+    result = simulate(N1, N2, *slices, pod())
+
+    assert (result.exit_code, set(states(result).values()), notes(result)) == (0, {"allocated"}, [])
+
+
+def test_a_device_that_skips_node_operations_needs_a_node_that_can(simulate):
+    """A device of every node is only used on those that declare the feature, which is not where the other device is."""
+    able = node("n1", status={"declaredFeatures": ["DRAOptionalNodeOperations"]})
+    slices = [device("gpu", allNodes=True, skipNodeOperations=["*"]), device("nic", nodeName="n2")]
+    result = simulate(able, N2, *slices, pod())
+
+    assert (result.exit_code, set(states(result).values())) == (1, {"pending"})

@@ -1,0 +1,349 @@
+"""The pods of workloads, and the claims of these pods."""
+
+import re
+
+import pytest
+
+from simulation import CLASS, V1, claim, devices, node, states, table
+
+TEMPLATE = {
+    "apiVersion": V1,
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "one-gpu"},
+    "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}},
+}
+POD_SPEC = {
+    "containers": [{"name": "main", "resources": {"claims": [{"name": "gpu"}]}}],
+    "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}],
+}
+
+
+def workload(kind="Deployment", *, name="train", version=None, pod=POD_SPEC, **spec):
+    """A workload whose pods want a GPU each."""
+    return {
+        "apiVersion": version or ("batch/v1" if kind == "Job" else "apps/v1"),
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"template": {"metadata": {"labels": {"app": "train"}}, "spec": pod}, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "pods"),
+    [
+        ("Deployment", {}, 1),
+        ("Deployment", {"replicas": 3}, 3),
+        ("StatefulSet", {"replicas": 2}, 2),
+        ("ReplicaSet", {"replicas": 0}, 0),
+        ("Job", {}, 1),
+        ("Job", {"completions": 10, "parallelism": 2}, 2),
+        ("Job", {"completions": 2, "parallelism": 3}, 2),
+        ("Job", {"parallelism": 3}, 3),
+        ("Job", {"parallelism": 3, "suspend": True}, 0),
+    ],
+)
+def test_as_many_pods_want_claims_as_run_at_a_time(simulate, kind, spec, pods):
+    """The defaults are those of the API; a Job runs no more pods than are left to complete."""
+    result = simulate(CLASS, devices("a", "b", "c"), TEMPLATE, workload(kind, **spec))
+
+    assert [row[0][:-5] for row in table(result)] == [
+        f"default/train-{number}-gpu-" for number in range(pods)
+    ]
+    assert "ignored" not in result.stderr
+    assert (f'{kind} "train": has no pods, so none of its claims is decided' in result.stderr) is (pods == 0)
+
+
+def test_a_cron_job_counts_as_one_of_its_jobs(simulate):
+    """Suspended or not: what is asked is whether a Job of it would get its devices."""
+    job = workload("Job", parallelism=2)["spec"]
+    body = {
+        **workload("CronJob", version="batch/v1"),
+        "spec": {"suspend": True, "jobTemplate": {"spec": job}},
+    }
+    wrong = {**body, "spec": {"jobTemplate": {"spec": {**job, "parallelism": "two"}}}}
+
+    result = simulate(CLASS, devices("a", "b", "c"), TEMPLATE, body)
+
+    assert [row[0][:-5] for row in table(result)] == ["default/train-0-gpu-", "default/train-1-gpu-"]
+    message = 'CronJob "train": spec.jobTemplate.spec.parallelism: "two" is not a whole number'
+    assert message in simulate(CLASS, wrong).stderr
+
+
+def test_the_pods_are_those_of_the_template(simulate):
+    """They are in the namespace of the workload, and what else they ask for counts as in any pod."""
+    entry = {"name": "gpu", "resourceClaimName": "shared"}
+    pod = {"nodeSelector": {"zone": "b"}, "containers": [{"name": "main"}], "resourceClaims": [entry]}
+    body = workload(replicas=2, pod=pod)
+    body["metadata"]["namespace"] = "team"
+
+    result = simulate(CLASS, devices("a"), claim("shared", namespace="team"), body)
+
+    assert states(result) == {"team/shared": "allocated"}
+    assert "pod team/train-0 cannot use its claims, which are on node node-1" in result.stderr
+
+
+def test_written_claims_come_before_those_made_for_pods(simulate):
+    """A claim of a pod is made when the pod is there, whatever its name."""
+    result = simulate(CLASS, devices("a"), TEMPLATE, workload(), claim("zebra"))
+
+    assert [row[1] for row in table(result)] == ["pending", "allocated"]
+
+
+def test_what_is_wrong_with_all_pods_is_told_once(simulate):
+    """They come of one template, where it is mended."""
+    result = simulate(CLASS, devices("a"), workload(replicas=3))
+
+    told = [line for line in result.stderr.splitlines() if "there is no ResourceClaimTemplate" in line]
+    assert len(told) == 1
+    assert 'Pod "default/train-0"' in told[0]
+    assert result.exit_code == 1
+
+
+def test_an_error_in_all_pods_is_told_once(simulate):
+    """The API server takes the workload and then refuses each of its pods."""
+    body = workload(replicas=3, pod={"containers": [{"name": "main"}], "resourceClaims": "gpu"})
+
+    result = simulate(CLASS, devices("a"), body)
+
+    assert result.exit_code == 2
+    assert result.stderr.count("error: ") == 1
+    assert 'Pod "train-0": spec.resourceClaims: "gpu" is not a list' in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("replicas", "message"),
+    [
+        ("three", '"three" is not a whole number'),
+        (-1, "-1 is not a whole number"),
+        (
+            "${REPLICAS}",
+            '"${REPLICAS}" is not a whole number; variables must be filled in first, as by envsubst',
+        ),
+        (10_001, "10001 pods are more than the 10,000 that are looked at"),
+    ],
+)
+def test_a_number_of_pods_that_cannot_be_is_an_error(simulate, replicas, message):
+    """Workload, field and value are named."""
+    result = simulate(CLASS, devices("a"), TEMPLATE, workload(replicas=replicas))
+
+    assert result.exit_code == 2
+    assert f'Deployment "train": spec.replicas: {message}' in result.stderr
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {**workload(), "metadata": {"name": "train", "uid": "u"}},
+        workload(version="example.com/v1"),
+        workload("DaemonSet", version="example.com/v1"),
+        {**workload(), "spec": {"replicas": 1}},
+        {**workload(), "spec": None},
+    ],
+    ids=["it is in a cluster", "another group", "not of its group", "no template", "no spec"],
+)
+def test_other_workloads_are_passed_over(simulate, body):
+    """In a cluster their pods are there; of others nobody knows them."""
+    result = simulate(CLASS, devices("a"), TEMPLATE, body)
+
+    assert table(result) == []
+    assert f"note: ignored, and so are any pods that they would create: 1 {body['kind']}" in result.stderr
+
+
+def test_a_generated_name_is_as_good_as_one(simulate):
+    """Jobs often have one, as their names must differ; so do those that are made here, and their pods."""
+    body = {**workload("Job"), "metadata": {"generateName": "train-"}}
+    result = simulate(CLASS, devices("a", "b"), TEMPLATE, body, body)
+
+    names = [row[0] for row in table(result)]
+    assert len(names) == 2
+    assert all(re.fullmatch(r"default/train-\w{5}-0-gpu-\w{5}", name) for name in names)
+    assert "replaces" not in result.stderr
+
+
+def test_the_pods_of_a_job_share_what_it_says(simulate):
+    """The Job controller makes a PodGroup of them, with the claims of `spec.scheduling`."""
+    body = workload("Job", parallelism=2, scheduling={"resourceClaims": POD_SPEC["resourceClaims"]})
+
+    assert [row[0][:-5] for row in table(simulate(CLASS, devices("a"), TEMPLATE, body))] == [
+        "default/train-gpu-"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "pod"),
+    [("Job", {"schedulingGroup": {"podGroupName": "own"}}), ("CronJob", {})],
+    ids=["pods that have a group", "Jobs of a CronJob"],
+)
+def test_other_jobs_make_no_group(simulate, kind, pod):
+    """They leave that to whoever made the group, or to nobody."""
+    own = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "own"},
+        "spec": {},
+    }
+    job = workload("Job", pod={**POD_SPEC, **pod}, scheduling={"resourceClaims": POD_SPEC["resourceClaims"]})
+    if kind == "CronJob":
+        job = {**job, "kind": kind, "spec": {"jobTemplate": {"spec": job["spec"]}}}
+
+    assert [row[0][:-5] for row in table(simulate(CLASS, devices("a"), TEMPLATE, own, job))] == [
+        "default/train-0-gpu-"
+    ]
+
+
+def test_a_template_that_no_pod_uses_is_told(simulate):
+    """Nothing is decided of it; those of a cluster need no mention."""
+    stored = {**TEMPLATE, "metadata": {"name": "stored", "uid": "u"}}
+    used = simulate(CLASS, devices("a"), TEMPLATE, workload())
+    unused = simulate(CLASS, devices("a"), TEMPLATE, stored)
+
+    assert "no pod here uses it" not in used.stderr
+    assert unused.stderr.count("no pod here uses it, so no claim is made of it") == 1
+    assert 'ResourceClaimTemplate "default/one-gpu": no pod here uses it' in unused.stderr
+    assert unused.exit_code == 0
+
+
+def daemons(**pod):
+    """A DaemonSet whose pods want a GPU each."""
+    return workload("DaemonSet", name="watch", pod={**POD_SPEC, **pod})
+
+
+def labelled(name, spec=None, **labels):
+    """A node with labels."""
+    body = node(name, **(spec or {}))
+    body["metadata"]["labels"] = labels
+    return body
+
+
+def claims(result):
+    """Return what became of the claim of the pod on each node."""
+    return {row[0].removeprefix("default/watch-").partition("-gpu-")[0]: row[1:3] for row in table(result)}
+
+
+def test_each_node_has_a_pod_whose_claim_is_for_that_node(simulate):
+    """A device of another node is of no use to it, however many there are."""
+    result = simulate(CLASS, node("a"), node("b"), node("c"), devices("x", "z", on="b"), TEMPLATE, daemons())
+
+    assert claims(result) == {"a": ["pending", "-"], "b": ["allocated", "b"], "c": ["pending", "-"]}
+    assert table(result)[0][3].endswith("it fits on node b, but the pod can only run on a")
+    assert "ignored" not in result.stderr
+
+
+def test_without_nodes_those_that_are_assumed_have_pods(simulate):
+    """As for other pods."""
+    result = simulate(CLASS, devices("x", on="b"), TEMPLATE, daemons())
+
+    assert claims(result) == {"b": ["allocated", "b"]}
+    assert "note: no Node is given: b assumed" in result.stderr
+
+
+TAINT = {"taints": [{"key": "gpu", "value": "a100", "effect": "NoSchedule"}]}
+AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}]
+        }
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("other", "pod", "has_pod"),
+    [
+        (labelled("b"), {}, True),
+        (labelled("b"), {"nodeSelector": {"gpu": "yes"}}, False),
+        (labelled("b", gpu="yes"), {"nodeSelector": {"gpu": "yes"}}, True),
+        (labelled("b"), {"affinity": AFFINITY}, False),
+        (labelled("b", gpu="yes"), {"affinity": AFFINITY}, True),
+        (labelled("b", TAINT), {}, False),
+        (labelled("b", TAINT), {"tolerations": [{"operator": "Exists"}]}, True),
+        (labelled("b", TAINT), {"tolerations": [{"key": "gpu", "value": "a100"}]}, True),
+        (labelled("b", TAINT), {"tolerations": [{"key": "gpu", "value": "h100"}]}, False),
+        (labelled("b", TAINT), {"tolerations": [{"operator": "Exists", "effect": "NoExecute"}]}, False),
+        (labelled("b", {"taints": [{"key": "gpu", "effect": "PreferNoSchedule"}]}), {}, True),
+        (labelled("b", {"unschedulable": True}), {}, False),
+    ],
+)
+def test_a_node_has_a_pod_if_it_fits(simulate, other, pod, has_pod):
+    """By labels and taints; not if the node cannot be used, as no claim is allocated there."""
+    result = simulate(CLASS, devices("x", on="b"), TEMPLATE, other, daemons(**pod))
+
+    assert claims(result) == ({"b": ["allocated", "b"]} if has_pod else {})
+
+
+@pytest.mark.parametrize(
+    ("condition", "effect", "pod", "has_pod"),
+    [
+        ("not-ready", "NoExecute", {}, True),
+        ("not-ready", "NoSchedule", {}, False),
+        ("unreachable", "NoExecute", {}, True),
+        ("disk-pressure", "NoSchedule", {}, True),
+        ("disk-pressure", "NoExecute", {}, False),
+        ("memory-pressure", "NoSchedule", {}, True),
+        ("pid-pressure", "NoSchedule", {}, True),
+        ("unschedulable", "NoSchedule", {}, True),
+        ("network-unavailable", "NoSchedule", {}, False),
+        ("network-unavailable", "NoSchedule", {"hostNetwork": True}, True),
+        ("out-of-service", "NoExecute", {}, False),
+    ],
+)
+def test_pods_tolerate_the_taints_of_some_conditions(simulate, condition, effect, pod, has_pod):
+    """Those for which the DaemonSet controller adds a toleration."""
+    tainted = node("b", taints=[{"key": f"node.kubernetes.io/{condition}", "effect": effect}])
+    result = simulate(CLASS, devices("x", on="b"), TEMPLATE, tainted, daemons(**pod))
+
+    assert claims(result) == ({"b": ["allocated", "b"]} if has_pod else {})
+
+
+@pytest.mark.parametrize(
+    "affinity", [{"nodeSelectorTerms": 1}, {"nodeSelectorTerms": [{"matchFields": [{}]}]}, 1]
+)
+def test_an_affinity_that_selects_no_nodes_is_an_error(simulate, affinity):
+    """The API server would refuse it."""
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": affinity}
+    result = simulate(CLASS, devices("x"), TEMPLATE, daemons(affinity={"nodeAffinity": required}))
+
+    assert result.exit_code == 2
+    assert 'DaemonSet "watch": spec.template.spec.affinity.nodeAffinity: is no affinity that' in result.stderr
+
+
+def test_what_is_no_map_or_list_is_no_reason_to_stop(simulate):
+    """Of pods only what claims depend on is read."""
+    body = daemons(affinity="a", nodeSelector=[1], tolerations={"a": 1})
+    result = simulate(CLASS, devices("x"), TEMPLATE, labelled("node-1", {"taints": "b"}), body)
+
+    assert claims(result) == {"node-1": ["allocated", "node-1"]}
+
+
+def test_a_claim_that_was_allocated_stays_as_it_is(simulate, tmp_path):
+    """What simulate prints can be given to it again."""
+    given = (CLASS, devices("x"), TEMPLATE, daemons())
+    (tmp_path / "again.yaml").write_text(simulate(*given, options=["-o", "yaml"]).stdout)
+
+    assert claims(simulate(*given, options=["-f", str(tmp_path / "again.yaml")])) == {
+        "node-1": ["held", "node-1"]
+    }
+
+
+def test_a_claim_that_all_pods_name_is_told_where_it_is_of_no_use(simulate):
+    """It is allocated once, on one node."""
+    body = daemons(resourceClaims=[{"name": "gpu", "resourceClaimName": "shared"}])
+    result = simulate(CLASS, node("a"), node("b"), devices("x", on="a"), claim("shared"), body)
+
+    assert states(result) == {"default/shared": "allocated"}
+    told = [line for line in result.stderr.splitlines() if "cannot use its claims" in line]
+    assert len(told) == 1
+    assert (
+        "pod default/watch-b cannot use its claims, which are on node a; the pod can only run on node b"
+        in told[0]
+    )
+
+
+def test_an_extended_resource_is_for_the_node_as_well(simulate):
+    """Its claim is made for the pod."""
+    by_name = {**CLASS, "spec": {**CLASS["spec"], "extendedResourceName": "example.com/gpu"}}
+    containers = [{"name": "main", "resources": {"limits": {"example.com/gpu": 1}}}]
+    body = daemons(resourceClaims=[], containers=containers)
+    result = simulate(by_name, node("a"), node("b"), devices("x", "z", on="b"), body)
+
+    assert [row[1:3] for row in table(result)] == [["pending", "-"], ["allocated", "b"]]
