@@ -19,6 +19,7 @@ from dra_operator.controller.kopf_app import EndlessBackoff, LoginPace, serve, t
 from dra_operator.controller.leader_election import GIVE_UP_SECONDS
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
+from faulty_server import FaultyServer
 
 # Kopf warns of its own use of what Python deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:kopf")
