@@ -178,7 +178,7 @@ def test_what_is_left_of_shared_devices_is_what_each_of_them_says(
         wanted = eligibility.candidates_of(item, pool, budget)
         found = []
         for few in (0, 1000):
-            pool.roomy.clear()
+            scene.allocator.availability.states[pool.serial].with_room.clear()
             with patch.object(eligible, "FEW_DEVICES", few):
                 found.append(eligibility.judge(item.key, pool, wanted))
         assert found[0] == found[1]

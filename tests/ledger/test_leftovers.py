@@ -1,24 +1,14 @@
 """Nodes by what they have left."""
 
 from itertools import pairwise
-from types import SimpleNamespace
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_operator.api.quantity import NANO
-from dra_operator.ledger.leftovers import EVERY, Leftovers, LeftoversOf, level_of
+from dra_operator.ledger.leftovers import Leftovers, LeftoversOf, level_of
 
 LEFT = st.dictionaries(st.sampled_from(["memory", "cores"]), st.integers(-5, 2**70), max_size=2)
-
-
-def view(position: int, *left: dict[str, int], free: int = 1) -> Any:
-    """Return a node with a pool of one driver for each of these."""
-    pools = tuple(
-        SimpleNamespace(key=("gpu", str(n)), free=free, most={EVERY: most}) for n, most in enumerate(left)
-    )
-    return SimpleNamespace(nodes=1 << position, pools=pools)
 
 
 @given(st.lists(st.integers(-3, 2**80), min_size=2))
@@ -42,7 +32,7 @@ def test_who_has_room_is_found_until_it_is_forgotten(
     """Of those that are known each with enough of everything, and none of those that are forgotten."""
     leftovers = Leftovers()
     for position, most in enumerate(left):
-        leftovers.enter(view(position, most), EVERY)
+        leftovers.enter(1 << position, [("gpu", most)])
     for position in forgotten:
         leftovers.forget(1 << position)
     amounts = [(name, max(amount, 0), "") for name, amount in asked.items()]
@@ -64,7 +54,7 @@ def test_who_has_room_is_found_until_it_is_forgotten(
 def test_a_node_has_what_the_best_of_its_pools_has() -> None:
     """Both may serve."""
     leftovers = Leftovers()
-    leftovers.enter(view(3, {"memory": 2 * NANO}, {"memory": 9 * NANO}), EVERY)
+    leftovers.enter(1 << 3, [("gpu", {"memory": 2 * NANO}), ("gpu", {"memory": 9 * NANO})])
 
     assert leftovers.by_driver["gpu"].with_room([("memory", 8 * NANO, "8")]) == 0b1000
 
@@ -72,8 +62,8 @@ def test_a_node_has_what_the_best_of_its_pools_has() -> None:
 def test_a_driver_without_a_known_node_is_forgotten() -> None:
     """Drivers come and go under new names, and each that is kept is gone through for each claim."""
     leftovers = Leftovers()
-    leftovers.enter(view(0, {"memory": 1}), EVERY)
-    leftovers.enter(view(1, {"memory": 1}), EVERY)
+    leftovers.enter(1, [("gpu", {"memory": 1})])
+    leftovers.enter(2, [("gpu", {"memory": 1})])
     leftovers.forget(1)
     assert leftovers.by_driver["gpu"].nodes == 2
     leftovers.forget(2)
@@ -84,7 +74,7 @@ def test_a_driver_without_a_known_node_is_forgotten() -> None:
 def test_a_pool_without_free_devices_has_nothing() -> None:
     """Its node is known, and has nothing of its driver."""
     leftovers = Leftovers()
-    leftovers.enter(view(0, {}, free=0), EVERY)
+    leftovers.enter(1, [])
 
     assert leftovers.known == 1
     assert leftovers.by_driver == {}
@@ -93,8 +83,8 @@ def test_a_pool_without_free_devices_has_nothing() -> None:
 def test_what_is_forgotten_of_a_node_is_forgotten_of_all_that_is_selected_there() -> None:
     """A device that is taken may be any of them."""
     leftovers = LeftoversOf()
-    leftovers.every.enter(view(0, {"memory": 1}), EVERY)
-    leftovers.of_selected("a").enter(view(0, {"memory": 1}), EVERY)
+    leftovers.every.enter(1, [("gpu", {"memory": 1})])
+    leftovers.of_selected("a").enter(1, [("gpu", {"memory": 1})])
     leftovers.forget(1)
 
     assert leftovers.every.known == leftovers.of_selected("a").known == 0

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from dra_operator.api.read import read_object
 from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.slices import Slice, read_slice
-from dra_operator.ledger.spare import Spare, spare_of
+from dra_operator.ledger import PoolState
+from dra_operator.ledger.spare import Spare
 from dra_operator.ledger.uses import Shares
 from opcodes import opcodes
 
@@ -99,16 +100,17 @@ def test_those_that_have_enough_are_told_however_use_went_up_and_down(
 def test_who_is_shared_anew_is_read_anew_whichever_slice_is_asked_about_first() -> None:
     """What is read of one slice of a pool leaves the others of it to be read."""
     content = disk_slice(9)
-    pool: Any = SimpleNamespace(spare={}, reshared=0)
+    view: Any = SimpleNamespace(counted=0, shareable=0)
+    state = PoolState(view, free=0)
     for offset in (0, 9):
-        spare_of(pool, offset, content, {})
+        state.spare(offset, content, {})
     used = {"d0": use({"size": 20})}
-    pool.reshared = 1 | 1 << 9
+    for offset in (0, 9):
+        state.forget(1 << offset)
 
     for offset in (9, 0):
-        spare = spare_of(pool, offset, content, used)
+        spare = state.spare(offset, content, used)
         assert spare.enough(content.every, wanted(size=1)) == content.every & ~1
-    assert not pool.reshared
 
 
 def test_a_share_costs_as_much_among_many_devices_as_among_few() -> None:

@@ -10,7 +10,7 @@ Source: docs/dra-semantics 2.2 to 2.4; docs/engine sections 2 to 4.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import accumulate, count
@@ -31,23 +31,16 @@ _serials = count()
 """Of all views: what is kept about some by number is kept about those of several followers of an inventory."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class PoolView:
-    """A pool as some nodes see it.
+    """A pool as some nodes see it. What is in use of it is kept elsewhere (`ledger.PoolState`).
 
     `driver` is that of all devices, or empty if one of them cannot be read: each selector fails on it.
     Positions: `offsets[i]` is the first position of `slices[i]`, `placed` has both together, `size` is their number;
     only a complete pool has any.
-    Sets of positions: `visible` (usable on these nodes), `free` (not allocated exclusively, nor shared without
-    being shareable) and `charged` (shares consume capacity), both kept by the ledger, `shareable`, `counted`.
+    Sets of positions: `visible` (usable on these nodes), `shareable`, `counted`.
     `selector_errors` holds, by position, why a node selector of a device cannot be parsed: no search may take it.
-    `nodes` is the set of the nodes that see it.
-    `roomy` keeps what searches have found out about shared devices, by candidate key: which they have looked at, and
-    which of these have room; of each until the ledger changes what is used of it. `payable` keeps the same of devices
-    that draw on counters, behind the version of the counters that it is about. `most` is the most that any of its free
-    devices, or of those that some selectors select, has left of each capacity, in nano-units, from when somebody asks
-    until the ledger changes what is used.
-    `spare` keeps what is left of shared devices, by offset of the slice; of those in `reshared` that has changed since.
+    `nodes` is the set of the nodes that see it; `Views` keeps it up to date.
     `judged_by` is the epoch of the pool in which it was judged.
     """
 
@@ -69,13 +62,6 @@ class PoolView:
     judged_by: object
     driver: str
     nodes: int = 0
-    free: int = 0
-    charged: int = 0
-    roomy: dict[int, tuple[int, int]] = field(default_factory=dict)
-    most: dict[object, Mapping[str, int]] = field(default_factory=dict)
-    payable: tuple[object, int, int] = (None, 0, 0)
-    spare: dict[int, object] = field(default_factory=dict)
-    reshared: int = 0
     _positions: Mapping[str, int] | None = None
 
     def locate(self, position: int) -> tuple[Slice, int]:
@@ -111,17 +97,17 @@ class PoolView:
             else:
                 names = (name for content in self.slices for name in content.names)
                 positions = {name: position for position, name in enumerate(names)}
-            self._positions = positions
+            object.__setattr__(self, "_positions", positions)
         return positions
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class NodeView:
     """The pools of some `nodes` in search order; `error` tells of a node selector that cannot be parsed.
 
     `countable` says that fast searches may be asked about its nodes: no error, and no slice skips node operations.
-    Side by side the pools make one row of positions: `starts` holds the first of each, `row` both together. `groups`
-    refers to what searches have found out about some attributes, for as long as that is kept.
+    Side by side the pools make one row of positions: `starts` holds the first of each, `row` both together. `nodes` is
+    kept up to date by `Views`.
     """
 
     key: object
@@ -131,12 +117,8 @@ class NodeView:
     error: BrokenSelector | None
     skips_operations: bool
     has_large_pool: bool
+    countable: bool
     nodes: int = 0
-    groups: dict[tuple[str, ...], Callable[[], object]] = field(default_factory=dict)
-    countable: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.countable = self.error is None and not self.skips_operations
 
     def number_of(self, position: int) -> int:
         """Return the number of the pool of the device at a position of the row."""
@@ -385,9 +367,9 @@ class Views:
             return
         bit = 1 << self.index[node]
         if old.view is not None:
-            old.view.nodes &= ~bit
+            _set_nodes(old.view, old.view.nodes & ~bit)
         if seen.view is not None:
-            seen.view.nodes |= bit
+            _set_nodes(seen.view, seen.view.nodes | bit)
         if seen == _NOTHING:
             del table[key]
             self._watchers[key].discard(node)
@@ -426,15 +408,16 @@ class Views:
                     error,
                     skips,
                     any(view.is_large for view in views),
+                    error is None and not skips,
                 )
             old = self._of_node.get(name)
             if old is node_view:
                 continue
             bit = 1 << self.index[name]
             if old is not None:
-                old.nodes &= ~bit
+                _set_nodes(old, old.nodes & ~bit)
                 self._idle.append(old)
-            node_view.nodes |= bit
+            _set_nodes(node_view, node_view.nodes | bit)
             self._of_node[name] = node_view
             changed |= bit
         return changed
@@ -442,15 +425,15 @@ class Views:
     def _count_nodes(self) -> None:
         """Set all sets of nodes anew: the nodes have other positions."""
         for node_view in self._node_views.values():
-            node_view.nodes = 0
+            _set_nodes(node_view, 0)
         for views in self.of_pool.values():
             for view in views.values():
-                view.nodes = 0
+                _set_nodes(view, 0)
         for name, position in self.index.items():
             bit = 1 << position
-            self._of_node[name].nodes |= bit
-            for view in self._of_node[name].pools:
-                view.nodes |= bit
+            node_view = self._of_node[name]
+            for view in (node_view, *node_view.pools):
+                _set_nodes(view, view.nodes | bit)
         self.usable = bits.of(self.inventory.nodes[name].unusable is None for name in self.order)
 
     def _mark_usable(self, nodes: set[str]) -> None:
@@ -483,3 +466,7 @@ class Views:
     def set_of(self, nodes: Iterable[str]) -> int:
         """Return those of some nodes that there are, as a set."""
         return bits.of_positions(self.index[name] for name in nodes if name in self.index)
+
+
+def _set_nodes(view: PoolView | NodeView, nodes: int) -> None:
+    object.__setattr__(view, "nodes", nodes)

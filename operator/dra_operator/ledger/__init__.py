@@ -7,7 +7,7 @@ beyond what there is, and whether claims or slices brought it about. `broken` fi
 nodes are gone, or tainted so that what uses them must end.
 """
 
-from dra_operator.ledger.availability import Availability, Log
+from dra_operator.ledger.availability import Availability, Log, PoolState
 from dra_operator.ledger.broken import Breakage, BrokenAllocations, Cause
 from dra_operator.ledger.overcommitment import Overcommitment, Overcommitments, Resource
 from dra_operator.ledger.uses import ClaimKey, Ledger
@@ -22,5 +22,6 @@ __all__ = [
     "Log",
     "Overcommitment",
     "Overcommitments",
+    "PoolState",
     "Resource",
 ]

@@ -10,12 +10,12 @@ Source: docs/engine sections 3 to 5.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from dra_operator.inventory import PoolKey, PoolView, Renumbering, ViewChanges, Views, bits
+from dra_operator.inventory import PoolKey, PoolView, Renumbering, Slice, ViewChanges, Views, bits
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.ledger.counters import CounterState
 from dra_operator.ledger.leftovers import LeftoversOf
-from dra_operator.ledger.spare import FEW_DEVICES, spare_of
-from dra_operator.ledger.uses import Ledger, Results, Touched
+from dra_operator.ledger.spare import FEW_DEVICES, Spare
+from dra_operator.ledger.uses import Ledger, Results, Shares, Touched
 from dra_operator.ledger.view_index import OnlyView, ViewIndex
 
 _LOG_LENGTH = 4096
@@ -95,10 +95,52 @@ class Log:
         return nodes
 
 
+@dataclass(slots=True, eq=False)
+class PoolState:
+    """What is in use of a pool as some nodes see it, and answers that hold until that changes.
+
+    Sets of positions: `free` (not allocated exclusively, nor shared without being shareable) and `charged` (shares
+    consume capacity).
+    `most_left` is the most that any of its free devices, or of those that some selectors select, has left of each
+    capacity, in nano-units.
+    `with_room` holds, by the serial number of a candidate key, the shared devices that were asked about, and those of
+    them that have room; `affordable` the same of devices that draw on counters, behind the version of the counters.
+    """
+
+    view: PoolView
+    free: int
+    charged: int = 0
+    most_left: dict[object, Mapping[str, int]] = field(default_factory=dict)
+    with_room: dict[int, tuple[int, int]] = field(default_factory=dict)
+    affordable: tuple[object, int, int] = (None, 0, 0)
+    _spare: dict[int, Spare] = field(default_factory=dict)
+    _stale: int = 0
+
+    def spare(self, offset: int, content: Slice, shared: Mapping[str, Shares]) -> Spare:
+        """Return what shares leave of the devices of the slice at an offset, as of now."""
+        spare = self._spare.get(offset)
+        if spare is None:
+            spare = self._spare[offset] = Spare(content, shared)
+        elif stale := self._stale >> offset & content.every:
+            spare.update(content, shared, stale)
+        self._stale &= ~(content.every << offset)
+        return spare
+
+    def forget(self, bit: int) -> None:
+        """Forget what was found out about a device: its use has changed."""
+        self._stale |= bit
+        for key, (asked, fitting) in self.with_room.items():
+            self.with_room[key] = (asked & ~bit, fitting & ~bit)
+        if bit & self.view.counted & self.view.shareable:
+            version, asked, fitting = self.affordable
+            self.affordable = (version, asked & ~bit, fitting & ~bit)
+
+
 @dataclass(slots=True)
 class Availability:
     """The joined state. `nonempty` is the set of nodes with a free device, or with a view that is an error.
 
+    `states` holds what is in use of each pool view, by its serial number.
     `leftovers` has nodes by what their devices have left, as far as anybody has asked.
     Devices that a slice keeps for other nodes count: selectors are evaluated on them, too, and can fail.
     """
@@ -107,6 +149,7 @@ class Availability:
     ledger: Ledger
     nonempty: int = 0
     log: Log = field(default_factory=Log)
+    states: dict[int, PoolState] = field(default_factory=dict)
     leftovers: LeftoversOf = field(default_factory=LeftoversOf)
     _counters: dict[CounterLayout, CounterState] = field(default_factory=dict)
     _layouts: dict[PoolKey, tuple[CounterLayout, ...]] = field(default_factory=dict)
@@ -150,14 +193,15 @@ class Availability:
     def find_most_left(self, view: PoolView, whose: object, devices: int) -> Mapping[str, int]:
         """Find the most that any of some devices of a view has left of each capacity, in nano-units.
 
-        It stays in `most` of the view, by whose it is, until a device of the view is taken or given back.
+        It stays in `most_left`, by whose it is, until a device of the view is taken or given back.
         """
+        state = self.states[view.serial]
         shared = self.ledger.shared(view.key)
         most: dict[str, int] = {}
         for offset, content in view.placed:
             here = devices >> offset & content.every
             if here.bit_count() > FEW_DEVICES:
-                for name, left in spare_of(view, offset, content, shared).most(here):
+                for name, left in state.spare(offset, content, shared).most(here):
                     if name not in most or left > most[name]:
                         most[name] = left
                 continue
@@ -172,9 +216,9 @@ class Availability:
                             left -= used.get(name, 0)
                         if name not in most or left > most[name]:
                             most[name] = left
-        if len(view.most) >= _MOST_SETS:
-            view.most.clear()
-        view.most[whose] = most
+        if len(state.most_left) >= _MOST_SETS:
+            state.most_left.clear()
+        state.most_left[whose] = most
         return most
 
     def _take_views(self, changes: ViewChanges) -> None:
@@ -184,19 +228,21 @@ class Availability:
             self.leftovers.clear()
             self.nonempty = 0
         self.leftovers.forget(changes.nodes)
+        for view in changes.removed:
+            self.states.pop(view.serial, None)
         for view in changes.added:
             held, shared = self.ledger.held(view.key), self.ledger.shared(view.key)
-            view.free = bits.first(view.size)
+            state = self.states[view.serial] = PoolState(view, bits.first(view.size))
             for _, position in _positions(view, held):
-                view.free &= ~(1 << position)
+                state.free &= ~(1 << position)
             for device, position in _positions(view, shared):
-                view.free &= ~(1 << position) | self._free_beside_shares(view)
+                state.free &= ~(1 << position) | self._free_beside_shares(view)
                 if shared[device].amounts:
-                    view.charged |= 1 << position
+                    state.charged |= 1 << position
             if view.counters is not None and view.counters not in self._counters:
-                state = self._counters[view.counters] = CounterState(view.counters)
+                counters = self._counters[view.counters] = CounterState(view.counters)
                 for device in {*held, *shared}:
-                    state.mark(device, used=True)
+                    counters.mark(device, used=True)
         self._take_indexes(changes)
         if any(view.counters is not None for view in changes.removed):
             alive = {
@@ -253,12 +299,16 @@ class Availability:
                     devices.setdefault(result.device, False)
                 elif (position := positions.get(result.device)) is not None:
                     # Whatever has come back since is among the others, for which the ledger is asked after this.
-                    view.free &= ~(1 << position)
-                    if view.most:
-                        self._forget_left(view)
-                    if not view.free:
-                        closed |= view.nodes
+                    closed |= self._occupy(view, 1 << position)
         return closed
+
+    def _occupy(self, view: PoolView, devices: int) -> int:
+        """Take devices out of the free ones; return the nodes of the view if it has lost the last one."""
+        state = self.states[view.serial]
+        state.free &= ~devices
+        if state.most_left:
+            self._forget_left(state)
+        return 0 if state.free else view.nodes
 
     def _only_view(self, pool: PoolKey) -> PoolView | None:
         """Return the view of a pool if it is simple: it has only one, no device that somebody shares, no counters."""
@@ -280,11 +330,7 @@ class Availability:
             else:
                 # A claim has taken each of them for itself alone, and has it still.
                 for view, here in views.of(devices):
-                    view.free &= ~here
-                    if view.most:
-                        self._forget_left(view)
-                    if not view.free:
-                        closed |= view.nodes
+                    closed |= self._occupy(view, here)
             if pool in self._layouts:
                 helped |= self._touch_counters(pool, devices)
         if helped:
@@ -298,25 +344,21 @@ class Availability:
         held, shared = self.ledger.held(pool), self.ledger.shared(pool)
         opened = closed = helped = 0
         for device, view, bit in views.each(devices):
+            state = self.states[view.serial]
             if device not in held and (device not in shared or self._free_beside_shares(view) & bit):
-                view.free |= bit
+                state.free |= bit
                 opened |= view.nodes
             else:
-                view.free &= ~bit
-                if not view.free:
+                state.free &= ~bit
+                if not state.free:
                     closed |= view.nodes
             if device in shared and shared[device].amounts:
-                view.charged |= bit
-            elif view.charged:
-                view.charged &= ~bit
-            if view.most:
-                self._forget_left(view)
-            view.reshared |= bit
-            for key, (asked, roomy) in view.roomy.items():
-                view.roomy[key] = (asked & ~bit, roomy & ~bit)
-            if bit & view.counted & view.shareable:
-                version, known, payable = view.payable
-                view.payable = (version, known & ~bit, payable & ~bit)
+                state.charged |= bit
+            else:
+                state.charged &= ~bit
+            if state.most_left:
+                self._forget_left(state)
+            state.forget(bit)
             if devices[device]:
                 helped |= view.nodes
         self.nonempty |= opened
@@ -329,9 +371,9 @@ class Availability:
         """
         return view.shareable if self.views.features.consumable_capacity else -1
 
-    def _forget_left(self, view: PoolView) -> None:
-        view.most.clear()
-        self.leftovers.forget(view.nodes)
+    def _forget_left(self, state: PoolState) -> None:
+        state.most_left.clear()
+        self.leftovers.forget(state.view.nodes)
 
     def _touch_counters(self, pool: PoolKey, devices: Mapping[str, bool]) -> int:
         """Bring the counters up to date; return the nodes that this may help.
@@ -366,7 +408,7 @@ class Availability:
         nonempty = 0
         for position in bits.each(nodes):
             view = self.views.of_node(order[position])
-            if view.error is not None or any(pool.free for pool in view.pools):
+            if view.error is not None or any(self.states[pool.serial].free for pool in view.pools):
                 nonempty |= 1 << position
         self.nonempty = (self.nonempty & ~nodes) | nonempty
 

@@ -12,11 +12,11 @@ Where nodes have devices of several kinds, what the best of all has left says li
 nodes can also stand by what the devices have left that some selectors select.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from dra_operator.inventory import NodeView, bits
+from dra_operator.inventory import bits
 
 EVERY: Final = "every free device"
 """What a view calls its free devices together; those that are selected it calls by the expressions of selectors."""
@@ -64,15 +64,10 @@ class Leftovers:
     by_driver: dict[str, Leftover] = field(default_factory=dict)
     _places: dict[int, list[tuple[_Levels, int]]] = field(default_factory=dict)
 
-    def enter(self, view: NodeView, whose: object) -> None:
-        """Enter a node that sees no pool together with others; of those that count, it is known what is left."""
-        node = view.nodes
+    def enter(self, node: int, left: Iterable[tuple[str, Mapping[str, int]]]) -> None:
+        """Enter a node, as a bit, that sees no pool together with others, with what each pool has left, by driver."""
         places: list[tuple[_Levels, int]] = []
-        for pool in view.pools:
-            most = pool.most.get(whose)
-            if most is None or not pool.free:
-                continue
-            driver, _ = pool.key
+        for driver, most in left:
             found = self.by_driver.get(driver)
             if found is None:
                 found = self.by_driver[driver] = Leftover()

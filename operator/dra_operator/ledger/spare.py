@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from dra_operator.api.types import DeviceCapacity
-from dra_operator.inventory import PoolView, Slice, bits
+from dra_operator.inventory import Slice, bits
 from dra_operator.ledger.uses import Shares
 
 FEW_DEVICES = 8
@@ -108,19 +108,6 @@ class Spare:
             amount = ranked.most(devices)
             if amount is not None:
                 yield name, amount
-
-
-def spare_of(pool: PoolView, offset: int, content: Slice, shared: Mapping[str, Shares]) -> Spare:
-    """Return what is left of the devices of a slice of a pool view, as of now."""
-    spare = pool.spare.get(offset)
-    if spare is None:
-        spare = pool.spare[offset] = Spare(content, shared)
-    elif stale := pool.reshared >> offset & content.every:
-        assert isinstance(spare, Spare)
-        spare.update(content, shared, stale)
-    pool.reshared &= ~(content.every << offset)
-    assert isinstance(spare, Spare)
-    return spare
 
 
 def _left(capacity: DeviceCapacity, shares: Shares | None, name: str) -> int:

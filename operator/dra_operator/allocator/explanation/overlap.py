@@ -94,7 +94,11 @@ def _reach(
         devices = 0
         for item in request.alternatives:
             mask = eligibility.candidates.ask(item.key, pool, budget).mask & usable
-            devices |= eligibility.judge(item.key, pool, mask if item.admin_access else mask & pool.free)
+            devices |= eligibility.judge(
+                item.key,
+                pool,
+                mask if item.admin_access else mask & eligibility.availability.states[pool.serial].free,
+            )
         for position, draw, placed in _draws(eligibility, pool, devices):
             joining = [(counter_set, groups, placed[counter_set]) for counter_set, groups in draw.groups]
             if not all(before is None or before.admits(groups) for _, groups, before in joining):

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from dra_operator.allocator.constraints import elements
 from dra_operator.api.attributes import SCALARS, AttributeValue
@@ -90,6 +90,9 @@ class Groups:
         return found
 
 
+_GroupsByAttributes = dict[tuple[str, ...], "ref[Groups]"]
+
+
 @dataclass(slots=True)
 class Grouping:
     """The groups of node views. Nodes of one kind publish equal columns, and share what is found out about them.
@@ -98,19 +101,21 @@ class Grouping:
     """
 
     lists: bool
+    _of_view: WeakKeyDictionary[NodeView, _GroupsByAttributes] = field(default_factory=WeakKeyDictionary)
     _known: dict[object, Groups] = field(default_factory=dict)
     _size: int = 0
 
     def of(self, view: NodeView, attributes: tuple[str, ...]) -> Groups:
         """Return the groups of a node view by some attributes `domain/id`."""
-        known = view.groups.get(attributes)
-        found = None if known is None else known()
+        known = self._of_view.get(view)
+        if known is None:
+            known = self._of_view[view] = {}
+        found = known[attributes]() if attributes in known else None
         if found is None:
-            if len(view.groups) >= _MAX_OF_VIEW:
-                view.groups.clear()
+            if len(known) >= _MAX_OF_VIEW:
+                known.clear()
             found = self._find(view, attributes)
-            view.groups[attributes] = ref(found)
-        assert isinstance(found, Groups)
+            known[attributes] = ref(found)
         return found
 
     def _find(self, view: NodeView, attributes: tuple[str, ...]) -> Groups:

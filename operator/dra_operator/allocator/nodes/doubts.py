@@ -8,7 +8,7 @@ changes there.
 Source: docs/engine section 5.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.budget import Budget
@@ -16,6 +16,7 @@ from dra_operator.allocator.matching.candidates import CandidateKey, Candidates
 from dra_operator.allocator.matching.reads import Reads
 from dra_operator.allocator.nodes.memory import Memory, SearchProblem
 from dra_operator.inventory import NodeView, Slice
+from dra_operator.ledger import PoolState
 
 _MOST_KINDS = 64
 """If there are more kinds of slices, they are probably all different, and none is worth remembering."""
@@ -25,6 +26,7 @@ _MOST_KINDS = 64
 class Doubts:
     """Which nodes have no errors, by the selectors of class and request."""
 
+    states: Mapping[int, PoolState]
     candidates: Candidates
     memory: Memory
 
@@ -34,13 +36,14 @@ class Doubts:
             self.memory.get((content.class_selectors, content.request_selectors))
             for content in [key.content for key in keys]
         ]
-        return Doubt(self.candidates, keys, problems)
+        return Doubt(self.states, self.candidates, keys, problems)
 
 
 @dataclass(slots=True)
 class Doubt:
     """The doubt about some keys. A node that is out of all `problems` has no error."""
 
+    states: Mapping[int, PoolState]
     candidates: Candidates
     keys: Sequence[CandidateKey]
     problems: Sequence[SearchProblem]
@@ -59,7 +62,7 @@ class Doubt:
         Raises AbortedError.
         """
         for pool in view.pools:
-            if not pool.free:
+            if not self.states[pool.serial].free:
                 continue
             if pool.selector_errors:
                 return False

@@ -114,14 +114,15 @@ class Scales(Shortcut):
 
         Raises AbortedError.
         """
-        missing = (1 << self.number) - 1
+        missing, states = (1 << self.number) - 1, self.availability.states
         for pool in view.pools:
             if pool.size > _MOST_DEVICES:
                 return False
-            if not pool.free:
+            state = states[pool.serial]
+            if not state.free:
                 continue
-            if (most := pool.most.get(EVERY)) is None:
-                most = self.availability.find_most_left(pool, EVERY, pool.free)
+            if (most := state.most_left.get(EVERY)) is None:
+                most = self.availability.find_most_left(pool, EVERY, state.free)
             for request, key, asked in self.wishes:
                 if (
                     missing >> request & 1
@@ -196,10 +197,7 @@ class Scales(Shortcut):
             return True
         leftovers = self.availability.leftovers.every
         if not nodes & leftovers.known:
-            for pool in view.pools:
-                if EVERY not in pool.most:
-                    self.availability.find_most_left(pool, EVERY, pool.free)
-            leftovers.enter(view, EVERY)
+            leftovers.enter(nodes, [(pool.key[0], self._most_left(pool)) for pool in view.pools])
         if self.selected:
             self._enter_selected(view, budget)
         return True
@@ -208,17 +206,21 @@ class Scales(Shortcut):
         for _, key, _ in self.wishes:
             leftovers = self.availability.leftovers.of_selected(_selectors(key))
             if not view.nodes & leftovers.known:
-                for pool in view.pools:
-                    if pool.driver not in key.refused:
-                        self._most_selected(pool, key, budget)
-                leftovers.enter(view, _selectors(key))
+                pools = [pool for pool in view.pools if pool.driver not in key.refused]
+                left = [(pool.key[0], self._most_selected(pool, key, budget)) for pool in pools]
+                leftovers.enter(view.nodes, left)
+
+    def _most_left(self, pool: PoolView) -> Mapping[str, int]:
+        state = self.availability.states[pool.serial]
+        found = state.most_left.get(EVERY)
+        return self.availability.find_most_left(pool, EVERY, state.free) if found is None else found
 
     def _most_selected(self, pool: PoolView, key: CandidateKey, budget: Budget) -> Mapping[str, int]:
         """Return the most that any free device has left which the selectors select. Raises AbortedError."""
-        selectors = _selectors(key)
-        most = pool.most.get(selectors)
+        selectors, state = _selectors(key), self.availability.states[pool.serial]
+        most = state.most_left.get(selectors)
         if most is None:
-            selected = self.candidates.selected(key, pool, pool.free, budget)
+            selected = self.candidates.selected(key, pool, state.free, budget)
             most = self.availability.find_most_left(pool, selectors, selected)
         return most
 

@@ -48,7 +48,7 @@ class Walk:
     def __post_init__(self) -> None:
         log, candidates = self.availability.log, self.candidates
         self._problems = Memory(log)
-        doubts = Doubts(candidates, Memory(log))
+        doubts = Doubts(self.availability.states, candidates, Memory(log))
         self._commons = Commons(candidates, doubts, Memory(log))
         self._scales = ScalesMaker(self.availability, candidates, doubts)
 

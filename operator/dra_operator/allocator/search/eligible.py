@@ -18,10 +18,11 @@ from dra_operator.allocator.matching.capacity import Consumed, has_room
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.search.found import UNSURE, Unsure
 from dra_operator.inventory import NodeView, PoolView, bits
-from dra_operator.ledger import Availability
-from dra_operator.ledger.spare import FEW_DEVICES, spare_of
+from dra_operator.ledger import Availability, PoolState
+from dra_operator.ledger.spare import FEW_DEVICES
 
-_MAX_ROOMY = 8
+_MAX_KEYS = 8
+"""Of whose shared devices with room are remembered for a pool."""
 _FIRST_TOGETHER = 32
 _TIMES_MORE = 4
 """So many positions of a large pool are judged at once, and then so many times more."""
@@ -42,7 +43,7 @@ class Eligibility:
         It has to if a device that it would look at is an error, and if what devices draw on counters depends on more
         than what is left and who has paid. Only devices in the set `within` count. Raises AbortedError.
         """
-        usable = -1 if asked.admin_access else pool.free
+        usable = -1 if asked.admin_access else self.availability.states[pool.serial].free
         if within != -1:
             usable &= within
         if not usable:
@@ -68,8 +69,9 @@ class Eligibility:
         """
         row = 0
         for start, pool in view.row:
-            large = pool.is_large and bool(pool.free)
-            within = _first_of(pool) if large else -1
+            free = self.availability.states[pool.serial].free
+            large = pool.is_large and bool(free)
+            within = _first_of(pool, free) if large else -1
             wanted = self.candidates_of(asked, pool, budget, within)
             if wanted is UNSURE:
                 return UNSURE
@@ -90,9 +92,10 @@ class Eligibility:
     def judge(self, key: CandidateKey, pool: PoolView, wanted: int) -> int:
         """Return which of the candidates have room and counters that fit, each judged by itself."""
         if drawing := wanted & pool.counted:
-            wanted ^= drawing ^ self._payable(pool, drawing)
-        if asked := wanted & pool.charged:
-            wanted ^= asked ^ self._roomy(key, pool, asked)
+            wanted ^= drawing ^ self._affordable(pool, drawing)
+        state = self.availability.states[pool.serial]
+        if asked := wanted & state.charged:
+            wanted ^= asked ^ self._with_room(key, state, asked)
         return wanted
 
     def lowest(self, key: CandidateKey, pool: PoolView, wanted: int, count: int) -> int:
@@ -125,38 +128,41 @@ class Eligibility:
             self.availability.ledger.shared(pool.key) if self.candidates.features.consumable_capacity else ()
         )
 
-    def _payable(self, pool: PoolView, asked: int) -> int:
+    def _affordable(self, pool: PoolView, asked: int) -> int:
         """Return which of the devices have counters that fit or are paid; remembered until the counters change."""
         layout = pool.counters
         assert layout is not None
-        state = self.availability.counters(layout)
-        version, known, payable = pool.payable
-        if version is not state.version:
-            known = payable = 0
+        state, counters = self.availability.states[pool.serial], self.availability.counters(layout)
+        version, known, affordable = state.affordable
+        if version is not counters.version:
+            known = affordable = 0
         if unknown := asked & ~known:
             if unknown & pool.shareable:
-                payable |= self.paid(pool, unknown)
-            if not state.overdrawn:
-                left = state.left
+                affordable |= self.paid(pool, unknown)
+            if not counters.overdrawn:
+                left = counters.left
                 for offset, content in pool.placed:
-                    for index in bits.each((unknown & ~payable) >> offset & content.counted):
+                    for index in bits.each((unknown & ~affordable) >> offset & content.counted):
                         for place, amount in layout.draw(content, index).amounts:
                             if left[place] < amount:
                                 break
                         else:
-                            payable |= 1 << offset + index
-            pool.payable = (state.version, known | unknown, payable)
-        return payable & asked
+                            affordable |= 1 << offset + index
+            state.affordable = (counters.version, known | unknown, affordable)
+        return affordable & asked
 
-    def _roomy(self, key: CandidateKey, pool: PoolView, asked: int) -> int:
+    def _with_room(self, key: CandidateKey, state: PoolState, asked: int) -> int:
         """Return which of the shared devices have room; of each remembered until its own use changes."""
-        known, roomy = pool.roomy.get(key.serial, (0, 0))
+        known, found = state.with_room.get(key.serial, (0, 0))
         if unknown := asked & ~known:
-            roomy |= self._find_roomy(key, pool, unknown)
-            _keep(pool, key, known | unknown, roomy)
-        return roomy & asked
+            found |= self._find_with_room(key, state, unknown)
+            if key.serial not in state.with_room and len(state.with_room) >= _MAX_KEYS:
+                state.with_room.clear()
+            state.with_room[key.serial] = (known | unknown, found)
+        return found & asked
 
-    def _find_roomy(self, key: CandidateKey, pool: PoolView, asked: int) -> int:
+    def _find_with_room(self, key: CandidateKey, state: PoolState, asked: int) -> int:
+        pool = state.view
         shared = self.availability.ledger.shared(pool.key)
         found = 0
         for offset, content in pool.placed:
@@ -164,7 +170,7 @@ class Eligibility:
             if not here:
                 continue
             if here.bit_count() > FEW_DEVICES:
-                spare = spare_of(pool, offset, content, shared)
+                spare = state.spare(offset, content, shared)
                 for devices, share in self.candidates.consumed_by_kind(key, content):
                     found |= spare.enough(devices & here, share.amounts) << offset
                 continue
@@ -178,13 +184,7 @@ class Eligibility:
         return found
 
 
-def _first_of(pool: PoolView) -> int:
+def _first_of(pool: PoolView, free: int) -> int:
     """Return the devices of a pool up to the end of the first slice that has free ones."""
-    number = bisect_right(pool.offsets, bits.lowest(pool.free))
+    number = bisect_right(pool.offsets, bits.lowest(free))
     return bits.first(pool.offsets[number] if number < len(pool.offsets) else pool.size)
-
-
-def _keep(pool: PoolView, key: CandidateKey, known: int, roomy: int) -> None:
-    if key.serial not in pool.roomy and len(pool.roomy) >= _MAX_ROOMY:
-        pool.roomy.clear()
-    pool.roomy[key.serial] = (known, roomy)

@@ -69,7 +69,8 @@ class Prospects:
     def are_none(self) -> bool:
         """True if the claims cannot all be served, whatever is taken first."""
         found = next((row[0] for row in self.requests if row), None)
-        untouched = self._row([pool.free for pool in self.state.view.pools])
+        states = self.state.availability.states
+        untouched = self._row([states[pool.serial].free for pool in self.state.view.pools])
         return found is not None and not self._can_be_served(found, untouched)
 
     def state_at(self, claim: int, request: int) -> object:
@@ -119,8 +120,8 @@ class Prospects:
     def _available(self) -> int:
         """Return the devices that are left to requests without admin access."""
         state = self.state
-        pools = zip(state.view.pools, state.picked, strict=True)
-        return self._row([pool.free & ~picked for pool, picked in pools])
+        pools, states = zip(state.view.pools, state.picked, strict=True), state.availability.states
+        return self._row([states[pool.serial].free & ~picked for pool, picked in pools])
 
     def _row(self, by_pool: Sequence[int]) -> int:
         row = 0
@@ -157,7 +158,7 @@ class _Maker:
 
     def __post_init__(self) -> None:
         for start, pool in self.state.view.row:
-            self.free |= pool.free << start
+            self.free |= self.state.availability.states[pool.serial].free << start
             if self.state.features.consumable_capacity:
                 self.shareable |= pool.shareable << start
 
@@ -261,7 +262,7 @@ class _Maker:
         wanted = possible = 0
         for start, pool in state.view.row:
             answers = self._ask(alternative, pool)
-            open_to_it = -1 if alternative.admin_access else pool.free
+            open_to_it = -1 if alternative.admin_access else state.availability.states[pool.serial].free
             if answers.errors & open_to_it:
                 return None
             devices = answers.mask

@@ -65,7 +65,7 @@ class QuickSearch:
         if constrained and count > 1:
             return self._related(plan, alternative, count, view, budget)
         eligibility = self.eligibility
-        key = alternative.key
+        key, states = alternative.key, eligibility.availability.states
         found: list[tuple[PoolView, int]] = []
         for start, pool in view.row:
             if pool.driver in key.refused:
@@ -84,7 +84,7 @@ class QuickSearch:
             counted = pool.counted
             if count > 1 and wanted & counted:
                 return UNSURE
-            if wanted & (pool.charged | counted):
+            if wanted & (states[pool.serial].charged | counted):
                 wanted = eligibility.lowest(key, pool, wanted, count - len(found))
             while wanted:
                 bit = wanted & -wanted
@@ -129,7 +129,7 @@ class QuickSearch:
             candidates = self.eligibility.candidates_of(alternative, pool, budget)
             if candidates is UNSURE or candidates & pool.counted:
                 return UNSURE
-            if candidates & pool.charged:
+            if candidates & self.eligibility.availability.states[pool.serial].charged:
                 candidates = self.eligibility.judge(alternative.key, pool, candidates)
             if candidates:
                 wanted |= candidates << start

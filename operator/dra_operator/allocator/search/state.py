@@ -97,7 +97,7 @@ class NodeState:
         """
         if alternative.admin_access:
             return ~self.picked_by[claim][pool]
-        return self.view.pools[pool].free & ~self.picked[pool]
+        return self.availability.states[self.view.pools[pool].serial].free & ~self.picked[pool]
 
     def has_room(self, pool: int, position: int, content: Slice, index: int, consumed: Consumed) -> bool:
         """True if committed and in-flight shares leave the device enough."""
