@@ -23,7 +23,7 @@ NODES = 10
 BOUNDED = {
     "Log._entries": 4096,
     "Log._moves": 256,
-    "Looked.pools": 2 * NODES,
+    "ChangeSet.pools": 2 * NODES,
     "Slice.indexes": 16 * NODES,
     "Planner._by_spec": 64,
     "Touched.taken": 2 * 64,

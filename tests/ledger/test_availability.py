@@ -340,19 +340,19 @@ def test_sets_of_nodes_follow_when_nodes_are_renumbered() -> None:
     followed: dict[int, tuple[int, set[int]]] = {}
     for _ in range(30):
         chosen = {name for name in names if random.random() < 0.3}
-        followed[log.end] = bits.of(name in chosen for name in names), chosen
+        followed[log.end] = bits.from_flags(name in chosen for name in names), chosen
         gone, new = random.sample(names, random.randrange(3)), {*random.sample(range(1000), 2)} - {*names}
         left = sorted([names.index(name) for name in gone], reverse=True)
         names = sorted({*names} - {*gone} | new)
         log.move(Renumbering(tuple(left), tuple(sorted([names.index(name) for name in new]))))
         came_back = {name for name in names if random.random() < 0.01}
-        log.append(bits.of(name in came_back for name in names))
+        log.append(bits.from_flags(name in came_back for name in names))
         for _, those in followed.values():
             those.update(came_back | new)
 
     for position, (nodes, those) in followed.items():
         joined = log.joined(position, nodes) & bits.first(len(names))
-        assert joined == bits.of(name in those for name in names)
+        assert joined == bits.from_flags(name in those for name in names)
         assert log.since(position) is None
     assert log.since(log.end) == 0
 

@@ -38,7 +38,7 @@ from dra_operator.allocator.search.searches import Searches, Searching
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cel import STORED, Environment
-from dra_operator.inventory import Changes, Features, Inventory, Views
+from dra_operator.inventory import ChangeSet, Features, Inventory, Views
 from dra_operator.ledger import Availability, Ledger
 
 
@@ -77,7 +77,7 @@ class Allocator:
     _counting: Searches = field(init=False)
     _plain: Searches = field(init=False)
     _walk: Walk = field(init=False)
-    _class_changes: Changes = field(init=False)
+    _class_changes: ChangeSet = field(init=False)
     _explainer: Explainer | None = None
     _aside: Aside | None = None
     _partly_failing: PartlyFailing | None = None

@@ -40,36 +40,36 @@ def build_result(
         admin_access = True if alternative.admin_access else None
         for pool, position in devices:
             # Most pools have one slice.
-            content, index = pool.slices[0], position
-            if index >= len(content.names):
-                content, index = pool.locate(position)
-            traits = content.traits[index]
+            slice_, index = pool.slices[0], position
+            if index >= len(slice_.names):
+                slice_, index = pool.locate(position)
+            device_fields = slice_.device_fields[index]
             if not tied:
-                nodes = content.effective_nodes(index)
-                tied = nodes.node_name is not None or traits.binds_to_node
+                nodes = slice_.effective_nodes(index)
+                tied = nodes.node_name is not None or device_fields.binds_to_node
                 if nodes.selector is not None and not tied:
                     terms.append(_single(nodes.selector, plan))
             share_id: str | None = None
             amounts: dict[str, Quantity] = {}
             if pool.shareable >> position & 1 and candidates.features.consumable_capacity:
                 share_id = share_ids()
-                consumed = candidates.consumed(alternative.key, content, index)
+                consumed = candidates.consumed(alternative.key, slice_, index)
                 assert isinstance(consumed, Consumed)
                 amounts = consumed.quantities()
             # By position, in the order of the fields: one is made for each device of each claim.
             results.append(
                 DeviceRequestAllocationResult(
                     alternative.name,
-                    content.driver,
-                    content.pool,
-                    content.names[index],
+                    slice_.driver,
+                    slice_.pool,
+                    slice_.names[index],
                     admin_access,
                     alternative.tolerations,
-                    traits.binding_conditions,
-                    traits.binding_failure_conditions,
+                    device_fields.binding_conditions,
+                    device_fields.binding_failure_conditions,
                     share_id,
                     amounts,
-                    content.skip_node_operations,
+                    slice_.skip_node_operations,
                 )
             )
     return AllocationResult(

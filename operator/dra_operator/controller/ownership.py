@@ -21,8 +21,7 @@ from dra_operator.controller.logs import get_logger
 from dra_operator.controller.putoff import PutOffs
 from dra_operator.controller.reports import Notice, Subject
 from dra_operator.controller.settlement import FenceState, SettlementState, SettlementTimer
-from dra_operator.inventory import Changes as InventoryChanges
-from dra_operator.inventory import Inventory, Slice
+from dra_operator.inventory import ChangeSet, Inventory, Slice
 from dra_operator.inventory.ownership import is_owned_taint, owns, settled_mark
 from dra_operator.inventory.taints import names_device, touches
 
@@ -55,7 +54,7 @@ class OwnedDevices:
     _forbidden: str = ""
     _dirty: bool = True
     _version: int = -1
-    _changes: InventoryChanges = field(default_factory=InventoryChanges)
+    _changes: ChangeSet = field(default_factory=ChangeSet)
 
     def __post_init__(self) -> None:
         if self.inventory.settlement is not None:
@@ -250,4 +249,6 @@ def _texts(pools: Iterable[tuple[str, str]]) -> str:
 
 
 def _publishes_owned(content: Slice) -> bool:
-    return any(is_owned_taint(taint) for traits in content.traits for taint in traits.taints)
+    return any(
+        is_owned_taint(taint) for device_fields in content.device_fields for taint in device_fields.taints
+    )

@@ -16,7 +16,7 @@ from dra_operator.controller.logs import get_logger
 from dra_operator.controller.reports import Notice, Subject
 from dra_operator.controller.telling import one_line
 from dra_operator.inventory import Inventory
-from dra_operator.inventory.problems import Problem
+from dra_operator.inventory.object_faults import Problem
 from dra_operator.inventory.slices import PoolKey
 
 _Blame: TypeAlias = tuple[str, str, str]

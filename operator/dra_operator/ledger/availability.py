@@ -116,14 +116,14 @@ class PoolState:
     _spare: dict[int, Spare] = field(default_factory=dict)
     _stale: int = 0
 
-    def spare(self, offset: int, content: Slice, shared: Mapping[str, Shares]) -> Spare:
+    def spare(self, offset: int, slice_: Slice, shared: Mapping[str, Shares]) -> Spare:
         """Return what shares leave of the devices of the slice at an offset, as of now."""
         spare = self._spare.get(offset)
         if spare is None:
-            spare = self._spare[offset] = Spare(content, shared)
-        elif stale := self._stale >> offset & content.every:
-            spare.update(content, shared, stale)
-        self._stale &= ~(content.every << offset)
+            spare = self._spare[offset] = Spare(slice_, shared)
+        elif stale := self._stale >> offset & slice_.every:
+            spare.update(slice_, shared, stale)
+        self._stale &= ~(slice_.every << offset)
         return spare
 
     def forget(self, bit: int) -> None:
@@ -198,16 +198,16 @@ class Availability:
         state = self.states[view.serial]
         shared = self.ledger.shared(view.key)
         most: dict[str, int] = {}
-        for offset, content in view.placed:
-            here = devices >> offset & content.every
+        for offset, slice_ in view.placed:
+            here = devices >> offset & slice_.every
             if here.bit_count() > FEW_DEVICES:
-                for name, left in state.spare(offset, content, shared).most(here):
+                for name, left in state.spare(offset, slice_, shared).most(here):
                     if name not in most or left > most[name]:
                         most[name] = left
                 continue
-            columns = [(name, column.values) for name, column in content.capacity.items()]
+            columns = [(name, column.values) for name, column in slice_.capacity.items()]
             for index in bits.each(here):
-                shares = shared.get(content.names[index])
+                shares = shared.get(slice_.names[index])
                 used = shares.amounts if shares else None
                 for name, values in columns:
                     if (value := values[index]) is not None:
@@ -420,7 +420,7 @@ def _positions(view: PoolView, devices: Collection[str]) -> Iterator[tuple[str, 
             if (position := view.positions.get(device)) is not None:
                 yield device, position
         return
-    for offset, content in view.placed:
-        for index, device in enumerate(content.names):
+    for offset, slice_ in view.placed:
+        for index, device in enumerate(slice_.names):
             if device in devices:
                 yield device, offset + index

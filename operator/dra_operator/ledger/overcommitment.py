@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from dra_operator.inventory import Features, Inventory, PoolKey, Verdict
-from dra_operator.inventory.changes import Changes
+from dra_operator.inventory.change_set import ChangeSet
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.inventory.pool import Judgement
 from dra_operator.inventory.slices import Slice
@@ -126,7 +126,7 @@ class Overcommitments:
 
     inventory: Inventory
     ledger: Ledger
-    _changes: Changes = field(init=False)
+    _changes: ChangeSet = field(init=False)
     _pools: dict[PoolKey, _Pool] = field(default_factory=dict)
     _found: dict[PoolKey, tuple[tuple[Overcommitment, ...], object]] = field(default_factory=dict)
     """The cases of each pool that has any, and what was in use of it: as long as that stays, so do they."""
@@ -196,7 +196,7 @@ class Overcommitments:
         pool = self.inventory.pools.get(key)
         if pool is None or not (self.ledger.held(key) or self.ledger.shared(key)):
             return False
-        return any(content.counted or content.shareable for content in pool.slices.values())
+        return any(slice_.counted or slice_.shareable for slice_ in pool.slices.values())
 
     def _in_use(self, key: PoolKey) -> object:
         """Return what is in use of a pool, to be compared."""
@@ -245,8 +245,8 @@ def _total(judgement: Judgement | None, item: Overcommitment) -> int | None:
     if item.resource is Resource.COUNTER:
         layout, name = judgement.counters, (item.owner, item.name)
         return None if layout is None or name not in layout.names else layout.totals[layout.names.index(name)]
-    for content in judgement.slices:
-        index, column = content.indexes.get(item.owner), content.capacity.get(item.name)
+    for slice_ in judgement.slices:
+        index, column = slice_.indexes.get(item.owner), slice_.capacity.get(item.name)
         if index is not None and column is not None and (capacity := column.values[index]) is not None:
             return capacity.value.nano
     return None
@@ -311,19 +311,19 @@ def _capacities_of(
     key: PoolKey, judgement: Judgement, ledger: Ledger, devices: AbstractSet[str]
 ) -> Iterator[Overcommitment]:
     """Yield the capacities of some shared devices of which more is consumed than there is."""
-    for content in judgement.slices:
-        if content.shareable:
-            for device in sorted(devices & content.indexes.keys()):
-                yield from _capacities(key, content, device, ledger)
+    for slice_ in judgement.slices:
+        if slice_.shareable:
+            for device in sorted(devices & slice_.indexes.keys()):
+                yield from _capacities(key, slice_, device, ledger)
 
 
-def _capacities(key: PoolKey, content: Slice, device: str, ledger: Ledger) -> Iterator[Overcommitment]:
+def _capacities(key: PoolKey, slice_: Slice, device: str, ledger: Ledger) -> Iterator[Overcommitment]:
     """Yield the capacities of a shared device of which its shares consume more than there is."""
-    index, shares = content.indexes[device], ledger.shared(key)[device]
-    if not content.shareable >> index & 1:
+    index, shares = slice_.indexes[device], ledger.shared(key)[device]
+    if not slice_.shareable >> index & 1:
         return
     for name, used in sorted(shares.amounts.items()):
-        column = content.capacity.get(name)
+        column = slice_.capacity.get(name)
         published = None if column is None else column.values[index]
         if published is None or used <= published.value.nano:
             continue
@@ -336,8 +336,8 @@ def _capacities(key: PoolKey, content: Slice, device: str, ledger: Ledger) -> It
             total=published.value.nano,
             used=used,
             parts=tuple(Part(amount, frozenset({claim})) for claim, amount in amounts.items() if amount > 0),
-            slice_name=content.name,
-            node=content.effective_nodes(index).node_name or "",
+            slice_name=slice_.name,
+            node=slice_.effective_nodes(index).node_name or "",
         )
 
 

@@ -72,23 +72,23 @@ class Spare:
 
     __slots__ = ("_left", "_ranked")
 
-    def __init__(self, content: Slice, shared: Mapping[str, Shares]) -> None:
+    def __init__(self, slice_: Slice, shared: Mapping[str, Shares]) -> None:
         self._left = {
             name: {
                 index: _left(value, shared.get(device), name)
-                for index, (device, value) in enumerate(zip(content.names, column.values, strict=True))
+                for index, (device, value) in enumerate(zip(slice_.names, column.values, strict=True))
                 if value is not None
             }
-            for name, column in content.capacity.items()
+            for name, column in slice_.capacity.items()
         }
         self._ranked = {name: _Ranked.of(left.items()) for name, left in self._left.items()}
 
-    def update(self, content: Slice, shared: Mapping[str, Shares], devices: int) -> None:
+    def update(self, slice_: Slice, shared: Mapping[str, Shares], devices: int) -> None:
         """Take in what is used of some devices."""
         for index in bits.each(devices):
-            shares = shared.get(content.names[index])
+            shares = shared.get(slice_.names[index])
             for name, left in self._left.items():
-                value = content.capacity[name].values[index]
+                value = slice_.capacity[name].values[index]
                 if value is not None and (now := _left(value, shares, name)) != left[index]:
                     self._ranked[name].move(1 << index, left[index], now)
                     left[index] = now

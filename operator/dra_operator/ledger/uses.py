@@ -14,7 +14,7 @@ from typing import Final
 
 from dra_operator.api.types import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
 from dra_operator.inventory import PoolKey, bits
-from dra_operator.inventory.changes import Followers
+from dra_operator.inventory.change_set import Subscribers
 
 DeviceKey = tuple[str, str, str]
 """Driver, pool and device name."""
@@ -111,12 +111,12 @@ class Ledger:
     """The devices with an exclusive use beside another use; nearly always none."""
     _arrived: set[ClaimKey] = field(default_factory=set)
     """The claims whose allocation came in, and was no decision of ours, since somebody asked."""
-    _followers: Followers[Touched] = field(default_factory=Followers)
+    _subscribers: Subscribers[Touched] = field(default_factory=Subscribers)
 
     def subscribe(self) -> Touched:
         """Return an object that collects the devices touched from now on."""
         touched = Touched()
-        self._followers.add(touched)
+        self._subscribers.add(touched)
         return touched
 
     def put(self, claim: ResourceClaim) -> bool:
@@ -185,7 +185,7 @@ class Ledger:
         held, shared = self.held(pool), self.shared(pool)
         if not held and not shared:
             return 0, {}
-        taken = bits.of_positions(position for position, device in enumerate(devices) if device in held)
+        taken = bits.from_positions(position for position, device in enumerate(devices) if device in held)
         return taken, {
             position: shared[device].amounts for position, device in enumerate(devices) if device in shared
         }
@@ -244,7 +244,7 @@ class Ledger:
         if gained is None and not returned:
             return
         self.version += 1
-        for touched in self._followers.all():
+        for touched in self._subscribers.all():
             if gained is not None:
                 touched.take(results)
                 if gained:

@@ -232,8 +232,8 @@ def test_groups_are_of_devices_that_agree(scene_with: Any, lists: bool, nodes: A
             expected = [agreeing(item, attributes, lists=lists) for item in row]
             known = [item or set() for item in expected]
 
-            assert found.odd == bits.of([item is None for item in expected])
-            assert found.members == bits.of(known)
+            assert found.odd == bits.from_flags([item is None for item in expected])
+            assert found.members == bits.from_flags(known)
             assert found.open & bits.first(len(row)) == found.members
             assert found.overlapping or found.open == found.members
             for one, other in combinations_with_replacement(range(len(row)), 2):

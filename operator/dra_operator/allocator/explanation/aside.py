@@ -140,4 +140,4 @@ def _complete(view: NodeView) -> NodeView:
     if len(row) == len(view.row):
         return view
     starts, pools = tuple([start for start, _ in row]), tuple([pool for _, pool in row])
-    return replace(view, pools=pools, starts=starts, row=row, groups={})
+    return replace(view, pools=pools, starts=starts, row=row)

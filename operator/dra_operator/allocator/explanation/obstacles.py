@@ -115,7 +115,7 @@ class Obstacles:
         self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
     ) -> Iterator[Refusal]:
         refused = devices & ~self.candidates.tolerated(alternative.key, place.content, devices)
-        for barriers, behind in place.content.barred if refused else ():
+        for barriers, behind in place.content.tainted_groups if refused else ():
             if here := refused & behind:
                 barrier = untolerated(barriers, alternative.key.content.all_tolerations())
                 assert barrier is not None
@@ -196,7 +196,7 @@ def _using(record: PoolRecord, layout: CounterLayout, number: int, numbers_of: _
     """Return the devices in use that draw on a counter, or on a counter set, by place."""
     return tuple(
         [
-            bits.of_positions(
+            bits.from_positions(
                 index
                 for index in bits.each(place.content.counted & (place.taken | place.sharing))
                 if place.counters is layout and number in numbers_of(layout.draw(place.content, index))

@@ -50,7 +50,7 @@ class KnownAmounts:
 
     requests: Mapping[str, Quantity]
     are_ordinary: bool
-    by_make: dict[object, SliceAmounts] = field(default_factory=dict)
+    by_shape: dict[object, SliceAmounts] = field(default_factory=dict)
 
 
 @sealed
@@ -81,21 +81,21 @@ class AmountsCache:
         if found is None:
             if len(self._known) >= _MAX_ASKED:
                 for old in drop_older_half(self._known):
-                    self._room.leave(old.by_make)
+                    self._room.leave(old.by_shape)
             ordinary = all(map(is_ordinary, requests.values()))
             found = self._known[asked] = KnownAmounts(requests, ordinary)
         return found
 
-    def find(self, known: KnownAmounts, content: Slice) -> SliceAmounts:
+    def find(self, known: KnownAmounts, slice_: Slice) -> SliceAmounts:
         """Find the amounts of the devices of a slice, where they are not known; most of a slice have equal capacity."""
-        kinds = self._kinds.get(content.make) or self._find_kinds(content)
+        kinds = self._kinds.get(slice_.capacity_shape) or self._find_kinds(slice_)
         each: list[Consumed | CapacityError | None] = []
         fit = impossible = 0
         fitting: list[tuple[int, Consumed]] = []
         for kind in kinds:
             found, those = self._consume(known, kind), kind.devices
             if not each:
-                each = [found] * len(content.names)
+                each = [found] * len(slice_.names)
             else:
                 for index in bits.each(those):
                     each[index] = found
@@ -104,25 +104,25 @@ class AmountsCache:
                 fitting.append((those, found))
             elif found is not None:
                 impossible |= those
-        size = 2 + len(each) // 16 + len(fitting) * (1 + len(content.capacity))
-        self._room.take(known.by_make, size)
-        amounts = known.by_make[content.make] = SliceAmounts(each, fit, impossible, fitting, size)
+        size = 2 + len(each) // 16 + len(fitting) * (1 + len(slice_.capacity))
+        self._room.take(known.by_shape, size)
+        amounts = known.by_shape[slice_.capacity_shape] = SliceAmounts(each, fit, impossible, fitting, size)
         return amounts
 
-    def has_rules(self, content: Slice) -> bool:
+    def has_rules(self, slice_: Slice) -> bool:
         """True if all capacities of a slice are ordinary: then no device is fit for more that is unfit for less."""
-        kinds = self._kinds.get(content.make) or self._find_kinds(content)
+        kinds = self._kinds.get(slice_.capacity_shape) or self._find_kinds(slice_)
         return all(kind.rules is not None for kind in kinds)
 
-    def _find_kinds(self, content: Slice) -> Sequence[_Alike]:
+    def _find_kinds(self, slice_: Slice) -> Sequence[_Alike]:
         kinds: list[_Alike] = []
-        for devices in _alike(content):
-            capacity = content.capacity_of(bits.lowest(devices))
+        for devices in _alike(slice_):
+            capacity = slice_.capacity_of(bits.lowest(devices))
             kinds.append(_Alike(devices, capacity, rules_of(capacity, fractional=self.fractional)))
         if self._number_of_kinds > _MAX_KINDS:
             self._kinds.clear()
             self._number_of_kinds = 0
-        self._kinds[content.make] = kinds
+        self._kinds[slice_.capacity_shape] = kinds
         self._number_of_kinds += len(kinds)
         return kinds
 
@@ -136,12 +136,12 @@ class AmountsCache:
             return CapacityError(str(error))
 
 
-def _alike(content: Slice) -> Sequence[int]:
+def _alike(slice_: Slice) -> Sequence[int]:
     """Return the devices of a slice as sets, each of those with equal capacity."""
-    columns = [column for column in content.capacity.values() if len(column.sets) > 1]
-    kinds = [content.every]
+    columns = [column for column in slice_.capacity.values() if len(column.sets) > 1]
+    kinds = [slice_.every]
     for column in columns:
-        if len(kinds) * len(column.sets) > _PAIRS_A_DEVICE * len(content.names):
+        if len(kinds) * len(column.sets) > _PAIRS_A_DEVICE * len(slice_.names):
             found: dict[object, int] = {}
             for index, key in enumerate(zip(*[column.keys for column in columns], strict=True)):
                 found[key] = found.get(key, 0) | 1 << index

@@ -68,7 +68,7 @@ class DerivedAttributes:
         program = (self._expressions.get(expression) or self._compile(expression)).program
         return None if isinstance(program, CelError) else program.reads
 
-    def values(self, expression: str, content: Slice, wanted: int, budget: Budget) -> Values:
+    def values(self, expression: str, slice_: Slice, wanted: int, budget: Budget) -> Values:
         """Return what an expression says of the devices of a slice, of those wanted at least.
 
         Raises AbortedError if the time is used up; what was computed is kept.
@@ -77,15 +77,15 @@ class DerivedAttributes:
         program = known.program
         if isinstance(program, CelError):
             return Values(wanted, wanted)
-        key = known.reads.key(content)
+        key = known.reads.key(slice_)
         found = known.values.get(key)
         if found is None:
             if self._size > _MAX_SIZE:
                 self._forget(self._expressions.values())
             found = known.values[key] = Values()
             self._size += _SIZE_OF_SLICE
-        if missing := wanted & content.every & ~found.known:
-            for device, alike in self.selectors.kinds.of(known.reads, content, key, missing):
+        if missing := wanted & slice_.every & ~found.known:
+            for device, alike in self.selectors.kinds.of(known.reads, slice_, key, missing):
                 if alike & missing:
                     budget.look()
                     value = _evaluate(program, device)
@@ -98,24 +98,24 @@ class DerivedAttributes:
         return found
 
     def value(  # noqa: PLR0917 - what an error names, and the device
-        self, request: str, name: str, expression: str, content: Slice, index: int, budget: Budget
+        self, request: str, name: str, expression: str, slice_: Slice, index: int, budget: Budget
     ) -> AttributeValue:
         """Return the value of an attribute for a device, as a request derives it.
 
         Raises FatalError, or AbortedError when the time is used up.
         """
-        for value, devices in self.values(expression, content, 1 << index, budget).of.items():
+        for value, devices in self.values(expression, slice_, 1 << index, budget).of.items():
             if devices >> index & 1:
                 return value
         program = self._expressions[expression].program
         if isinstance(program, CelError):
             raise self._error(request, f"derived attribute {name} {self._describe(expression, program)}")
         # All of the device, for the words of the error.
-        device = prepare_device(content.driver, content.device(index))
+        device = prepare_device(slice_.driver, slice_.device(index))
         try:
             return program.evaluate(device)
         except CelError as error:
-            text = f"fails on device {content.path(index)}: {self._describe(expression, error, device)}"
+            text = f"fails on device {slice_.path(index)}: {self._describe(expression, error, device)}"
             raise self._error(request, f"derived attribute {name} {text}") from None
 
     def _compile(self, expression: str) -> _Expression:

@@ -122,10 +122,10 @@ class Grouping:
         table: list[tuple[int, list[_Pair]]] = []
         serials: list[int | None] = [len(attributes)]
         for pool in view.pools:
-            for content in pool.slices:
-                columns = [content.attribute_columns(name) for name in attributes]
-                table.append((len(content.names), columns))
-                serials.append(len(content.names))
+            for slice_ in pool.slices:
+                columns = [slice_.attribute_columns(name) for name in attributes]
+                table.append((len(slice_.names), columns))
+                serials.append(len(slice_.names))
                 for literal, bare in columns:
                     serials.append(None if literal is None else literal.serial)
                     serials.append(None if bare is None else bare.serial)

@@ -44,7 +44,7 @@ class Kinds:
     _known: dict[object, SliceKinds] = field(default_factory=dict)
     _size: int = 0
 
-    def of(self, reads: Reads, content: Slice, key: object, wanted: int) -> Sequence[Kind]:
+    def of(self, reads: Reads, slice_: Slice, key: object, wanted: int) -> Sequence[Kind]:
         """Return the kinds of some devices of a slice, and maybe others, as far as they are read.
 
         `key` is that of the reads for the slice. Most devices are in use, and nobody asks about those.
@@ -54,7 +54,7 @@ class Kinds:
             self._make_room()
             found = self._known[reads, key] = SliceKinds()
         if missing := wanted & ~found.ready:
-            kinds = _kinds(reads, content, missing)
+            kinds = _kinds(reads, slice_, missing)
             found.kinds += kinds
             for device, those in kinds:
                 found.ready |= those
@@ -67,12 +67,12 @@ class Kinds:
             self._size = 0
 
 
-def _kinds(reads: Reads, content: Slice, wanted: int) -> list[Kind]:
+def _kinds(reads: Reads, slice_: Slice, wanted: int) -> list[Kind]:
     """Return the kinds that the wanted devices of a slice are of."""
-    schema = content.schema
+    schema = slice_.schema
     projection = reads.projection(schema)
-    attributes: _Columns = [(full, content.attributes[name]) for full, name in projection.attributes]
-    capacity: _Columns = [(full, content.capacity[name]) for full, name in projection.capacity]
+    attributes: _Columns = [(full, slice_.attributes[name]) for full, name in projection.attributes]
+    capacity: _Columns = [(full, slice_.capacity[name]) for full, name in projection.capacity]
     driver, shareable = legal_text(schema.driver), schema.shareable
     readable = bits.first(schema.size) & ~schema.unreadable
     sets = [those for those in (readable & ~shareable, readable & shareable) if those & wanted]
@@ -92,7 +92,7 @@ def _kinds(reads: Reads, content: Slice, wanted: int) -> list[Kind]:
     # Each selector fails on these, whatever it reads.
     if unreadable := wanted & schema.unreadable:
         found += [
-            (prepare_device(content.driver, content.device(index)), 1 << index)
+            (prepare_device(slice_.driver, slice_.device(index)), 1 << index)
             for index in bits.each(unreadable)
         ]
     return found

@@ -72,10 +72,10 @@ class Reads:
             return cls(whole=True)
         return cls(False, _named("attributes/", reads), _named("capacity/", reads))
 
-    def key(self, content: Slice) -> object:
+    def key(self, slice_: Slice) -> object:
         """Return a key that is equal for slices whose devices no selector with these reads can tell apart."""
-        projection = self.projection(content.schema)
-        return (projection.look, projection.pick(content.serials))
+        projection = self.projection(slice_.schema)
+        return (projection.look, projection.pick(slice_.serials))
 
     def projection(self, schema: Schema) -> Projection:
         """Return what is read of slices of a schema."""

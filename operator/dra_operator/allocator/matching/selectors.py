@@ -104,28 +104,28 @@ class Selection:
             yield from self.before.all_reads()
         yield self.reads
 
-    def answer(self, content: Slice, wanted: int, budget: Budget) -> Answer:
+    def answer(self, slice_: Slice, wanted: int, budget: Budget) -> Answer:
         """Return the answers about a slice, at least those about the wanted devices.
 
         Raises AbortedError if the time is used up; what was computed is kept.
         """
         if self.before is None:
-            return self._answer(content, wanted, budget)
-        known, admitted, failed = self.before.answer(content, wanted, budget)
+            return self._answer(slice_, wanted, budget)
+        known, admitted, failed = self.before.answer(slice_, wanted, budget)
         if not admitted & wanted:
             return known & ~admitted, 0, failed
-        known_of_rest, selected, failed_of_rest = self._answer(content, admitted & wanted, budget)
+        known_of_rest, selected, failed_of_rest = self._answer(slice_, admitted & wanted, budget)
         return (
             known & ~admitted | admitted & known_of_rest,
             admitted & selected,
             failed | admitted & failed_of_rest,
         )
 
-    def _answer(self, content: Slice, wanted: int, budget: Budget) -> Answer:
-        verdict = self.drivers.get(content.driver) or self._ask_of_driver(content.driver)
+    def _answer(self, slice_: Slice, wanted: int, budget: Budget) -> Answer:
+        verdict = self.drivers.get(slice_.driver) or self._ask_of_driver(slice_.driver)
         if verdict is not _ADMITTED:
-            return (content.every, 0, content.unreadable if verdict is _Verdict.REFUSED else content.every)
-        key = self.reads.key(content)
+            return (slice_.every, 0, slice_.unreadable if verdict is _Verdict.REFUSED else slice_.every)
+        key = self.reads.key(slice_)
         found = self._by_columns.get(key)
         if found is None:
             found = _NOTHING
@@ -136,10 +136,10 @@ class Selection:
         if not missing:
             return found
         matches = self.matches
-        kinds = self.kinds.of(self.reads, content, key, missing)
-        if content.unreadable and (matches or self.of_driver):
+        kinds = self.kinds.of(self.reads, slice_, key, missing)
+        if slice_.unreadable and (matches or self.of_driver):
             # Each fails on a broken device. Raised again and again, its error would keep the frames of all.
-            broken = missing & content.unreadable
+            broken = missing & slice_.unreadable
             known, failed, missing = known | broken, failed | broken, missing ^ broken
         evaluated = 0
         try:
@@ -208,31 +208,31 @@ class SelectorAnswers:
     error: CelError | None
     selection: Selection
 
-    def ask(self, content: Slice, wanted: int, budget: Budget) -> tuple[int, int]:
+    def ask(self, slice_: Slice, wanted: int, budget: Budget) -> tuple[int, int]:
         """Return which of the wanted devices of a slice are selected, and on which the selector fails.
 
         Raises AbortedError if the time is used up; what was computed is kept.
         """
-        _, selected, failed = self.selection.answer(content, wanted & content.every, budget)
+        _, selected, failed = self.selection.answer(slice_, wanted & slice_.every, budget)
         return selected & wanted, failed & wanted
 
-    def errors(self, content: Slice, failed: int) -> Counter[str]:
+    def errors(self, slice_: Slice, failed: int) -> Counter[str]:
         """Return the errors of the devices on which the selector fails, each with their number."""
         if self.program is None:
             return Counter({str(self.error): failed.bit_count()})
-        return Counter([str(self.failure(content, index)) for index in bits.each(failed)])
+        return Counter([str(self.failure(slice_, index)) for index in bits.each(failed)])
 
-    def look(self, content: Slice, failed: int) -> object:
+    def look(self, slice_: Slice, failed: int) -> object:
         """Return a key that is equal for slices whose devices fail alike."""
         # Of devices that cannot be read it depends on what is not read.
-        unread = content.serial if failed & content.unreadable else None
-        return (self.expression, self.selection.reads.key(content), failed, unread)
+        unread = slice_.serial if failed & slice_.unreadable else None
+        return (self.expression, self.selection.reads.key(slice_), failed, unread)
 
-    def failure(self, content: Slice, index: int) -> CelError:
+    def failure(self, slice_: Slice, index: int) -> CelError:
         """Return the error of a device on which the selector fails."""
         assert self.program is not None
         try:
-            self.program.match(prepare_device(content.driver, content.device(index)))
+            self.program.match(prepare_device(slice_.driver, slice_.device(index)))
         except CelError as error:
             return error
         raise AssertionError("the selector does not fail on this device")

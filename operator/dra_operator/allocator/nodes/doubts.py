@@ -33,8 +33,8 @@ class Doubts:
     def of(self, keys: Sequence[CandidateKey]) -> "Doubt":
         """Return the doubt about some keys. Their amounts must be ordinary."""
         problems = [
-            self.memory.get((content.class_selectors, content.request_selectors))
-            for content in [key.content for key in keys]
+            self.memory.get((slice_.class_selectors, slice_.request_selectors))
+            for slice_ in [key.content for key in keys]
         ]
         return Doubt(self.states, self.candidates, keys, problems)
 
@@ -66,25 +66,25 @@ class Doubt:
                 continue
             if pool.selector_errors:
                 return False
-            for content in pool.slices:
-                if not content.is_ordinary or self._may_fail(content, budget):
+            for slice_ in pool.slices:
+                if not slice_.is_ordinary or self._may_fail(slice_, budget):
                     return False
         for problem in self.problems:
             problem.maybe &= ~view.nodes
         return True
 
-    def _may_fail(self, content: Slice, budget: Budget) -> bool:
+    def _may_fail(self, slice_: Slice, budget: Budget) -> bool:
         """True if a selector fails on a device of a slice, used or not, or if that was not found out."""
         if not self._reads:
             every = [reads for key in self.keys for reads in self.candidates.selection(key).all_reads()]
             self._reads = tuple(dict.fromkeys(every))
-        kind = tuple([reads.key(content) for reads in self._reads])
+        kind = tuple([reads.key(slice_) for reads in self._reads])
         found = self._failing.get(kind)
         if found is None:
             if len(self._failing) >= _MOST_KINDS:
                 return True
             answers = (
-                self.candidates.selection(key).answer(content, content.every, budget) for key in self.keys
+                self.candidates.selection(key).answer(slice_, slice_.every, budget) for key in self.keys
             )
             found = self._failing[kind] = any(failed for _, _, failed in answers)
         return found

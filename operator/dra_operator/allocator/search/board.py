@@ -62,9 +62,9 @@ class Board:
         """Return the number of a device's pool, and what it takes of the pool's counters."""
         number = self.view.number_of(position)
         pool = self.view.pools[number]
-        content, index = pool.locate(position - self.view.starts[number])
+        slice_, index = pool.locate(position - self.view.starts[number])
         assert pool.counters is not None
-        return number, pool.counters.draw(content, index).amounts
+        return number, pool.counters.draw(slice_, index).amounts
 
     def share(self, key: CandidateKey, position: int, in_flight: InFlight) -> InFlight | None:
         """Return what is in flight with one more share of a device, or None if it has no room for it."""
@@ -81,15 +81,15 @@ class Board:
     def consumed(self, key: CandidateKey, position: int) -> Consumed | None:
         """Return what a share of a device consumes, or None if the device is unfit for the key."""
         pool, place = self.view.locate(position)
-        content, index = pool.locate(place)
-        consumed = self.eligibility.candidates.consumed(key, content, index)
+        slice_, index = pool.locate(place)
+        consumed = self.eligibility.candidates.consumed(key, slice_, index)
         return consumed if isinstance(consumed, Consumed) else None
 
     def used(self, position: int) -> Mapping[str, int]:
         """Return what committed shares of a device consume, in nano-units by capacity name."""
         pool, place = self.view.locate(position)
-        content, index = pool.locate(place)
-        return self.eligibility.availability.ledger.consumed(pool.key, content.names[index])
+        slice_, index = pool.locate(place)
+        return self.eligibility.availability.ledger.consumed(pool.key, slice_.names[index])
 
 
 def set_up(

@@ -75,12 +75,12 @@ def _derived(
     places = 0
     every = sum([pool.size for pool in view.pools])
     for start, pool in view.row:
-        for offset, content in pool.placed:
+        for offset, slice_ in pool.placed:
             first = start + offset
-            wanted = devices >> first & content.every
+            wanted = devices >> first & slice_.every
             if not wanted:
                 continue
-            values = derived.values(expression, content, wanted, budget)
+            values = derived.values(expression, slice_, wanted, budget)
             if values.failed & wanted:
                 return UNSURE
             for value, those in values.of.items():

@@ -116,9 +116,9 @@ class Eligibility:
         """Return which of the devices have shares: the first share of each has paid its counters."""
         found = 0
         if shared := self._paying(pool):
-            for offset, content in pool.placed:
-                for index in bits.each(devices >> offset & content.counted & content.shareable):
-                    if content.names[index] in shared:
+            for offset, slice_ in pool.placed:
+                for index in bits.each(devices >> offset & slice_.counted & slice_.shareable):
+                    if slice_.names[index] in shared:
                         found |= 1 << offset + index
         return found
 
@@ -141,9 +141,9 @@ class Eligibility:
                 affordable |= self.paid(pool, unknown)
             if not counters.overdrawn:
                 left = counters.left
-                for offset, content in pool.placed:
-                    for index in bits.each((unknown & ~affordable) >> offset & content.counted):
-                        for place, amount in layout.draw(content, index).amounts:
+                for offset, slice_ in pool.placed:
+                    for index in bits.each((unknown & ~affordable) >> offset & slice_.counted):
+                        for place, amount in layout.draw(slice_, index).amounts:
                             if left[place] < amount:
                                 break
                         else:
@@ -165,20 +165,20 @@ class Eligibility:
         pool = state.view
         shared = self.availability.ledger.shared(pool.key)
         found = 0
-        for offset, content in pool.placed:
-            here = asked >> offset & content.every
+        for offset, slice_ in pool.placed:
+            here = asked >> offset & slice_.every
             if not here:
                 continue
             if here.bit_count() > FEW_DEVICES:
-                spare = state.spare(offset, content, shared)
-                for devices, share in self.candidates.consumed_by_kind(key, content):
+                spare = state.spare(offset, slice_, shared)
+                for devices, share in self.candidates.consumed_by_kind(key, slice_):
                     found |= spare.enough(devices & here, share.amounts) << offset
                 continue
-            each = self.candidates.consumed_each(key, content)
+            each = self.candidates.consumed_each(key, slice_)
             for index in bits.each(here):
                 consumed = each[index]
                 assert isinstance(consumed, Consumed)
-                shares = shared.get(content.names[index])
+                shares = shared.get(slice_.names[index])
                 if shares is None or has_room(consumed, shares.amounts, {}):
                     found |= 1 << offset + index
         return found

@@ -158,24 +158,24 @@ class PlainSearch:
     def error_at(self, claim: int, alternative: Alternative, pool: int, position: int) -> FatalError:
         """Return the error of a device that an attempt has reached."""
         view = self.state.view.pools[pool]
-        content, index = view.locate(position)
+        slice_, index = view.locate(position)
         plan = self.state.plans[claim]
         candidates = self.state.candidates
         error = candidates.selector_error(
             alternative.key,
-            content,
+            slice_,
             index,
             claim=plan.title,
             request=alternative.name,
             class_name=alternative.device_class.metadata.name,
         )
         if error is None and (text := view.selector_errors.get(position)) is not None:
-            error = _selector_error(content.name, text, alternative.name)
+            error = _selector_error(slice_.name, text, alternative.name)
         if error is None:
-            problem = candidates.consumed(alternative.key, content, index)
+            problem = candidates.consumed(alternative.key, slice_, index)
             assert isinstance(problem, CapacityError)
             error = FatalError(
-                f"request {alternative.name}: checking capacity of device {content.path(index)}: {problem}",
+                f"request {alternative.name}: checking capacity of device {slice_.path(index)}: {problem}",
                 Reason.CAPACITY_REQUEST_INVALID,
                 request=alternative.name,
             )

@@ -266,9 +266,9 @@ class _Maker:
             if answers.errors & open_to_it:
                 return None
             devices = answers.mask
-            for offset, content in pool.placed:
-                if not state.is_prepared(content):
-                    devices &= ~(content.every << offset)
+            for offset, slice_ in pool.placed:
+                if not state.is_prepared(slice_):
+                    devices &= ~(slice_.every << offset)
             if alternative.derived and not self._can_derive(alternative, pool, devices & open_to_it):
                 return None
             wanted |= (answers.selectable if every else devices) << start

@@ -100,7 +100,7 @@ class Stock:
             have = left[number][counter]
             found = self._unfit.get((place, have))
             if found is None:
-                found = self._unfit[place, have] = bits.of_positions(
+                found = self._unfit[place, have] = bits.from_positions(
                     other for other, draw in self.draws.items() if draw.get(place, 0) > have
                 )
             unfit |= found
@@ -110,10 +110,10 @@ class Stock:
         """Return those of some devices that draw on the same counters and have the same room as this one."""
         if self.board.counted >> position & 1:
             draw = self.draws[position]
-            devices = bits.of_positions(other for other in bits.each(devices) if self.draws[other] == draw)
+            devices = bits.from_positions(other for other in bits.each(devices) if self.draws[other] == draw)
         if self.board.shareable >> position & 1:
             kind = self.kind(position, in_flight)
-            devices = bits.of_positions(
+            devices = bits.from_positions(
                 other for other in bits.each(devices) if self.kind(other, in_flight) == kind
             )
         return devices

@@ -155,7 +155,9 @@ class Wants:
             # A device without a value is in no group, and open to no option that the rule binds.
             same &= beside or ~groups.members
             if groups.overlapping:
-                same = bits.of_positions(other for other in bits.each(same) if groups.beside[other] == beside)
+                same = bits.from_positions(
+                    other for other in bits.each(same) if groups.beside[other] == beside
+                )
         return self.stock.alike(position, same, now.in_flight) if same else 0
 
     def key(self, now: Situation) -> object:

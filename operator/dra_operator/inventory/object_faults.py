@@ -1,7 +1,6 @@
-"""Problems: what is wrong with objects of the inventory, found before any claim stumbles over it.
+"""Faults of objects, found before a claim meets them: classes that do not compile, contradictory pools, bad selectors.
 
-A class whose selector does not compile, a pool that contradicts itself or lacks slices, a node selector that cannot be
-parsed: each is told on the object that causes it. Only what changed is looked at again.
+Each is reported on the object that causes it. Incremental: only what changed is inspected again.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ from dra_operator.api.types import DeviceClass, DeviceTaintRule
 from dra_operator.cel import CelError, compile_selector
 from dra_operator.cel.advice.diagnostics import describe
 from dra_operator.inventory import bits
-from dra_operator.inventory.changes import Changes
+from dra_operator.inventory.change_set import ChangeSet
 from dra_operator.inventory.features import Features
 from dra_operator.inventory.ownership import counter_sets, rule_problem, taint_problem
 from dra_operator.inventory.pool import Judgement, Pool, Verdict
@@ -44,7 +43,7 @@ class Inspector:
     classes: Mapping[str, DeviceClass]
     rules: Mapping[str, DeviceTaintRule]
     rule_selectors: RuleSelectors
-    changes: Changes
+    changes: ChangeSet
     _verdicts: dict[PoolKey, Verdict] = field(default_factory=dict)
     _devices: dict[PoolKey, int] = field(default_factory=dict)
     _of_pool: dict[PoolKey, tuple[Problem, ...]] = field(default_factory=dict)
@@ -110,29 +109,29 @@ def _pool_problems(pool: Pool, judgement: Judgement) -> Iterator[Problem]:
         incomplete = pool.key if judgement.verdict is Verdict.INCOMPLETE else None
         text = f"pool {path} is {judgement.verdict.value}: {judgement.reason}"
         yield Problem(*place, text, incomplete)
-    for content in newest:
-        selectors = [content.nodes.selector, *(trait.nodes.selector for trait in content.traits)]
+    for slice_ in newest:
+        selectors = [slice_.nodes.selector, *(trait.nodes.selector for trait in slice_.device_fields)]
         for selector in selectors:
             try:
                 if selector is not None:
                     parse_node_selector(selector)
             except NodeSelectorError as error:
-                yield Problem("ResourceSlice", content.name, f"node selector cannot be parsed: {error}")
+                yield Problem("ResourceSlice", slice_.name, f"node selector cannot be parsed: {error}")
                 break
-        yield from _ownership_problems(content)
+        yield from _ownership_problems(slice_)
 
 
-def _ownership_problems(content: Slice) -> Iterator[Problem]:
+def _ownership_problems(slice_: Slice) -> Iterator[Problem]:
     """Yield what is wrong with the ownership of devices, once for each sort."""
-    place = ("ResourceSlice", content.name)
-    for name, traits in zip(content.names, content.traits, strict=True):
-        problem = next(filter(None, map(taint_problem, traits.taints)), None)
+    place = ("ResourceSlice", slice_.name)
+    for name, device_fields in zip(slice_.names, slice_.device_fields, strict=True):
+        problem = next(filter(None, map(taint_problem, device_fields.taints)), None)
         if problem is not None:
             yield Problem(*place, f"device {name}: {problem}")
             break
-    if half := content.half_owned:
-        sets = sorted({name for index, sets in counter_sets(content) if half >> index & 1 for name in sets})
-        names = [content.names[index] for index in bits.each(half)]
+    if half := slice_.half_owned:
+        sets = sorted({name for index, sets in counter_sets(slice_) if half >> index & 1 for name in sets})
+        names = [slice_.names[index] for index in bits.each(half)]
         yield Problem(
             *place,
             f"devices {listed(names)} are owned, but not all devices that draw on counter set {listed(sets)} are, so "
