@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Features, Inventory, PoolView, Renumbering, Views, bits
-from dra_operator.ledger import Availability, Ledger, Log, uses
-from dra_operator.ledger.uses import Shares
+from dra_operator.ledger import Availability, Ledger, Log, allocated_state
+from dra_operator.ledger.allocated_state import Shares
 from opcodes import opcodes
 
 DEVICES = ("0", "1", "2")
@@ -241,7 +241,7 @@ def test_free_devices_counters_and_nodes_follow_every_event(
     unsorted: int,
 ) -> None:
     """They are those of ledger and views, and the log names each node that has more of anything than before."""
-    with patch.object(uses, "_MOST_TAKEN", unsorted):
+    with patch.object(allocated_state, "_MOST_TAKEN", unsorted):
         _follow(events, Ledger(shares=shares))
 
 

@@ -9,7 +9,7 @@ from dra_operator.allocator import (
 from dra_operator.allocator.matching import amounts, candidates, derived, groups, reads, selectors
 from dra_operator.allocator.search import eligible
 from dra_operator.inventory import nodes, views
-from dra_operator.ledger import availability, uses
+from dra_operator.ledger import allocated_state, availability
 
 CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (amounts, "_MAX_ASKED", 3),
@@ -29,7 +29,7 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (reads, "_MAX_LOOKS", 4),
     (reads, "_MAX_SCHEMAS", 2),
     (selectors, "_MAX_DRIVERS", 1),
-    (uses, "_MOST_TAKEN", 2),
+    (allocated_state, "_MOST_TAKEN", 2),
     (views, "_MAX_MATCHED", 1),
 )
 """How much is kept of what has the same maximum for all."""

@@ -1,9 +1,8 @@
 """Availability: what the inventory shows and the ledger leaves, joined and kept up to date.
 
-For each pool view the set of devices that are free, for each pool's counters what is left, for all nodes those that
-have a free device at all. A decision flips a few bits. What may help a claim that fitted nowhere, something that came
-back or a node that sees something else, goes into a log; who remembers where a claim failed reads on from where it
-last stopped.
+For each pool view the devices that are free, for each pool's counters what is left, and the nodes with a free device.
+A decision flips a few bits. What may help a claim that fitted nowhere goes into a log, which equivalence caches read
+on from where they last stopped.
 Source: docs/engine sections 3 to 5.
 """
 
@@ -12,10 +11,9 @@ from dataclasses import dataclass, field
 
 from dra_operator.inventory import PoolKey, PoolView, Renumbering, Slice, ViewChanges, Views, bits
 from dra_operator.inventory.counters import CounterLayout
+from dra_operator.ledger.allocated_state import ChangedDevices, Ledger, Results, Shares
+from dra_operator.ledger.capacity_index import FEW_DEVICES, CapacityIndex, NodeCapacityIndexes
 from dra_operator.ledger.counters import CounterState
-from dra_operator.ledger.leftovers import LeftoversOf
-from dra_operator.ledger.spare import FEW_DEVICES, Spare
-from dra_operator.ledger.uses import Ledger, Results, Shares, Touched
 from dra_operator.ledger.view_index import OnlyView, ViewIndex
 
 _LOG_LENGTH = 4096
@@ -113,18 +111,18 @@ class PoolState:
     most_left: dict[object, Mapping[str, int]] = field(default_factory=dict)
     with_room: dict[int, tuple[int, int]] = field(default_factory=dict)
     affordable: tuple[object, int, int] = (None, 0, 0)
-    _spare: dict[int, Spare] = field(default_factory=dict)
+    _indexes: dict[int, CapacityIndex] = field(default_factory=dict)
     _stale: int = 0
 
-    def spare(self, offset: int, slice_: Slice, shared: Mapping[str, Shares]) -> Spare:
+    def capacity_index(self, offset: int, slice_: Slice, shared: Mapping[str, Shares]) -> CapacityIndex:
         """Return what shares leave of the devices of the slice at an offset, as of now."""
-        spare = self._spare.get(offset)
-        if spare is None:
-            spare = self._spare[offset] = Spare(slice_, shared)
+        index = self._indexes.get(offset)
+        if index is None:
+            index = self._indexes[offset] = CapacityIndex(slice_, shared)
         elif stale := self._stale >> offset & slice_.every:
-            spare.update(slice_, shared, stale)
+            index.update(slice_, shared, stale)
         self._stale &= ~(slice_.every << offset)
-        return spare
+        return index
 
     def forget(self, bit: int) -> None:
         """Forget what was found out about a device: its use has changed."""
@@ -141,7 +139,7 @@ class Availability:
     """The joined state. `nonempty` is the set of nodes with a free device, or with a view that is an error.
 
     `states` holds what is in use of each pool view, by its serial number.
-    `leftovers` has nodes by what their devices have left, as far as anybody has asked.
+    `node_capacity` has nodes by what their devices have left, as far as anybody has asked.
     Devices that a slice keeps for other nodes count: selectors are evaluated on them, too, and can fail.
     """
 
@@ -150,12 +148,12 @@ class Availability:
     nonempty: int = 0
     log: Log = field(default_factory=Log)
     states: dict[int, PoolState] = field(default_factory=dict)
-    leftovers: LeftoversOf = field(default_factory=LeftoversOf)
+    node_capacity: NodeCapacityIndexes = field(default_factory=NodeCapacityIndexes)
     _counters: dict[CounterLayout, CounterState] = field(default_factory=dict)
     _layouts: dict[PoolKey, tuple[CounterLayout, ...]] = field(default_factory=dict)
     _nodes: dict[CounterLayout, tuple[int, int]] = field(default_factory=dict)
     _by_device: dict[PoolKey, OnlyView | ViewIndex] = field(default_factory=dict)
-    _touched: Touched = field(init=False)
+    _touched: ChangedDevices = field(init=False)
 
     def __post_init__(self) -> None:
         self._touched = self.ledger.subscribe()
@@ -201,7 +199,7 @@ class Availability:
         for offset, slice_ in view.placed:
             here = devices >> offset & slice_.every
             if here.bit_count() > FEW_DEVICES:
-                for name, left in state.spare(offset, slice_, shared).most(here):
+                for name, left in state.capacity_index(offset, slice_, shared).most(here):
                     if name not in most or left > most[name]:
                         most[name] = left
                 continue
@@ -225,9 +223,9 @@ class Availability:
         self._nodes.clear()
         if changes.renumbering is not None:
             self.log.move(changes.renumbering)
-            self.leftovers.clear()
+            self.node_capacity.clear()
             self.nonempty = 0
-        self.leftovers.forget(changes.nodes)
+        self.node_capacity.forget(changes.nodes)
         for view in changes.removed:
             self.states.pop(view.serial, None)
         for view in changes.added:
@@ -329,7 +327,7 @@ class Availability:
                 helped |= helped_here
             else:
                 # A claim has taken each of them for itself alone, and has it still.
-                for view, here in views.of(devices):
+                for view, here in views.with_any(devices):
                     closed |= self._occupy(view, here)
             if pool in self._layouts:
                 helped |= self._touch_counters(pool, devices)
@@ -373,7 +371,7 @@ class Availability:
 
     def _forget_left(self, state: PoolState) -> None:
         state.most_left.clear()
-        self.leftovers.forget(state.view.nodes)
+        self.node_capacity.forget(state.view.nodes)
 
     def _touch_counters(self, pool: PoolKey, devices: Mapping[str, bool]) -> int:
         """Bring the counters up to date; return the nodes that this may help.

@@ -21,7 +21,7 @@ from dra_operator.inventory import Features, Inventory, PoolKey, Verdict
 from dra_operator.inventory.change_set import ChangeSet
 from dra_operator.inventory.pool import Pool
 from dra_operator.inventory.slices import Slice
-from dra_operator.ledger.uses import ClaimKey, DeviceKey
+from dra_operator.ledger.allocated_state import ClaimKey, DeviceKey
 
 _FEATURES = Features.all_on()
 _NO_EXECUTE = "NoExecute"

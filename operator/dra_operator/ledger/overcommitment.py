@@ -1,19 +1,9 @@
 """Overcommitment: a counter, or a capacity of a shared device, of which more is allocated than is published.
 
-Two allocators that decide at the same moment can bring it about, as they can give one device away twice: each gives a
-partition of the same GPU, or a share of the same device, and both together are more than there is. So can a driver
-that publishes less than before. The two must be kept apart, since they are told on different objects: claims that
-fitted when they were allocated are not wrong because a slice shrank, and their devices may well work.
-
-What tells them apart is who came last. If all fitted but for claims whose allocation came in just now, and which we
-did not decide, and as much is published as when the pool was complete the last time, then these claims brought it
-about. If it does not fit without them either, the slices did. Where a slice came in with them that publishes another
-amount, all may have fitted before it; and nothing is known of that when everything has just been listed. Then it counts
-as brought about by slices, by which nobody loses anything. What we decide ourselves never is too much, so that
-decisions cost nothing here: only pools are looked at that changed, or where an allocation of others came in.
-
-Claims and slices come in by different watches. An allocation of what a driver has just added can be here before the
-slice is, and then looks like too much for a moment; whoever acts on it waits for that moment.
+Two allocators that decide at once bring it about, or a driver that publishes less than before. Claims did if all fits
+without those whose allocation came in just now, and as much is published as when the pool was complete the last time;
+otherwise slices did (docs/operator.md). Incremental: our own decisions never overcommit, so only pools are looked at
+that changed, or where an allocation of others came in.
 """
 
 from collections import Counter
@@ -27,8 +17,8 @@ from dra_operator.inventory.change_set import ChangeSet
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.inventory.pool import Judgement
 from dra_operator.inventory.slices import Slice
+from dra_operator.ledger.allocated_state import ClaimKey, Ledger
 from dra_operator.ledger.counters import CounterState
-from dra_operator.ledger.uses import ClaimKey, Ledger
 
 _FEATURES = Features.all_on()
 
@@ -152,7 +142,7 @@ class Overcommitments:
     def _newcomers(self) -> dict[PoolKey, _Newcomers]:
         """Return the claims that came in as allocated since the last call, by pool; none where all are new."""
         found: dict[PoolKey, _Newcomers] = {}
-        for claim in self.ledger.take_arrived():
+        for claim in self.ledger.pop_arrived():
             for result in self.ledger.results(claim) if self._has_looked else ():
                 newcomers = found.setdefault((result.driver, result.pool), _Newcomers())
                 newcomers.claims.add(claim)

@@ -17,7 +17,7 @@ class OnlyView:
 
     view: PoolView
 
-    def of(self, devices: Iterable[str]) -> Iterable[tuple[PoolView, int]]:
+    def with_any(self, devices: Iterable[str]) -> Iterable[tuple[PoolView, int]]:
         """Return the view with the set of those of some devices that it has, or nothing if it has none of them."""
         view, here = self.view, 0
         for position in map(view.positions.get, devices):
@@ -64,7 +64,7 @@ class ViewIndex:
                 del self._views[slice_.serial]
                 self._drop_names(slice_)
 
-    def of(self, devices: Iterable[str]) -> Iterable[tuple[PoolView, int]]:
+    def with_any(self, devices: Iterable[str]) -> Iterable[tuple[PoolView, int]]:
         """Return the views that have any of some devices, each with the set of those."""
         found: dict[PoolView, int] = {}
         for device in devices:

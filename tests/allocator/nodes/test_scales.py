@@ -195,7 +195,7 @@ def test_what_differs_from_slice_to_slice_is_not_weighed_on_each(scene: Any, amo
         assert scene.decide(scene.claim(amount("r", much, serial))).node == "n199"
 
     assert not any(
-        left.known.bit_count() > 64 for left in scene.allocator.availability.leftovers.selected.values()
+        left.known.bit_count() > 64 for left in scene.allocator.availability.node_capacity.selected.values()
     )
 
 
@@ -356,7 +356,7 @@ def test_a_pool_that_nodes_share_is_weighed_with_each(scene: Any, amount: Any) -
 
     assert scene.decide(scene.claim(amount("r", 6))) == Unsatisfied()
     assert scene.picks(scene.claim(amount("r", 5), amount("s", 1))) == ["r=wide", "s=own-n1"]
-    assert not scene.allocator.availability.leftovers.every.known
+    assert not scene.allocator.availability.node_capacity.every.known
 
 
 def test_a_node_with_room_is_not_looked_at_further(scene: Any, amount: Any) -> None:
@@ -366,7 +366,7 @@ def test_a_node_with_room_is_not_looked_at_further(scene: Any, amount: Any) -> N
     scene.slice("n1", shared("b", 9, RANGE), nodeName="n1")
 
     assert scene.picks(scene.claim(amount("r", 7))) == ["r=b"]
-    assert scene.allocator.availability.leftovers.every.known == 0b01
+    assert scene.allocator.availability.node_capacity.every.known == 0b01
 
 
 def test_kinds_beyond_number_are_counted(scene: Any, amount: Any, searched: list[str]) -> None:

@@ -28,7 +28,7 @@ from dra_operator.inventory.pool import Judgement, Pool
 from dra_operator.inventory.slices import PoolKey
 from dra_operator.inventory.views import is_known
 from dra_operator.ledger import Availability
-from dra_operator.ledger.uses import ClaimKey, Touched
+from dra_operator.ledger.allocated_state import ChangedDevices, ClaimKey
 
 _MAX_GROUPINGS = 64
 _SPARE_KINDS = 1024
@@ -229,7 +229,7 @@ class Census:
     availability: Availability
     features: Features
     _looked: ChangeSet = field(init=False)
-    _touched: Touched = field(init=False)
+    _touched: ChangedDevices = field(init=False)
     _records: dict[PoolKey, PoolRecord] = field(default_factory=dict)
     _groupings: dict[AttributeNames, PoolGrouping] = field(default_factory=dict)
     _kinds: dict[object, int] = field(default_factory=dict)
@@ -351,7 +351,7 @@ class Census:
             slots.append((slot, visible))
         missing = bits.each(size & ~reachable)
         unreachable = {index: self._why_not_reachable(content, index, hidden) for index in missing}
-        taken, shared = self.availability.ledger.look(pool.key, content.names)
+        taken, shared = self.availability.ledger.in_use(pool.key, content.names)
         sharing = bits.from_positions(shared)
         # Of a device that is no longer shareable, a share is as good as the device.
         if self.features.consumable_capacity:

@@ -18,7 +18,7 @@ from dra_operator.allocator.plan import ClaimPlan, RequestPlan
 from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.inventory import PoolView, bits
 from dra_operator.inventory.counters import Draw
-from dra_operator.ledger.counters import Placed, join
+from dra_operator.ledger.counters import SetOccupancy, join
 
 _DEVICES = "want the same devices"
 _CAPACITY = "need capacity of the same devices"
@@ -38,7 +38,7 @@ class _Reach:
     request: RequestPlan
     devices: int
     counters: AbstractSet[tuple[int, int]]
-    places: Mapping[tuple[int, int], AbstractSet[tuple[Placed, frozenset[str]]]]
+    places: Mapping[tuple[int, int], AbstractSet[tuple[SetOccupancy, frozenset[str]]]]
 
 
 def tell_overlap(eligibility: Eligibility, plan: ClaimPlan, node: str, budget: Budget) -> str:
@@ -88,7 +88,7 @@ def _reach(
 ) -> _Reach:
     reached = 0
     counters: set[tuple[int, int]] = set()
-    places: dict[tuple[int, int], set[tuple[Placed, frozenset[str]]]] = {}
+    places: dict[tuple[int, int], set[tuple[SetOccupancy, frozenset[str]]]] = {}
     for number, (start, pool) in enumerate(row):
         usable = _usable(pool, skips=skips)
         devices = 0
@@ -123,7 +123,7 @@ def _usable(pool: PoolView, *, skips: bool) -> int:
 
 def _draws(
     eligibility: Eligibility, pool: PoolView, devices: int
-) -> Iterator[tuple[int, Draw, Sequence[Placed | None]]]:
+) -> Iterator[tuple[int, Draw, Sequence[SetOccupancy | None]]]:
     """Yield what each of some devices draws on counters, unless a share has paid, and what is in place, by set."""
     layout = pool.counters
     if layout is None:

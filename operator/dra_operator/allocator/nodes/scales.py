@@ -25,7 +25,7 @@ from dra_operator.allocator.nodes.shortcut import Shortcut
 from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.inventory import NodeView, PoolView
 from dra_operator.ledger import Availability
-from dra_operator.ledger.leftovers import EVERY, Leftovers
+from dra_operator.ledger.capacity_index import EVERY, NodeCapacityIndex
 
 _MOST_DEVICES = 128
 """Of a pool with more, what is left is not looked at again after each share that is taken."""
@@ -99,7 +99,7 @@ class Scales(Shortcut):
 
     def closed(self, nodes: int) -> int:
         """Return which of the nodes are known to have too little left on each device for a request."""
-        leftovers = self.availability.leftovers
+        leftovers = self.availability.node_capacity
         # Whoever is known by what is selected there is known by everything as well.
         nodes = self.doubt.free_of(nodes & leftovers.every.known)
         if not nodes:
@@ -159,7 +159,7 @@ class Scales(Shortcut):
             self.selected = self.finds_lack(view, budget)
         return self.selected
 
-    def _with_room(self, every: Leftovers) -> int:
+    def _with_room(self, every: NodeCapacityIndex) -> int:
         """Return which of the known nodes may have a device with enough left for each request."""
         open_to = [0] * self.number
         for driver, left in every.by_driver.items():
@@ -175,7 +175,7 @@ class Scales(Shortcut):
         """Return which of the nodes have too little left on each device that is selected."""
         lacking = [nodes] * self.number
         for request, key, asked in self.wishes:
-            known = self.availability.leftovers.selected.get(_selectors(key))
+            known = self.availability.node_capacity.selected.get(_selectors(key))
             if known is None:
                 lacking[request] = 0
             elif lacking[request]:
@@ -195,7 +195,7 @@ class Scales(Shortcut):
         nodes = view.nodes
         if nodes & nodes - 1 or any(pool.nodes != nodes for pool in view.pools):
             return True
-        leftovers = self.availability.leftovers.every
+        leftovers = self.availability.node_capacity.every
         if not nodes & leftovers.known:
             leftovers.enter(nodes, [(pool.key[0], self._most_left(pool)) for pool in view.pools])
         if self.selected:
@@ -204,7 +204,7 @@ class Scales(Shortcut):
 
     def _enter_selected(self, view: NodeView, budget: Budget) -> None:
         for _, key, _ in self.wishes:
-            leftovers = self.availability.leftovers.of_selected(_selectors(key))
+            leftovers = self.availability.node_capacity.get_selected(_selectors(key))
             if not view.nodes & leftovers.known:
                 pools = [pool for pool in view.pools if pool.driver not in key.refused]
                 left = [(pool.key[0], self._most_selected(pool, key, budget)) for pool in pools]

@@ -19,7 +19,7 @@ from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.search.found import UNSURE, Unsure
 from dra_operator.inventory import NodeView, PoolView, bits
 from dra_operator.ledger import Availability, PoolState
-from dra_operator.ledger.spare import FEW_DEVICES
+from dra_operator.ledger.capacity_index import FEW_DEVICES
 
 _MAX_KEYS = 8
 """Of whose shared devices with room are remembered for a pool."""
@@ -170,9 +170,9 @@ class Eligibility:
             if not here:
                 continue
             if here.bit_count() > FEW_DEVICES:
-                spare = state.spare(offset, slice_, shared)
+                index = state.capacity_index(offset, slice_, shared)
                 for devices, share in self.candidates.consumed_by_kind(key, slice_):
-                    found |= spare.enough(devices & here, share.amounts) << offset
+                    found |= index.enough(devices & here, share.amounts) << offset
                 continue
             each = self.candidates.consumed_each(key, slice_)
             for index in bits.each(here):

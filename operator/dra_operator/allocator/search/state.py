@@ -19,7 +19,7 @@ from dra_operator.inventory import Features, NodeView, PoolView, Slice
 from dra_operator.inventory.counters import CounterLayout, Draw
 from dra_operator.inventory.nodes import NodeRecord
 from dra_operator.ledger import Availability
-from dra_operator.ledger.counters import Placed, join
+from dra_operator.ledger.counters import SetOccupancy, join
 
 DerivedValues = Callable[[str, str, str, Slice, int], AttributeValue]
 """Computes a derived attribute: (request, attribute name, expression, slice, index). Raises FatalError."""
@@ -42,7 +42,7 @@ class Pick:
     index: int
     consumed: Consumed | None = None
     draw: Draw | None = None
-    placed: tuple[Placed | None, ...] = ()
+    placed: tuple[SetOccupancy | None, ...] = ()
     joined: int = 0
     marked: bool = False
 
@@ -53,7 +53,7 @@ class _Counters:
 
     left: list[int]
     overdrawn: int
-    placed: list[Placed | None]
+    placed: list[SetOccupancy | None]
 
 
 @dataclass(slots=True)
@@ -197,7 +197,7 @@ class NodeState:
         assert layout is not None
         counters = self._counters_of(layout, view)
         draw = layout.draw(pick.slice_, pick.index)
-        after: dict[int, Placed] = {}
+        after: dict[int, SetOccupancy] = {}
         for number, groups in draw.groups:
             # A set named twice, which no API server admits, has to admit the device twice.
             placed = after.get(number, counters.placed[number])

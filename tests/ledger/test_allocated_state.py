@@ -229,4 +229,4 @@ def test_a_claim_arrives_once(ledger: Ledger, holding: Any) -> None:
     ledger.assume("team", "ours", holding("ours", "3").status.allocation)
     ledger.put(holding("ours", "3"))
 
-    assert (ledger.take_arrived(), ledger.take_arrived()) == ({("team", "a")}, set())
+    assert (ledger.pop_arrived(), ledger.pop_arrived()) == ({("team", "a")}, set())

@@ -50,8 +50,8 @@ _NO_SHARES: Final[Mapping[str, Shares]] = MappingProxyType({})
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
-class Touched:
-    """Devices whose use changed since the owner of this looked.
+class ChangedDevices:
+    """Devices whose use changed since the owner of this emptied it.
 
     `taken` are the results of claims that came to hold devices: most changes are of this kind, and sorting them by pool
     takes longer than to go through them. `others` are all other devices, by pool; true if something came back. A device
@@ -70,14 +70,14 @@ class Touched:
         """Begin anew."""
         self.taken, self.others = [], {}
 
-    def take(self, results: Results) -> None:
-        """Take note of what a claim came to hold."""
+    def add_results(self, results: Results) -> None:
+        """Add what a claim came to hold."""
         self.taken.append(results)
         if len(self.taken) > _MOST_TAKEN:
             self._sort()
 
     def add(self, touches: _Touches) -> None:
-        """Take note of other devices."""
+        """Add other devices."""
         for pool, devices in touches.items():
             known = self.others.setdefault(pool, {})
             for device, came_back in devices.items():
@@ -111,11 +111,11 @@ class Ledger:
     """The devices with an exclusive use beside another use; nearly always none."""
     _arrived: set[ClaimKey] = field(default_factory=set)
     """The claims whose allocation came in, and was no decision of ours, since somebody asked."""
-    _subscribers: Subscribers[Touched] = field(default_factory=Subscribers)
+    _subscribers: Subscribers[ChangedDevices] = field(default_factory=Subscribers)
 
-    def subscribe(self) -> Touched:
+    def subscribe(self) -> ChangedDevices:
         """Return an object that collects the devices touched from now on."""
-        touched = Touched()
+        touched = ChangedDevices()
         self._subscribers.add(touched)
         return touched
 
@@ -175,12 +175,12 @@ class Ledger:
         """Return what a claim has, written or assumed, admin access included."""
         return (*self._written.get(claim, ()), *self._assumed.get(claim, ()))
 
-    def take_arrived(self) -> set[ClaimKey]:
+    def pop_arrived(self) -> set[ClaimKey]:
         """Return the claims whose allocation came in since the last call, and was no decision of ours."""
         arrived, self._arrived = self._arrived, set()
         return arrived
 
-    def look(self, pool: PoolKey, devices: Sequence[str]) -> tuple[int, Mapping[int, Mapping[str, int]]]:
+    def in_use(self, pool: PoolKey, devices: Sequence[str]) -> tuple[int, Mapping[int, Mapping[str, int]]]:
         """Return which devices of a list are held exclusively, and what the shares of others consume, by position."""
         held, shared = self.held(pool), self.shared(pool)
         if not held and not shared:
@@ -246,7 +246,7 @@ class Ledger:
         self.version += 1
         for touched in self._subscribers.all():
             if gained is not None:
-                touched.take(results)
+                touched.add_results(results)
                 if gained:
                     touched.add(gained)
             if returned:
