@@ -15,9 +15,9 @@ from weakref import ref
 from dra_operator.allocator.constraints import COUNTED, DISTINCT, KINDS, MATCH, ConstraintPlan
 from dra_operator.allocator.decider import Decider
 from dra_operator.allocator.decision import FatalError, claim_key
-from dra_operator.allocator.matching.amounts import AskedAmount
 from dra_operator.allocator.matching.candidates import CandidateKey, Candidates, KeyContent
-from dra_operator.allocator.matching.room import drop_older_half
+from dra_operator.allocator.matching.consumption import AskedAmount
+from dra_operator.allocator.matching.equivalence import drop_older_half
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.sealed import sealed

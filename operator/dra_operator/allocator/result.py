@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.matching.candidates import Candidates
-from dra_operator.allocator.matching.capacity import Consumed
+from dra_operator.allocator.matching.capacity import Consumption
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.search.found import Served
@@ -54,7 +54,7 @@ def build_result(
             if pool.shareable >> position & 1 and candidates.features.consumable_capacity:
                 share_id = share_ids()
                 consumed = candidates.consumed(alternative.key, slice_, index)
-                assert isinstance(consumed, Consumed)
+                assert isinstance(consumed, Consumption)
                 amounts = consumed.quantities()
             # By position, in the order of the fields: one is made for each device of each claim.
             results.append(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dra_operator.inventory import bits
-from dra_operator.inventory.slices import Consumption, Slice
+from dra_operator.inventory.slices import CounterUse, Slice
 
 
 class CounterError(Exception):
@@ -92,7 +92,7 @@ class CounterLayout:
 
 def _draw(
     device: str,
-    consumes: tuple[Consumption, ...],
+    consumes: tuple[CounterUse, ...],
     sets: Mapping[str, int],
     positions: Mapping[tuple[str, str], int],
 ) -> Draw:

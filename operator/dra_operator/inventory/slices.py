@@ -26,7 +26,7 @@ _UNSET: Final = NodeFields()
 
 
 @dataclass(frozen=True, slots=True)
-class Consumption:
+class CounterUse:
     """What a device takes from one counter set: nano-units by counter name, and the groups it can live with."""
 
     counter_set: str
@@ -38,7 +38,7 @@ class Consumption:
 class DeviceFields:
     """What a device has besides attributes and capacity. Most devices have none of it and share one record."""
 
-    consumes: tuple[Consumption, ...] = ()
+    consumes: tuple[CounterUse, ...] = ()
     nodes: NodeFields = _UNSET
     taints: tuple[DeviceTaint, ...] = ()
     binds_to_node: bool = False
@@ -288,7 +288,7 @@ def _traits(device: Device) -> DeviceFields:
         return _SHAREABLE if device.allow_multiple_allocations else PLAIN
     device_fields = DeviceFields(
         consumes=tuple(
-            Consumption(
+            CounterUse(
                 use.counter_set,
                 tuple(sorted((name, counter.value.nano) for name, counter in use.counters.items())),
                 frozenset(use.compatibility_groups),

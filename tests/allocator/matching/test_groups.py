@@ -137,11 +137,11 @@ def test_nodes_with_equal_devices_share_what_is_found_out(scene: Any) -> None:
         scene.slice(name, {"name": name, "attributes": {"rail": {"int": 1}}}, nodeName=name)
     scene.allocator.refresh()
     grouping, views = Grouping(lists=True), scene.allocator.availability.views
-    first = grouping.of(views.of_node("n0"), (f"{DRIVER}/rail",))
+    first = grouping.find(views.of_node("n0"), (f"{DRIVER}/rail",))
 
-    assert grouping.of(views.of_node("n1"), (f"{DRIVER}/rail",)) is first
-    with patch.object(Grouping, "_find", side_effect=AssertionError):
-        assert grouping.of(views.of_node("n0"), (f"{DRIVER}/rail",)) is first
+    assert grouping.find(views.of_node("n1"), (f"{DRIVER}/rail",)) is first
+    with patch.object(Grouping, "_group_columns", side_effect=AssertionError):
+        assert grouping.find(views.of_node("n0"), (f"{DRIVER}/rail",)) is first
     assert first.beside is first.beside
 
 
@@ -156,7 +156,7 @@ def test_the_oldest_groups_are_forgotten_by_all_who_know_them(scene: Any) -> Non
     grouping, views = Grouping(lists=True), scene.allocator.availability.views
     with patch.object(groups_module, "_MOST_KEPT", 500_000):
         for name in names:
-            groups = grouping.of(views.of_node(name), (f"{DRIVER}/rail",))
+            groups = grouping.find(views.of_node(name), (f"{DRIVER}/rail",))
             sizes = [_size(kept) for kept in grouping._known.values()]
 
             assert len(groups.groups) == 101
@@ -167,7 +167,7 @@ def test_the_oldest_groups_are_forgotten_by_all_who_know_them(scene: Any) -> Non
     ]
 
     assert known == [False] * 6 + [True] * 2
-    assert grouping.of(views.of_node("n0"), (f"{DRIVER}/rail",)).members == bits.first(101)
+    assert grouping.find(views.of_node("n0"), (f"{DRIVER}/rail",)).members == bits.first(101)
 
 
 NUMBERS = st.integers(0, 3)
@@ -228,7 +228,7 @@ def test_groups_are_of_devices_that_agree(scene_with: Any, lists: bool, nodes: A
         view = scene.allocator.availability.views.of_node(f"n{number}")
         row = [item for devices in slices for item in devices]
         for attributes in ATTRIBUTES:
-            found = grouping.of(view, attributes)
+            found = grouping.find(view, attributes)
             expected = [agreeing(item, attributes, lists=lists) for item in row]
             known = [item or set() for item in expected]
 

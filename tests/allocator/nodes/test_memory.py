@@ -8,7 +8,7 @@ from dra_operator.ledger import Log
 
 @pytest.fixture
 def memory() -> Memory:
-    """Room for four questions."""
+    """CacheLimit for four questions."""
     return Memory(Log(), maximum=4)
 
 

@@ -16,12 +16,17 @@ from typing import NamedTuple
 from dra_operator.allocator.budget import Budget, unlimited
 from dra_operator.allocator.decider import IMPLIED
 from dra_operator.allocator.decision import FatalError
-from dra_operator.allocator.matching.amounts import AmountsCache, AskedAmount, KnownAmounts, SliceAmounts
-from dra_operator.allocator.matching.capacity import NOTHING, CapacityError, Consumed
+from dra_operator.allocator.matching.capacity import NOTHING, CapacityError, Consumption
+from dra_operator.allocator.matching.consumption import (
+    AskedAmount,
+    ConsumptionCache,
+    RequestedAmounts,
+    SliceConsumption,
+)
 from dra_operator.allocator.matching.derived import DerivedAttributes
+from dra_operator.allocator.matching.equivalence import CacheLimit, drop_older_half
 from dra_operator.allocator.matching.failures import in_class, in_request, selector_failure
 from dra_operator.allocator.matching.groups import Grouping
-from dra_operator.allocator.matching.room import Room, drop_older_half
 from dra_operator.allocator.matching.selectors import Selection, SelectorCache
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.sealed import sealed
@@ -87,7 +92,7 @@ class CandidateKey:
     content: KeyContent
     expressions: tuple[str, ...]
     requests: Mapping[str, Quantity]
-    known: KnownAmounts
+    known: RequestedAmounts
     answers: dict[int, Answers] = field(default_factory=dict)
     selection: Selection | None = None
     refused: AbstractSet[str] = frozenset()
@@ -108,13 +113,13 @@ class Candidates:
     groups: Grouping = field(init=False)
     _serials: Iterator[int] = field(default_factory=count)
     _keys: dict[KeyContent, CandidateKey] = field(default_factory=dict)
-    _amounts: AmountsCache = field(init=False)
-    _room: Room = field(default_factory=lambda: Room(_MAX_ANSWERS))
+    _amounts: ConsumptionCache = field(init=False)
+    _room: CacheLimit = field(default_factory=lambda: CacheLimit(_MAX_ANSWERS))
 
     def __post_init__(self) -> None:
         self.derived = DerivedAttributes(self.selectors)
         self.groups = Grouping(lists=self.features.list_type_attributes)
-        self._amounts = AmountsCache(self.features.fractional_capacity_range)
+        self._amounts = ConsumptionCache(self.features.fractional_capacity_range)
 
     def key(self, content: KeyContent, requests: Mapping[str, Quantity]) -> CandidateKey:
         """Return the key with this content; `requests` are its amounts as quantities."""
@@ -122,7 +127,7 @@ class Candidates:
         if found is None:
             if len(self._keys) >= self.maximum:
                 for old in drop_older_half(self._keys):
-                    self._room.leave(old.answers)
+                    self._room.release(old.answers)
             expressions = content.class_selectors + content.request_selectors
             found = self._keys[content] = CandidateKey(
                 next(self._serials),
@@ -185,7 +190,7 @@ class Candidates:
             selectable |= fit << offset
         before = key.answers.get(view.serial)
         if before is None:
-            self._room.take(key.answers)
+            self._room.reserve(key.answers)
         elif kept := skipped & ~before.unknown:
             selectable |= before.selectable & kept
             mask |= before.mask & kept
@@ -197,17 +202,17 @@ class Candidates:
         )
         return found
 
-    def consumed(self, key: CandidateKey, slice_: Slice, index: int) -> Consumed | CapacityError | None:
+    def consumed(self, key: CandidateKey, slice_: Slice, index: int) -> Consumption | CapacityError | None:
         """Return what a request consumes of a device: None if it is unfit, an error if the amounts are impossible."""
         return self.consumed_each(key, slice_)[index]
 
-    def consumed_each(self, key: CandidateKey, slice_: Slice) -> Sequence[Consumed | CapacityError | None]:
+    def consumed_each(self, key: CandidateKey, slice_: Slice) -> Sequence[Consumption | CapacityError | None]:
         """Return the same for each device of a slice."""
         if self.features.consumable_capacity:
             return self.amounts(key, slice_).each
         return [NOTHING] * len(slice_.names)
 
-    def consumed_by_kind(self, key: CandidateKey, slice_: Slice) -> Sequence[tuple[int, Consumed]]:
+    def consumed_by_kind(self, key: CandidateKey, slice_: Slice) -> Sequence[tuple[int, Consumption]]:
         """Return the same for the devices of a slice that are fit, in sets of such as have equal capacity."""
         if self.features.consumable_capacity:
             return self.amounts(key, slice_).kinds
@@ -240,7 +245,7 @@ class Candidates:
             key.refused = (found.before or found).refused
         return found
 
-    def amounts(self, key: CandidateKey, slice_: Slice) -> SliceAmounts:
+    def amounts(self, key: CandidateKey, slice_: Slice) -> SliceConsumption:
         """Return what a request consumes of the devices of a slice."""
         return key.known.by_shape.get(slice_.capacity_shape) or self._amounts.find(key.known, slice_)
 

@@ -105,7 +105,7 @@ class Grouping:
     _known: dict[object, Groups] = field(default_factory=dict)
     _size: int = 0
 
-    def of(self, view: NodeView, attributes: tuple[str, ...]) -> Groups:
+    def find(self, view: NodeView, attributes: tuple[str, ...]) -> Groups:
         """Return the groups of a node view by some attributes `domain/id`."""
         known = self._of_view.get(view)
         if known is None:
@@ -114,11 +114,11 @@ class Grouping:
         if found is None:
             if len(known) >= _MAX_OF_VIEW:
                 known.clear()
-            found = self._find(view, attributes)
+            found = self._group_columns(view, attributes)
             known[attributes] = ref(found)
         return found
 
-    def _find(self, view: NodeView, attributes: tuple[str, ...]) -> Groups:
+    def _group_columns(self, view: NodeView, attributes: tuple[str, ...]) -> Groups:
         table: list[tuple[int, list[_Pair]]] = []
         serials: list[int | None] = [len(attributes)]
         for pool in view.pools:

@@ -15,9 +15,13 @@ from typing import Final, NoReturn, TypeAlias
 
 from dra_operator.allocator.budget import Budget, unlimited
 from dra_operator.allocator.decision import AbortedError
-from dra_operator.allocator.matching.kinds import Kinds
-from dra_operator.allocator.matching.reads import Reads
-from dra_operator.allocator.matching.room import ByExpression, Room, drop_older_half
+from dra_operator.allocator.matching.equivalence import (
+    CacheLimit,
+    EquivalentDevices,
+    ExpressionCache,
+    FieldSet,
+    drop_older_half,
+)
 from dra_operator.cel import (
     CelError,
     Environment,
@@ -75,9 +79,9 @@ class Selection:
 
     of_driver: tuple[_Match, ...]
     matches: tuple[_Match, ...]
-    reads: Reads
-    kinds: Kinds
-    room: Room
+    reads: FieldSet
+    kinds: EquivalentDevices
+    room: CacheLimit
     drivers: dict[str, _Verdict]
     refused: set[str]
     may_take_long: bool
@@ -98,10 +102,10 @@ class Selection:
             return False
         return self.selective or (self.before is not None and self.before.is_selective)
 
-    def all_reads(self) -> Iterator[Reads]:
+    def all_field_sets(self) -> Iterator[FieldSet]:
         """Yield what the selectors read. Slices that are alike in it have the same answer."""
         if self.before is not None:
-            yield from self.before.all_reads()
+            yield from self.before.all_field_sets()
         yield self.reads
 
     def answer(self, slice_: Slice, wanted: int, budget: Budget) -> Answer:
@@ -136,7 +140,7 @@ class Selection:
         if not missing:
             return found
         matches = self.matches
-        kinds = self.kinds.of(self.reads, slice_, key, missing)
+        kinds = self.kinds.find(self.reads, slice_, key, missing)
         if slice_.unreadable and (matches or self.of_driver):
             # Each fails on a broken device. Raised again and again, its error would keep the frames of all.
             broken = missing & slice_.unreadable
@@ -164,12 +168,12 @@ class Selection:
             self.selective = True
         if self.keeps or len(self._by_columns) < _KEPT_AT_FIRST:
             self._keep(key, found)
-        budget.evaluated(evaluated)
+        budget.count_evaluations(evaluated)
         return found
 
     def forget(self) -> None:
         """Drop all answers: the selectors are no longer in use."""
-        self.room.leave(self._by_columns)
+        self.room.release(self._by_columns)
 
     def _ask_of_driver(self, driver: str) -> _Verdict:
         if len(self.drivers) >= _MAX_DRIVERS:
@@ -195,7 +199,7 @@ class Selection:
     def _keep(self, key: object, answer: Answer) -> None:
         """Keep an answer for slices that look the same to the selectors."""
         if key not in self._by_columns:
-            self.room.take(self._by_columns)
+            self.room.reserve(self._by_columns)
         self._by_columns[key] = answer
 
 
@@ -222,7 +226,7 @@ class SelectorAnswers:
             return Counter({str(self.error): failed.bit_count()})
         return Counter([str(self.failure(slice_, index)) for index in bits.each(failed)])
 
-    def look(self, slice_: Slice, failed: int) -> object:
+    def failure_key(self, slice_: Slice, failed: int) -> object:
         """Return a key that is equal for slices whose devices fail alike."""
         # Of devices that cannot be read it depends on what is not read.
         unread = slice_.serial if failed & slice_.unreadable else None
@@ -243,17 +247,17 @@ class SelectorCache:
     """All expressions in use, each compiled once. If they are too many, or too long, the oldest half is dropped.
 
     `budget` is that of the attempt under way, whose time it takes to compile what it asks for.
-    `kinds` and what `reads_of` returns are shared with derived attributes.
+    `kinds` and what `field_set` returns are shared with derived attributes.
     """
 
     environment: Environment
     maximum: int = 2048
-    kinds: Kinds = field(default_factory=Kinds)
+    kinds: EquivalentDevices = field(default_factory=EquivalentDevices)
     budget: Budget = field(default_factory=unlimited)
-    _room: Room = field(default_factory=lambda: Room(_MAX_ANSWERS))
-    _known: ByExpression[SelectorAnswers] = field(default_factory=ByExpression)
+    _room: CacheLimit = field(default_factory=lambda: CacheLimit(_MAX_ANSWERS))
+    _known: ExpressionCache[SelectorAnswers] = field(default_factory=ExpressionCache)
     _joined: dict[tuple[tuple[str, ...], tuple[str, ...]], Selection] = field(default_factory=dict)
-    _reads: dict[frozenset[str] | None, Reads] = field(default_factory=dict)
+    _reads: dict[frozenset[str] | None, FieldSet] = field(default_factory=dict)
     _drivers: dict[tuple[_Match, ...], tuple[dict[str, _Verdict], set[str]]] = field(default_factory=dict)
 
     def get(self, expression: str) -> SelectorAnswers:
@@ -261,7 +265,7 @@ class SelectorCache:
         found = self._known.get(expression)
         if found is None:
             # A claim may bring more of them than can be compiled in the time of an attempt.
-            self.budget.look()
+            self.budget.check_time()
             for dropped in self._known.make_room(expression, self.maximum):
                 dropped.selection.forget()
             program = error = None
@@ -311,13 +315,13 @@ class SelectorCache:
             selection.leading = first.match
             selection.drivers, selection.refused = {}, set()
 
-    def reads_of(self, names: frozenset[str] | None) -> Reads:
+    def field_set(self, names: frozenset[str] | None) -> FieldSet:
         """Return what an expression reads: the same object for all that read the same, as it remembers schemas."""
         found = self._reads.get(names)
         if found is None:
             if len(self._reads) >= self.maximum:
                 self._reads.clear()
-            found = self._reads[names] = Reads.of(names)
+            found = self._reads[names] = FieldSet.parse(names)
         return found
 
     def _selection(self, programs: Sequence[Selector | None], *, recalled: bool = False) -> Selection:
@@ -338,7 +342,7 @@ class SelectorCache:
         if len(self._drivers) >= self.maximum:
             self._drivers.clear()
         drivers, refused = self._drivers.setdefault(of_driver, ({}, set()))
-        reads = self.reads_of(names)
+        reads = self.field_set(names)
         return Selection(
             of_driver, matches, reads, self.kinds, self._room, drivers, refused, may_take_long, may_take_long
         )

@@ -80,7 +80,7 @@ class Common(Shortcut):
             return True
         # If this takes long, the claim itself is searched for; the attempt must not end here.
         if self._few is None:
-            self._few = budget.few(steps=_STEPS, tries=_TRIES)
+            self._few = budget.limited(steps=_STEPS, tries=_TRIES)
         try:
             for search in self.fast:
                 answer = search(self.part, view, self._few)
@@ -89,7 +89,7 @@ class Common(Shortcut):
             else:
                 return False
         except AbortedError:
-            budget.look()
+            budget.check_time()
             return False
         if answer is None:
             self.problem.maybe &= ~view.nodes

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import CandidateKey, Candidates
-from dra_operator.allocator.matching.reads import Reads
+from dra_operator.allocator.matching.equivalence import FieldSet
 from dra_operator.allocator.nodes.memory import Memory, SearchProblem
 from dra_operator.inventory import NodeView, Slice
 from dra_operator.ledger import PoolState
@@ -47,7 +47,7 @@ class Doubt:
     candidates: Candidates
     keys: Sequence[CandidateKey]
     problems: Sequence[SearchProblem]
-    _reads: Sequence[Reads] = ()
+    _reads: Sequence[FieldSet] = ()
     _failing: dict[object, bool] = field(default_factory=dict)
 
     def free_of(self, nodes: int) -> int:
@@ -76,7 +76,7 @@ class Doubt:
     def _may_fail(self, slice_: Slice, budget: Budget) -> bool:
         """True if a selector fails on a device of a slice, used or not, or if that was not found out."""
         if not self._reads:
-            every = [reads for key in self.keys for reads in self.candidates.selection(key).all_reads()]
+            every = [reads for key in self.keys for reads in self.candidates.selection(key).all_field_sets()]
             self._reads = tuple(dict.fromkeys(every))
         kind = tuple([reads.key(slice_) for reads in self._reads])
         found = self._failing.get(kind)

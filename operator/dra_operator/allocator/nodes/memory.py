@@ -7,7 +7,7 @@ asked again; nothing is kept up to date for questions that nobody asks. Source: 
 
 from dataclasses import dataclass, field
 
-from dra_operator.allocator.matching.room import drop_older_half
+from dra_operator.allocator.matching.equivalence import drop_older_half
 from dra_operator.ledger import Log
 
 

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.matching.amounts import AskedAmount
 from dra_operator.allocator.matching.candidates import CandidateKey, Candidates
+from dra_operator.allocator.matching.consumption import AskedAmount
 from dra_operator.allocator.nodes.doubts import Doubt, Doubts
 from dra_operator.allocator.nodes.shortcut import Shortcut
 from dra_operator.allocator.plan import ClaimPlan

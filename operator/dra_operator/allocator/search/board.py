@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.constraints import MATCH
 from dra_operator.allocator.matching.candidates import CandidateKey
-from dra_operator.allocator.matching.capacity import Consumed
+from dra_operator.allocator.matching.capacity import Consumption
+from dra_operator.allocator.matching.derived import derived_groups
 from dra_operator.allocator.matching.groups import Groups
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.search.bounds import Choice, Demand, GroupRule
-from dra_operator.allocator.search.derived_groups import derived_groups
 from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.allocator.search.found import UNSURE, Unsure
 from dra_operator.api.sealed import sealed
@@ -78,12 +78,12 @@ class Board:
                 return None
         return {**in_flight, position: after}
 
-    def consumed(self, key: CandidateKey, position: int) -> Consumed | None:
+    def consumed(self, key: CandidateKey, position: int) -> Consumption | None:
         """Return what a share of a device consumes, or None if the device is unfit for the key."""
         pool, place = self.view.locate(position)
         slice_, index = pool.locate(place)
         consumed = self.eligibility.candidates.consumed(key, slice_, index)
-        return consumed if isinstance(consumed, Consumed) else None
+        return consumed if isinstance(consumed, Consumption) else None
 
     def used(self, position: int) -> Mapping[str, int]:
         """Return what committed shares of a device consume, in nano-units by capacity name."""
@@ -252,12 +252,15 @@ def _groups(  # noqa: PLR0917 - one caller, and the state of it
                 expression = item.derived.get(attribute)
                 mask = masks[item.key.serial, item.admin_access]
                 takers[expression] = takers.get(expression, 0) | mask
-    published = eligibility.candidates.groups.of(view, (attribute,)) if None in takers or not takers else None
+    published = (
+        eligibility.candidates.groups.find(view, (attribute,)) if None in takers or not takers else None
+    )
     if published is not None and takers.keys() <= {None}:
         return published
     candidates = eligibility.candidates
     lists = candidates.features.list_type_attributes
-    return derived_groups(view, takers, published, candidates.derived, budget, lists=lists)
+    found = derived_groups(view, takers, published, candidates.derived, budget, lists=lists)
+    return UNSURE if found is None else found
 
 
 def _row(eligibility: Eligibility, asked: Alternative, view: NodeView, budget: Budget) -> int | Unsure:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import CandidateKey, Candidates
-from dra_operator.allocator.matching.capacity import Consumed, has_room
+from dra_operator.allocator.matching.capacity import Consumption, has_room
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.search.found import UNSURE, Unsure
 from dra_operator.inventory import NodeView, PoolView, bits
@@ -170,14 +170,14 @@ class Eligibility:
             if not here:
                 continue
             if here.bit_count() > FEW_DEVICES:
-                index = state.capacity_index(offset, slice_, shared)
+                left = state.capacity_index(offset, slice_, shared)
                 for devices, share in self.candidates.consumed_by_kind(key, slice_):
-                    found |= index.enough(devices & here, share.amounts) << offset
+                    found |= left.enough(devices & here, share.amounts) << offset
                 continue
             each = self.candidates.consumed_each(key, slice_)
             for index in bits.each(here):
                 consumed = each[index]
-                assert isinstance(consumed, Consumed)
+                assert isinstance(consumed, Consumption)
                 shares = shared.get(slice_.names[index])
                 if shares is None or has_room(consumed, shares.amounts, {}):
                     found |= 1 << offset + index

@@ -167,7 +167,7 @@ class _Maker:
         plan = self.state.plans[number]
         first = len(self.rules)
         for item in plan.constraints:
-            groups = self.state.candidates.groups.of(self.state.view, (item.attribute,))
+            groups = self.state.candidates.groups.find(self.state.view, (item.attribute,))
             self.rules.append(GroupRule(item.kind == MATCH, groups))
             self.allowed += (groups.members,)
         most = sum(max(map(self._count, request.alternatives)) for request in plan.requests)

@@ -77,7 +77,7 @@ class QuickSearch:
                 continue
             if constrained:
                 attributes, _ = _rules(plan, alternative)
-                groups = eligibility.candidates.groups.of(view, attributes)
+                groups = eligibility.candidates.groups.find(view, attributes)
                 if groups.odd >> start & wanted:
                     return UNSURE
                 wanted &= groups.members >> start
@@ -145,7 +145,7 @@ class QuickSearch:
             wanted >>= start
             best = _first_alike(own, wanted, count) if matching else _first_of_each(own, wanted)
             return _lowest(((0, pool),), best, count) if best.bit_count() >= count else None
-        groups = self.eligibility.candidates.groups.of(view, attributes)
+        groups = self.eligibility.candidates.groups.find(view, attributes)
         if groups.odd & wanted:
             return UNSURE
         if matching:
@@ -182,7 +182,7 @@ class QuickSearch:
             return None
         if constrained:
             attributes, matching = _rules(plan, alternative)
-            groups = self.eligibility.candidates.groups.of(view, attributes)
+            groups = self.eligibility.candidates.groups.find(view, attributes)
             if groups.odd & wanted or (len(attributes) > 1 and not matching):
                 return None
             wanted &= groups.members

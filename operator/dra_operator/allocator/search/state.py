@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from dra_operator.allocator.constraints import Constraint, fresh
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.matching.candidates import Candidates
-from dra_operator.allocator.matching.capacity import Consumed, has_room
+from dra_operator.allocator.matching.capacity import Consumption, has_room
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.attributes import AttributeValue
@@ -40,7 +40,7 @@ class Pick:
     position: int
     slice_: Slice
     index: int
-    consumed: Consumed | None = None
+    consumed: Consumption | None = None
     draw: Draw | None = None
     placed: tuple[SetOccupancy | None, ...] = ()
     joined: int = 0
@@ -99,7 +99,7 @@ class NodeState:
             return ~self.picked_by[claim][pool]
         return self.availability.states[self.view.pools[pool].serial].free & ~self.picked[pool]
 
-    def has_room(self, pool: int, position: int, slice_: Slice, index: int, consumed: Consumed) -> bool:
+    def has_room(self, pool: int, position: int, slice_: Slice, index: int, consumed: Consumption) -> bool:
         """True if committed and in-flight shares leave the device enough."""
         view = self.view.pools[pool]
         used = self.availability.ledger.consumed(view.key, slice_.names[index])
@@ -156,7 +156,7 @@ class NodeState:
         bit = 1 << pick.position
         shareable = self.is_shareable(slice_, index)
         consumed = self.candidates.consumed(pick.alternative.key, slice_, index)
-        assert isinstance(consumed, Consumed)
+        assert isinstance(consumed, Consumption)
         # Where another device would do, one that is full is passed over before anything else is asked of it; for a
         # request that needs it, a constraint that refuses it comes first, since that is an error.
         if not strict and not self.has_room(pool, pick.position, slice_, index, consumed):
@@ -254,7 +254,7 @@ class NodeState:
             return self.derived(alternative.name, attribute, expression, slice_, index)
         return slice_.attribute(index, attribute)
 
-    def _consume(self, pick: Pick, consumed: Consumed) -> None:
+    def _consume(self, pick: Pick, consumed: Consumption) -> None:
         pick.consumed = consumed
         key = (pick.pool, pick.position)
         self._shares.setdefault(key, []).append(pick)

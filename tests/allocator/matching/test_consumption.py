@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.allocator.matching.capacity import Consumed, consume
-from dra_operator.allocator.matching.rules import consume_by, rules_of
+from dra_operator.allocator.matching.capacity import Consumption, consume
+from dra_operator.allocator.matching.consumption import build_rules, consume_by
 from dra_operator.api.quantity import Quantity, is_ordinary, parse_quantity
 from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 
@@ -30,7 +30,7 @@ POLICIES = st.builds(
 CAPACITIES = st.builds(DeviceCapacity, value=AMOUNTS, request_policy=st.none() | POLICIES)
 
 
-def written(consumed: Consumed | None) -> object:
+def written(consumed: Consumption | None) -> object:
     """Return what is consumed to the letter: amounts and how they are written, in order."""
     if consumed is None:
         return None
@@ -48,7 +48,7 @@ def test_rules_say_what_the_policies_say(
     fractional: bool,  # noqa: FBT001 - given by the generator
 ) -> None:
     """To the letter of each amount; and where there are rules no ordinary amount is an error."""
-    rules = rules_of(capacity, fractional=fractional)
+    rules = build_rules(capacity, fractional=fractional)
     if rules is None or not all(map(is_ordinary, requests.values())):
         return
 
@@ -79,7 +79,7 @@ def of(value: str, default: str | None = None, *values: str, span: str = "") -> 
 )
 def test_what_is_out_of_the_ordinary_has_no_rule(capacity: dict[str, DeviceCapacity]) -> None:
     """The policies themselves are asked about each amount."""
-    assert rules_of(capacity, fractional=True) is None
+    assert build_rules(capacity, fractional=True) is None
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_what_is_out_of_the_ordinary_has_no_rule(capacity: dict[str, DeviceCapac
 )
 def test_ordinary_policies_have_rules(capacity: dict[str, DeviceCapacity]) -> None:
     """As published by drivers: nothing negative, fine or large."""
-    assert rules_of(capacity, fractional=True) is not None
+    assert build_rules(capacity, fractional=True) is not None
