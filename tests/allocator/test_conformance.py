@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from dra_operator.allocator import Searching
+from dra_operator.allocator import SearchMode
 from dra_operator.cli.compare import difference, is_equal
 from dra_operator.cli.replay import outcome
 from dra_operator.cli.scenarios import load
@@ -34,7 +34,7 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def differences(
-    path: Path, shard: int, shards: int, searching: Searching
+    path: Path, shard: int, shards: int, searching: SearchMode
 ) -> tuple[int, list[str], list[str]]:
     """Decide a shard of a file; return how many scenarios it has, those that differ, and those that may."""
     seen, different, on_purpose = 0, [], []
@@ -49,15 +49,15 @@ def differences(
     return seen, different, on_purpose
 
 
-@pytest.mark.parametrize("searching", Searching)
-def test_upstreams_table(reference: Path, searching: Searching) -> None:
+@pytest.mark.parametrize("searching", SearchMode)
+def test_upstreams_table(reference: Path, searching: SearchMode) -> None:
     """All 223 cases of the table test of Kubernetes' allocator are decided as there."""
     assert differences(reference / "upstream_table.jsonl.gz", 0, 1, searching) == (223, [], [])
 
 
-@pytest.mark.parametrize("searching", Searching)
+@pytest.mark.parametrize("searching", SearchMode)
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_random_scenarios(reference: Path, shard: int, searching: Searching) -> None:
+def test_random_scenarios(reference: Path, shard: int, searching: SearchMode) -> None:
     """All 1,400 random scenarios are decided as by Kubernetes 1.37.2."""
     seen, different, on_purpose = differences(reference / "random.jsonl.gz", shard, SHARDS, searching)
 

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from click.testing import CliRunner, Result
 
-from dra_operator.allocator.search.plain import PlainSearch
+from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
 from dra_operator.cli.compare import difference, is_equal
 from dra_operator.cli.replay import app
 
@@ -62,7 +62,7 @@ def lines(result: Result) -> list[Any]:
 @pytest.mark.parametrize(("search", "asked"), [("plain", 1), ("counting", 0)])
 def test_the_search_can_be_named(tmp_path: Path, search: str, asked: int) -> None:
     """The plain search is asked where it is named, and not where counting decides."""
-    with patch.object(PlainSearch, "run", autospec=True, side_effect=PlainSearch.run) as run_plain:
+    with patch.object(ExhaustiveSearch, "run", autospec=True, side_effect=ExhaustiveSearch.run) as run_plain:
         result = run(tmp_path, scenario(expected=ANSWER), options=("--search", search))
 
     assert result.exit_code == 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from dra_operator.allocator import rehearsal
+from dra_operator.allocator import self_check
 from dra_operator.cli.replay import app
 from dra_operator.cli.sequential import percentile
 
@@ -133,7 +133,7 @@ def test_a_rehearsal_comes_first(
 ) -> None:
     """One is at the start and one right before the claims of each scenario; --cold does without."""
     rehearsals: list[str] = []
-    monkeypatch.setattr(rehearsal, "rehearse", lambda: rehearsals.append("rehearsal"))
+    monkeypatch.setattr(self_check, "run_self_check", lambda: rehearsals.append("rehearsal"))
     result = run(tmp_path, scenario(claim("a")), scenario(claim("b")), options=options)
 
     assert result.exit_code == 0
@@ -155,7 +155,7 @@ def test_a_rehearsal_that_goes_wrong_ends_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is timed that does not decide as it should: exit 1, and what was wrong."""
-    monkeypatch.setattr(rehearsal, "SCENARIO", {})
+    monkeypatch.setattr(self_check, "SCENARIO", {})
     result = run(tmp_path, scenario(claim("a")))
 
     assert (result.exit_code, result.stdout) == (1, "")

@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.api.kinds import KINDS
-from dra_operator.cluster.discovery import Served, served
+from dra_operator.cluster.discovery import RequestPicks, served
 from dra_operator.cluster.session import ApiError, ApiUnreachable
 
 from .script import cut, ok, status
@@ -33,8 +33,8 @@ async def test_newest_version_wins(session, offer):
 
     found = await served(session, KINDS)
 
-    assert found["ResourceClaim"] == Served(KINDS["ResourceClaim"], "v1")
-    assert found["DeviceTaintRule"] == Served(KINDS["DeviceTaintRule"], "v1beta2")
+    assert found["ResourceClaim"] == RequestPicks(KINDS["ResourceClaim"], "v1")
+    assert found["DeviceTaintRule"] == RequestPicks(KINDS["DeviceTaintRule"], "v1beta2")
 
 
 async def test_old_servers_are_spoken_to_in_their_version(session, offer):
@@ -51,7 +51,7 @@ async def test_unserved_kinds_are_absent(session, offer):
     """A kind that is not served is absent, which is no error."""
     offer()
 
-    assert await served(session, KINDS) == {"Node": Served(KINDS["Node"], "v1")}
+    assert await served(session, KINDS) == {"Node": RequestPicks(KINDS["Node"], "v1")}
 
 
 async def test_an_answer_that_is_no_list_of_resources_is_no_answer(script, session):
@@ -109,10 +109,10 @@ async def test_fault_is_not_taken_for_absence(script, session, fault, error):
 )
 def test_paths(kind, version, arguments, path):
     """Paths are those of the API server."""
-    assert Served(KINDS[kind], version).path(*arguments) == path
+    assert RequestPicks(KINDS[kind], version).path(*arguments) == path
 
 
 def test_api_version_of_the_core_group_has_no_group():
     """Objects of the core group say `v1`, others name their group."""
-    assert Served(KINDS["Node"], "v1").api_version == "v1"
-    assert Served(KINDS["ResourceClaim"], "v1beta2").api_version == "resource.k8s.io/v1beta2"
+    assert RequestPicks(KINDS["Node"], "v1").api_version == "v1"
+    assert RequestPicks(KINDS["ResourceClaim"], "v1beta2").api_version == "resource.k8s.io/v1beta2"

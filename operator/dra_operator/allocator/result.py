@@ -10,7 +10,7 @@ from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.matching.capacity import Consumption
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.search.found import Served
+from dra_operator.allocator.search.result_types import RequestPicks
 from dra_operator.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.types import (
@@ -24,7 +24,7 @@ from dra_operator.inventory.nodes import NodeRecord
 
 def build_result(
     plan: ClaimPlan,
-    served: Sequence[Served],
+    served: Sequence[RequestPicks],
     node: NodeRecord,
     candidates: Candidates,
     share_ids: Callable[[], str],
@@ -79,7 +79,9 @@ def build_result(
     )
 
 
-def _configuration(plan: ClaimPlan, served: Sequence[Served]) -> tuple[DeviceAllocationConfiguration, ...]:
+def _configuration(
+    plan: ClaimPlan, served: Sequence[RequestPicks]
+) -> tuple[DeviceAllocationConfiguration, ...]:
     """Return class configuration first, once a class, then that of the claim which concerns a chosen request."""
     configured = plan.claim.spec.devices.config
     by_class: dict[str, list[Alternative]] = {}

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Allocator, Failed, Reason, Searching
+from dra_operator.allocator import Allocator, Failed, Reason, SearchMode
 from dra_operator.allocator.matching import groups
-from dra_operator.allocator.search.plain import PlainSearch
+from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
 
 DRIVER = "gpu.example.com"
 KIND = f'device.attributes["{DRIVER}"].kind == "{{}}"'
@@ -36,7 +36,7 @@ def of(name: str) -> dict[str, Any]:
     return derive(f'device.attributes["{DRIVER}"].{name}')
 
 
-def _unexpected(_: PlainSearch) -> None:
+def _unexpected(_: ExhaustiveSearch) -> None:
     raise AssertionError("the plain search was asked")
 
 
@@ -166,7 +166,7 @@ def test_more_derived_groups_than_there_is_room_for_are_left_to_the_plain_search
 
     with patch.object(groups, "_MOST_PLACES", 0):
         assert scene.picks(claim) == ["r=b", "t=d"]
-        with patch.object(PlainSearch, "run", _unexpected), pytest.raises(AssertionError, match="asked"):
+        with patch.object(ExhaustiveSearch, "run", _unexpected), pytest.raises(AssertionError, match="asked"):
             scene.picks(claim)
 
 
@@ -238,7 +238,7 @@ def test_counting_decides_as_the_plain_search(
     claim = scene.claim(*requests, constraints=[{case["constraint"]: "d/x"}])
 
     plain = Allocator(
-        scene.inventory, scene.ledger, clock=lambda: 0.0, share_ids=str, searching=Searching.PLAIN
+        scene.inventory, scene.ledger, clock=lambda: 0.0, share_ids=str, searching=SearchMode.PLAIN
     )
 
     assert scene.decide(claim) == plain.allocate((claim,))

@@ -185,8 +185,8 @@ def test_schemas_are_not_remembered_without_end(slice_with) -> None:
     assert len(reads._projections) <= 1024
 
 
-MODEL = compile_selector('device.attributes["d.example"].model == "a"')
-READS = FieldSet.parse(MODEL.reads)
+SELECTOR = compile_selector('device.attributes["d.example"].model == "a"')
+READS = FieldSet.parse(SELECTOR.reads)
 
 
 def model(value: Any, **fields: Any) -> dict[str, Any]:
@@ -258,9 +258,9 @@ def test_a_bare_name_is_of_the_domain_of_its_driver(slice_with) -> None:
     ((ours, _),) = kinds_of(slice_with(device), kinds=kinds)
     ((theirs, _),) = kinds_of(slice_with(device, driver="other.example"), other, kinds)
 
-    assert MODEL.match(ours)
+    assert SELECTOR.match(ours)
     with pytest.raises(CelError):
-        MODEL.match(theirs)
+        SELECTOR.match(theirs)
 
 
 def test_a_device_that_cannot_be_read_fails_whatever_is_read(slice_with) -> None:
@@ -274,7 +274,7 @@ def test_a_device_that_cannot_be_read_fails_whatever_is_read(slice_with) -> None
     assert sets(content) == [0b11]
     assert sorted(those for _, those in found) == [0b01, 0b10]
     with pytest.raises(CelError):
-        MODEL.match(next(device for device, those in found if those == 0b10))
+        SELECTOR.match(next(device for device, those in found if those == 0b10))
 
 
 def test_only_devices_that_are_asked_about_are_made_ready(slice_with) -> None:

@@ -12,8 +12,8 @@ than one group open, and the next closes some of them. So each has a mark, a bit
 devices that constraints still admit carry the marks of the groups that are open, through every intersection.
 
 With the feature switched off, a list agrees with nothing and is still accepted alone; a device that has one is odd, and
-only the plain search deals with it. Odd is also who is in more groups than can be counted with, and so are all devices
-of a node where there are too many groups: each has a bit for each device, and for each group.
+only the exhaustive search deals with it. Odd is also who is in more groups than can be counted with, and so are all
+devices of a node where there are too many groups: each has a bit for each device, and for each group.
 Source: docs/dra-semantics 3.7.
 """
 

@@ -1,10 +1,8 @@
 """Eligibility: which devices of a pool a request may take, if each is judged by itself.
 
-The fast searches count devices, so they need to know beforehand which ones the plain search would accept: those that
-the key admits, that are free, whose shares leave room and whose counters fit what committed devices leave. For admin
-access, devices in use are as good as free ones. Everything else is the same: there must be room, and counters must fit,
-even if the owner of the device has paid them. Nothing can be counted if the plain search could meet an error, or a rule
-that is not about one device alone.
+The fast searches count devices, so they need to know beforehand which ones the exhaustive search would accept. For
+admin access, devices in use are as good as free ones. Nothing can be counted if that search could meet an error, or a
+rule that is not about one device alone.
 Source: docs/engine section 9; docs/dra-semantics 3.4, 3.5 and 4.
 """
 
@@ -16,7 +14,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import CandidateKey, Candidates
 from dra_operator.allocator.matching.capacity import Consumption, has_room
 from dra_operator.allocator.plan import Alternative
-from dra_operator.allocator.search.found import UNSURE, Unsure
+from dra_operator.allocator.search.result_types import UNDECIDED, Undecided
 from dra_operator.inventory import NodeView, PoolView, bits
 from dra_operator.ledger import Availability, PoolState
 from dra_operator.ledger.capacity_index import FEW_DEVICES
@@ -37,8 +35,8 @@ class Eligibility:
 
     def candidates_of(
         self, asked: Alternative, pool: PoolView, budget: Budget, within: int = -1
-    ) -> int | Unsure:
-        """Return the devices that the key admits and whose use permits it, or UNSURE if only the plain search can tell.
+    ) -> int | Undecided:
+        """Return the devices that the key admits and whose use permits it, or UNDECIDED if only another can tell.
 
         It has to if a device that it would look at is an error, and if what devices draw on counters depends on more
         than what is left and who has paid. Only devices in the set `within` count. Raises AbortedError.
@@ -53,19 +51,19 @@ class Eligibility:
         if answers is None or usable & answers.unknown:
             answers = self.candidates.find(key, pool, budget, usable)
         if answers.errors & usable:
-            return UNSURE
+            return UNDECIDED
         wanted = answers.mask & usable
         if wanted & pool.counted:
             layout = pool.counters
             if layout is None or not layout.is_plain:
-                return UNSURE
+                return UNDECIDED
         return wanted
 
-    def beginning_of(self, asked: Alternative, view: NodeView, budget: Budget) -> int | Unsure:
+    def beginning_of(self, asked: Alternative, view: NodeView, budget: Budget) -> int | Undecided:
         """Return the devices that can be had of a row up to the first slice with free ones of its first large pool.
 
-        A pool that many nodes see can have a hundred slices, and the first one may have all that is wanted. UNSURE if
-        `candidates_of` is, for one of these pools. Raises AbortedError.
+        A pool that many nodes see can have a hundred slices, and the first one may have all that is wanted. UNDECIDED
+        if `candidates_of` is, for one of these pools. Raises AbortedError.
         """
         row = 0
         for start, pool in view.row:
@@ -73,21 +71,21 @@ class Eligibility:
             large = pool.is_large and bool(free)
             within = _first_of(pool, free) if large else -1
             wanted = self.candidates_of(asked, pool, budget, within)
-            if wanted is UNSURE:
-                return UNSURE
+            if wanted is UNDECIDED:
+                return UNDECIDED
             if wanted:
                 row |= self.judge(asked.key, pool, wanted) << start
             if large:
                 break
         return row
 
-    def admits(self, asked: Alternative, pool: PoolView, budget: Budget) -> int | Unsure:
-        """Return the devices that the key admits, used or not, or UNSURE if a device is an error.
+    def admits(self, asked: Alternative, pool: PoolView, budget: Budget) -> int | Undecided:
+        """Return the devices that the key admits, used or not, or UNDECIDED if a device is an error.
 
         Raises AbortedError.
         """
         answers = self.candidates.ask(asked.key, pool, budget)
-        return UNSURE if answers.errors else answers.mask
+        return UNDECIDED if answers.errors else answers.mask
 
     def judge(self, key: CandidateKey, pool: PoolView, wanted: int) -> int:
         """Return which of the candidates have room and counters that fit, each judged by itself."""

@@ -106,7 +106,7 @@ class NodeState:
         in_flight = self._amounts.get((pool, position), _NO_AMOUNTS)
         return (not used and not in_flight) or has_room(consumed, used, in_flight)
 
-    def take(
+    def pick(
         self, claim: int, alternative: Alternative, pool: int, position: int, *, strict: bool = False
     ) -> Pick | None:
         """Take a device, or return None and leave everything as it was.
@@ -117,7 +117,7 @@ class NodeState:
         slice_, index = self.view.pools[pool].locate(position)
         pick = Pick(claim, alternative, pool, position, slice_, index)
         try:
-            if self._take(pick, strict=strict):
+            if self._pick(pick, strict=strict):
                 return pick
         except FatalError as error:
             error.claim = self.plans[claim].key
@@ -151,7 +151,7 @@ class NodeState:
         """True if shares of the device are allocated rather than the device."""
         return self.features.consumable_capacity and bool(slice_.shareable >> index & 1)
 
-    def _take(self, pick: Pick, *, strict: bool) -> bool:
+    def _pick(self, pick: Pick, *, strict: bool) -> bool:
         slice_, index, pool = pick.slice_, pick.index, pick.pool
         bit = 1 << pick.position
         shareable = self.is_shareable(slice_, index)

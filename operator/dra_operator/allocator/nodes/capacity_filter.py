@@ -1,16 +1,9 @@
-"""Scales: what a claim asks for, compared with what nodes have left.
+"""Capacity filter: the amounts of a claim, compared with the most that the devices of a node have left.
 
-A claim with amounts of its own is a new question, which no node has answered yet, and most nodes may have too little
-left. Asking each of their devices takes much longer than comparing the amounts with the most that any device has left.
-So nodes that were looked at are kept on levels by what they have left (`ledger/leftovers`). Those with too little are
-not visited, and for most of the others a few numbers tell.
-
-The selectors may refuse the device that has the most. So if a search was in vain on a node that has enough left, what
-is left of the devices that they select is compared from then on, and nodes stand on other levels by that.
-
-A node is left out only if nothing could end the attempt with an error. No selector may fail on any of its slices, which
-is found out at the first visit and holds until something comes back or changes there (`doubts`). Amounts and policies
-must be ordinary: then what a policy makes of an amount is no error, and never less than the amount.
+A claim with amounts of its own is a new search problem, and comparing takes a fraction of asking each device. Nodes
+that were looked at are indexed by what they have left (`ledger.capacity_index`); if searches are in vain where enough
+is left, then by what the selected devices have left. Amounts and policies must be ordinary: then what a policy makes of
+an amount is no error, and never less than the amount.
 Source: docs/engine section 5.
 """
 
@@ -20,8 +13,8 @@ from dataclasses import dataclass
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import CandidateKey, Candidates
 from dra_operator.allocator.matching.consumption import AskedAmount
-from dra_operator.allocator.nodes.doubts import Doubt, Doubts
-from dra_operator.allocator.nodes.shortcut import Shortcut
+from dra_operator.allocator.nodes.error_check import ErrorFreeNodes
+from dra_operator.allocator.nodes.filters import FilterContext, NodeFilter
 from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.inventory import NodeView, PoolView
 from dra_operator.ledger import Availability
@@ -32,84 +25,79 @@ _MOST_DEVICES = 128
 _MOST_LOOKS = 2
 """If a closer look has told nothing on so many nodes, it probably tells nothing on the next ones."""
 
-_Wish = tuple[int, CandidateKey, tuple[AskedAmount, ...]]
+_Demand = tuple[int, CandidateKey, tuple[AskedAmount, ...]]
 """The number of a request, and the key and the amounts of one of its alternatives."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScalesMaker:
-    """Makes scales. They share what is known about selectors that may fail."""
+def build_for_new_amounts(context: FilterContext, plans: Sequence[ClaimPlan]) -> "CapacityFilter | None":
+    """Return the filter for some claims, or None if all of their amounts were asked for before."""
+    for plan in plans:
+        for request in plan.requests:
+            for item in request.alternatives:
+                if item.key.requests and not item.key.answers:
+                    return build_capacity_filter(context, plans)
+    return None
 
-    availability: Availability
-    candidates: Candidates
-    doubts: Doubts
 
-    def of_new(self, plans: Sequence[ClaimPlan]) -> "Scales | None":
-        """Return the scales for some claims, or None if all of their amounts were asked for before."""
-        for plan in plans:
-            for request in plan.requests:
-                for item in request.alternatives:
-                    if item.key.requests and not item.key.answers:
-                        return self.of(plans)
+def build_capacity_filter(context: FilterContext, plans: Sequence[ClaimPlan]) -> "CapacityFilter | None":
+    """Return the filter for some claims, or None if they have no amounts, or odd ones."""
+    demands: list[_Demand] = []
+    keys: list[CandidateKey] = []
+    number = 0
+    for plan in plans:
+        for request in plan.requests:
+            brought: list[_Demand] = []
+            for item in request.alternatives:
+                key = item.key
+                if not key.known.are_ordinary:
+                    return None
+                keys.append(key)
+                if key.requests:
+                    brought.append((number, key, key.content.amounts))
+            # A request that could be served without an amount is not compared.
+            if len(brought) == len(request.alternatives):
+                demands += brought
+                number += 1
+    if not demands:
         return None
-
-    def of(self, plans: Sequence[ClaimPlan]) -> "Scales | None":
-        """Return the scales for some claims, or None if they have no amounts, or odd ones."""
-        wishes: list[_Wish] = []
-        keys: list[CandidateKey] = []
-        number = 0
-        for plan in plans:
-            for request in plan.requests:
-                brought: list[_Wish] = []
-                for item in request.alternatives:
-                    key = item.key
-                    if not key.known.are_ordinary:
-                        return None
-                    keys.append(key)
-                    if key.requests:
-                        brought.append((number, key, key.content.amounts))
-                # A request that could be served without an amount is not weighed.
-                if len(brought) == len(request.alternatives):
-                    wishes += brought
-                    number += 1
-        if not wishes:
-            return None
-        for _, key, _ in wishes:
-            # This fills in `key.refused`, the drivers that the key refuses.
-            self.candidates.selection(key)
-        return Scales(self.availability, self.candidates, self.doubts.of(keys), number, wishes)
+    for _, key, _ in demands:
+        # This fills in `key.refused`, the drivers that the key refuses.
+        context.candidates.selection(key)
+    return CapacityFilter(
+        context.availability, context.candidates, ErrorFreeNodes.build(context, keys), number, demands
+    )
 
 
 @dataclass(slots=True)
-class Scales(Shortcut):
+class CapacityFilter(NodeFilter):
     """Leaves out nodes with too little left for one of the requests with amounts.
 
-    `number` counts these requests. `doubt` is about the selectors of all requests. With `selected`, only devices that
-    the selectors select are weighed.
+    `number` counts these requests. `error_free` is about the selectors of all requests. With `selected`, only devices
+    that the selectors select are compared.
     """
 
     availability: Availability
     candidates: Candidates
-    doubt: Doubt
+    error_free: ErrorFreeNodes
     number: int
-    wishes: Sequence[_Wish]
+    demands: Sequence[_Demand]
     selected: bool = False
     _had_enough: bool = False
     _patience: int = _MOST_LOOKS
 
-    def closed(self, nodes: int) -> int:
+    def exclude(self, nodes: int) -> int:
         """Return which of the nodes are known to have too little left on each device for a request."""
-        leftovers = self.availability.node_capacity
+        index = self.availability.node_capacity
         # Whoever is known by what is selected there is known by everything as well.
-        nodes = self.doubt.free_of(nodes & leftovers.every.known)
+        nodes = self.error_free.among(nodes & index.every.known)
         if not nodes:
             return 0
-        found = nodes & ~self._with_room(leftovers.every)
-        if leftovers.selected:
-            found |= self._closed_by_selected(nodes & ~found)
+        found = nodes & ~self._with_room(index.every)
+        if index.selected:
+            found |= self._excluded_by_selected(nodes & ~found)
         return found
 
-    def finds_lack(self, view: NodeView, budget: Budget) -> bool:
+    def rejects(self, view: NodeView, budget: Budget) -> bool:
         """True if a request finds too little on each free device; false if not, or if that is not known.
 
         Raises AbortedError.
@@ -123,7 +111,7 @@ class Scales(Shortcut):
                 continue
             if (most := state.most_left.get(EVERY)) is None:
                 most = self.availability.find_most_left(pool, EVERY, state.free)
-            for request, key, asked in self.wishes:
+            for request, key, asked in self.demands:
                 if (
                     missing >> request & 1
                     and pool.driver not in key.refused
@@ -134,36 +122,36 @@ class Scales(Shortcut):
             if not missing:
                 self._had_enough = True
                 return False
-        if self._note_lack(view, budget):
+        if self._record_lack(view, budget):
             return True
         # Where a selector may fail, a search has to find out; to find out twice what it selects would take longer.
         self.selected = False
         return False
 
-    def note(self, view: NodeView, budget: Budget) -> None:
+    def learn(self, view: NodeView, budget: Budget) -> None:
         """If the search was in vain although enough is left, look closer. Raises AbortedError."""
         if self._had_enough and self._patience and not self.selected:
             self._had_enough = False
             self._patience -= 1
-            self.look_closer(view, budget)
+            self.narrow_to_selected(view, budget)
 
-    def look_closer(self, view: NodeView, budget: Budget) -> bool:
-        """Weigh only what is selected, if that tells that the nodes of a view have too little. Raises AbortedError.
+    def narrow_to_selected(self, view: NodeView, budget: Budget) -> bool:
+        """Compare only what is selected, if that tells that the nodes of a view have too little. Raises AbortedError.
 
         It never does if the selectors refuse no device. It does not pay if no other claim has them, as nodes are known
         by them for the claims that follow.
         """
-        selections = [key.selection for _, key, _ in self.wishes]
+        selections = [key.selection for _, key, _ in self.demands]
         if any(item is not None and item.keeps and item.is_selective for item in selections):
             self.selected = True
-            self.selected = self.finds_lack(view, budget)
+            self.selected = self.rejects(view, budget)
         return self.selected
 
     def _with_room(self, every: NodeCapacityIndex) -> int:
         """Return which of the known nodes may have a device with enough left for each request."""
         open_to = [0] * self.number
         for driver, left in every.by_driver.items():
-            for request, key, asked in self.wishes:
+            for request, key, asked in self.demands:
                 if driver not in key.refused:
                     open_to[request] |= left.with_room(asked)
         with_room = -1
@@ -171,10 +159,10 @@ class Scales(Shortcut):
             with_room &= those
         return with_room
 
-    def _closed_by_selected(self, nodes: int) -> int:
+    def _excluded_by_selected(self, nodes: int) -> int:
         """Return which of the nodes have too little left on each device that is selected."""
         lacking = [nodes] * self.number
-        for request, key, asked in self.wishes:
+        for request, key, asked in self.demands:
             known = self.availability.node_capacity.selected.get(_selectors(key))
             if known is None:
                 lacking[request] = 0
@@ -188,27 +176,27 @@ class Scales(Shortcut):
             found |= those
         return found
 
-    def _note_lack(self, view: NodeView, budget: Budget) -> bool:
+    def _record_lack(self, view: NodeView, budget: Budget) -> bool:
         """Remember nodes with too little, and return true; false if one of their devices might be an error."""
-        if not self.doubt.settle(view, budget):
+        if not self.error_free.verify(view, budget):
             return False
         nodes = view.nodes
         if nodes & nodes - 1 or any(pool.nodes != nodes for pool in view.pools):
             return True
-        leftovers = self.availability.node_capacity.every
-        if not nodes & leftovers.known:
-            leftovers.enter(nodes, [(pool.key[0], self._most_left(pool)) for pool in view.pools])
+        index = self.availability.node_capacity.every
+        if not nodes & index.known:
+            index.enter(nodes, [(pool.key[0], self._most_left(pool)) for pool in view.pools])
         if self.selected:
             self._enter_selected(view, budget)
         return True
 
     def _enter_selected(self, view: NodeView, budget: Budget) -> None:
-        for _, key, _ in self.wishes:
-            leftovers = self.availability.node_capacity.get_selected(_selectors(key))
-            if not view.nodes & leftovers.known:
+        for _, key, _ in self.demands:
+            index = self.availability.node_capacity.get_selected(_selectors(key))
+            if not view.nodes & index.known:
                 pools = [pool for pool in view.pools if pool.driver not in key.refused]
                 left = [(pool.key[0], self._most_selected(pool, key, budget)) for pool in pools]
-                leftovers.enter(view.nodes, left)
+                index.enter(view.nodes, left)
 
     def _most_left(self, pool: PoolView) -> Mapping[str, int]:
         state = self.availability.states[pool.serial]
@@ -226,7 +214,7 @@ class Scales(Shortcut):
 
 
 def _selectors(key: CandidateKey) -> object:
-    """Return by what selectors the devices are selected whose leftovers are weighed."""
+    """Return by what selectors the devices are selected whose index are compared."""
     return key.content[:2]
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Allocated, Failed, Searching, Unsatisfied
-from dra_operator.allocator.nodes.scales import Scales
+from dra_operator.allocator import Allocated, Failed, SearchMode, Unsatisfied
+from dra_operator.allocator.nodes.capacity_filter import CapacityFilter
 from opcodes import opcodes
 
 NIC = "nic.example.com"
@@ -39,7 +39,7 @@ def shared(
 @pytest.fixture
 def weighed(recorded: Any) -> Iterator[list[str]]:
     """Record the nodes that are weighed."""
-    with recorded(Scales, "finds_lack") as nodes:
+    with recorded(CapacityFilter, "rejects") as nodes:
         yield nodes
 
 
@@ -178,7 +178,7 @@ def test_nobody_looks_closer_for_long_where_that_tells_nothing(
         scene.nodes(f"n{number}")
         scene.slice(f"n{number}", *devices, nodeName=f"n{number}")
     scene.decide(scene.claim(amount("r", 6, KIND), amount("s", 6, KIND)))
-    with recorded(Scales, "look_closer") as looks:
+    with recorded(CapacityFilter, "narrow_to_selected") as looks:
         assert scene.decide(scene.claim(amount("r", 5, KIND), amount("s", 7, KIND))).node == "n9"
 
     assert len(looks) == 2
@@ -269,7 +269,7 @@ def test_an_error_is_met_where_nothing_is_left(
         for turn in range(3)
     ]
     found = [outcome(used.decide(claim)) for claim in claims]
-    used.search(Searching.PLAIN)
+    used.search(SearchMode.PLAIN)
 
     assert all(isinstance(decision, Failed) for decision in found)
     assert found == [outcome(used.decide(claim)) for claim in claims]
@@ -328,7 +328,7 @@ def test_a_request_that_no_policy_can_compute_is_not_weighed(used: Any, amount: 
     """Less than a thousandth ends the attempt on the first device."""
     assert isinstance(used.decide(used.claim(amount("r", "100100100n"))), Unsatisfied | Failed | Allocated)
     found = used.decide(used.claim(amount("r", "5000100u")))
-    used.search(Searching.PLAIN)
+    used.search(SearchMode.PLAIN)
 
     assert isinstance(found, Failed)
     assert used.decide(used.claim(amount("r", "5000100u"))) == found

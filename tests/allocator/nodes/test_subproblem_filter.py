@@ -8,9 +8,9 @@ from unittest.mock import patch
 
 import pytest
 
-from dra_operator.allocator import Allocated, Allocator, Failed, Searching, Unsatisfied
-from dra_operator.allocator.nodes import common
-from dra_operator.allocator.nodes.common import Common
+from dra_operator.allocator import Allocated, Allocator, Failed, SearchMode, Unsatisfied
+from dra_operator.allocator.nodes import subproblem_filter
+from dra_operator.allocator.nodes.subproblem_filter import SubproblemFilter
 
 NIC = "nic.example.com"
 PART = 'device.attributes["gpu.example.com"].kind == "x"'
@@ -24,7 +24,7 @@ NODES = 20
 @pytest.fixture
 def asked(recorded: Any) -> Iterator[list[str]]:
     """Record the nodes that are asked for a common part."""
-    with recorded(Common, "_has_nothing") as nodes:
+    with recorded(SubproblemFilter, "_has_nothing") as nodes:
         yield nodes
 
 
@@ -231,7 +231,7 @@ def test_a_part_that_takes_too_long_is_left_open(
     times = chain([0], repeat(seconds))
     cluster.allocator.clock = lambda: next(times)
 
-    with patch.object(common, "_STEPS", 0):
+    with patch.object(subproblem_filter, "_STEPS", 0):
         assert isinstance(cluster.decide(cluster.claim(*pair, room(5))), expected)
 
 
@@ -245,7 +245,7 @@ def test_decisions_are_those_of_the_plain_search(scene: Any, seed: int, outcome:
         scene.ledger,
         clock=allocator.clock,
         share_ids=allocator.share_ids,
-        searching=Searching.PLAIN,
+        searching=SearchMode.PLAIN,
     )
     for turn in range(60):
         world.change(turn)

@@ -1,14 +1,8 @@
-"""Prospects: whether the rest of a plain search can still succeed, so that a hopeless state is left at once.
+"""Pruning of the exhaustive search: a state from which nothing can be found is left at once.
 
-The plain search tries everything. If only success can end an attempt, a hopeless state can be skipped: the first
-complete solution stays the first. The state before a request is hopeless
-
-- if it has failed before, as what follows depends on that state alone;
-- if one of the requests to come has too few devices left, whichever alternative is chosen;
-- if those requests cannot have devices of their own, or values that their constraints allow.
-
-An error ends an attempt as well, and one device too many for a claim ends more than one try. Before a request after
-which one of these can happen, nothing is skipped, so that the search meets it where upstream does.
+A state before a request is hopeless if it has failed before (nogood), or if the requests to come cannot have enough
+devices of their own with admissible values (`bounds`). Before a request after which an error or one device too many can
+end more than one try nothing is pruned, so that the search meets it where upstream does.
 Source: docs/engine sections 7 to 9.
 """
 
@@ -50,8 +44,8 @@ class _Rest:
 
 
 @dataclass(slots=True)
-class Prospects:
-    """The prospects of one search. `requests[c][r]` is None if something other than success can end the attempt."""
+class Pruner:
+    """Prunes one search. `requests[c][r]` is None if something other than success can end the attempt."""
 
     state: NodeState
     requests: tuple[tuple[_Rest | None, ...], ...]
@@ -60,8 +54,8 @@ class Prospects:
     _failed: set[object] = field(default_factory=set)
 
     @classmethod
-    def of(cls, state: NodeState, budget: Budget) -> "Prospects":
-        """Return the prospects in a node. Raises AbortedError."""
+    def build(cls, state: NodeState, budget: Budget) -> "Pruner":
+        """Return the pruner of a search in a node. Raises AbortedError."""
         maker = _Maker(state, budget)
         table = tuple(reversed([maker.claim(number) for number in reversed(range(len(state.plans)))]))
         return cls(state, table, maker.allowed, maker.shareable)

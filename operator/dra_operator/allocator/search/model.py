@@ -1,10 +1,8 @@
-"""The board: some claims and a node as ints, which is all that the window search needs.
+"""Search model: some claims and a node as ints, which is all that the backtracking search needs.
 
-The pools of a node lie side by side in one row of positions. The requests of all claims are in one list, each with its
-alternatives as sets of positions; the constraints of all claims are in another. A request for all devices is one for
-as many as there are, out of those that can be had: all or none. A request for admin access can have devices in use as
-well. What a claim picks is gone for the rest of it and for later claims; this holds as long as only the first claim
-asks for admin access. If claims and node cannot be expressed like this, there is no board.
+The pools of a node lie side by side in one row of positions; each alternative is a set of them, each constraint a
+partition. A request for all devices is one for as many as there are. What a claim picks is gone for later claims, which
+holds as long as only the first one asks for admin access. What cannot be expressed like this has no model.
 Source: docs/engine sections 6 and 9.
 """
 
@@ -19,7 +17,7 @@ from dra_operator.allocator.matching.groups import Groups
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.search.bounds import Choice, Demand, GroupRule
 from dra_operator.allocator.search.eligible import Eligibility
-from dra_operator.allocator.search.found import UNSURE, Unsure
+from dra_operator.allocator.search.result_types import UNDECIDED, Undecided
 from dra_operator.api.sealed import sealed
 from dra_operator.inventory import NodeView, Verdict
 
@@ -32,7 +30,7 @@ InFlight = dict[int, dict[str, int]]
 
 
 @sealed
-class Board:
+class SearchModel:
     """`demands[i]` is what `requests[i]` asks for. Sets of positions: `available`, `shareable`, `counted`.
 
     `counted` devices draw on counters when they are taken; not if somebody has a share of the device, which has paid.
@@ -94,35 +92,35 @@ class Board:
 
 def set_up(
     eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget
-) -> Board | Unsure:
-    """Return the board for some countable claims on a view, or UNSURE if there is none. Raises AbortedError."""
+) -> SearchModel | Undecided:
+    """Return the model for some countable claims on a view, or UNDECIDED if there is none. Raises AbortedError."""
     masks = _masks(eligibility, plans, view, budget, give_up=False)
-    if masks is UNSURE or masks is None:
-        return UNSURE
-    return _board(eligibility, plans, view, budget, masks)
+    if masks is UNDECIDED or masks is None:
+        return UNDECIDED
+    return _model(eligibility, plans, view, budget, masks)
 
 
 def set_up_to_search(
     eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget
-) -> Board | Unsure | None:
+) -> SearchModel | Undecided | None:
     """Return the same, but None if there are too few devices for a request, whatever the others take.
 
-    The plain search never gets to the requests after that one, nor to their errors. This does not hold if it looks at
-    all requests first, or at what earlier ones derive.
+    The exhaustive search never gets to the requests after that one, nor to their errors. This does not hold if it looks
+    at all requests first, or at what earlier ones derive.
     """
     give_up = not any(plan.evaluates_used or plan.derives for plan in plans)
     masks = _masks(eligibility, plans, view, budget, give_up=give_up)
-    if masks is UNSURE or masks is None:
+    if masks is UNDECIDED or masks is None:
         return masks
-    return _board(eligibility, plans, view, budget, masks)
+    return _model(eligibility, plans, view, budget, masks)
 
 
 def set_up_first(
     eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget
-) -> Board | None:
-    """Return a board of the first devices of a row, up to the first ones of its first large pool.
+) -> SearchModel | None:
+    """Return a model of the first devices of a row, up to the first ones of its first large pool.
 
-    None if requests have alternatives or too few devices there, or if only the plain search can tell. Raises
+    None if requests have alternatives or too few devices there, or if only the exhaustive search can tell. Raises
     AbortedError.
     """
     if not view.countable:
@@ -136,21 +134,21 @@ def set_up_first(
             asked = (item.key.serial, item.admin_access)
             if asked not in masks:
                 row = eligibility.beginning_of(item, view, budget)
-                if row is UNSURE:
+                if row is UNDECIDED:
                     return None
                 masks[asked] = row
             if masks[asked].bit_count() < (item.count or 1):
                 return None
-    board = _board(eligibility, plans, view, budget, masks)
-    return None if board is UNSURE else board
+    model = _model(eligibility, plans, view, budget, masks)
+    return None if model is UNDECIDED else model
 
 
 def _masks(
     eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget, *, give_up: bool
-) -> _Masks | Unsure | None:
+) -> _Masks | Undecided | None:
     """Return the devices that each alternative can have; with `give_up`, None if there are too few for a request."""
     if not view.countable:
-        return UNSURE
+        return UNDECIDED
     masks: _Masks = {}
     for plan in plans:
         for request in plan.requests:
@@ -159,8 +157,8 @@ def _masks(
                 asked = (item.key.serial, item.admin_access)
                 if asked not in masks:
                     row = _row(eligibility, item, view, budget)
-                    if row is UNSURE:
-                        return UNSURE
+                    if row is UNDECIDED:
+                        return UNDECIDED
                     masks[asked] = row
                 enough = enough or masks[asked].bit_count() >= (item.count or 0)
             if not enough:
@@ -168,9 +166,9 @@ def _masks(
     return masks
 
 
-def _board(
+def _model(
     eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget, masks: _Masks
-) -> Board | Unsure:
+) -> SearchModel | Undecided:
     rules: list[GroupRule] = []
     demands: list[Demand] = []
     for plan in plans:
@@ -178,21 +176,21 @@ def _board(
         most = 0
         for number, constraint in enumerate(plan.constraints):
             groups = _groups(eligibility, plan, number, masks, view, budget)
-            if groups is UNSURE:
-                return UNSURE
+            if groups is UNDECIDED:
+                return UNDECIDED
             rules.append(GroupRule(constraint.kind == MATCH, groups))
         for request in plan.requests:
             demand: Demand = ()
             for item in request.alternatives:
                 numbers = tuple([first + number for number in item.constraints])
                 choice = _choice(eligibility, item, numbers, rules, masks, view, budget)
-                if choice is UNSURE:
-                    return UNSURE
+                if choice is UNDECIDED:
+                    return UNDECIDED
                 demand += (choice,)
             demands.append(demand)
             most += max([choice.count for choice in demand])
         if most > MAX_DEVICES:
-            return UNSURE
+            return UNDECIDED
     reached = 0
     for mask in masks.values():
         reached |= mask
@@ -204,7 +202,7 @@ def _board(
             counted &= ~(eligibility.paid(pool, reached >> start) << start)
     if not eligibility.candidates.features.consumable_capacity:
         shareable = 0
-    return Board(
+    return SearchModel(
         eligibility=eligibility,
         view=view,
         requests=tuple(request for plan in plans for request in plan.requests),
@@ -225,14 +223,14 @@ def _choice(  # noqa: PLR0917 - one caller, and the state of it
     masks: _Masks,
     view: NodeView,
     budget: Budget,
-) -> Choice | Unsure:
+) -> Choice | Undecided:
     """Return what an alternative can have, bound by the rules of these numbers."""
     mask = masks[item.key.serial, item.admin_access]
     for number in numbers:
         if rules[number].groups.odd & mask:
-            return UNSURE
+            return UNDECIDED
     count = item.count or _number_of_all(eligibility, item.key, view, budget)
-    return UNSURE if count is UNSURE else Choice(mask, count, numbers)
+    return UNDECIDED if count is UNDECIDED else Choice(mask, count, numbers)
 
 
 def _groups(  # noqa: PLR0917 - one caller, and the state of it
@@ -242,7 +240,7 @@ def _groups(  # noqa: PLR0917 - one caller, and the state of it
     masks: _Masks,
     view: NodeView,
     budget: Budget,
-) -> Groups | Unsure:
+) -> Groups | Undecided:
     """Return the groups of a view by the attribute of a constraint, as the requests that it applies to see it."""
     attribute = plan.constraints[number].attribute
     takers: dict[str | None, int] = {}
@@ -260,18 +258,18 @@ def _groups(  # noqa: PLR0917 - one caller, and the state of it
     candidates = eligibility.candidates
     lists = candidates.features.list_type_attributes
     found = derived_groups(view, takers, published, candidates.derived, budget, lists=lists)
-    return UNSURE if found is None else found
+    return UNDECIDED if found is None else found
 
 
-def _row(eligibility: Eligibility, asked: Alternative, view: NodeView, budget: Budget) -> int | Unsure:
+def _row(eligibility: Eligibility, asked: Alternative, view: NodeView, budget: Budget) -> int | Undecided:
     row = 0
     key = asked.key
     for start, pool in view.row:
         if pool.driver in key.refused:
             continue
         wanted = eligibility.candidates_of(asked, pool, budget)
-        if wanted is UNSURE:
-            return UNSURE
+        if wanted is UNDECIDED:
+            return UNDECIDED
         if wanted:
             row |= eligibility.judge(key, pool, wanted) << start
     return row
@@ -279,17 +277,17 @@ def _row(eligibility: Eligibility, asked: Alternative, view: NodeView, budget: B
 
 def _number_of_all(
     eligibility: Eligibility, key: CandidateKey, view: NodeView, budget: Budget
-) -> int | Unsure:
+) -> int | Undecided:
     """Return the number of devices that a request for all devices is for, in use or not; if there are none, one.
 
-    UNSURE if upstream would end the attempt before it searches: by a pool that is not complete, or a device with an
+    UNDECIDED if upstream would end the attempt before it searches: by a pool that is not complete, or a device with an
     error.
     """
     number = 0
     for pool in view.pools:
         answers = eligibility.candidates.ask(key, pool, budget)
         if pool.verdict is not Verdict.COMPLETE or answers.errors:
-            return UNSURE
+            return UNDECIDED
         number += answers.selectable.bit_count()
     return max(number, 1)
 

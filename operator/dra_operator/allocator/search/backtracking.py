@@ -1,22 +1,8 @@
-"""The window search: for any countable claims, depth first over ints.
+"""Backtracking with forward checking: for any claims that have a model, depth first over ints.
 
-It goes through requests, alternatives and devices in the order of the plain search, so it meets the same solution
-first. The state is passed by value: available devices, devices that each constraint still admits, counters, shares in
-flight. Returning undoes a pick, so nothing can be left behind.
-
-- A picked device leaves `available` for all claims. If it is shareable it stays, and its amounts are in flight.
-- The next device of a request lies above the last, as the plain search forms combinations.
-- matchAttribute: after a pick, only its own group is admitted; distinctAttribute: all but its own group. If devices are
-  in several groups, these are all groups of the pick; devices that match have one in common that is still open.
-- A device that draws on counters must fit what is left of them; its first share pays for all.
-- Alternatives and claims nest in request order, so a later failure moves an earlier request on.
-
-What it skips cannot hold a solution (`bounds`): before the first pick it checks what constraints leave, and after each
-pick whether every request has enough candidates left. What it has not decided after some tries goes to a search that
-sees more and takes longer (`hardest`), or to the plain search if shares pay counters. On a large board it first checks
-matchings, and tries for longer.
-
-Errors and the signal of too many devices cannot occur on a board: if they could, there is no board (`board`).
+It goes through requests, alternatives and devices in upstream's order, so it meets the same solution first; the state
+is passed by value. What it skips cannot hold a solution (`bounds`). What it has not decided after some tries goes to
+the search that begins with the hardest request, or to the exhaustive one if shares pay counters.
 Source: docs/engine sections 6 to 9.
 """
 
@@ -28,18 +14,18 @@ from itertools import islice
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.plan import MAX_DEVICES, ClaimPlan
 from dra_operator.allocator.search import bounds
-from dra_operator.allocator.search.board import Board, InFlight, Left, set_up_first, set_up_to_search
 from dra_operator.allocator.search.bounds import Choice
 from dra_operator.allocator.search.eligible import Eligibility
-from dra_operator.allocator.search.found import UNSURE, Answer, Found, Unsure
-from dra_operator.allocator.search.hardest import HardestFirst, Picked
+from dra_operator.allocator.search.hardest import DevicePick, HardestFirst
+from dra_operator.allocator.search.model import InFlight, Left, SearchModel, set_up_first, set_up_to_search
+from dra_operator.allocator.search.result_types import UNDECIDED, Answer, Solution, Undecided
 from dra_operator.inventory import NodeView, PoolView
 
 _TRIES_BEFORE_HARDEST = 32
 _MOST_LEVELS = 300
 _MOST_DEVICES = 1024
 _TRIES_ON_LARGE = 1000
-"""On a board with more than `_MOST_DEVICES`, beginning with the hardest takes longer than so many tries in order. A
+"""On a model with more than `_MOST_DEVICES`, beginning with the hardest takes longer than so many tries in order. A
 device that does not fit what is left of counters counts as a try as well.
 """
 
@@ -48,26 +34,26 @@ _Path = tuple[int, int, int, "_Path"] | tuple[()]
 
 
 @dataclass(frozen=True, slots=True)
-class WindowSearch:
-    """The window search, in any node."""
+class BacktrackingSearch:
+    """The backtracking search, in any node."""
 
     eligibility: Eligibility
 
     def search(self, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget) -> Answer:
-        """Return the devices for some countable claims, None if they do not fit, or UNSURE. Raises AbortedError."""
+        """Return the devices for some countable claims, None if they do not fit, or UNDECIDED. Raises AbortedError."""
         if view.has_large_pool:
             first = set_up_first(self.eligibility, plans, view, budget)
-            if first is not None and (path := _Window(first, budget, beginning=True).begin()) is not None:
+            if first is not None and (path := _Search(first, budget, beginning=True).begin()) is not None:
                 return _found(plans, first, path)
-        board = set_up_to_search(self.eligibility, plans, view, budget)
-        if board is UNSURE or board is None:
-            return board
-        solved = _Window(board, budget).solve()
-        return solved if solved is None or solved is UNSURE else _found(plans, board, solved)
+        model = set_up_to_search(self.eligibility, plans, view, budget)
+        if model is UNDECIDED or model is None:
+            return model
+        solved = _Search(model, budget).solve()
+        return solved if solved is None or solved is UNDECIDED else _found(plans, model, solved)
 
 
 def is_countable(plans: Sequence[ClaimPlan]) -> bool:
-    """True if the window search can be asked about some claims: all are countable, and it does not recurse too deeply.
+    """True if the backtracking search can be asked: all claims are countable, and it does not recurse too deeply.
 
     Only the first claim may ask for admin access. A later one could take devices that earlier claims of the attempt
     have taken, and one set of available devices cannot express that.
@@ -85,14 +71,14 @@ def _asks_for_admin_access(plan: ClaimPlan) -> bool:
     return any(item.admin_access for request in plan.requests for item in request.alternatives)
 
 
-def _found(plans: Sequence[ClaimPlan], board: Board, path: _Path) -> Found:
-    chosen = [request.alternatives[0] for request in board.requests]
+def _found(plans: Sequence[ClaimPlan], model: SearchModel, path: _Path) -> Solution:
+    chosen = [request.alternatives[0] for request in model.requests]
     picks: list[list[tuple[PoolView, int]]] = [[] for _ in chosen]
-    pools, starts = board.view.pools, board.view.starts
+    pools, starts = model.view.pools, model.view.starts
     while path:
         number, place, position, path = path
         if place:
-            chosen[number] = board.requests[number].alternatives[place]
+            chosen[number] = model.requests[number].alternatives[place]
         pool = bisect_right(starts, position) - 1
         picks[number].append((pools[pool], position - starts[pool]))
     served = zip(chosen, picks, strict=True)
@@ -107,7 +93,7 @@ class _HardError(Exception):
     """Another search has to decide."""
 
 
-def _path(picks: Sequence[Picked] | None) -> _Path | None:
+def _path(picks: Sequence[DevicePick] | None) -> _Path | None:
     if picks is None:
         return None
     path: _Path = ()
@@ -117,55 +103,55 @@ def _path(picks: Sequence[Picked] | None) -> _Path | None:
 
 
 @dataclass(slots=True)
-class _Window:
+class _Search:
     """One search. `_tries` counts the picks that led to no solution.
 
-    `beginning` says that the board has only the first devices: what fails there may succeed with the others.
+    `beginning` says that the model has only the first devices: what fails there may succeed with the others.
     """
 
-    board: Board
+    model: SearchModel
     budget: Budget
     beginning: bool = False
     _start: tuple[int, ...] = ()
     _tries: int = 0
 
-    def solve(self) -> _Path | Unsure | None:
-        """Return the first solution, None if there is none, or UNSURE."""
-        board = self.board
-        allowed = tuple(rule.groups.open for rule in board.rules)
-        if not bounds.have_enough(board.demands, board.available, allowed):
+    def solve(self) -> _Path | Undecided | None:
+        """Return the first solution, None if there is none, or UNDECIDED."""
+        model = self.model
+        allowed = tuple(rule.groups.open for rule in model.rules)
+        if not bounds.have_enough(model.demands, model.available, allowed):
             return None
-        if board.rules:
+        if model.rules:
             allowed = bounds.narrow(
-                board.rules, board.demands, board.available, allowed, shareable=board.shareable
+                model.rules, model.demands, model.available, allowed, shareable=model.shareable
             )
-            if not bounds.have_enough(board.demands, board.available, allowed) or not bounds.has_values(
-                board.rules, board.demands, board.available, allowed
+            if not bounds.have_enough(model.demands, model.available, allowed) or not bounds.has_values(
+                model.rules, model.demands, model.available, allowed
             ):
                 return None
         self._start = allowed
         try:
-            return self._request(0, board.available, allowed, board.left, {})
+            return self._request(0, model.available, allowed, model.left, {})
         except _HopelessError:
             return None
         except _HardError:
-            if board.shareable & board.counted:
-                return UNSURE
-            return _path(HardestFirst(board, self.budget, 0 if self._is_large else self._tries).solve())
+            if model.shareable & model.counted:
+                return UNDECIDED
+            return _path(HardestFirst(model, self.budget, 0 if self._is_large else self._tries).solve())
 
     @property
     def _is_large(self) -> bool:
-        return self.board.available.bit_count() > _MOST_DEVICES
+        return self.model.available.bit_count() > _MOST_DEVICES
 
     def begin(self) -> _Path | None:
         """Return the first solution if no pick has to be taken back to find it, or None.
 
-        Each pick is the lowest possible after those before it, so devices that are not on the board cannot come first.
+        Each pick is the lowest possible after those before it, so devices that are not on the model cannot come first.
         """
-        board = self.board
-        allowed = tuple([rule.groups.open for rule in board.rules])
+        model = self.model
+        allowed = tuple([rule.groups.open for rule in model.rules])
         try:
-            return self._request(0, board.available, allowed, board.left, {})
+            return self._request(0, model.available, allowed, model.left, {})
         except _HardError:
             return None
 
@@ -173,7 +159,7 @@ class _Window:
         self, number: int, available: int, allowed: tuple[int, ...], left: Left, in_flight: InFlight
     ) -> _Path | None:
         """Return the picks for this request and all that follow."""
-        demands = self.board.demands
+        demands = self.model.demands
         if number == len(demands):
             return ()
         for place, choice in enumerate(demands[number]):
@@ -195,9 +181,9 @@ class _Window:
         in_flight: InFlight,
     ) -> _Path | None:
         """Return the picks for the rest of a choice, from the devices in `above`, and for the requests that follow."""
-        board = self.board
+        model = self.model
         wanted = bounds.candidates(choice, available & above, allowed)
-        later = board.demands[number + 1 :]
+        later = model.demands[number + 1 :]
         if missing > 1 and not self._tries and not choice.constraints:
             found = self._pick_lowest(number, place, missing, wanted, available, allowed, left, in_flight)
             if found is not None:
@@ -210,14 +196,14 @@ class _Window:
             next_available, next_left, next_in_flight = available, left, in_flight
             next_allowed = self._admit(choice, position, allowed) if choice.constraints else allowed
             fits = True
-            if board.shareable & bit:
-                key = board.requests[number].alternatives[place].key
-                share = board.share(key, position, in_flight)
+            if model.shareable & bit:
+                key = model.requests[number].alternatives[place].key
+                share = model.share(key, position, in_flight)
                 fits, next_in_flight = share is not None, share or {}
             else:
                 next_available ^= bit
-            if board.counted & bit and position not in in_flight:
-                charged = board.charge(position, left)
+            if model.counted & bit and position not in in_flight:
+                charged = model.charge(position, left)
                 fits, next_left = charged is not None, charged or ()
             if fits and bounds.have_enough(later, next_available, next_allowed):
                 found = (
@@ -259,8 +245,8 @@ class _Window:
 
         Nothing has failed so far, and mostly nothing does. If something does, they are picked again, one by one.
         """
-        board = self.board
-        if wanted & (board.shareable | board.counted) or wanted.bit_count() < missing:
+        model = self.model
+        if wanted & (model.shareable | model.counted) or wanted.bit_count() < missing:
             return None
         positions: list[int] = []
         for _ in range(missing):
@@ -269,7 +255,7 @@ class _Window:
             available ^= bit
             positions.append(bit.bit_length() - 1)
         found: _Path | None = None
-        if bounds.have_enough(board.demands[number + 1 :], available, allowed):
+        if bounds.have_enough(model.demands[number + 1 :], available, allowed):
             found = self._request(number + 1, available, allowed, left, in_flight)
         if found is None:
             self._count_try()
@@ -282,7 +268,7 @@ class _Window:
         """Return what the constraints admit beside a device."""
         admitted = list(allowed)
         for number in choice.constraints:
-            rule = self.board.rules[number]
+            rule = self.model.rules[number]
             beside = rule.groups.beside[position]
             admitted[number] &= beside if rule.matching else ~beside
             if rule.matching and rule.groups.overlapping:
@@ -299,10 +285,10 @@ class _Window:
 
     def _can_match(self) -> bool:
         """False if the requests cannot all be served, whatever is picked."""
-        board = self.board
-        rules, demands, available = board.rules, board.demands, board.available
+        model = self.model
+        rules, demands, available = model.rules, model.demands, model.available
         return (
-            bounds.fit_in_groups(rules, demands, available, self._start, shareable=board.shareable)
-            and bounds.can_be_apart(demands, available, self._start, board.shareable)
+            bounds.fit_in_groups(rules, demands, available, self._start, shareable=model.shareable)
+            and bounds.can_be_apart(demands, available, self._start, model.shareable)
             and bounds.can_differ(rules, demands, available, self._start)
         )

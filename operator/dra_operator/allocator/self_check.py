@@ -1,15 +1,22 @@
-"""The small cluster of the rehearsal, what is asked of it, and what Kubernetes' own allocator answers.
+"""Self-check: a small cluster of our own is decided before the first claim comes, and compared with known answers.
 
-It has something of everything that a search goes through: nodes that differ, devices in use, tainted ones, ones that
-are shared by capacity, partitions that draw on counters, a pool of several nodes and one that every node can use; and
-claims that ask for them by class and selector, by number, all together or the first of several that there is.
-
-It is written as the API has it on the wire, a scenario of `dra-operator replay`: `bench/allocator.py` gives the same
-one to Kubernetes' allocator.
+A damaged installation shows here, and not in what somebody's claim is given. And what a process does once is done: the
+first claim costs what the others cost (docs/decisions.md).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final
+
+from dra_operator.allocator.allocator import AdminAccess, Allocator
+from dra_operator.allocator.decision import Allocated, Decision, Failed
+from dra_operator.allocator.search.chain import SearchMode
+from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.read import read_object
+from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.inventory import Inventory
+from dra_operator.ledger import Ledger
 
 Wire = dict[str, Any]
 
@@ -189,7 +196,7 @@ def _share(amount: str, expression: str | None = None, count: int = 1) -> Wire:
 
 _ANY_TAINT: Final = [{"operator": "Exists"}]
 _ALTERNATIVES: Final = (_wanted("card", 4, _IS_SLATE), _wanted("card", 2), _wanted("board", 3, _IS_NEAR))
-_PLAY: Final[tuple[tuple[Wire, str], ...]] = (
+_CLAIMS: Final[tuple[tuple[Wire, str], ...]] = (
     (_claim("any", _request("one", _wanted("card"))), "amber: card-5"),
     (_claim("large", _request("one", _wanted("card", 1, _IS_LARGE))), "birch: card-0"),
     (
@@ -268,7 +275,130 @@ SCENARIO: Final[Mapping[str, Any]] = {
         )
     ],
     "allocated": [_in_use()],
-    "claims": [claim for claim, _ in _PLAY],
+    "claims": [claim for claim, _ in _CLAIMS],
 }
-ANSWERS: Final[Mapping[str, str]] = {claim["metadata"]["name"]: answer for claim, answer in _PLAY}
+ANSWERS: Final[Mapping[str, str]] = {claim["metadata"]["name"]: answer for claim, answer in _CLAIMS}
 """What each claim gets, in the order of the claims: node and devices, or another word where there are none."""
+
+
+_PASSES: Final = 2
+"""How often each search decides the claims; what they got is given back between.
+
+Python adapts a function to what it meets there after some calls (3.11 at the ninth), and many claims call each. More
+than two passes make the claims that follow no faster.
+"""
+TIMES: Final = len(SearchMode) * _PASSES
+"""How often each claim is decided in all."""
+
+_KINDS: Final = {
+    "nodes": "Node",
+    "deviceClasses": "DeviceClass",
+    "resourceSlices": "ResourceSlice",
+    "deviceTaintRules": "DeviceTaintRule",
+}
+
+
+class SelfCheckError(Exception):
+    """A claim of the rehearsal did not get what it should, or something in it ended with an exception."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}; this installation would not decide as Kubernetes does: install dra-operator anew, with the "
+            "versions in requirements/run.txt, and report it if that does not help"
+        )
+
+
+def run_self_check(answers: Mapping[str, str] = ANSWERS) -> None:
+    """Decide the built-in cluster, by the plain search and by those that count, and compare with the known answers.
+
+    `answers` has what each claim gets, as `answer_of` puts it. Raises SelfCheckError for the first claim that gets
+    something else.
+    """
+    try:
+        cluster = _Cluster.read(SCENARIO)
+        for searching in SearchMode:
+            allocator = cluster.allocator(searching)
+            for _ in range(_PASSES):
+                _check(allocator, cluster.claims, answers)
+    except SelfCheckError:
+        raise
+    except Exception as error:
+        raise SelfCheckError(f"the self-check ended with {type(error).__name__}: {error}") from error
+
+
+def answer_of(decision: Decision) -> str:
+    """Return a decision on one claim as a line: node and devices with what is consumed of them, or how it ended."""
+    match decision:
+        case Allocated():
+            return f"{decision.node}: {', '.join(_devices(decision.results[0]))}"
+        case Failed():
+            return decision.kind
+        case _:
+            return "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """The objects of a cluster, the claims that hold devices in it, and those to be decided."""
+
+    objects: Sequence[Any]
+    holders: Sequence[ResourceClaim]
+    claims: Sequence[ResourceClaim]
+
+    @classmethod
+    def read(cls, scenario: Mapping[str, Any]) -> "_Cluster":
+        """Return what a scenario, as it is on the wire, consists of."""
+        objects = [read_object(body, kind) for name, kind in _KINDS.items() for body in scenario[name]]
+        holders, claims = (
+            [apply_defaults(read_object(body, "ResourceClaim")) for body in scenario[name]]
+            for name in ("allocated", "claims")
+        )
+        return cls(objects, holders, claims)
+
+    def allocator(self, searching: SearchMode) -> Allocator:
+        """Return an allocator for the cluster as it is at first, which shares nothing with others."""
+        inventory, ledger = Inventory(), Ledger()
+        for item in self.objects:
+            inventory.put(item)
+        for claim in self.holders:
+            ledger.put(claim)
+        numbers = count(1)
+        return Allocator(
+            inventory,
+            ledger,
+            # What bounds a search here is its steps; and nobody else ever sees the ids.
+            clock=lambda: 0.0,
+            share_ids=lambda: f"00000000-0000-4000-8000-{next(numbers):012x}",
+            admin_access=AdminAccess.ANY_NAMESPACE,
+            searching=searching,
+        )
+
+
+def _check(allocator: Allocator, claims: Sequence[ResourceClaim], answers: Mapping[str, str]) -> None:
+    """Decide claims one after the other, compare, and give back what they got."""
+    ledger = allocator.ledger
+    for claim in claims:
+        name = claim.metadata.name
+        decision = allocator.allocate((claim,))
+        if isinstance(decision, Allocated):
+            ledger.assume(claim.metadata.namespace, name, decision.results[0])
+            allocator.refresh()
+        answer = answer_of(decision)
+        if answer != answers[name]:
+            why = f" ({decision.message})" if isinstance(decision, Failed) else ""
+            raise SelfCheckError(
+                f'claim "{name}" of the self-check, {allocator.searching.value} search: '
+                f'expected "{answers[name]}", found "{answer}"{why}'
+            )
+    for claim in claims:
+        ledger.withdraw(claim.metadata.namespace, claim.metadata.name)
+    allocator.refresh()
+
+
+def _devices(allocation: AllocationResult) -> list[str]:
+    return [
+        " ".join(
+            [result.device, *(f"{name} {amount.text}" for name, amount in result.consumed_capacity.items())]
+        )
+        for result in allocation.devices.results
+    ]

@@ -6,10 +6,10 @@ from unittest.mock import patch
 
 import pytest
 
-from dra_operator.allocator import Failed, Limits, Reason, Searching, Unsatisfied
-from dra_operator.allocator.search import window
-from dra_operator.allocator.search.plain import PlainSearch
-from dra_operator.allocator.search.window import WindowSearch
+from dra_operator.allocator import Failed, Limits, Reason, SearchMode, Unsatisfied
+from dra_operator.allocator.search import backtracking
+from dra_operator.allocator.search.backtracking import BacktrackingSearch
+from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from opcodes import opcodes
 
@@ -58,7 +58,7 @@ def test_no_value_with_room_for_all_requests_ends_the_search(counted_only: Any, 
 @pytest.fixture(params=[1024, 8], ids=["small", "large"])
 def board_size(request: Any) -> Iterator[None]:
     """Let a board of 30 devices be one that the search for the hardest cases takes, or one too large for it."""
-    with patch.object(window, "_MOST_DEVICES", request.param):
+    with patch.object(backtracking, "_MOST_DEVICES", request.param):
         yield
 
 
@@ -196,7 +196,7 @@ def test_a_claim_with_one_request_needs_no_board(counted_only: Any, ask: Any, fi
     """The quick search decides it."""
     counted_only.put("Namespace", "team", labels={ADMIN_ACCESS_LABEL: "true"})
     counted_only.slice("s", "a")
-    with patch.object(WindowSearch, "search", side_effect=AssertionError("a board was made")):
+    with patch.object(BacktrackingSearch, "search", side_effect=AssertionError("a board was made")):
         assert counted_only.picks(counted_only.claim(ask("r", **fields))) == ["r=a"]
 
 
@@ -209,14 +209,14 @@ def test_devices_that_differ_are_the_lowest_of_each_value(
     counted_only.slice("s", *devices, "without")
     counted_only.hold("other", "d0", "pool")
     claim = counted_only.claim(ask("r", count), constraints=[{"distinctAttribute": "gpu.example.com/rail"}])
-    with patch.object(WindowSearch, "search", side_effect=AssertionError("a board was made")):
+    with patch.object(BacktrackingSearch, "search", side_effect=AssertionError("a board was made")):
         assert counted_only.picks(claim) == (found and [f"r={name}" for name in found])
 
 
-@pytest.mark.parametrize("searching", Searching)
+@pytest.mark.parametrize("searching", SearchMode)
 @pytest.mark.parametrize("failing_first", [False, True])
 def test_no_error_comes_from_behind_a_request_with_too_few_devices(
-    scene: Any, ask: Any, searching: Searching, *, failing_first: bool
+    scene: Any, ask: Any, searching: SearchMode, *, failing_first: bool
 ) -> None:
     """A request is looked at when those before it have devices: only then can its selector end the attempt."""
     scene.nodes("n")
@@ -242,7 +242,7 @@ def test_what_is_behind_a_request_with_too_few_devices_needs_no_plain_search(
     assert counted_only.decide(claim) == Unsatisfied()
 
 
-@pytest.mark.parametrize("searching", Searching)
+@pytest.mark.parametrize("searching", SearchMode)
 @pytest.mark.parametrize(
     ("first", "last", "constraints"),
     [
@@ -263,7 +263,7 @@ def test_what_is_behind_a_request_with_too_few_devices_needs_no_plain_search(
 def test_an_error_before_a_request_with_too_few_devices_ends_the_attempt(
     scene: Any,
     ask: Any,
-    searching: Searching,
+    searching: SearchMode,
     *,
     first: dict[str, Any],
     last: dict[str, Any],
@@ -353,7 +353,7 @@ def test_more_devices_that_differ_than_there_are_values_are_not_tried(counted_on
     apart = [{"distinctAttribute": "gpu.example.com/parent"}]
 
     assert counted_only.picks(counted_only.claim(ask("r", 2), constraints=apart)) == ["r=0", "r=1"]
-    with patch.object(window._Window, "_pick", side_effect=AssertionError("a device was picked")):
+    with patch.object(backtracking._Search, "_pick", side_effect=AssertionError("a device was picked")):
         assert counted_only.picks(counted_only.claim(ask("r", 3), constraints=apart)) is None
 
 
@@ -432,7 +432,7 @@ def test_what_could_end_with_an_error_is_left_to_the_plain_search(
     """The plain search knows which device upstream looks at, and so which error comes first, if any."""
     scene.nodes("n")
     scene.slice("s", *devices)
-    with patch.object(PlainSearch, "run", autospec=True, side_effect=PlainSearch.run) as asked:
+    with patch.object(ExhaustiveSearch, "run", autospec=True, side_effect=ExhaustiveSearch.run) as asked:
         scene.decide(scene.claim(ask("r", **fields)))
 
     assert asked.call_count == 1

@@ -1,25 +1,9 @@
-"""The quick search: one claim with one request, answered by counting.
+"""The search for one claim with one request, by counting.
 
-It finds what the plain search finds. Without errors, that is the first complete sequence of (alternative, device,
-device, ...) in lexicographic order, in which the devices of a request ascend:
-
-- Without a constraint, any `n` candidates are a solution, so the first sequence is the lowest `n` of them. A candidate
-  is a device that the key admits, that is free (or in use, for admin access), that has room for the amounts and whose
-  counters fit. Room and counters are judged for each device alone, as if nothing else were taken in this attempt.
-- With matchAttribute constraints only, a solution lies within one group of devices that have values in common. In a
-  group with at least `n` candidates, the lowest `n` are the lowest sequence. Of two groups, the one that has the lowest
-  device that is not in both gives the lower sequence. A single device only has to have the attribute.
-- With one distinctAttribute constraint, a solution has one device of each of `n` groups. The lowest sequence has the
-  lowest candidate of each group, as any other choice is higher. If devices are in several groups, taking each device
-  that differs from all before it gives the lowest sequence if it comes to `n` devices; if it does not, there may still
-  be another.
-- A request for all devices has one sequence: each device must be a candidate. No constraint applies to it.
-- Alternatives are tried in order. The first with an answer wins, as nothing follows that could fail.
-
-The search says that it is unsure if the plain search could meet an error: a free device that ends the attempt, node
-operations, compatibility groups. It is also unsure about several devices that draw on counters, that must differ in
-more than one attribute, or that must match in one and differ in another; and about lists without their feature.
-Source: docs/engine sections 6, 8 and 9.
+It finds the first sequence in upstream's order: of any devices the lowest `n`; of devices that must match, the lowest
+of the group with the lowest sequence; of devices that must differ, the lowest of each group; of all devices all or
+none. It is undecided where that search could meet an error, or where devices cannot be judged one by one.
+Source: docs/engine sections 6, 8 and 9, with the proof.
 """
 
 from collections.abc import Sequence
@@ -30,32 +14,32 @@ from dra_operator.allocator.constraints import MATCH
 from dra_operator.allocator.matching.groups import Groups
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan
 from dra_operator.allocator.search.eligible import Eligibility
-from dra_operator.allocator.search.found import UNSURE, Answer, Unsure
+from dra_operator.allocator.search.result_types import UNDECIDED, Answer, Undecided
 from dra_operator.inventory import NodeView, PoolView, Verdict, bits
 
 
 @dataclass(frozen=True, slots=True)
-class QuickSearch:
-    """The quick search, in any node."""
+class SingleRequestSearch:
+    """The search for a single request, in any node."""
 
     eligibility: Eligibility
 
     def search(self, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget) -> Answer:
-        """Return the devices for a claim with one request, None if there are none, or UNSURE. Raises AbortedError."""
+        """Return the devices for a claim with one request, None or UNDECIDED. Raises AbortedError."""
         plan = plans[0]
         if not view.countable:
-            return UNSURE
+            return UNDECIDED
         for alternative in plan.requests[0].alternatives:
             found = self._alternative(plan, alternative, view, budget)
-            if found is UNSURE:
-                return UNSURE
+            if found is UNDECIDED:
+                return UNDECIDED
             if found is not None:
                 return (((alternative, found),),)
         return None
 
     def _alternative(
         self, plan: ClaimPlan, alternative: Alternative, view: NodeView, budget: Budget
-    ) -> list[tuple[PoolView, int]] | Unsure | None:
+    ) -> list[tuple[PoolView, int]] | Undecided | None:
         count = alternative.count
         if count is None:
             return self._all(alternative, view, budget)
@@ -71,19 +55,19 @@ class QuickSearch:
             if pool.driver in key.refused:
                 continue
             wanted = eligibility.candidates_of(alternative, pool, budget)
-            if wanted is UNSURE:
-                return UNSURE
+            if wanted is UNDECIDED:
+                return UNDECIDED
             if not wanted:
                 continue
             if constrained:
                 attributes, _ = _rules(plan, alternative)
                 groups = eligibility.candidates.groups.find(view, attributes)
                 if groups.odd >> start & wanted:
-                    return UNSURE
+                    return UNDECIDED
                 wanted &= groups.members >> start
             counted = pool.counted
             if count > 1 and wanted & counted:
-                return UNSURE
+                return UNDECIDED
             if wanted & (states[pool.serial].charged | counted):
                 wanted = eligibility.lowest(key, pool, wanted, count - len(found))
             while wanted:
@@ -96,7 +80,7 @@ class QuickSearch:
 
     def _all(
         self, alternative: Alternative, view: NodeView, budget: Budget
-    ) -> list[tuple[PoolView, int]] | Unsure | None:
+    ) -> list[tuple[PoolView, int]] | Undecided | None:
         eligibility = self.eligibility
         found: list[tuple[PoolView, int]] = []
         refused = False
@@ -105,21 +89,21 @@ class QuickSearch:
             wanted = eligibility.candidates_of(alternative, pool, budget)
             # They are asked about in use or not.
             answers = eligibility.candidates.ask(alternative.key, pool, budget)
-            if wanted is UNSURE or answers.errors or pool.verdict is not Verdict.COMPLETE:
-                return UNSURE
+            if wanted is UNDECIDED or answers.errors or pool.verdict is not Verdict.COMPLETE:
+                return UNDECIDED
             every = answers.selectable
             refused = refused or every != wanted or wanted != eligibility.judge(alternative.key, pool, wanted)
             counted |= every & pool.counted
             found += [(pool, position) for position in bits.each(every)]
         if len(found) > MAX_DEVICES:
-            return UNSURE
+            return UNDECIDED
         if refused or not found:
             return None
-        return UNSURE if counted and len(found) > 1 else found
+        return UNDECIDED if counted and len(found) > 1 else found
 
     def _related(
         self, plan: ClaimPlan, alternative: Alternative, count: int, view: NodeView, budget: Budget
-    ) -> list[tuple[PoolView, int]] | Unsure | None:
+    ) -> list[tuple[PoolView, int]] | Undecided | None:
         """Return the devices where all have to match in some attributes, or all to differ in one."""
         wanted = 0
         row: list[tuple[int, PoolView]] = []
@@ -127,8 +111,8 @@ class QuickSearch:
             if pool.driver in alternative.key.refused:
                 continue
             candidates = self.eligibility.candidates_of(alternative, pool, budget)
-            if candidates is UNSURE or candidates & pool.counted:
-                return UNSURE
+            if candidates is UNDECIDED or candidates & pool.counted:
+                return UNDECIDED
             if candidates & self.eligibility.availability.states[pool.serial].charged:
                 candidates = self.eligibility.judge(alternative.key, pool, candidates)
             if candidates:
@@ -138,7 +122,7 @@ class QuickSearch:
             return None
         attributes, matching = _rules(plan, alternative)
         if not matching and len(attributes) > 1:
-            return UNSURE
+            return UNDECIDED
         if len(row) == len(attributes) == 1 and (own := row[0][1].groups(attributes[0])) is not None:
             # Mostly all candidates are of one slice, whose column tells which of them agree.
             ((start, pool),) = row
@@ -147,14 +131,14 @@ class QuickSearch:
             return _lowest(((0, pool),), best, count) if best.bit_count() >= count else None
         groups = self.eligibility.candidates.groups.find(view, attributes)
         if groups.odd & wanted:
-            return UNSURE
+            return UNDECIDED
         if matching:
             best = _first_alike(groups.groups, wanted, count)
         elif groups.overlapping:
             wanted &= groups.members
             best = _first_apart(groups, wanted, count)
             if best.bit_count() < count and not _are_too_few(groups, wanted, count):
-                return UNSURE
+                return UNDECIDED
         else:
             best = _first_of_each(groups.groups, wanted)
         return _lowest(row, best, count) if best.bit_count() >= count else None
@@ -176,7 +160,7 @@ class QuickSearch:
                 # All answers are known already, so the whole row is fast.
                 return None
         wanted = self.eligibility.beginning_of(alternative, view, budget)
-        if wanted is UNSURE or wanted.bit_count() < count:
+        if wanted is UNDECIDED or wanted.bit_count() < count:
             return None
         if count > 1 and any(wanted >> start & pool.counted for start, pool in view.row):
             return None
@@ -195,8 +179,8 @@ class QuickSearch:
         return _lowest(view.row, wanted, count) if wanted.bit_count() >= count else None
 
 
-def is_quick(plans: Sequence[ClaimPlan]) -> bool:
-    """True if the quick search can be asked about some claims."""
+def has_single_request(plans: Sequence[ClaimPlan]) -> bool:
+    """True if the search for a single request can be asked about some claims."""
     return len(plans) == 1 and plans[0].quick
 
 

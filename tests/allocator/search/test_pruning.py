@@ -8,8 +8,8 @@ from unittest.mock import patch
 import pytest
 
 from conformance.generate import make_scenario
-from dra_operator.allocator import Decision, Failed, Limits, Searching, Unsatisfied
-from dra_operator.allocator.search import searches
+from dra_operator.allocator import Decision, Failed, Limits, SearchMode, Unsatisfied
+from dra_operator.allocator.search import chain
 from dra_operator.cli.scenarios import load
 from stepfuzz.hard import Case, ListedCase, LooseCase, OddCase
 
@@ -20,14 +20,14 @@ _STEPS = 5_000
 def at_once() -> Iterator[None]:
     """Search plainly only, and look at the prospects from the start."""
     with (
-        patch.object(searches, "_FAILURES_BEFORE_PROSPECTS", 0),
-        patch.object(searches, "is_quick", lambda _: False),
-        patch.object(searches, "is_countable", lambda _: False),
+        patch.object(chain, "_FAILURES_BEFORE_PRUNING", 0),
+        patch.object(chain, "has_single_request", lambda _: False),
+        patch.object(chain, "is_countable", lambda _: False),
     ):
         yield
 
 
-def decide(scenario: dict[str, Any], searching: Searching) -> Decision:
+def decide(scenario: dict[str, Any], searching: SearchMode) -> Decision:
     """Decide a scenario."""
     loaded = load(scenario)
     loaded.allocator.searching = searching
@@ -52,12 +52,12 @@ def crowded(number: int) -> dict[str, Any]:
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("make", [Case, OddCase, ListedCase, LooseCase])
 def test_tight_claims_are_decided_as_without(make: type[Case]) -> None:
-    """Prospects leave nothing out where several constraints, alternatives and shares meet."""
+    """Pruner leave nothing out where several constraints, alternatives and shares meet."""
     for number in range(150):
         case = make(Random(f"prospects {number}"), most=6)  # noqa: S311 - a seed makes a run repeatable
-        plain = case.allocator(Searching.PLAIN, Limits(_STEPS, None)).allocate(case.claims)
+        plain = case.allocator(SearchMode.PLAIN, Limits(_STEPS, None)).allocate(case.claims)
         if not (isinstance(plain, Failed) and plain.kind == "aborted"):
-            ours = case.allocator(Searching.COUNTING, Limits(_STEPS, None)).allocate(case.claims)
+            ours = case.allocator(SearchMode.COUNTING, Limits(_STEPS, None)).allocate(case.claims)
             assert ours == plain, number
 
 
@@ -67,10 +67,10 @@ def test_the_answer_stays_the_same(block: int) -> None:
     """Devices, shares and texts of errors are those of the search that leaves nothing out."""
     for number in range(block, block + 40):
         for scenario in (make_scenario(7, number), crowded(number)):
-            plain = decide(scenario, Searching.PLAIN)
+            plain = decide(scenario, SearchMode.PLAIN)
             if isinstance(plain, Failed) and plain.kind == "aborted":
                 continue
-            assert decide(scenario, Searching.COUNTING) == plain, (number, len(scenario["claims"]))
+            assert decide(scenario, SearchMode.COUNTING) == plain, (number, len(scenario["claims"]))
 
 
 @pytest.fixture
@@ -106,9 +106,9 @@ def test_a_claim_that_cannot_be_served_is_not_tried_behind_every_way_to_serve_an
     )
     scene.allocator.limits = Limits(600, None)
 
-    scene.allocator.searching = Searching.PLAIN
+    scene.allocator.searching = SearchMode.PLAIN
     assert isinstance(scene.decide(*crowd, last), Failed)
-    scene.allocator.searching = Searching.COUNTING
+    scene.allocator.searching = SearchMode.COUNTING
     assert scene.decide(*crowd, last) == Unsatisfied()
 
 
@@ -144,9 +144,9 @@ def test_a_state_that_has_failed_is_not_tried_again(scene: Any, ask: Any) -> Non
     ways = 20 * 19 * 18 // 6
     scene.allocator.limits = Limits(2 * ways, None)
 
-    scene.allocator.searching = Searching.PLAIN
+    scene.allocator.searching = SearchMode.PLAIN
     assert isinstance(scene.decide(wide, *shares), Failed)
-    scene.allocator.searching = Searching.COUNTING
+    scene.allocator.searching = SearchMode.COUNTING
     assert scene.decide(wide, *shares) == Unsatisfied()
 
 

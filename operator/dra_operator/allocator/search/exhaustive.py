@@ -1,11 +1,8 @@
-"""The plain search: upstream's order, one device at a time, with all its errors.
+"""The exhaustive search: upstream's order, one device at a time, with all its errors. The oracle of all others.
 
-Depth first over claims, requests, alternatives and devices; the first complete solution wins. Each alternative of a
-request explores everything that follows, so a later failure moves an earlier request on to its next alternative: the
-preference is lexicographic. Every faster search is tested against this one.
-
-The stack is explicit, so Python's recursion limit does not bound the number of devices. A frame is one level of
-upstream's recursion. It is asked for its next step when it is new, and again each time the level below has failed.
+Depth first over claims, requests, alternatives and devices; the first complete solution wins. An explicit stack, so
+Python's recursion limit does not bound the number of devices: a frame is one level of upstream's recursion, and is
+asked for its next step when it is new, and again each time the level below has failed.
 Source: docs/dra-semantics 3.3, 3.4 and 11.
 """
 
@@ -19,8 +16,8 @@ from dra_operator.allocator.matching.candidates import Answers
 from dra_operator.allocator.matching.capacity import CapacityError
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, RequestPlan, too_many
 from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.search.found import Found
-from dra_operator.allocator.search.prospects import Prospects
+from dra_operator.allocator.search.pruning import Pruner
+from dra_operator.allocator.search.result_types import Solution
 from dra_operator.allocator.search.state import NodeState, Pick
 from dra_operator.allocator.surplus import advise, tells_surplus
 from dra_operator.inventory import Verdict, bits
@@ -48,7 +45,7 @@ Step: TypeAlias = Descend | DeadEnd
 
 
 @dataclass(slots=True)
-class Expanded:
+class ExpandedAlternative:
     """An alternative on one node: how many devices, and for All which ones, as (pool, position)."""
 
     alternative: Alternative
@@ -58,18 +55,18 @@ class Expanded:
 
 
 @dataclass(slots=True)
-class PlainSearch:
+class ExhaustiveSearch:
     """One search in one node. After success the picks are those of `state`.
 
-    After `patience` failures it checks the prospects before it tries what follows; with None it tries everything.
+    After `patience` failures it builds a pruner before it tries what follows; with None it tries everything.
     """
 
     state: NodeState
     budget: Budget
     patience: int | None
-    prospects: Prospects | None = field(default=None, init=False)
+    pruner: Pruner | None = field(default=None, init=False)
     chosen: list[dict[int, int]] = field(init=False)
-    _choices: list[list[list[Expanded]]] = field(init=False)
+    _choices: list[list[list[ExpandedAlternative]]] = field(init=False)
 
     def run(self) -> bool:
         """Search; return whether all claims fit. Raises FatalError or AbortedError."""
@@ -79,7 +76,7 @@ class PlainSearch:
         self._choices = [self._expand_claim(number) for number in range(len(self.state.plans))]
         return self._solve()
 
-    def found(self) -> Found:
+    def found(self) -> Solution:
         """Return what a search that succeeded has found."""
         pools = self.state.view.pools
         return [
@@ -100,10 +97,10 @@ class PlainSearch:
 
     # --- what each request can choose from
 
-    def _expand_claim(self, number: int) -> list[list[Expanded]]:
+    def _expand_claim(self, number: int) -> list[list[ExpandedAlternative]]:
         plan = self.state.plans[number]
         left = MAX_DEVICES
-        choices: list[list[Expanded]] = []
+        choices: list[list[ExpandedAlternative]] = []
         try:
             for request in plan.requests:
                 expanded = [self._expand(number, item) for item in request.alternatives]
@@ -117,10 +114,10 @@ class PlainSearch:
             raise
         return choices
 
-    def _expand(self, claim: int, alternative: Alternative) -> Expanded:
+    def _expand(self, claim: int, alternative: Alternative) -> ExpandedAlternative:
         pools = self.state.view.pools
         if alternative.count is not None:
-            return Expanded(alternative, [None] * len(pools), alternative.count, None)
+            return ExpandedAlternative(alternative, [None] * len(pools), alternative.count, None)
         for view in pools:
             if view.verdict is not Verdict.COMPLETE:
                 path = "/".join(view.key)
@@ -134,7 +131,7 @@ class PlainSearch:
                     request=alternative.name,
                     subject=("ResourcePool", path),
                 )
-        choice = Expanded(alternative, [None] * len(pools), 0, None)
+        choice = ExpandedAlternative(alternative, [None] * len(pools), 0, None)
         every: list[tuple[int, int]] = []
         for pool in range(len(pools)):
             answers = self.answers_of(choice, pool)
@@ -145,7 +142,7 @@ class PlainSearch:
         choice.every = tuple(every)
         return choice
 
-    def answers_of(self, choice: Expanded, pool: int) -> Answers:
+    def answers_of(self, choice: ExpandedAlternative, pool: int) -> Answers:
         """Return which devices of a pool could serve an alternative."""
         found = choice.answers[pool]
         if found is None:
@@ -188,7 +185,7 @@ class PlainSearch:
         frames: list[_Frame] = []
         step: Step = Descend(0, 0)
         failures = 0
-        if failures == self.patience and self._are_prospects_none():
+        if failures == self.patience and self._cannot_succeed():
             return False
         while True:
             if isinstance(step, Descend):
@@ -202,13 +199,13 @@ class PlainSearch:
                 if not frames:
                     return False
                 failures += 1
-                if failures == self.patience and self._are_prospects_none():
+                if failures == self.patience and self._cannot_succeed():
                     return False
                 step = frames[-1].next(step)
 
-    def _are_prospects_none(self) -> bool:
-        self.prospects = Prospects.of(self.state, self.budget)
-        return self.prospects.are_none()
+    def _cannot_succeed(self) -> bool:
+        self.pruner = Pruner.build(self.state, self.budget)
+        return self.pruner.are_none()
 
     def _open(self, step: Descend) -> "_Frame | None":
         """Return the frame of a level, or None if there is nothing left to do."""
@@ -259,7 +256,7 @@ class _ClaimFrame(_Frame):
 class _RequestFrame(_Frame):
     """The alternatives of a request, in order."""
 
-    search: PlainSearch
+    search: ExhaustiveSearch
     claim: int
     request: int
     plan: RequestPlan
@@ -268,11 +265,11 @@ class _RequestFrame(_Frame):
     at: object = None
 
     def next(self, failure: DeadEnd | None) -> Step:
-        prospects = self.search.prospects
+        pruner = self.search.pruner
         if failure is None:
-            if prospects is not None:
-                self.at = prospects.state_at(self.claim, self.request)
-                if prospects.is_hopeless(self.claim, self.request, self.at):
+            if pruner is not None:
+                self.at = pruner.state_at(self.claim, self.request)
+                if pruner.is_hopeless(self.claim, self.request, self.at):
                     return DeadEnd.NO
         else:
             if not self.plan.prioritized:
@@ -285,8 +282,8 @@ class _RequestFrame(_Frame):
         return Descend(self.claim, self.request, self.tried - 1)
 
     def _failed(self, failure: DeadEnd) -> DeadEnd:
-        if self.at is not None and self.search.prospects is not None:
-            self.search.prospects.has_failed(self.at)
+        if self.at is not None and self.search.pruner is not None:
+            self.search.pruner.has_failed(self.at)
         return failure
 
 
@@ -294,9 +291,9 @@ class _RequestFrame(_Frame):
 class _DeviceFrame(_Frame):
     """The k-th device of a request for a number of them: each that fits, in order, behind the one before."""
 
-    search: PlainSearch
+    search: ExhaustiveSearch
     step: Descend
-    choice: Expanded
+    choice: ExpandedAlternative
     pick: Pick | None = None
     pool: int = field(init=False)
     position: int = field(init=False)
@@ -344,10 +341,10 @@ class _DeviceFrame(_Frame):
         return False
 
     def _is_hopeless(self) -> bool:
-        prospects = self.search.prospects
-        if prospects is None or self.step.count == 0:
+        pruner = self.search.pruner
+        if pruner is None or self.step.count == 0:
             return False
-        return prospects.lacks_devices(self.step.claim, self.step.request)
+        return pruner.lacks_devices(self.step.claim, self.step.request)
 
     def _advance(self) -> Step:
         state, choice, claim = self.search.state, self.choice, self.step.claim
@@ -361,7 +358,7 @@ class _DeviceFrame(_Frame):
                 wanted &= wanted - 1
                 if answers.errors >> position & 1:
                     raise self.search.error_at(claim, choice.alternative, self.pool, position)
-                if (pick := state.take(claim, choice.alternative, self.pool, position)) is not None:
+                if (pick := state.pick(claim, choice.alternative, self.pool, position)) is not None:
                     self.pick = pick
                     self.position = position + 1
                     start = (self.pool, self.position)
@@ -376,9 +373,9 @@ class _DeviceFrame(_Frame):
 class _AllFrame(_Frame):
     """The k-th device of a request for all devices: this one or none."""
 
-    search: PlainSearch
+    search: ExhaustiveSearch
     step: Descend
-    choice: Expanded
+    choice: ExpandedAlternative
     pick: Pick | None = None
 
     def next(self, failure: DeadEnd | None) -> Step:
@@ -398,7 +395,7 @@ class _AllFrame(_Frame):
             return DeadEnd.TOO_MANY
         self.search.budget.step()
         pool, position = every[step.count]
-        self.pick = state.take(step.claim, self.choice.alternative, pool, position, strict=True)
+        self.pick = state.pick(step.claim, self.choice.alternative, pool, position, strict=True)
         if self.pick is None:
             return DeadEnd.NO
         return Descend(step.claim, step.request, step.alternative, step.count + 1)

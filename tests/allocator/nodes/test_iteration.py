@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Allocated, Failed, Limits, Searching, Unsatisfied
+from dra_operator.allocator import Allocated, Failed, Limits, SearchMode, Unsatisfied
 from dra_operator.api.read import read_object
 
 
@@ -155,7 +155,7 @@ def test_a_class_that_is_missing_is_found_when_it_comes(three_nodes: Any, ask: A
 
 def hard(scene: Any, ask: Any) -> Any:
     """Return a claim that trying one device at a time proves infeasible too late: 25 shares of 3 of eight times 10."""
-    scene.allocator.searching = Searching.PLAIN
+    scene.allocator.searching = SearchMode.PLAIN
     scene.nodes("n1")
     shareable = {"allowMultipleAllocations": True, "capacity": {"m": {"value": "10"}}}
     scene.slice("s", *({"name": f"d{n}", **shareable} for n in range(8)))

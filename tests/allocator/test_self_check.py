@@ -6,18 +6,17 @@ import pytest
 
 from dra_operator.allocator.allocator import Allocator
 from dra_operator.allocator.matching import selectors
-from dra_operator.allocator.rehearsal import RehearsalError, rehearse
-from dra_operator.allocator.rehearsal_cluster import ANSWERS, SCENARIO
-from dra_operator.allocator.search.plain import PlainSearch
-from dra_operator.allocator.search.quick import QuickSearch
-from dra_operator.allocator.search.window import WindowSearch
+from dra_operator.allocator.search.backtracking import BacktrackingSearch
+from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
+from dra_operator.allocator.search.single_request import SingleRequestSearch
+from dra_operator.allocator.self_check import ANSWERS, SCENARIO, SelfCheckError, run_self_check
 from dra_operator.cel import CelError
 from dra_operator.inventory import Inventory
 
 SEARCHES = [
-    pytest.param(PlainSearch, "run", id="plain"),
-    pytest.param(QuickSearch, "search", id="quick"),
-    pytest.param(WindowSearch, "search", id="window"),
+    pytest.param(ExhaustiveSearch, "run", id="plain"),
+    pytest.param(SingleRequestSearch, "search", id="quick"),
+    pytest.param(BacktrackingSearch, "search", id="window"),
 ]
 
 
@@ -34,13 +33,13 @@ def instead(monkeypatch):
 
 def test_it_passes():
     """The allocator decides the known claims as it is known to be right."""
-    rehearse()
+    run_self_check()
 
 
 def test_another_answer_is_told_with_the_known_one():
     """Claim, search, both answers and what to do."""
-    with pytest.raises(RehearsalError) as found:
-        rehearse({**ANSWERS, "pair": "amber: card-0, card-1"})
+    with pytest.raises(SelfCheckError) as found:
+        run_self_check({**ANSWERS, "pair": "amber: card-0, card-1"})
 
     assert str(found.value).startswith(
         'claim "pair" of the self-check, plain search: expected "amber: card-0, card-1", '
@@ -52,25 +51,25 @@ def test_another_answer_is_told_with_the_known_one():
 @pytest.mark.parametrize(
     ("owner", "method", "wrong", "search"),
     [
-        pytest.param(PlainSearch, "run", False, "plain", id="plain"),
-        pytest.param(QuickSearch, "search", None, "counting", id="quick"),
-        pytest.param(WindowSearch, "search", None, "counting", id="window"),
+        pytest.param(ExhaustiveSearch, "run", False, "plain", id="plain"),
+        pytest.param(SingleRequestSearch, "search", None, "counting", id="quick"),
+        pytest.param(BacktrackingSearch, "search", None, "counting", id="window"),
     ],
 )
 def test_a_broken_search_does_not_pass(instead, owner, method, wrong, search):
     """Whichever it is, it is found out by the claims that come to it, and the kind of search is named."""
     instead(owner, method, lambda *_: wrong)
 
-    with pytest.raises(RehearsalError, match=rf'{search} search: expected ".+", found "nothing"'):
-        rehearse()
+    with pytest.raises(SelfCheckError, match=rf'{search} search: expected ".+", found "nothing"'):
+        run_self_check()
 
 
 def test_what_comes_back_has_to_be_found_again(instead):
     """A claim that is decided a second time gets what it got, as the first one's devices have been given back."""
     instead(Allocator, "refresh", lambda original, self: None if self.ledger.version > 30 else original(self))
 
-    with pytest.raises(RehearsalError):
-        rehearse()
+    with pytest.raises(SelfCheckError):
+        run_self_check()
 
 
 def test_an_expression_that_does_not_compile_is_told(monkeypatch):
@@ -81,8 +80,8 @@ def test_an_expression_that_does_not_compile_is_told(monkeypatch):
 
     monkeypatch.setattr(selectors, "compile_selector", refuse)
 
-    with pytest.raises(RehearsalError, match=r'claim "any" .+ found "fatal" \(.*no grammar in stored'):
-        rehearse()
+    with pytest.raises(SelfCheckError, match=r'claim "any" .+ found "fatal" \(.*no grammar in stored'):
+        run_self_check()
 
 
 def test_an_exception_is_told_with_its_cause(instead):
@@ -93,8 +92,8 @@ def test_an_exception_is_told_with_its_cause(instead):
 
     instead(Inventory, "put", break_down)
 
-    with pytest.raises(RehearsalError, match="ended with TypeError: unexpected keyword argument") as found:
-        rehearse()
+    with pytest.raises(SelfCheckError, match="ended with TypeError: unexpected keyword argument") as found:
+        run_self_check()
 
     assert isinstance(found.value.__cause__, TypeError)
 
@@ -109,7 +108,7 @@ def test_each_search_is_run_often_enough(instead, owner, method):
         return original(*arguments)
 
     instead(owner, method, count)
-    rehearse()
+    run_self_check()
 
     assert len(calls) >= 9
 
@@ -127,6 +126,6 @@ def test_it_leaves_nothing_behind():
         return sum(isinstance(item, Inventory | Allocator) for item in gc.get_objects())
 
     before = alive()
-    rehearse()
+    run_self_check()
 
     assert alive() == before
