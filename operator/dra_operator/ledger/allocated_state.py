@@ -22,9 +22,9 @@ ClaimKey = tuple[str, str]
 """Namespace and name of a claim."""
 _NO_AMOUNTS: Final[Mapping[str, int]] = MappingProxyType({})
 Results = tuple[DeviceRequestAllocationResult, ...]
-_Touches = Mapping[PoolKey, Mapping[str, bool]]
+_Changes = Mapping[PoolKey, Mapping[str, bool]]
 """Devices by pool; true if something came back."""
-_NOTHING: Final[_Touches] = MappingProxyType({})
+_NOTHING: Final[_Changes] = MappingProxyType({})
 _MOST_TAKEN: Final = 64
 """Whoever looks seldom must not keep what is long gone. Sorted, it is no more than there are devices."""
 
@@ -76,7 +76,7 @@ class ChangedDevices:
         if len(self.taken) > _MOST_TAKEN:
             self._sort()
 
-    def add(self, touches: _Touches) -> None:
+    def add(self, touches: _Changes) -> None:
         """Add other devices."""
         for pool, devices in touches.items():
             known = self.others.setdefault(pool, {})
@@ -114,10 +114,10 @@ class Ledger:
     _subscribers: Subscribers[ChangedDevices] = field(default_factory=Subscribers)
 
     def subscribe(self) -> ChangedDevices:
-        """Return an object that collects the devices touched from now on."""
-        touched = ChangedDevices()
-        self._subscribers.add(touched)
-        return touched
+        """Return an object that collects the devices changed from now on."""
+        changed = ChangedDevices()
+        self._subscribers.add(changed)
+        return changed
 
     def put(self, claim: ResourceClaim) -> bool:
         """Record what a claim's status says; an allocation in it supersedes an assumption of ours.
@@ -239,20 +239,20 @@ class Ledger:
             table[claim] = results
         if old and results and self._uses(old) == self._uses(results):
             return
-        gained = self._take(claim, results) if results else None
+        gained = self._enter(claim, results) if results else None
         returned = self._give_back(claim, old) if old else _NOTHING
         if gained is None and not returned:
             return
         self.version += 1
-        for touched in self._subscribers.all():
+        for changed in self._subscribers.all():
             if gained is not None:
-                touched.add_results(results)
+                changed.add_results(results)
                 if gained:
-                    touched.add(gained)
+                    changed.add(gained)
             if returned:
-                touched.add(returned)
+                changed.add(returned)
 
-    def _take(self, claim: ClaimKey, results: Results) -> _Touches | None:
+    def _enter(self, claim: ClaimKey, results: Results) -> _Changes | None:
         """Enter what a claim holds, and return of what it left more; None if it holds nothing."""
         gained: dict[PoolKey, dict[str, bool]] = {}
         alone = (claim,)
@@ -283,7 +283,7 @@ class Ledger:
                     self._contested.add((*pool, device))
         return gained if found else None
 
-    def _give_back(self, claim: ClaimKey, results: Results) -> _Touches:
+    def _give_back(self, claim: ClaimKey, results: Results) -> _Changes:
         touches: defaultdict[PoolKey, dict[str, bool]] = defaultdict(dict)
         for result in results:
             if result.admin_access:

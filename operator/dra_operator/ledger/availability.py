@@ -153,28 +153,28 @@ class Availability:
     _layouts: dict[PoolKey, tuple[CounterLayout, ...]] = field(default_factory=dict)
     _nodes: dict[CounterLayout, tuple[int, int]] = field(default_factory=dict)
     _by_device: dict[PoolKey, OnlyView | ViewIndex] = field(default_factory=dict)
-    _touched: ChangedDevices = field(init=False)
+    _changed: ChangedDevices = field(init=False)
 
     def __post_init__(self) -> None:
-        self._touched = self.ledger.subscribe()
+        self._changed = self.ledger.subscribe()
 
     def refresh(self) -> ViewChanges | None:
         """Take in what changed in inventory and ledger; return the change of the views, or None."""
         changes = self.views.refresh()
-        touched = self._touched
+        changed = self._changed
         closed = 0
         if changes is not None:
-            self._take_views(changes)
+            self._apply_views(changes)
             closed = bits.first(len(self.views.order)) if changes.renumbering else changes.nodes
-        elif not touched.taken and not touched.others:
+        elif not changed.taken and not changed.others:
             return None
-        taken, others = touched.taken, touched.others
+        taken, others = changed.taken, changed.others
         if taken:
-            touched.taken = []
-            closed |= self._take(taken, others)
+            changed.taken = []
+            closed |= self._apply_taken(taken, others)
         if others:
-            touched.others = {}
-            closed |= self._touch(others)
+            changed.others = {}
+            closed |= self._update(others)
         # A view can look open until the last of its devices is up to date, so what may be closed is counted last.
         if closed:
             self._count_free(closed)
@@ -219,7 +219,7 @@ class Availability:
         state.most_left[whose] = most
         return most
 
-    def _take_views(self, changes: ViewChanges) -> None:
+    def _apply_views(self, changes: ViewChanges) -> None:
         self._nodes.clear()
         if changes.renumbering is not None:
             self.log.move(changes.renumbering)
@@ -241,7 +241,7 @@ class Availability:
                 counters = self._counters[view.counters] = CounterState(view.counters)
                 for device in {*held, *shared}:
                     counters.mark(device, used=True)
-        self._take_indexes(changes)
+        self._update_indexes(changes)
         if any(view.counters is not None for view in changes.removed):
             alive = {
                 view.counters
@@ -252,7 +252,7 @@ class Availability:
             self._counters = {layout: state for layout, state in self._counters.items() if layout in alive}
         self.log.append(changes.nodes)
 
-    def _take_indexes(self, changes: ViewChanges) -> None:
+    def _update_indexes(self, changes: ViewChanges) -> None:
         for view in changes.removed:
             if isinstance(index := self._by_device.get(view.key), ViewIndex):
                 index.leave(view)
@@ -275,7 +275,7 @@ class Availability:
                 for view in views:
                     index.enter(view)
 
-    def _take(self, taken: Iterable[Results], others: dict[PoolKey, dict[str, bool]]) -> int:
+    def _apply_taken(self, taken: Iterable[Results], others: dict[PoolKey, dict[str, bool]]) -> int:
         """Bring devices up to date that claims took in simple pools, and add those of other pools to `others`.
 
         Return the nodes of views that have lost their last free one.
@@ -315,14 +315,14 @@ class Availability:
             return found.view
         return None
 
-    def _touch(self, touched: Mapping[PoolKey, Mapping[str, bool]]) -> int:
+    def _update(self, changed: Mapping[PoolKey, Mapping[str, bool]]) -> int:
         """Bring devices up to date; return the nodes of views that have lost their last free one."""
         closed = helped = 0
-        for pool, devices in touched.items():
+        for pool, devices in changed.items():
             if (views := self._by_device.get(pool)) is None:
                 continue
             if self.ledger.shared(pool) or True in devices.values():
-                closed_here, helped_here = self._touch_each(pool, devices, views)
+                closed_here, helped_here = self._update_each(pool, devices, views)
                 closed |= closed_here
                 helped |= helped_here
             else:
@@ -330,12 +330,12 @@ class Availability:
                 for view, here in views.with_any(devices):
                     closed |= self._occupy(view, here)
             if pool in self._layouts:
-                helped |= self._touch_counters(pool, devices)
+                helped |= self._update_counters(pool, devices)
         if helped:
             self.log.append(helped)
         return closed
 
-    def _touch_each(
+    def _update_each(
         self, pool: PoolKey, devices: Mapping[str, bool], views: OnlyView | ViewIndex
     ) -> tuple[int, int]:
         """Bring devices up to date however they are used; return the nodes that lost the last one, and those helped."""
@@ -373,7 +373,7 @@ class Availability:
         state.most_left.clear()
         self.node_capacity.forget(state.view.nodes)
 
-    def _touch_counters(self, pool: PoolKey, devices: Mapping[str, bool]) -> int:
+    def _update_counters(self, pool: PoolKey, devices: Mapping[str, bool]) -> int:
         """Bring the counters up to date; return the nodes that this may help.
 
         What came back helps. So does taking: the first share of a device has paid its counters, and a device in place

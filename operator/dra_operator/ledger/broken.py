@@ -54,7 +54,7 @@ class Breakage:
 
 
 @dataclass(slots=True)
-class _Published:
+class _NewestSlices:
     """The newest generation of a pool: the slices, and whether there are no more."""
 
     slices: tuple[Slice, ...]
@@ -68,7 +68,7 @@ class _Published:
         return None
 
 
-_NOTHING = _Published((), is_complete=False)
+_NOTHING = _NewestSlices((), is_complete=False)
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class BrokenAllocations:
     _of_pool: dict[PoolKey, dict[str, tuple[ClaimKey, ...]]] = field(default_factory=dict)
     """The claims of each device."""
     _of_node: dict[str, dict[ClaimKey, None]] = field(default_factory=dict)
-    _published: dict[PoolKey, _Published] = field(default_factory=dict)
+    _published: dict[PoolKey, _NewestSlices] = field(default_factory=dict)
     _doubtful: dict[PoolKey, set[str]] = field(default_factory=dict)
     """The devices of each pool that are in use and are not published, or tainted so that it may matter."""
     _since: dict[DeviceKey, float] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class BrokenAllocations:
     def follow(self) -> None:
         """Take in what has changed in the inventory, and judge nothing yet."""
         for pool in self._changes.pools:
-            self._look_at(pool)
+            self._check_pool(pool)
         for node in self._changes.nodes:
             self._dirty.update(self._of_node.get(node, ()))
         self._changes.pools, self._changes.nodes = {}, set()
@@ -180,7 +180,7 @@ class BrokenAllocations:
             if not bound:
                 del self._of_node[node]
 
-    def _look_at(self, key: PoolKey) -> None:
+    def _check_pool(self, key: PoolKey) -> None:
         """Have the claims judged for which a pool that changed may be another matter now, or was one."""
         self._published.pop(key, None)
         if (held := self._of_pool.get(key)) is None:
@@ -207,7 +207,7 @@ class BrokenAllocations:
                 )
         return found
 
-    def _newest(self, key: PoolKey) -> _Published:
+    def _newest(self, key: PoolKey) -> _NewestSlices:
         published = self._published.get(key)
         if published is None:
             pool: Pool | None = self.inventory.pools.get(key)
@@ -215,7 +215,7 @@ class BrokenAllocations:
                 published = _NOTHING
             else:
                 verdict = pool.judge_all(_FEATURES).verdict
-                published = _Published(pool.newest(), verdict is Verdict.COMPLETE)
+                published = _NewestSlices(pool.newest(), verdict is Verdict.COMPLETE)
             self._published[key] = published
         return published
 

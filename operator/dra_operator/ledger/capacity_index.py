@@ -19,14 +19,14 @@ FEW_DEVICES = 8
 """To look at so many shared devices takes no longer than to look up what is left of all."""
 
 
-class _Ranked(NamedTuple):
+class _Ranking(NamedTuple):
     """Amounts in order; `devices[i]` are those that have `amounts[i]` or more."""
 
     amounts: list[int]
     devices: list[int]
 
     @classmethod
-    def build(cls, left: Iterable[tuple[int, int]]) -> "_Ranked":
+    def build(cls, left: Iterable[tuple[int, int]]) -> "_Ranking":
         """Return devices ranked by what is left of each."""
         devices_by_amount: dict[int, int] = {}
         for index, amount in left:
@@ -82,7 +82,7 @@ class CapacityIndex:
             }
             for name, column in slice_.capacity.items()
         }
-        self._ranked = {name: _Ranked.build(left.items()) for name, left in self._left.items()}
+        self._ranked = {name: _Ranking.build(left.items()) for name, left in self._left.items()}
 
     def update(self, slice_: Slice, shared: Mapping[str, Shares], devices: int) -> None:
         """Take in what is used of some devices."""

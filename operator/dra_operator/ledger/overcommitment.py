@@ -120,7 +120,7 @@ class Overcommitments:
     _pools: dict[PoolKey, _Pool] = field(default_factory=dict)
     _found: dict[PoolKey, tuple[tuple[Overcommitment, ...], object]] = field(default_factory=dict)
     """The cases of each pool that has any, and what was in use of it: as long as that stays, so do they."""
-    _has_looked: bool = False
+    _is_started: bool = False
 
     def __post_init__(self) -> None:
         self._changes = self.inventory.subscribe()
@@ -134,8 +134,8 @@ class Overcommitments:
         for key in {*newcomers, *changed, *self._found}:
             if key not in newcomers and key not in changed and self._found[key][1] == self._in_use(key):
                 continue
-            self._look(key, newcomers.get(key, _Newcomers()), has_changed=key in changed)
-        self._has_looked = True
+            self._judge_pool(key, newcomers.get(key, _Newcomers()), has_changed=key in changed)
+        self._is_started = True
         found = [item for items, _ in self._found.values() for item in items]
         return tuple(sorted(found, key=lambda item: (item.pool, item.resource.value, item.owner, item.name)))
 
@@ -143,13 +143,13 @@ class Overcommitments:
         """Return the claims that came in as allocated since the last call, by pool; none where all are new."""
         found: dict[PoolKey, _Newcomers] = {}
         for claim in self.ledger.pop_arrived():
-            for result in self.ledger.results(claim) if self._has_looked else ():
+            for result in self.ledger.results(claim) if self._is_started else ():
                 newcomers = found.setdefault((result.driver, result.pool), _Newcomers())
                 newcomers.claims.add(claim)
                 newcomers.devices.add(result.device)
         return found
 
-    def _look(self, key: PoolKey, came: _Newcomers, *, has_changed: bool) -> None:
+    def _judge_pool(self, key: PoolKey, came: _Newcomers, *, has_changed: bool) -> None:
         """Find the cases of a pool, or put that off while it is not complete."""
         before = self._found.pop(key, ((), None))[0]
         pool = self._pools.pop(key, _Pool())

@@ -19,6 +19,7 @@ from dra_operator.allocator.matching.equivalence import (
 )
 from dra_operator.cel import CelError, PreparedDevice, Selector, compile_selector, prepare_device
 from dra_operator.inventory import Slice, bits
+from recordings import recorded
 
 
 def field_set(expression: str) -> FieldSet:
@@ -135,7 +136,7 @@ def test_one_and_true_are_told_apart(slice_with) -> None:
 def test_the_part_that_is_read_decides(slice_with) -> None:
     """Every recorded selector says the same of the part as of the whole device."""
     narrowed = 0
-    for expression, driver, device in selectors():
+    for expression, driver, device in recorded_selectors():
         try:
             program = compile_selector(expression)
             content = slice_with(device, driver=driver)
@@ -149,7 +150,7 @@ def test_the_part_that_is_read_decides(slice_with) -> None:
     assert narrowed > 100
 
 
-def selectors() -> Iterator[tuple[str, str, dict[str, Any]]]:
+def recorded_selectors() -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield recorded selectors, each with the driver and the device it was asked about."""
     for row in recorded("cel_selectors"):
         device = dict(row["device"])
@@ -368,7 +369,7 @@ def test_there_is_room_for_so_many_who_keep_answers() -> None:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CacheLimit for twenty answers of keys, and for as many of selectors."""
+    """Room for twenty answers of keys, and for as many of selectors."""
     monkeypatch.setattr(candidates, "_MAX_ANSWERS", 20)
     monkeypatch.setattr(selectors, "_MAX_ANSWERS", 20)
 

@@ -29,7 +29,7 @@ def counters(memory: str, *names: str) -> list[dict[str, Any]]:
     return [{"name": name, "counters": {"memory": {"value": memory}}} for name in names or ("set",)]
 
 
-def demands_left(memory: str) -> dict[str, Any]:
+def wants(memory: str) -> dict[str, Any]:
     """Return the field of a request that asks for memory."""
     return {"capacity": {"requests": {"memory": memory}}}
 
@@ -39,23 +39,21 @@ def test_shares_of_one_device_go_to_different_requests(scene: Any, ask: Any) -> 
     scene.nodes("n1")
     scene.slice("s", shared("a", "10Gi"), nodeName="n1")
 
-    assert scene.picks(
-        scene.claim(ask("x", 1, **demands_left("4Gi")), ask("y", 1, **demands_left("6Gi")))
-    ) == [
+    assert scene.picks(scene.claim(ask("x", 1, **wants("4Gi")), ask("y", 1, **wants("6Gi")))) == [
         "x=a",
         "y=a",
     ]
-    assert scene.picks(scene.claim(ask("x", 2, **demands_left("1Gi")))) is None
+    assert scene.picks(scene.claim(ask("x", 2, **wants("1Gi")))) is None
 
 
 def test_a_full_device_takes_no_more_shares(scene: Any, ask: Any) -> None:
     """Committed shares count; what they leave can be taken to the last byte."""
     scene.nodes("n1")
     scene.slice("s", shared("a", "10Gi"), nodeName="n1")
-    scene.use("other", ask("r", 1, **demands_left("4Gi")))
+    scene.use("other", ask("r", 1, **wants("4Gi")))
 
-    assert scene.picks(scene.claim(ask("r", 1, **demands_left("7Gi")))) is None
-    assert scene.picks(scene.claim(ask("r", 1, **demands_left("6Gi")))) == ["r=a"]
+    assert scene.picks(scene.claim(ask("r", 1, **wants("7Gi")))) is None
+    assert scene.picks(scene.claim(ask("r", 1, **wants("6Gi")))) == ["r=a"]
 
 
 def test_a_device_held_alone_takes_no_shares(scene: Any, ask: Any) -> None:
@@ -65,7 +63,7 @@ def test_a_device_held_alone_takes_no_shares(scene: Any, ask: Any) -> None:
     scene.use("other", ask())
     scene.slice("s", shared("a", "10Gi"), nodeName="n1")
 
-    assert scene.picks(scene.claim(ask("r", 1, **demands_left("1Gi")))) is None
+    assert scene.picks(scene.claim(ask("r", 1, **wants("1Gi")))) is None
 
 
 def test_an_impossible_amount_aborts_although_another_device_would_do(scene: Any, ask: Any) -> None:
@@ -84,10 +82,10 @@ def test_counters_are_charged_once_a_device(scene: Any, ask: Any) -> None:
     use = partition("a", "4Gi")["consumesCounters"]
     scene.slice("c", nodeName="n1", count=2, sharedCounters=counters("4Gi"))
     scene.slice("s", shared("a", "10Gi", consumesCounters=use), partition("b", "4Gi"), nodeName="n1", count=2)
-    both = scene.claim(ask("x", 1, **demands_left("1Gi")), ask("y", 1, **demands_left("1Gi")))
+    both = scene.claim(ask("x", 1, **wants("1Gi")), ask("y", 1, **wants("1Gi")))
 
     assert scene.picks(both) == ["x=a", "y=a"]
-    scene.use("other", ask("r", 1, **demands_left("1Gi")))
+    scene.use("other", ask("r", 1, **wants("1Gi")))
     assert scene.picks(both) == ["x=a", "y=a"]
     assert scene.picks(scene.claim(ask("r", 1, "!device.allowMultipleAllocations"))) is None
 

@@ -301,7 +301,7 @@ class SelectorCache:
             for old in drop_older_half(self._joined):
                 old.forget()
         text = sum(map(len, of_request))
-        found = self._joined[of_class, of_request] = self._selection(programs, recalled=text > _LONG)
+        found = self._joined[of_class, of_request] = self._selection(programs, on_demand=text > _LONG)
         found.before = before
         if not of_request and programs:
             self._lead(found, programs[len(found.of_driver) :])
@@ -324,7 +324,7 @@ class SelectorCache:
             found = self._reads[names] = FieldSet.parse(names)
         return found
 
-    def _selection(self, programs: Sequence[Selector | None], *, recalled: bool = False) -> Selection:
+    def _selection(self, programs: Sequence[Selector | None], *, on_demand: bool = False) -> Selection:
         of_driver: tuple[_Match, ...] = ()
         matches: tuple[_Match, ...] = ()
         names: frozenset[str] | None = frozenset()
@@ -333,10 +333,10 @@ class SelectorCache:
             if program is None:
                 matches += (_fail,)
                 break
-            if not matches and not recalled and _is_of_driver(program):
+            if not matches and not on_demand and _is_of_driver(program):
                 of_driver += (program.match,)
                 continue
-            matches += (_Recalled(self, program.expression) if recalled else program.match,)
+            matches += (_MatchOnDemand(self, program.expression) if on_demand else program.match,)
             names = None if names is None or program.reads is None else names | program.reads
             may_take_long = may_take_long or program.may_take_long
         if len(self._drivers) >= self.maximum:
@@ -349,7 +349,7 @@ class SelectorCache:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Recalled:
+class _MatchOnDemand:
     """Stands for the function of a selector among long ones, which is made again if it was dropped meanwhile."""
 
     cache: SelectorCache

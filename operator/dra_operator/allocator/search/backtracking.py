@@ -223,11 +223,10 @@ class _Search:
                 )
                 if found is not None:
                     return (number, place, position, found)
-            if self.beginning:
-                if fits:
-                    raise _HardError
-                continue
-            self._count_try()
+            if not self.beginning:
+                self._count_try()
+            elif fits:
+                raise _HardError
         return None
 
     def _pick_lowest(  # noqa: PLR0917 - as above
