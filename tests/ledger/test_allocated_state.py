@@ -217,7 +217,7 @@ def test_whoever_is_gone_is_told_nothing(ledger: Ledger, holding: Any) -> None:
     last = ledger.subscribe()
     ledger.put(holding("a", "1"))
 
-    assert len(ledger._followers._known) == 2
+    assert len(ledger._subscribers._known) == 2
     assert kept.by_pool() == last.by_pool() == {POOL: {"1": False}}
 
 

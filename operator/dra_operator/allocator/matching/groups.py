@@ -1,20 +1,10 @@
-"""Groups: the devices of a node by the values of some attributes.
+"""Groups: the devices of a node by the values of some attributes, which match and distinct constraints are about.
 
-A matchAttribute constraint lets devices of one group stand together, a distinctAttribute constraint one device of each.
-Which device is in which group depends on what is published and on nothing else, so it is found once for a node view.
-It is kept for as long as there is room for the groups of all views: of a pool that all nodes see, with a value for each
-of thousands of devices, those of one node take megabytes.
-
-A list is in the groups of all its values: devices whose lists have a value in common are those of its group, and
-devices whose lists have none are in no group together. A group within another one says nothing that the other does not,
-so only the largest are kept, and mostly no two of these have a device in common. Where some do, one device leaves more
-than one group open, and the next closes some of them. So each has a mark, a bit above those of the devices: sets of
-devices that constraints still admit carry the marks of the groups that are open, through every intersection.
-
-With the feature switched off, a list agrees with nothing and is still accepted alone; a device that has one is odd, and
-only the exhaustive search deals with it. Odd is also who is in more groups than can be counted with, and so are all
-devices of a node where there are too many groups: each has a bit for each device, and for each group.
-Source: docs/dra-semantics 3.7.
+They depend on what is published alone, so they are found once for a node view, as far as there is room for all views. A
+list is in the groups of all its values; only maximal groups are kept. Where groups overlap each has a mark, a bit above
+those of the devices, so that sets of admitted devices carry the groups that are still open through every intersection.
+Odd are devices that cannot be told, such as lists without their feature: only the exhaustive search deals with these.
+Source: docs/dra-semantics 3.7; docs/engine section 9.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -161,7 +151,7 @@ class Grouping:
                         holders[values] = holders.get(values, 0) | those << start
                         places += each
             if are_too_many(len(holders), places, every):
-                return untold(every)
+                return ungrouped(every)
             start += size
         return groups_of(holders, odd, start)
 
@@ -199,7 +189,7 @@ def are_too_many(values: int, places: int, size: int) -> bool:
     return places > size and (places > _MOST_PLACES or values * (size + values) > _MOST_BITS)
 
 
-def untold(size: int) -> Groups:
+def ungrouped(size: int) -> Groups:
     """Return the groups of devices of which none can be told."""
     return Groups((), 0, bits.first(size), size)
 
@@ -215,7 +205,7 @@ def groups_of(holders: Mapping[Combination, int], odd: int, size: int) -> Groups
     if total == number:
         return Groups(every, members, odd, size, tuple(holders), every)
     if are_too_many(len(every), total, size):
-        return untold(size)
+        return ungrouped(size)
     groups = _largest(every)
     overlapping = sum([group.bit_count() for group in groups]) > number
     if overlapping:
