@@ -2,7 +2,7 @@
 
     python bench/ablation.py                                # every shape, at its largest size up to 1,000 nodes
     python bench/ablation.py cluster-01000 mig-00100        # these
-    python bench/ablation.py --mechanisms common templates  # these mechanisms
+    python bench/ablation.py --mechanisms bounds templates  # these mechanisms
 
 A workload is loaded once; every measurement is a forked process that switches a mechanism off and decides all claims,
 by turns with one that switches nothing off. A factor is the processor time without the mechanism by the time with it,
@@ -30,14 +30,13 @@ from unittest.mock import patch
 from workloads import SHAPES, check, write
 
 from dra_operator.allocator import Allocator, Failed
-from dra_operator.allocator.nodes.common import Commons
-from dra_operator.allocator.nodes.doubts import Doubt
-from dra_operator.allocator.nodes.memory import Memory, SearchProblem
-from dra_operator.allocator.nodes.scales import Scales, ScalesMaker
-from dra_operator.allocator.nodes.shortcut import Shortcut
-from dra_operator.allocator.search import bounds, searches, window
-from dra_operator.allocator.search.quick import is_quick
-from dra_operator.allocator.search.searches import Searches
+from dra_operator.allocator.nodes import iteration
+from dra_operator.allocator.nodes.capacity_filter import CapacityFilter
+from dra_operator.allocator.nodes.equivalence_cache import EquivalenceCache, Feasibility
+from dra_operator.allocator.nodes.error_check import ErrorFreeNodes
+from dra_operator.allocator.search import backtracking, bounds, chain
+from dra_operator.allocator.search.chain import SearchChain
+from dra_operator.allocator.search.single_request import has_single_request
 from dra_operator.cel.templates import Templates
 from dra_operator.cli.replay import decide_one_by_one
 from dra_operator.cli.scenarios import Scenario, load
@@ -53,13 +52,13 @@ Patch: TypeAlias = Any
 """A context manager inside which something is replaced."""
 
 
-def _without_window(self: Searches, plans: Sequence[Any]) -> Sequence[Any]:
-    return self.fast[:1] if self.fast and is_quick(plans) else ()
+def _without_backtracking(self: SearchChain, plans: Sequence[Any]) -> Sequence[Any]:
+    return self.fast[:1] if self.fast and has_single_request(plans) else ()
 
 
-def _new_problem(self: Memory, question: object) -> SearchProblem:
-    del question
-    return SearchProblem(self.log.end)
+def _new_problem(self: EquivalenceCache, problem: object) -> Feasibility:
+    del problem
+    return Feasibility(self.log.end)
 
 
 def _without_answers() -> Sequence[Patch]:
@@ -84,9 +83,9 @@ def _always(answer: object) -> Callable[..., object]:
 
 
 MECHANISMS: Final[Mapping[str, Callable[[], Sequence[Patch]]]] = {
-    "quick": lambda: [patch.object(searches, "is_quick", _always(answer=False))],
-    "window": lambda: [patch.object(Searches, "fast_for", _without_window)],
-    "beginning of a large pool": lambda: [patch.object(window, "set_up_first", _always(None))],
+    "single request": lambda: [patch.object(chain, "has_single_request", _always(answer=False))],
+    "backtracking": lambda: [patch.object(SearchChain, "fast_for", _without_backtracking)],
+    "beginning of a large pool": lambda: [patch.object(backtracking, "set_up_first", _always(None))],
     "bounds": lambda: [
         patch.object(bounds, "have_enough", _always(answer=True)),
         patch.object(bounds, "has_values", _always(answer=True)),
@@ -97,21 +96,21 @@ MECHANISMS: Final[Mapping[str, Callable[[], Sequence[Patch]]]] = {
         ],
     ],
     "hardest first": lambda: [
-        patch.object(window, "_TRIES_BEFORE_HARDEST", _NEVER),
-        patch.object(window, "_TRIES_ON_LARGE", _NEVER),
+        patch.object(backtracking, "_TRIES_BEFORE_HARDEST", _NEVER),
+        patch.object(backtracking, "_TRIES_ON_LARGE", _NEVER),
     ],
-    "prospects": lambda: [patch.object(searches, "_FAILURES_BEFORE_PROSPECTS", None)],
-    "common": lambda: [patch.object(Commons, "of", _always(None))],
-    "scales": lambda: [
-        patch.object(ScalesMaker, "of", _always(None)),
-        patch.object(ScalesMaker, "of_new", _always(None)),
+    "pruning": lambda: [patch.object(chain, "_FAILURES_BEFORE_PRUNING", None)],
+    "subproblem filter": lambda: [patch.object(iteration, "build_subproblem_filter", _always(None))],
+    "capacity filter": lambda: [
+        patch.object(iteration, "build_capacity_filter", _always(None)),
+        patch.object(iteration, "build_for_new_amounts", _always(None)),
     ],
-    "leftovers": lambda: [patch.object(Scales, "closed", Shortcut.closed)],
-    "doubts": lambda: [
-        patch.object(Doubt, "settle", _always(answer=False)),
-        patch.object(Doubt, "free_of", _always(0)),
+    "node capacity index": lambda: [patch.object(CapacityFilter, "exclude", _always(0))],
+    "error check": lambda: [
+        patch.object(ErrorFreeNodes, "verify", _always(answer=False)),
+        patch.object(ErrorFreeNodes, "among", _always(0)),
     ],
-    "problem cache": lambda: [patch.object(Memory, "get", _new_problem)],
+    "equivalence cache": lambda: [patch.object(EquivalenceCache, "get", _new_problem)],
     "kept answers": _without_answers,
     "templates": lambda: [patch.object(Templates, "find", _always(None))],
 }

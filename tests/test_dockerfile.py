@@ -18,7 +18,7 @@ for module in pkgutil.walk_packages(dra_operator.__path__, "dra_operator."):
         import_module(module.name)
         print(module.name)
 """
-REHEARSAL = "from dra_operator.allocator.rehearsal import rehearse; rehearse()"
+REHEARSAL = "from dra_operator.allocator.self_check import rehearse; run_self_check()"
 NO_NETWORK = ("NewConnectionError", "Temporary failure in name resolution", "ConnectTimeoutError")
 
 
@@ -59,7 +59,7 @@ def test_image_starts_the_operator(image, tmp_path):
 
 @pytest.mark.parametrize(
     ("code", "says"),
-    [(EVERY_MODULE, "dra_operator.allocator.rehearsal"), (REHEARSAL, "")],
+    [(EVERY_MODULE, "dra_operator.allocator.self_check"), (REHEARSAL, "")],
     ids=["every module", "rehearsal"],
 )
 def test_image_has_what_the_operator_needs(image, tmp_path, code, says):

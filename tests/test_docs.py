@@ -12,7 +12,7 @@ from dra_operator.cli.commands import COMMANDS, app
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path for where in ("*.md", "docs/*.md", "[a-z]*/README.md") for path in ROOT.glob(where))
 BASES = (ROOT, ROOT / "operator" / "dra_operator")
-"""What paths in pages are relative to: `docs/user.md`, and `allocator/search/plain.py` for a module of the package."""
+"""What paths in pages are relative to: `docs/user.md`, and `allocator/search/state.py` for a module of the package."""
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 

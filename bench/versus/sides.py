@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from dra_operator.allocator.rehearsal import TIMES
-from dra_operator.allocator.rehearsal_cluster import SCENARIO
+from dra_operator.allocator.self_check import SCENARIO, TIMES
 from dra_operator.cli.replay import percentile
 
 TREE = Path(__file__).parents[2]

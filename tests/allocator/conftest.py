@@ -16,14 +16,14 @@ from dra_operator.allocator import (
     Explanation,
     Features,
     Limits,
-    Searching,
+    SearchMode,
 )
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.search.board import Board, set_up
+from dra_operator.allocator.search.chain import SearchChain
 from dra_operator.allocator.search.eligible import Eligibility
-from dra_operator.allocator.search.plain import PlainSearch
-from dra_operator.allocator.search.searches import Searches
-from dra_operator.allocator.search.stock import Stock
+from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
+from dra_operator.allocator.search.model import SearchModel, set_up
+from dra_operator.allocator.search.remaining import RemainingSupply
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim
@@ -94,10 +94,10 @@ class Scene:
         """Decide for some claims together."""
         return self.allocator.allocate(claims, nodes)
 
-    def search(self, searching: Searching) -> None:
+    def search(self, searching: SearchMode) -> None:
         """Have other searches asked, as if no node had said no yet."""
         self.allocator.searching = searching
-        self.allocator._walk._problems._known.clear()
+        self.allocator._nodes._answers._known.clear()
 
     def picks(self, *claims: Any, nodes: list[str] | None = None) -> list[str] | None:
         """Return the devices that claims get, as `request=device`, or None if they get none."""
@@ -174,9 +174,9 @@ def take_as_plainly(scene: Any, outcome: Callable[[Decision], Any]) -> Callable[
     """Give a claim what the fast searches find, which has to be what the plain one finds: `take_as_plainly(claim)`."""
 
     def take(claim: ResourceClaim) -> None:
-        scene.search(Searching.COUNTING)
+        scene.search(SearchMode.COUNTING)
         found = scene.decide(claim)
-        scene.search(Searching.PLAIN)
+        scene.search(SearchMode.PLAIN)
         assert outcome(scene.decide(claim)) == outcome(found)
         if isinstance(found, Allocated):
             scene.ledger.assume(claim.metadata.namespace, claim.metadata.name, found.results[0])
@@ -197,10 +197,10 @@ def counted_only(scene: Scene) -> Iterator[Scene]:
     """A cluster of one node in which the plain search must not be asked."""
     scene.nodes("n")
 
-    def unexpected(_: PlainSearch) -> bool:
+    def unexpected(_: ExhaustiveSearch) -> bool:
         raise AssertionError("the plain search was asked")
 
-    with patch.object(PlainSearch, "run", unexpected):
+    with patch.object(ExhaustiveSearch, "run", unexpected):
         yield scene
 
 
@@ -244,21 +244,21 @@ def slice_with() -> Callable[..., Slice]:
 
 
 @pytest.fixture
-def stock_of(scene: Scene) -> Callable[..., Stock]:
+def stock_of(scene: Scene) -> Callable[..., RemainingSupply]:
     """Set up the stock of node `n`, the only one, for a claim; its keys are numbered by request."""
 
-    def build(claim: Any) -> Stock:
+    def build(claim: Any) -> RemainingSupply:
         allocator = scene.allocator
         allocator.refresh()
         eligibility = Eligibility(allocator.availability, allocator.candidates)
         plan = allocator.plan(claim)
         view = allocator.availability.views.of_node("n")
-        board = set_up(eligibility, [plan], view, Budget(Limits(), lambda: 0.0))
-        assert isinstance(board, Board)
-        stock = Stock(board)
+        model = set_up(eligibility, [plan], view, Budget(Limits(), lambda: 0.0))
+        assert isinstance(model, SearchModel)
+        supply = RemainingSupply(model)
         for request in plan.requests:
-            stock.number_of(request.alternatives[0].key)
-        return stock
+            supply.number_of(request.alternatives[0].key)
+        return supply
 
     scene.nodes("n")
     return build
@@ -267,17 +267,17 @@ def stock_of(scene: Scene) -> Callable[..., Stock]:
 @pytest.fixture
 def searches() -> Callable[[], AbstractContextManager[list[str]]]:
     """Record the nodes that are searched, while in its context."""
-    search = Searches.search
+    search = SearchChain.search
 
     @contextmanager
     def record() -> Iterator[list[str]]:
         asked: list[str] = []
 
-        def recorded(searches: Searches, plans: Any, fast: Any, node: str, *rest: Any) -> Any:
+        def recorded(searches: SearchChain, plans: Any, fast: Any, node: str, *rest: Any) -> Any:
             asked.append(node)
             return search(searches, plans, fast, node, *rest)
 
-        with patch.object(Searches, "search", recorded):
+        with patch.object(SearchChain, "search", recorded):
             yield asked
 
     return record

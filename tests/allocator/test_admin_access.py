@@ -6,7 +6,7 @@ from unittest.mock import patch
 import pytest
 
 from dra_operator.allocator import Failed, Reason, Unsatisfied
-from dra_operator.allocator.search.plain import PlainSearch
+from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
 
 LABEL = "resource.kubernetes.io/admin-access"
 
@@ -196,7 +196,7 @@ def test_what_claims_before_have_picked_is_left_to_the_plain_search(admin_scene:
         admin_scene.claim(ask("r", 1, adminAccess=admin), name=name)
         for name, admin in (("x", False), ("y", True))
     )
-    with patch.object(PlainSearch, "run", autospec=True, side_effect=PlainSearch.run) as asked:
+    with patch.object(ExhaustiveSearch, "run", autospec=True, side_effect=ExhaustiveSearch.run) as asked:
         assert admin_scene.picks(first, second) == ["r=a", "r=a"]
 
     assert asked.call_count == 1

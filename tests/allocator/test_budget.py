@@ -11,18 +11,18 @@ def test_an_aside_has_no_more_time_than_the_attempt() -> None:
     now = 0.0
     budget = Budget(Limits(seconds=10.0), lambda: now)
     now = 9.0
-    aside = budget.few(steps=5, tries=5)
-    aside.look()
+    aside = budget.limited(steps=5, tries=5)
+    aside.check_time()
     now = 10.5
 
     with pytest.raises(AbortedError, match="10 s"):
-        aside.look()
+        aside.check_time()
 
 
 def test_an_aside_takes_no_steps_of_the_attempt() -> None:
     """It has its own, which are fewer."""
     budget = Budget(Limits(steps=5), lambda: 0.0)
-    aside = budget.few(steps=2, tries=5)
+    aside = budget.limited(steps=2, tries=5)
     aside.step()
     aside.step()
 

@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from dra_operator.allocator import Searching
+from dra_operator.allocator import SearchMode
 from dra_operator.cli.replay import outcome
 from dra_operator.cli.scenarios import difference, is_equal, load
 from recordings import recorded
@@ -15,7 +15,9 @@ from recordings import recorded
 SHARDS = 8
 
 
-def differences(name: str, shard: int, shards: int, searching: Searching) -> tuple[int, list[str], list[str]]:
+def differences(
+    name: str, shard: int, shards: int, searching: SearchMode
+) -> tuple[int, list[str], list[str]]:
     """Decide a shard of a recording; return how many scenarios it has, those that differ, and those that may."""
     seen, different, on_purpose = 0, [], []
     for row in islice(recorded(name), shard, None, shards):
@@ -27,21 +29,21 @@ def differences(name: str, shard: int, shards: int, searching: Searching) -> tup
     return seen, different, on_purpose
 
 
-@pytest.mark.parametrize("searching", Searching)
-def test_upstreams_table(searching: Searching) -> None:
+@pytest.mark.parametrize("searching", SearchMode)
+def test_upstreams_table(searching: SearchMode) -> None:
     """All 223 cases of the table test of Kubernetes' allocator are decided as there."""
     assert differences("allocator_upstream_table", 0, 1, searching) == (223, [], [])
 
 
-@pytest.mark.parametrize("searching", Searching)
+@pytest.mark.parametrize("searching", SearchMode)
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_random_scenarios(shard: int, searching: Searching) -> None:
+def test_random_scenarios(shard: int, searching: SearchMode) -> None:
     """All 1,400 random scenarios are decided as by Kubernetes 1.37.2."""
     assert differences("allocator_random", shard, SHARDS, searching) == (1400 // SHARDS, [], [])
 
 
-@pytest.mark.parametrize("searching", Searching)
-def test_generated_scenarios(searching: Searching) -> None:
+@pytest.mark.parametrize("searching", SearchMode)
+def test_generated_scenarios(searching: SearchMode) -> None:
     """Scenarios of our own generator are decided as by Kubernetes 1.37.2, but where differences.md says otherwise."""
     rows = list(recorded("allocator_generated"))
     explained = [row["name"] for row in rows if "difference" in row]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Searching, plan
+from dra_operator.allocator import SearchMode, plan
 from dra_operator.allocator.constraints import (
     DISTINCT,
     KINDS,
@@ -19,7 +19,7 @@ from dra_operator.allocator.constraints import (
     elements,
     fresh,
 )
-from dra_operator.allocator.search import searches
+from dra_operator.allocator.search import chain
 from dra_operator.api.attributes import UNKNOWN, AttributeValue
 
 
@@ -133,18 +133,18 @@ def two_values() -> Iterator[None]:
     with (
         patch.dict(KINDS, {"twoValues": (TwoValues, TwoValues)}),
         patch.object(plan, "MATCH", "twoValues"),
-        patch.object(searches, "_FAILURES_BEFORE_PROSPECTS", 0),
+        patch.object(chain, "_FAILURES_BEFORE_PRUNING", 0),
     ):
         yield
 
 
 @pytest.mark.usefixtures("two_values")
-@pytest.mark.parametrize("searching", list(Searching))
+@pytest.mark.parametrize("searching", list(SearchMode))
 @pytest.mark.parametrize(
     ("kinds", "devices"), [("xyzy", "a b d"), ("xyxx", "a b c"), ("xxzx", "a b c"), ("xyzv", None)]
 )
 def test_a_kind_that_fast_searches_do_not_know_is_left_to_the_plain_one(
-    scene: Any, ask: Any, searching: Searching, kinds: str, devices: str | None
+    scene: Any, ask: Any, searching: SearchMode, kinds: str, devices: str | None
 ) -> None:
     """Nobody counts with it as if it were another, for a claim of one request or of several; it takes longer only."""
     scene.nodes("n1")

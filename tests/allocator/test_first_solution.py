@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Allocated, Allocator, Features, Limits, Searching, Unsatisfied
-from dra_operator.allocator.search import searches as searches_module
+from dra_operator.allocator import Allocated, Allocator, Features, Limits, SearchMode, Unsatisfied
+from dra_operator.allocator.search import chain
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Inventory
@@ -371,9 +371,9 @@ def applies(only: str | None, request: str) -> bool:
 def with_prospects_at_once() -> Iterator[None]:
     """Search plainly only, and look at the prospects from the start."""
     with (
-        patch.object(searches_module, "_FAILURES_BEFORE_PROSPECTS", 0),
-        patch.object(searches_module, "is_quick", lambda _: False),
-        patch.object(searches_module, "is_countable", lambda _: False),
+        patch.object(chain, "_FAILURES_BEFORE_PRUNING", 0),
+        patch.object(chain, "has_single_request", lambda _: False),
+        patch.object(chain, "is_countable", lambda _: False),
     ):
         yield
 
@@ -381,15 +381,15 @@ def with_prospects_at_once() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("searching", "way"),
     [
-        pytest.param(Searching.PLAIN, nullcontext, id="plain"),
-        pytest.param(Searching.COUNTING, nullcontext, id="counting"),
-        pytest.param(Searching.COUNTING, with_prospects_at_once, id="plain with prospects"),
+        pytest.param(SearchMode.PLAIN, nullcontext, id="plain"),
+        pytest.param(SearchMode.COUNTING, nullcontext, id="counting"),
+        pytest.param(SearchMode.COUNTING, with_prospects_at_once, id="plain with prospects"),
     ],
 )
 @settings(max_examples=120)
 @given(pools=POOLS, attempts=ATTEMPTS)
 def test_the_first_solution_is_found_or_there_is_none(
-    searching: Searching,
+    searching: SearchMode,
     way: Callable[[], AbstractContextManager[None]],
     pools: dict[str, Any],
     attempts: list[list[dict[str, Any]]],

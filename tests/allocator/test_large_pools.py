@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Searching
+from dra_operator.allocator import SearchMode
 from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.search import eligible
 
@@ -128,9 +128,9 @@ def test_large_pools_are_decided_as_the_plain_search_decides(
         ]
         claim = scene.claim(*asked, name=f"c{number}", constraints=constraints)
         decision = scene.decide(claim)
-        scene.search(Searching.PLAIN)
+        scene.search(SearchMode.PLAIN)
         plain = scene.decide(claim)
-        scene.allocator.searching = Searching.COUNTING
+        scene.allocator.searching = SearchMode.COUNTING
         if _devices(decision) is None:
             assert decision == plain
         else:
@@ -178,7 +178,7 @@ def test_what_is_left_of_shared_devices_is_what_each_of_them_says(
         wanted = eligibility.candidates_of(item, pool, budget)
         found = []
         for few in (0, 1000):
-            pool.roomy.clear()
+            scene.allocator.availability.states[pool.serial].with_room.clear()
             with patch.object(eligible, "FEW_DEVICES", few):
                 found.append(eligibility.judge(item.key, pool, wanted))
         assert found[0] == found[1]

@@ -10,24 +10,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Allocator, Searching
-from dra_operator.allocator.search import searches as searches_module
-from dra_operator.allocator.search import window
+from dra_operator.allocator import Allocator, SearchMode
+from dra_operator.allocator.search import backtracking, chain
 from dra_operator.allocator.search.hardest import HardestFirst
 
 DRIVER = "gpu.example.com"
 KIND = f'device.attributes["{DRIVER}"].kind == "{{}}"'
 
 
-def _by_the_hardest(search: window._Window) -> object:
-    return window._path(HardestFirst(search.board, search.budget, 0).solve())
+def _by_the_hardest(search: backtracking._Search) -> object:
+    return backtracking._path(HardestFirst(search.model, search.budget, 0).solve())
 
 
 @contextmanager
 def _in_order_alone() -> Iterator[None]:
     with (
-        patch.object(window, "_TRIES_BEFORE_HARDEST", 1_000_000),
-        patch.object(searches_module, "is_quick", lambda _: False),
+        patch.object(backtracking, "_TRIES_BEFORE_HARDEST", 1_000_000),
+        patch.object(chain, "has_single_request", lambda _: False),
     ):
         yield
 
@@ -35,8 +34,8 @@ def _in_order_alone() -> Iterator[None]:
 @contextmanager
 def _with_the_hardest_first() -> Iterator[None]:
     with (
-        patch.object(window._Window, "solve", _by_the_hardest),
-        patch.object(searches_module, "is_quick", lambda _: False),
+        patch.object(backtracking._Search, "solve", _by_the_hardest),
+        patch.object(chain, "has_single_request", lambda _: False),
     ):
         yield
 
@@ -368,7 +367,7 @@ def test_counting_decides_as_the_plain_search(
         features=scene.allocator.features,
         clock=lambda: 0.0,
         share_ids=lambda: "id",
-        searching=Searching.PLAIN,
+        searching=SearchMode.PLAIN,
     )
     scene.allocator.share_ids = lambda: "id"
 

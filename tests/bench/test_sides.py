@@ -15,8 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 from versus import sides
 from versus.rows import compared, measure
 
-from dra_operator.allocator.rehearsal import TIMES
-from dra_operator.allocator.rehearsal_cluster import SCENARIO
+from dra_operator.allocator.self_check import SCENARIO, TIMES
 
 PROGRAM = Path(__file__).parents[2] / "bench" / "allocator.py"
 

@@ -127,8 +127,8 @@ def test_run_does_not_start_where_the_self_check_is_not_passed(tmp_path):
     code = (
         "import sys\n"
         f"sys.argv = ['dra-operator', 'run', '--log-format', 'json', '--kubeconfig', {str(file)!r}]\n"
-        "from dra_operator.allocator import rehearsal_cluster\n"
-        "rehearsal_cluster.ANSWERS = {**rehearsal_cluster.ANSWERS, 'pair': 'amber: card-0'}\n"
+        "from dra_operator.allocator import self_check\n"
+        "self_check.ANSWERS = {**self_check.ANSWERS, 'pair': 'amber: card-0'}\n"
         "from dra_operator.cli import main\n"
         "main()\n"
     )

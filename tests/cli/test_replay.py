@@ -10,8 +10,8 @@ from unittest.mock import patch
 import pytest
 from click.testing import CliRunner, Result
 
-from dra_operator.allocator import rehearsal
-from dra_operator.allocator.search.plain import PlainSearch
+from dra_operator.allocator import self_check
+from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
 from dra_operator.cli.replay import app, percentile
 from dra_operator.cli.scenarios import difference, is_equal
 
@@ -64,7 +64,7 @@ def lines(result: Result) -> list[Any]:
 @pytest.mark.parametrize(("search", "asked"), [("plain", 1), ("counting", 0)])
 def test_the_search_can_be_named(tmp_path: Path, search: str, asked: int) -> None:
     """The plain search is asked where it is named, and not where counting decides."""
-    with patch.object(PlainSearch, "run", autospec=True, side_effect=PlainSearch.run) as run_plain:
+    with patch.object(ExhaustiveSearch, "run", autospec=True, side_effect=ExhaustiveSearch.run) as run_plain:
         result = run(tmp_path, scenario(expected=ANSWER), options=("--search", search))
 
     assert result.exit_code == 0
@@ -451,7 +451,7 @@ def test_a_rehearsal_comes_first(
 ) -> None:
     """One is at the start and one right before the claims of each scenario; --cold does without."""
     rehearsals: list[str] = []
-    monkeypatch.setattr(rehearsal, "rehearse", lambda: rehearsals.append("rehearsal"))
+    monkeypatch.setattr(self_check, "run_self_check", lambda: rehearsals.append("rehearsal"))
     result = run_sequential(tmp_path, timed_scenario(claim("a")), timed_scenario(claim("b")), options=options)
 
     assert result.exit_code == 0
@@ -473,7 +473,7 @@ def test_a_rehearsal_that_goes_wrong_ends_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is timed that does not decide as it should: exit 1, and what was wrong."""
-    monkeypatch.setattr(rehearsal, "SCENARIO", {})
+    monkeypatch.setattr(self_check, "SCENARIO", {})
     result = run_sequential(tmp_path, timed_scenario(claim("a")))
 
     assert (result.exit_code, result.stdout) == (1, "")

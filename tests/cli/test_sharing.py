@@ -19,9 +19,9 @@ SHARE = {"shareID": "11111111-2222-4333-8444-555555555555"}
 CONSUMING = {**SHARE, "consumedCapacity": {"bandwidth": "2G"}}
 
 
-def nic(**traits):
+def nic(**device_fields):
     """The slice of a node with one device, in the generation after the change."""
-    device = {"name": "nic-0", "capacity": {"bandwidth": {"value": "10G"}}, **traits}
+    device = {"name": "nic-0", "capacity": {"bandwidth": {"value": "10G"}}, **device_fields}
     pool = {"name": "node-1", "generation": 2, "resourceSliceCount": 1}
     spec = {"driver": DRIVER, "nodeName": "node-1", "pool": pool, "devices": [device]}
     return {"apiVersion": V1, "kind": "ResourceSlice", "metadata": {"name": "slice-1"}, "spec": spec}

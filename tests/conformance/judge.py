@@ -16,7 +16,7 @@ from typing import Any
 from unittest.mock import patch
 
 from conformance.ranges import DIVISION, NOTHING, Order, upstreams_arithmetic
-from dra_operator.allocator import Searching
+from dra_operator.allocator import SearchMode
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.api.read import read_object
 from dra_operator.cel.cases import CaseError, differences
@@ -302,7 +302,7 @@ def _as_upstream_computes(scenario: Wire, order: Order) -> Wire:
 def _decide_plainly(scenario: Wire) -> Wire:
     """Answer with the plain search, device by device; where upstream's arithmetic crashes, so does this."""
     loaded = load(scenario)
-    loaded.allocator.searching = Searching.PLAIN
+    loaded.allocator.searching = SearchMode.PLAIN
     answer = outcome(loaded.allocator.allocate(loaded.claims))
     crash = next((text for text in (DIVISION, NOTHING) if text in answer.get("error", "")), None)
     return answer if crash is None else {"panic": crash}

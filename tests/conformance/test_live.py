@@ -8,7 +8,7 @@ import pytest
 
 from conformance.program import running
 from conformance.run import EXPRESSIONS, SCENARIOS, as_line, run
-from dra_operator.allocator.rehearsal_cluster import ANSWERS, SCENARIO
+from dra_operator.allocator.self_check import ANSWERS, SCENARIO
 
 COUNT = 2000
 SEED = 2026

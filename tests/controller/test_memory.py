@@ -23,10 +23,10 @@ NODES = 10
 BOUNDED = {
     "Log._entries": 4096,
     "Log._moves": 256,
-    "Looked.pools": 2 * NODES,
+    "ChangeSet.pools": 2 * NODES,
     "Slice.indexes": 16 * NODES,
     "Planner._by_spec": 64,
-    "Touched.taken": 2 * 64,
+    "ChangedDevices.taken": 2 * 64,
 }
 """What fills up to a bound: what came back and which nodes moved, for problems asked about long ago; what changed, for
 explanations yet to come; where the devices of slices are, of those as well that these have not let go of yet; the plans

@@ -124,7 +124,7 @@ def test_incremental_views_equal_those_built_from_scratch(events: list[tuple[Any
         assert all(pool.nodes >> position & 1 for pool in views.of_node(name).pools)
     for known in views.of_pool.values():
         for view in known.values():
-            assert view.nodes == bits.of(view in views.of_node(name).pools for name in views.order)
+            assert view.nodes == bits.from_flags(view in views.of_node(name).pools for name in views.order)
 
 
 def test_other_kinds_are_refused(inventory: Inventory) -> None:

@@ -1,10 +1,18 @@
-"""Which nodes can be used."""
+"""Nodes, which can be used, and which node selectors can concern them."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from dra_operator.inventory.nodes import read_node
+from dra_operator.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from dra_operator.api.node_selector import NodeSelectorError, matches
+from dra_operator.api.read import read_object
+from dra_operator.inventory import Features, Inventory, PoolKey, Views, bits
+from dra_operator.inventory.nodes import NodeFields, NodeIndex, NodeRecord, SelectorIndex, read_node
+from opcodes import opcodes
 
 
 @pytest.mark.parametrize(
@@ -48,3 +56,361 @@ def test_a_node_has_what_selects_it_alone(make: Any) -> None:
 
     assert not term.match_expressions
     assert (only.key, only.operator, only.values) == ("metadata.name", "In", ("node-1",))
+
+
+Wire = dict[str, Any]
+VALUES = ("", "1", "2", "x")
+NODES = ("n0", "n1", "n2", "n3")
+OPERATORS = ("In", "In", "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Like")
+
+values = st.lists(st.sampled_from(VALUES), max_size=3)
+labels = st.dictionaries(st.sampled_from(("a", "b")), st.sampled_from(VALUES))
+expressions = st.builds(
+    lambda key, operator, found: {"key": key, "operator": operator, "values": found},
+    st.sampled_from(("a", "b", "c")),
+    st.sampled_from(OPERATORS),
+    values,
+)
+fields = st.builds(
+    lambda key, operator, found: {"key": key, "operator": operator, "values": found},
+    st.sampled_from(("metadata.name", "metadata.name", "other")),
+    st.sampled_from(("In", "In", "NotIn", "Exists")),
+    st.lists(st.sampled_from((*NODES, "")), min_size=1, max_size=2)
+    | st.lists(st.sampled_from(NODES), min_size=1, max_size=1),
+)
+# Some requirements are as an API server admits them, since one that is not spoils all terms of a selector.
+sound = st.builds(
+    lambda key, found: {"key": key, "operator": "In", "values": found},
+    st.sampled_from(("a", "b")),
+    st.lists(st.sampled_from(VALUES), min_size=1, max_size=3),
+)
+terms = st.builds(
+    lambda asked, named: {"matchExpressions": asked, "matchFields": named},
+    st.lists(sound, max_size=2) | st.lists(expressions, max_size=2),
+    st.just([]) | st.lists(fields, max_size=1),
+)
+selectors = st.builds(lambda found: {"nodeSelectorTerms": found}, st.lists(terms, max_size=3))
+places: st.SearchStrategy[Wire] = st.one_of(
+    st.builds(lambda name: {"nodeName": name}, st.sampled_from(NODES)),
+    st.just({"allNodes": True}),
+    st.builds(lambda selector: {"nodeSelector": selector}, selectors),
+    st.builds(lambda selector: {"nodeSelector": selector}, selectors),
+    st.just({}),
+)
+slices: st.SearchStrategy[Wire] = st.builds(
+    lambda place, each: {**place, "each": []} if place is not None else {"each": each},
+    st.none() | places,
+    st.lists(places, max_size=4),
+)
+worlds = st.tuples(
+    st.dictionaries(st.sampled_from(NODES), labels),
+    st.dictionaries(st.sampled_from(("a1", "a2", "b1", "c1")), slices),
+)
+
+
+def read_selector(wire: Wire) -> NodeSelector:
+    """Return a node selector as the API has it."""
+
+    def read(found: Iterable[Wire]) -> tuple[NodeSelectorRequirement, ...]:
+        return tuple(
+            NodeSelectorRequirement(each["key"], each["operator"], tuple(each["values"])) for each in found
+        )
+
+    return NodeSelector(
+        tuple(
+            NodeSelectorTerm(read(term["matchExpressions"]), read(term["matchFields"]))
+            for term in wire["nodeSelectorTerms"]
+        )
+    )
+
+
+def asked(place: Wire, node: str, having: dict[str, str]) -> bool:
+    """Return whether node fields concern a node, asked as upstream does."""
+    if "nodeName" in place:
+        return bool(place["nodeName"] == node)
+    if "nodeSelector" in place:
+        return matches(read_selector(place["nodeSelector"]), node, having)
+    return "allNodes" in place
+
+
+def concerns(place: Wire, node: str, having: dict[str, str]) -> bool:
+    """Return whether a node has to ask: it is concerned, or finds an error."""
+    try:
+        return asked(place, node, having)
+    except NodeSelectorError:
+        return True
+
+
+def read_fields(place: Wire) -> NodeFields:
+    """Return node fields as the inventory has them."""
+    selector = place.get("nodeSelector")
+    return NodeFields(
+        place.get("nodeName"), "allNodes" in place, None if selector is None else read_selector(selector)
+    )
+
+
+def record(name: str, having: dict[str, str]) -> NodeRecord:
+    """Return a node."""
+    return NodeRecord(name, having, None, skips_operations=False, selector=NodeSelector())
+
+
+@given(st.lists(places, max_size=5), st.dictionaries(st.sampled_from(NODES), labels))
+def test_no_node_misses_what_concerns_it(row: list[Wire], nodes: dict[str, dict[str, str]]) -> None:
+    """Both ways, from a node and from the fields, find all that plain matching finds, and they find the same."""
+    reach = SelectorIndex.from_fields(read_fields(place) for place in row)
+    index = NodeIndex({name: record(name, having) for name, having in nodes.items()})
+    reached = reach.nodes(index)
+    for name, having in nodes.items():
+        near = list(reach.near(record(name, having)))
+
+        assert near == sorted(near)
+        assert {n for n, place in enumerate(row) if concerns(place, name, having)} <= set(near)
+        assert bool(near) == (reached is None or name in reached)
+
+
+@pytest.mark.parametrize(
+    ("terms", "expected"),
+    [
+        pytest.param([{"a": ["1"]}], {"n0", "n1"}, id="a label"),
+        pytest.param([{"a": ["1"], "b": ["2"]}], {"n1"}, id="two labels"),
+        pytest.param([{"a": ["1", "2"]}], {"n0", "n1", "n2"}, id="one of two values"),
+        pytest.param([{"a": ["1"]}, {"b": ["3"]}], {"n0", "n1", "n3"}, id="one of two terms"),
+        pytest.param([{"a": ["9"]}], set(), id="a value no node has"),
+        pytest.param([], set(), id="no terms"),
+        pytest.param([{}], set(), id="a term that is empty"),
+    ],
+)
+def test_only_nodes_with_the_labels_are_found(terms: list[dict[str, list[str]]], expected: set[str]) -> None:
+    """Requirements that want certain values leave all other nodes out."""
+    having = ({"a": "1"}, {"a": "1", "b": "2"}, {"a": "2", "b": "2"}, {"b": "3"})
+    index = NodeIndex({f"n{number}": record(f"n{number}", found) for number, found in enumerate(having)})
+    asks = [
+        {
+            "matchExpressions": [
+                {"key": key, "operator": "In", "values": found} for key, found in term.items()
+            ],
+            "matchFields": [],
+        }
+        for term in terms
+    ]
+    reach = SelectorIndex.from_fields([read_fields({"nodeSelector": {"nodeSelectorTerms": asks}})])
+
+    assert reach.nodes(index) == expected
+
+
+def test_rows_that_are_joined_stay_narrow_and_in_order() -> None:
+    """A node finds the rows with a field that can concern it by their positions, and no others."""
+    names = ("n1", "n0", *["n1"] * 6, "n0")
+    rows = [SelectorIndex.from_fields([NodeFields("n9"), NodeFields(name)]) for name in names]
+    reach = SelectorIndex.union(
+        [*rows, SelectorIndex.from_fields([NodeFields(all_nodes=True)]), SelectorIndex()]
+    )
+
+    assert list(reach.near(record("n0", {}))) == [1, 8, 9]
+    assert list(reach.near(record("n2", {}))) == [9]
+
+
+def test_an_index_forgets_traits_when_there_are_too_many() -> None:
+    """Selectors that come and go leave no more than a few thousand tables behind, and answers stay right."""
+    index = NodeIndex({"n0": record("n0", {"a": "1"})})
+    for number in range(10_000):
+        index.having((f"key-{number}",), ("1",))
+
+    assert len(index._tables) <= 4096
+    assert index.having(("a",), ("1",)) == {"n0"}
+
+
+def put_slice(inventory: Inventory, name: str, content: Wire, count: int) -> None:
+    """Put a slice into the pool of its first letter."""
+    each = content["each"]
+    devices = [{"name": f"{name}-{number}", **place} for number, place in enumerate(each)]
+    spec = {key: value for key, value in content.items() if key != "each"}
+    spec |= {"perDeviceNodeSelection": True} if "each" in content and not spec else {}
+    pool = {"name": name[0], "generation": 1, "resourceSliceCount": count}
+    whole = {"driver": "gpu", "pool": pool, "devices": devices or [{"name": f"{name}-0"}], **spec}
+    inventory.put(
+        read_object({"kind": "ResourceSlice", "metadata": {"name": name}, "spec": whole}, "ResourceSlice")
+    )
+
+
+def plainly(world: dict[str, Wire], node: str, having: dict[str, str]) -> set[str] | tuple[str, str]:
+    """Return the devices that a node sees, or the first slice with an error and why, all slices asked one by one."""
+    found: set[str] = set()
+    errors: dict[str, tuple[str, str]] = {}
+    for name, content in sorted(world.items(), key=lambda item: ("nodeName" not in item[1], item[0])):
+        if name[0] in errors:
+            continue
+        place = {key: value for key, value in content.items() if key != "each"}
+        seen: set[str] = set()
+        try:
+            if place:
+                seen |= {f"{name}-0"} if asked(place, node, having) else set()
+            else:
+                for number, own in enumerate(content["each"]):
+                    if seen and not concerns_soundly(own, node, having):
+                        continue
+                    seen |= {f"{name}-{number}"} if asked(own, node, having) else set()
+        except NodeSelectorError as error:
+            errors[name[0]] = (name, str(error))
+        found |= seen
+    return min(errors.values()) if errors else found
+
+
+def concerns_soundly(place: Wire, node: str, having: dict[str, str]) -> bool:
+    """Return whether node fields concern a node, no if they cannot be parsed."""
+    try:
+        return asked(place, node, having)
+    except NodeSelectorError:
+        return False
+
+
+def seen(views: Views, node: str) -> set[str] | tuple[str, str]:
+    """Return the devices that a node sees, or its error."""
+    view = views.of_node(node)
+    if view.error is not None:
+        return view.error
+    return {
+        content.names[index]
+        for pool in view.pools
+        for content, index in (pool.locate(position) for position in bits.each(pool.visible))
+    }
+
+
+def move(inventory: Inventory, old: tuple[Any, Any], new: tuple[Any, Any]) -> None:
+    """Bring an inventory from one world to another; nodes whose label `a` is `x` cannot be used."""
+    (old_nodes, old_slices), (nodes, contents) = old, new
+    for name in old_nodes.keys() - nodes:
+        inventory.remove("Node", name)
+    for name in old_slices.keys() - contents:
+        inventory.remove("ResourceSlice", name)
+    for name, having in nodes.items():
+        spec = {"unschedulable": having.get("a") == "x"}
+        metadata = {"name": name, "labels": having}
+        inventory.put(read_object({"kind": "Node", "metadata": metadata, "spec": spec}, "Node"))
+    for name, content in contents.items():
+        put_slice(inventory, name, content, sum(other[0] == name[0] for other in contents))
+
+
+@settings(max_examples=200)
+@given(st.lists(worlds, min_size=1, max_size=4))
+def test_nodes_see_what_plain_matching_says_at_each_step(steps: list[tuple[Any, Any]]) -> None:
+    """Nodes, labels and slices come, change and go; devices and errors are always those of asking everybody."""
+    inventory = Inventory()
+    views = Views(inventory, Features.all_on())
+    before: tuple[Any, Any] = ({}, {})
+    for step in steps:
+        move(inventory, before, step)
+        views.refresh()
+        before = step
+        nodes, contents = step
+
+        assert {name: seen(views, name) for name in nodes} == {
+            name: plainly(contents, name, having) for name, having in nodes.items()
+        }
+
+
+def from_outside(views: Views) -> dict[PoolKey, object]:
+    """Return what can be told of each pool: its slices, where each view of it is, and the nodes that are named."""
+    nodes, found = views.inventory.nodes, {}
+    for key, pool in views.inventory.pools.items():
+        named = [content.nodes.node_name for content in pool.slices.values()]
+        named += [
+            trait.nodes.node_name for content in pool.slices.values() for trait in content.device_fields
+        ]
+        seeing = {
+            view.serial: [nodes[views.order[position]] for position in bits.each(view.nodes)]
+            for view in views.of_pool.get(key, {}).values()
+        }
+        found[key] = (set(pool.slices.values()), seeing, [nodes.get(name or "") for name in named])
+    return found
+
+
+@settings(max_examples=200)
+@given(st.lists(worlds, min_size=1, max_size=4))
+def test_a_pool_that_nobody_has_looked_at_is_as_before(steps: list[tuple[Any, Any]]) -> None:
+    """Whatever comes, changes and goes, followers are told of each pool of which something else can be told."""
+    inventory = Inventory()
+    views = Views(inventory, Features.all_on())
+    looked = views.subscribe()
+    before: tuple[Any, Any] = ({}, {})
+    for step in steps:
+        old = from_outside(views)
+        looked.pools.clear()
+        move(inventory, before, step)
+        views.refresh()
+        before, new = step, from_outside(views)
+
+        assert {key for key in old | new if old.get(key) != new.get(key)} <= looked.pools.keys()
+        usable = [views.order[position] for position in bits.each(views.usable)]
+        assert usable == [name for name in views.order if inventory.nodes[name].unusable is None]
+        assert all(view.nodes for known in views.of_pool.values() for view in known.values())
+
+
+def rack(number: int) -> Wire:
+    """Return where the devices of a rack can be used."""
+    term = {"matchExpressions": [{"key": "rack", "operator": "In", "values": [f"r{number}"]}]}
+    return {"nodeSelector": {"nodeSelectorTerms": [term]}}
+
+
+def racks(count: int, make: Any, content: Sequence[Wire]) -> Inventory:
+    """Return an inventory with racks of four nodes and the slices."""
+    inventory = Inventory()
+    for number in range(4 * count):
+        inventory.put(make("Node", f"node-{number}", labels={"rack": f"r{number // 4}"}))
+    for item in content:
+        inventory.put(item)
+    return inventory
+
+
+def first_look(inventory: Inventory) -> int:
+    """Return what the first look costs."""
+    views = Views(inventory, Features.all_on())
+    return opcodes(views.refresh)
+
+
+def test_twice_the_racks_cost_twice_as_much(make: Any, make_slice: Any) -> None:
+    """A node is not held against the pools of other racks."""
+    small, large = (
+        first_look(racks(n, make, [make_slice(f"s{k}", ["1"], pool=f"p{k}", **rack(k)) for k in range(n)]))
+        for n in (20, 40)
+    )
+
+    assert large < 2.2 * small
+
+
+def test_a_node_does_not_look_at_devices_of_others(make: Any, make_slice: Any) -> None:
+    """With per-device selection, too, twice the racks cost twice as much."""
+
+    def slices_of(count: int) -> list[Any]:
+        return [
+            make_slice(
+                f"s{number}",
+                [{"name": f"{number}-{k}", "nodeName": f"node-{4 * number + k}"} for k in range(4)],
+                count=count,
+                perDeviceNodeSelection=True,
+            )
+            for number in range(count)
+        ]
+
+    small, large = (first_look(racks(count, make, slices_of(count))) for count in (20, 40))
+
+    assert large < 2.2 * small
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["cordoned", "gone"])
+def test_a_node_that_changes_concerns_its_own_pools(make: Any, make_slice: Any, *, gone: bool) -> None:
+    """Subscribers of the views are not told of the pools of other racks and nodes."""
+    own = [make_slice(f"own-{k}", ["1"], pool=f"own-{k}", nodeName=f"node-{k}") for k in range(80)]
+    content = [make_slice(f"s{k}", ["1"], pool=f"p{k}", **rack(k)) for k in range(20)]
+    inventory = racks(20, make, own + content)
+    views = Views(inventory, Features.all_on())
+    views.refresh()
+    looked = views.subscribe()
+    looked.pools.clear()
+    if gone:
+        inventory.remove("Node", "node-9")
+    else:
+        inventory.put(make("Node", "node-9", labels={"rack": "r2"}, spec={"unschedulable": True}))
+    views.refresh()
+
+    assert sorted(looked.pools) == [("gpu", "own-9"), ("gpu", "p2")]

@@ -47,7 +47,7 @@ def reasons(inventory, name="s"):
     content = inventory.pools[POOL].slices[name]
     return {
         content.names[index]: Ownership(barriers[0].value)
-        for barriers, devices in content.barred
+        for barriers, devices in content.tainted_groups
         if barriers[0].effect == UNOWNED
         for index in bits.each(devices)
     }
@@ -214,11 +214,13 @@ def test_a_slice_that_comes_again_changes_nothing(inventory, make_slice):
 )
 def test_closing_over_counters_is_connected_components(uses, owned):
     """A device is ours exactly if all devices that are connected with it by counter sets are owned."""
-    traits = [
+    device_fields = [
         SimpleNamespace(consumes=[SimpleNamespace(counter_set=each) for each in sorted(sets)])
         for sets in uses
     ]
-    content = SimpleNamespace(name="s", generation=1, counted=bits.first(len(uses)), traits=traits)
+    content = SimpleNamespace(
+        name="s", generation=1, counted=bits.first(len(uses)), device_fields=device_fields
+    )
     states = [Ownership.OURS if is_owned else Ownership.UNOWNED for is_owned in owned[: len(uses)]]
     near = {index: {index} for index in range(len(uses))}
     for _ in uses:

@@ -9,7 +9,7 @@ from dra_operator.api.types import Device
 from dra_operator.api.wire import wire_fields
 from dra_operator.inventory import slices
 from dra_operator.inventory.columns import Columns
-from dra_operator.inventory.slices import PLAIN, Slice, Traits, read_slice
+from dra_operator.inventory.slices import PLAIN, DeviceFields, Slice, read_slice
 
 SELECTOR = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}
 TRAITS = {
@@ -23,10 +23,10 @@ TRAITS = {
     "bindingFailureConditions": ["broken"],
     "allowMultipleAllocations": True,
 }
-"""The fields of a device that its traits tell, each with a value."""
+"""The fields of a device that its device_fields tell, each with a value."""
 ELSEWHERE = {"name", "attributes", "capacity"}
 UNUSED = {"nodeAllocatableResources"}
-NEVER_COMPARED = {"serial", "reach"}
+NEVER_COMPARED = {"serial", "selector_index"}
 OF_A_POOL = {
     *("name", "driver", "pool", "generation", "slice_count"),
     *("nodes", "per_device_nodes", "skip_node_operations"),
@@ -35,12 +35,12 @@ OF_A_POOL = {
 """The fields of a slice by which nodes may judge its pool that do not see its devices."""
 
 
-def traits(**fields: object) -> Traits:
-    """Return the traits of a device with these fields."""
+def device_fields(**fields: object) -> DeviceFields:
+    """Return the fields kept of a device with these fields."""
     pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
     devices = [{"name": "d", **fields}]
     body = {"metadata": {"name": "s"}, "spec": {"driver": "d", "pool": pool, "devices": devices}}
-    return read_slice(read_object(body, "ResourceSlice"), Columns()).traits[0]
+    return read_slice(read_object(body, "ResourceSlice"), Columns()).device_fields[0]
 
 
 def test_it_is_said_of_each_field_of_a_device_where_it_is_kept() -> None:
@@ -50,10 +50,10 @@ def test_it_is_said_of_each_field_of_a_device_where_it_is_kept() -> None:
 
 @pytest.mark.parametrize("name", TRAITS)
 def test_no_trait_of_a_device_is_lost(name: str) -> None:
-    """A device that has nothing else is not taken for one without traits; those without share one record."""
-    assert traits(**{name: TRAITS[name]}) != PLAIN
-    assert traits() is PLAIN
-    assert traits(nodeAllocatableResources={"cpu": {}}) is PLAIN
+    """A device that has nothing else is not taken for one without; those without share one record."""
+    assert device_fields(**{name: TRAITS[name]}) != PLAIN
+    assert device_fields() is PLAIN
+    assert device_fields(nodeAllocatableResources={"cpu": {}}) is PLAIN
 
 
 def test_it_is_said_of_each_field_of_a_slice_who_notices_its_change() -> None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Features, Inventory, PoolView, Renumbering, Views, bits
-from dra_operator.ledger import Availability, Ledger, Log, uses
-from dra_operator.ledger.uses import Shares
+from dra_operator.ledger import Availability, Ledger, Log, allocated_state
+from dra_operator.ledger.allocated_state import Shares
 from opcodes import opcodes
 
 DEVICES = ("0", "1", "2")
@@ -151,19 +151,21 @@ def check(availability: Availability) -> None:
         node_view = views.of_node(name)
         for view in node_view.pools:
             check_view(availability, view)
-        if node_view.error is not None or any(view.free for view in node_view.pools):
+        if node_view.error is not None or any(
+            availability.states[view.serial].free for view in node_view.pools
+        ):
             nonempty |= 1 << position
     assert availability.nonempty == nonempty
 
 
 def check_view(availability: Availability, view: PoolView) -> None:
     """Check what one pool view says is free, and what is left of its counters."""
-    ledger = availability.ledger
+    ledger, state = availability.ledger, availability.states[view.serial]
     published = [name for content in view.slices for name in content.names]
     for position, name in enumerate(published):
         shared = name in ledger.shared(view.key) and not view.shareable >> position & 1
-        assert bool(view.free >> position & 1) == (name not in ledger.held(view.key) and not shared)
-        assert bool(view.charged >> position & 1) == bool(ledger.consumed(view.key, name))
+        assert bool(state.free >> position & 1) == (name not in ledger.held(view.key) and not shared)
+        assert bool(state.charged >> position & 1) == bool(ledger.consumed(view.key, name))
     if view.counters is not None:
         names = {*ledger.held(view.key), *ledger.shared(view.key)}
         used = [draw for name in names for draw in view.counters.draws.get(name, ())]
@@ -171,9 +173,9 @@ def check_view(availability: Availability, view: PoolView) -> None:
         for draw in used:
             for position, amount in draw.amounts:
                 left[position] -= amount
-        state = availability.counters(view.counters)
-        assert state.left == left
-        assert state.overdrawn == sum(amount < 0 for amount in left)
+        counters = availability.counters(view.counters)
+        assert counters.left == left
+        assert counters.overdrawn == sum(amount < 0 for amount in left)
 
 
 def change(inventory: Inventory, kind: str, name: str, content: Any) -> None:
@@ -208,7 +210,7 @@ def room(availability: Availability) -> dict[str, Counter[object]]:
         there = found[name] = Counter()
         for view in availability.views.of_node(name).pools:
             for device, position in view.positions.items():
-                if view.free >> position & 1:
+                if availability.states[view.serial].free >> position & 1:
                     there[view.key, device] = 100
                     there.subtract(
                         {
@@ -239,7 +241,7 @@ def test_free_devices_counters_and_nodes_follow_every_event(
     unsorted: int,
 ) -> None:
     """They are those of ledger and views, and the log names each node that has more of anything than before."""
-    with patch.object(uses, "_MOST_TAKEN", unsorted):
+    with patch.object(allocated_state, "_MOST_TAKEN", unsorted):
         _follow(events, Ledger(shares=shares))
 
 
@@ -338,19 +340,19 @@ def test_sets_of_nodes_follow_when_nodes_are_renumbered() -> None:
     followed: dict[int, tuple[int, set[int]]] = {}
     for _ in range(30):
         chosen = {name for name in names if random.random() < 0.3}
-        followed[log.end] = bits.of(name in chosen for name in names), chosen
+        followed[log.end] = bits.from_flags(name in chosen for name in names), chosen
         gone, new = random.sample(names, random.randrange(3)), {*random.sample(range(1000), 2)} - {*names}
         left = sorted([names.index(name) for name in gone], reverse=True)
         names = sorted({*names} - {*gone} | new)
         log.move(Renumbering(tuple(left), tuple(sorted([names.index(name) for name in new]))))
         came_back = {name for name in names if random.random() < 0.01}
-        log.append(bits.of(name in came_back for name in names))
+        log.append(bits.from_flags(name in came_back for name in names))
         for _, those in followed.values():
             those.update(came_back | new)
 
     for position, (nodes, those) in followed.items():
         joined = log.joined(position, nodes) & bits.first(len(names))
-        assert joined == bits.of(name in those for name in names)
+        assert joined == bits.from_flags(name in those for name in names)
         assert log.since(position) is None
     assert log.since(log.end) == 0
 
@@ -469,9 +471,8 @@ def test_views_of_a_wide_pool_are_set_up_from_their_own_devices(monkeypatch: pyt
         inventory.put(read_object({"metadata": {"name": name}, "spec": spec}, "ResourceSlice"))
     availability = Availability(Views(inventory, Features.all_on()), ledger)
     availability.refresh()
-    views = availability.views.of_pool["gpu", "wide"].values()
 
-    assert [view.charged for view in views] == [1] * len(names)
+    assert [state.charged for state in availability.states.values()] == [1] * len(names)
     assert len(gone_through) <= len(names)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.ledger.counters import Placed, join
+from dra_operator.ledger.counters import SetOccupancy, join
 
 A, B, AB, NONE = frozenset("a"), frozenset("b"), frozenset("ab"), frozenset[str]()
 
@@ -25,8 +25,8 @@ A, B, AB, NONE = frozenset("a"), frozenset("b"), frozenset("ab"), frozenset[str]
 def test_a_device_joins_what_is_placed(
     placed: list[frozenset[str]], groups: frozenset[str], *, admitted: bool
 ) -> None:
-    """Placed devices are folded in order; a candidate must share a group with all, or nobody has any."""
-    state: Placed | None = None
+    """SetOccupancy devices are folded in order; a candidate must share a group with all, or nobody has any."""
+    state: SetOccupancy | None = None
     for item in placed:
         state = join(state, item)
 

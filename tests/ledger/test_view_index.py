@@ -56,7 +56,7 @@ def test_it_knows_the_views_that_are_there(everything: list[Any], data: st.DataO
             index.enter(view)
 
     expected = {view: bits.first(len(view.positions)) for view in present if view.positions}
-    assert dict(index.of(NAMES)) == expected
+    assert dict(index.with_any(NAMES)) == expected
     assert sorted(
         (name, id(view), position.bit_length() - 1) for name, view, position in index.each(NAMES)
     ) == sorted((name, id(view), view.positions[name]) for view in present for name in view.positions)
@@ -67,8 +67,8 @@ def test_an_only_view_tells_where_its_devices_are() -> None:
     view: Any = View(SimpleNamespace(serial=1, names=("a", "b", "c")))
     only = OnlyView(view)
 
-    assert list(only.of(["c", "x", "a"])) == [(view, 0b101)]
-    assert list(only.of(["x"])) == []
+    assert list(only.with_any(["c", "x", "a"])) == [(view, 0b101)]
+    assert list(only.with_any(["x"])) == []
     assert list(only.each(["c", "x", "a"])) == [("c", view, 0b100), ("a", view, 0b001)]
 
 
@@ -77,4 +77,4 @@ def test_a_view_that_is_not_there_may_leave() -> None:
     index, view = ViewIndex(), View(SimpleNamespace(serial=1, names=("a",)))
     index.leave(view)  # type: ignore[arg-type]
 
-    assert list(index.of(["a"])) == []
+    assert list(index.with_any(["a"])) == []

@@ -6,30 +6,30 @@ from dra_operator.allocator import (
     Allocator,
     plan,
 )
-from dra_operator.allocator.matching import amounts, candidates, derived, groups, reads, selectors
+from dra_operator.allocator.matching import candidates, consumption, derived, equivalence, groups, selectors
 from dra_operator.allocator.search import eligible
 from dra_operator.inventory import nodes, views
-from dra_operator.ledger import availability, uses
+from dra_operator.ledger import allocated_state, availability
 
 CRAMPED: tuple[tuple[Any, str, int], ...] = (
-    (amounts, "_MAX_ASKED", 3),
-    (amounts, "_MAX_KINDS", 5),
-    (amounts, "_MAX_SIZE", 40),
+    (consumption, "_MAX_ASKED", 3),
+    (consumption, "_MAX_KINDS", 5),
+    (consumption, "_MAX_SIZE", 40),
     (availability, "_LOG_LENGTH", 4),
     (availability, "_MOST_MOVES", 3),
-    (candidates, "_MAX_BARRIERS", 2),
+    (candidates, "_MAX_EFFECTIVE_TAINTS", 2),
     (derived, "_MAX_EXPRESSIONS", 2),
     (derived, "_MAX_SIZE", 30),
-    (eligible, "_MAX_ROOMY", 1),
+    (eligible, "_MAX_KEYS", 1),
     (groups, "_MAX_OF_VIEW", 1),
     (groups, "_MOST_KEPT", 10_000),
     (nodes, "_MOST_TRAITS", 2),
     (plan, "_FEW_SPECS", 2),
     (plan, "_MAX_SPECS", 3),
-    (reads, "_MAX_LOOKS", 4),
-    (reads, "_MAX_SCHEMAS", 2),
+    (equivalence, "_MAX_LOOKS", 4),
+    (equivalence, "_MAX_SCHEMAS", 2),
     (selectors, "_MAX_DRIVERS", 1),
-    (uses, "_MOST_TAKEN", 2),
+    (allocated_state, "_MOST_TAKEN", 2),
     (views, "_MAX_MATCHED", 1),
 )
 """How much is kept of what has the same maximum for all."""
@@ -37,10 +37,9 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
 
 def cramp(whole: Allocator) -> None:
     """Let an allocator keep hardly anything of what has a maximum of its own."""
-    walk, cache = whole._walk, whole.candidates.selectors
-    for keeper in (walk._commons, walk._scales.doubts):
-        keeper.memory.maximum = 2
-    walk._problems.maximum = 2
+    iterator, cache = whole._nodes, whole.candidates.selectors
+    for kept in (iterator._answers, iterator._context.subproblems, iterator._context.error_free):
+        kept.maximum = 2
     whole._planner._room = 2
     whole.candidates.maximum = 4
     cache.maximum = 4

@@ -20,9 +20,9 @@ from dra_operator.allocator import (
     Decision,
     Features,
     Limits,
-    Searching,
+    SearchMode,
 )
-from dra_operator.allocator.search import hardest, window
+from dra_operator.allocator.search import backtracking, hardest
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 from stepfuzz.content import Body, read, sometimes
@@ -84,7 +84,7 @@ class Case:
             self.publish(f"p{pool}", self.size // pools + (pool < self.size % pools))
         self.claims = self.ask()
 
-    def allocator(self, searching: Searching, limits: Limits) -> Allocator:
+    def allocator(self, searching: SearchMode, limits: Limits) -> Allocator:
         """Return an allocator for the case."""
         inventory, ledger = Inventory(), Ledger()
         inventory.put(read("Node", {"metadata": {"name": "n"}}))
@@ -410,9 +410,9 @@ def decide_twice(case: Case) -> tuple[Decision, Decision | None]:
 
     The first begins again after a few tries, as it does with claims that are harder than these.
     """
-    with patch.object(window, "_TRIES_BEFORE_HARDEST", 1), patch.object(hardest, "_PATIENCE", 3):
-        ours = case.allocator(Searching.COUNTING, Limits(None, None, None)).allocate(case.claims)
-    plain = case.allocator(Searching.PLAIN, Limits(_STEPS, None)).allocate(case.claims)
+    with patch.object(backtracking, "_TRIES_BEFORE_HARDEST", 1), patch.object(hardest, "_PATIENCE", 3):
+        ours = case.allocator(SearchMode.COUNTING, Limits(None, None, None)).allocate(case.claims)
+    plain = case.allocator(SearchMode.PLAIN, Limits(_STEPS, None)).allocate(case.claims)
     return ours, None if gave_up(plain) else plain
 
 
@@ -420,7 +420,7 @@ def _slowest(seed: int, first: int, count: int, most: int) -> None:
     spent: list[tuple[float, str, int]] = []
     for number in range(first, first + count):
         case = Case(Random(f"{seed} {number}"), most)  # noqa: S311 - a seed makes a run repeatable
-        allocator = case.allocator(Searching.COUNTING, Limits(seconds=None))
+        allocator = case.allocator(SearchMode.COUNTING, Limits(seconds=None))
         # The first time selectors are compiled.
         allocator.allocate(case.claims[:1])
         started = time.process_time()

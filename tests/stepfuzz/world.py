@@ -18,12 +18,12 @@ from dra_operator.allocator import (
     Features,
     Limits,
     Reason,
-    Searching,
+    SearchMode,
     Unsatisfied,
 )
 from dra_operator.allocator.matching import selectors
-from dra_operator.allocator.nodes import walk
-from dra_operator.allocator.search import eligible, searches
+from dra_operator.allocator.nodes import iteration
+from dra_operator.allocator.search import chain, eligible
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from dra_operator.inventory import Inventory, views
 from dra_operator.ledger import Ledger, availability
@@ -55,9 +55,9 @@ _CONSUMED = ("0", "1", "1", "2", "2", "-2")
 """What a share of another writer consumes: of one below zero no API server says no."""
 
 _EAGER: tuple[tuple[Any, str, int], ...] = (
-    (walk, "_FAILURES_BEFORE_SCALES", 1),
-    (walk, "_FEW_NODES", 0),
-    (searches, "_FAILURES_BEFORE_PROSPECTS", 1),
+    (iteration, "_FAILURES_BEFORE_CAPACITY", 1),
+    (iteration, "_FEW_NODES", 0),
+    (chain, "_FAILURES_BEFORE_PRUNING", 1),
     (selectors, "_KEPT_AT_FIRST", 1),
     (eligible, "FEW_DEVICES", 1),
     (availability, "FEW_DEVICES", 1),
@@ -108,7 +108,7 @@ class World:
         self.ledger = Ledger(shares=self.shares)
         self.plain, self.counting = (
             self.allocator(self.inventory, self.ledger, searching)
-            for searching in (Searching.PLAIN, Searching.COUNTING)
+            for searching in (SearchMode.PLAIN, SearchMode.COUNTING)
         )
         for name in self.style.nodes:
             if sometimes(random, 0.8):
@@ -130,7 +130,7 @@ class World:
                     self.number += 1
                     self.take_away(pool, device)
 
-    def allocator(self, inventory: Inventory, ledger: Ledger, searching: Searching) -> Allocator:
+    def allocator(self, inventory: Inventory, ledger: Ledger, searching: SearchMode) -> Allocator:
         """Return an allocator."""
         allocator = Allocator(
             inventory,
@@ -155,7 +155,7 @@ class World:
             ledger.put(claim)
         for key, result in self.assumed.items():
             ledger.assume(*key, result)
-        return self.allocator(inventory, ledger, self.random.choice([*Searching]))
+        return self.allocator(inventory, ledger, self.random.choice([*SearchMode]))
 
     # --- telling
 
@@ -459,7 +459,7 @@ class World:
 
     def decide_on(self, claims: tuple[Any, ...], nodes: Sequence[str]) -> Decision:
         """Ask the plain allocator, as if no node were known to have nothing, and each were the only one of its kind."""
-        self.plain._walk._problems._known.clear()
+        self.plain._nodes._answers._known.clear()
         self.plain.refresh()
         self.plain.availability.nonempty = -1
         return self.plain.allocate(claims, nodes)

@@ -11,8 +11,8 @@
 6. Why does a claim wait? `explanation` says so. The steps before know nothing of it, but two things are said in errors
    as well: the `comparison` in which a selector fails, and the `surplus` of slices of a pool
 
-Beside these steps: `extended` makes the claims that stand for extended resources; `rehearsal` decides the small cluster
-of `rehearsal_cluster` at the start. docs/engine.md says why the fast searches answer as the plain one does.
+Beside these steps: `extended` makes the claims that stand for extended resources; `self_check` decides a small
+cluster at the start. docs/engine.md says why the fast searches answer as the exhaustive one does.
 """
 
 from dra_operator.allocator.allocator import AdminAccess, Allocator
@@ -20,7 +20,7 @@ from dra_operator.allocator.budget import Limits
 from dra_operator.allocator.decider import Decider
 from dra_operator.allocator.decision import Allocated, Decision, Explanation, Failed, Unsatisfied
 from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.search.searches import Searching
+from dra_operator.allocator.search.chain import SearchMode
 from dra_operator.inventory import Features
 
 __all__ = [
@@ -34,6 +34,6 @@ __all__ = [
     "Features",
     "Limits",
     "Reason",
-    "Searching",
+    "SearchMode",
     "Unsatisfied",
 ]

@@ -30,15 +30,15 @@ from dra_operator.allocator.explanation.published import Published
 from dra_operator.allocator.explanation.tally import TallyMaker
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.matching.selectors import SelectorCache
-from dra_operator.allocator.nodes.walk import Walk
+from dra_operator.allocator.nodes.iteration import NodeIterator
 from dra_operator.allocator.plan import ClaimPlan, Planner
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.result import build_result
-from dra_operator.allocator.search.searches import Searches, Searching
+from dra_operator.allocator.search.chain import SearchChain, SearchMode
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cel import STORED, Environment
-from dra_operator.inventory import Changes, Features, Inventory, Views
+from dra_operator.inventory import ChangeSet, Features, Inventory, Views
 from dra_operator.ledger import Availability, Ledger
 
 
@@ -69,15 +69,15 @@ class Allocator:
     share_ids: Callable[[], str] = field(kw_only=True)
     environment: Environment = field(default=STORED, kw_only=True)
     admin_access: AdminAccess = field(default=AdminAccess.LABELLED_NAMESPACES, kw_only=True)
-    searching: Searching = field(default=Searching.COUNTING, kw_only=True)
+    searching: SearchMode = field(default=SearchMode.COUNTING, kw_only=True)
     decider: Decider = field(default=Decider.KUBE_SCHEDULER, kw_only=True)
     availability: Availability = field(init=False)
     candidates: Candidates = field(init=False)
     _planner: Planner = field(init=False)
-    _counting: Searches = field(init=False)
-    _plain: Searches = field(init=False)
-    _walk: Walk = field(init=False)
-    _class_changes: Changes = field(init=False)
+    _counting: SearchChain = field(init=False)
+    _plain: SearchChain = field(init=False)
+    _nodes: NodeIterator = field(init=False)
+    _class_changes: ChangeSet = field(init=False)
     _explainer: Explainer | None = None
     _aside: Aside | None = None
     _partly_failing: PartlyFailing | None = None
@@ -89,9 +89,9 @@ class Allocator:
         self.availability = Availability(views, self.ledger)
         self.candidates = Candidates(self.features, SelectorCache(self.environment))
         self._planner = Planner(self.inventory.classes, self.candidates, self.decider)
-        self._counting = Searches.counting(self.availability, self.candidates)
-        self._plain = Searches(self.availability, self.candidates)
-        self._walk = Walk(self.availability, self.candidates)
+        self._counting = SearchChain.counting(self.availability, self.candidates)
+        self._plain = SearchChain(self.availability, self.candidates)
+        self._nodes = NodeIterator(self.availability, self.candidates)
 
     def allocate(self, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None) -> Decision:
         """Decide for some claims together: all of them on one node, or none.
@@ -104,7 +104,7 @@ class Allocator:
             plans = list(map(self.plan, claims))
             usable = self.availability.views.usable
             allowed = usable if nodes is None else usable & self.availability.views.set_of(nodes)
-            found = self._walk.first_that_fits(plans, allowed, self._searches(), budget)
+            found = self._nodes.first_that_fits(plans, allowed, self._searches(), budget)
             if found is None:
                 return Unsatisfied()
             served, node = found
@@ -140,7 +140,7 @@ class Allocator:
             # make many allocators free each at once, without the garbage collector.
             tallies = TallyMaker(self.inventory, self.availability, self.candidates)
             cluster = self._idle = IdleCluster(self.inventory, self.candidates)
-            idle = Idle(cluster, Searches.counting)
+            idle = Idle(cluster, SearchChain.counting)
             self._explainer = Explainer(self.inventory, tallies, self._fits, idle)
             self._aside = Aside(tallies, cluster)
         if isinstance(decision, Failed):
@@ -187,12 +187,12 @@ class Allocator:
             self._check_admin_access(plan)
         return plan
 
-    def _searches(self) -> Searches:
-        return self._counting if self.searching is Searching.COUNTING else self._plain
+    def _searches(self) -> SearchChain:
+        return self._counting if self.searching is SearchMode.COUNTING else self._plain
 
     def _fits(self, plans: Sequence[ClaimPlan], budget: Budget) -> str | None:
         usable = self.availability.views.usable
-        found = self._walk.first_that_fits(plans, usable, self._searches(), budget)
+        found = self._nodes.first_that_fits(plans, usable, self._searches(), budget)
         return None if found is None else found[1]
 
     def _check_admin_access(self, plan: ClaimPlan) -> None:

@@ -12,8 +12,8 @@ from dra_operator.allocator.decision import AbortedError
 
 _Item = TypeVar("_Item")
 
-_STEPS_PER_LOOK = 256
-_EVALUATIONS_PER_LOOK = 64
+_STEPS_PER_CHECK = 256
+_EVALUATIONS_PER_CHECK = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Budget:
         self._tenth: Budget | None = None
         self._deadline = None if limits.seconds is None else clock() + limits.seconds
 
-    def few(self, *, steps: int, tries: int) -> "Budget":
+    def limited(self, *, steps: int, tries: int) -> "Budget":
         """Return a budget for a side question: with its own steps and tries, and the time that is left of this one."""
         aside = Budget(Limits(steps, self.limits.seconds, tries), self.clock)
         aside._deadline = self._deadline
@@ -70,15 +70,15 @@ class Budget:
         self.steps += 1
         if self.limits.steps is not None and self.steps > self.limits.steps:
             raise AbortedError(f"the search was given up after {self.limits.steps} steps")
-        if self.steps % _STEPS_PER_LOOK == 0:
-            self.look()
+        if self.steps % _STEPS_PER_CHECK == 0:
+            self.check_time()
 
-    def evaluated(self, times: int) -> None:
+    def count_evaluations(self, times: int) -> None:
         """Count evaluations of selectors. Raises AbortedError if the time is used up."""
         self._evaluations += times
-        if self._evaluations >= _EVALUATIONS_PER_LOOK:
+        if self._evaluations >= _EVALUATIONS_PER_CHECK:
             self._evaluations = 0
-            self.look()
+            self.check_time()
 
     def check_tries(self, tries: int) -> None:
         """Raise AbortedError if this is more than one node may take."""
@@ -88,10 +88,10 @@ class Budget:
     def each(self, items: Iterable[_Item]) -> Iterator[_Item]:
         """Yield some items, each of which may take long. Raises AbortedError if the time is used up."""
         for item in items:
-            self.look()
+            self.check_time()
             yield item
 
-    def look(self) -> None:
+    def check_time(self) -> None:
         """Look at the clock. Raises AbortedError if the time is used up."""
         if self._deadline is not None and self.clock() > self._deadline:
             raise AbortedError(f"the search was given up after {self.limits.seconds:g} s")

@@ -15,7 +15,7 @@ MATCH: Final = "matchAttribute"
 DISTINCT: Final = "distinctAttribute"
 """A kind of constraint is called what its field in the claim is called."""
 COUNTED: Final = frozenset((MATCH, DISTINCT))
-"""The kinds that fast searches know, as groups of devices with equal values; others are left to the plain search."""
+"""The kinds that fast searches know, as groups of devices with equal values; others are searched exhaustively."""
 
 _T = TypeVar("_T")
 _Values: TypeAlias = frozenset[AttributeValue]

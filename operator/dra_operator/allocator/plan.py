@@ -15,9 +15,9 @@ from weakref import ref
 from dra_operator.allocator.constraints import COUNTED, DISTINCT, KINDS, MATCH, ConstraintPlan
 from dra_operator.allocator.decider import Decider
 from dra_operator.allocator.decision import FatalError, claim_key
-from dra_operator.allocator.matching.amounts import AskedAmount
 from dra_operator.allocator.matching.candidates import CandidateKey, Candidates, KeyContent
-from dra_operator.allocator.matching.room import drop_older_half
+from dra_operator.allocator.matching.consumption import AskedAmount
+from dra_operator.allocator.matching.equivalence import drop_older_half
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.api.quantity import Quantity
@@ -83,7 +83,7 @@ class ClaimPlan:
     `needs_free`: a node without a free device can neither serve the claim nor end it with an error.
     `countable`: fast searches may be asked. They know each kind of constraint, none applies to a request for all
     devices, and the claim cannot exceed the limit of devices, whichever alternatives are chosen.
-    `quick`: the quick search may be asked.
+    `quick`: the search for a single request may be asked.
     `derives`: a constraint asks for a derived attribute.
     """
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.matching.candidates import Candidates
-from dra_operator.allocator.matching.capacity import Consumed
+from dra_operator.allocator.matching.capacity import Consumption
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.search.found import Served
+from dra_operator.allocator.search.result_types import RequestPicks
 from dra_operator.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.types import (
@@ -24,7 +24,7 @@ from dra_operator.inventory.nodes import NodeRecord
 
 def build_result(
     plan: ClaimPlan,
-    served: Sequence[Served],
+    served: Sequence[RequestPicks],
     node: NodeRecord,
     candidates: Candidates,
     share_ids: Callable[[], str],
@@ -40,36 +40,36 @@ def build_result(
         admin_access = True if alternative.admin_access else None
         for pool, position in devices:
             # Most pools have one slice.
-            content, index = pool.slices[0], position
-            if index >= len(content.names):
-                content, index = pool.locate(position)
-            traits = content.traits[index]
+            slice_, index = pool.slices[0], position
+            if index >= len(slice_.names):
+                slice_, index = pool.locate(position)
+            device_fields = slice_.device_fields[index]
             if not tied:
-                nodes = content.effective_nodes(index)
-                tied = nodes.node_name is not None or traits.binds_to_node
+                nodes = slice_.effective_nodes(index)
+                tied = nodes.node_name is not None or device_fields.binds_to_node
                 if nodes.selector is not None and not tied:
                     terms.append(_single(nodes.selector, plan))
             share_id: str | None = None
             amounts: dict[str, Quantity] = {}
             if pool.shareable >> position & 1 and candidates.features.consumable_capacity:
                 share_id = share_ids()
-                consumed = candidates.consumed(alternative.key, content, index)
-                assert isinstance(consumed, Consumed)
+                consumed = candidates.consumed(alternative.key, slice_, index)
+                assert isinstance(consumed, Consumption)
                 amounts = consumed.quantities()
             # By position, in the order of the fields: one is made for each device of each claim.
             results.append(
                 DeviceRequestAllocationResult(
                     alternative.name,
-                    content.driver,
-                    content.pool,
-                    content.names[index],
+                    slice_.driver,
+                    slice_.pool,
+                    slice_.names[index],
                     admin_access,
                     alternative.tolerations,
-                    traits.binding_conditions,
-                    traits.binding_failure_conditions,
+                    device_fields.binding_conditions,
+                    device_fields.binding_failure_conditions,
                     share_id,
                     amounts,
-                    content.skip_node_operations,
+                    slice_.skip_node_operations,
                 )
             )
     return AllocationResult(
@@ -79,7 +79,9 @@ def build_result(
     )
 
 
-def _configuration(plan: ClaimPlan, served: Sequence[Served]) -> tuple[DeviceAllocationConfiguration, ...]:
+def _configuration(
+    plan: ClaimPlan, served: Sequence[RequestPicks]
+) -> tuple[DeviceAllocationConfiguration, ...]:
     """Return class configuration first, once a class, then that of the claim which concerns a chosen request."""
     configured = plan.claim.spec.devices.config
     by_class: dict[str, list[Alternative]] = {}

@@ -20,7 +20,7 @@ from typing import Any
 import click
 import orjson
 
-from dra_operator.allocator import Allocated, Allocator, Decision, Failed, Searching
+from dra_operator.allocator import Allocated, Allocator, Decision, Failed, SearchMode
 from dra_operator.api.types import DeviceSelector, ResourceClaim
 from dra_operator.api.write import allocation_to_wire
 from dra_operator.cel import CelError, compile_derived_attribute
@@ -181,8 +181,8 @@ _OBJECTS_A_COLLECTION = 500_000
 @click.option("--seed", type=int, default=0, show_default=True, help="Where share ids start from.")
 @click.option(
     "--search",
-    type=click.Choice([item.value for item in Searching]),
-    default=Searching.COUNTING.value,
+    type=click.Choice([item.value for item in SearchMode]),
+    default=SearchMode.COUNTING.value,
     show_default=True,
     help="plain: one device at a time, as Kubernetes does; counting: by the fast searches.",
 )
@@ -198,18 +198,20 @@ def app(file: Path, *, seed: int, search: str, sequential: bool, cold: bool, out
     """
     if cold and not sequential:
         raise click.UsageError("--cold goes with --sequential: without it there is no rehearsal to leave out")
-    searching = Searching(search)
+    searching = SearchMode(search)
     counts: Counter[str] = Counter()
     if not sequential:
         # Scenarios hold nearly no cycles and go as they came. Claims that are timed meet the collector as in `run`.
         gc.freeze()
         gc.set_threshold(_OBJECTS_A_COLLECTION)
     elif not cold:
-        _rehearse()
+        _run_self_check()
     with refusing(file, out), _writer(out) as write, opened(file, "rb") as lines:
         respond = partial(_compare, write)
         if sequential:
-            respond = partial(_time, write, rehearse=None if cold else _rehearse, to_file=out is not None)
+            respond = partial(
+                _time, write, rehearse=None if cold else _run_self_check, to_file=out is not None
+            )
         for number, line in enumerate(lines, 1):
             if line.strip():
                 ended = _answer(line, number, seed=seed, search=searching, write=write, respond=respond)
@@ -217,14 +219,14 @@ def app(file: Path, *, seed: int, search: str, sequential: bool, cold: bool, out
     end(counts, "no scenarios")
 
 
-def _rehearse() -> None:
+def _run_self_check() -> None:
     """Let the process do before anything is timed what it does once, and what decides be in the processor's cache."""
     # Only those who time anything need the cluster.
-    from dra_operator.allocator.rehearsal import RehearsalError, rehearse  # noqa: PLC0415
+    from dra_operator.allocator.self_check import SelfCheckError, run_self_check  # noqa: PLC0415
 
     try:
-        rehearse()
-    except RehearsalError as error:
+        run_self_check()
+    except SelfCheckError as error:
         click.echo(f"error: {error}", err=True)
         raise click.exceptions.Exit(1) from None
 
@@ -238,7 +240,9 @@ def outcome(decision: Decision) -> dict[str, Any]:
     return {"unsatisfiable": True}
 
 
-def _answer(line: bytes, number: int, *, seed: int, search: Searching, write: Write, respond: Respond) -> str:
+def _answer(
+    line: bytes, number: int, *, seed: int, search: SearchMode, write: Write, respond: Respond
+) -> str:
     """Answer one line; return how it ended: equal, different, on purpose, not compared or unreadable."""
     name = str(number)
     try:

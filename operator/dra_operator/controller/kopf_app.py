@@ -17,7 +17,7 @@ import kopf
 import orjson
 
 from dra_operator._version import __version__
-from dra_operator.allocator.rehearsal import RehearsalError, rehearse
+from dra_operator.allocator.self_check import SelfCheckError, run_self_check
 from dra_operator.cluster.access import Access, trust_as_kubectl
 from dra_operator.cluster.connections import in_thread
 from dra_operator.cluster.faults import Defect
@@ -200,8 +200,8 @@ def is_sound() -> bool:
     It is the rehearsal as well: the first claim finds a process that has decided claims before.
     """
     try:
-        rehearse()
-    except RehearsalError as error:
+        run_self_check()
+    except SelfCheckError as error:
         log.critical(messages.NOT_SOUND, why=str(error), exc_info=error.__cause__)
         return False
     return True

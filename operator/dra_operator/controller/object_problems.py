@@ -16,7 +16,7 @@ from dra_operator.controller.ingest import DeltaEffects, Ingest, Unreadable
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
 from dra_operator.inventory import Inventory
-from dra_operator.inventory.problems import Problem
+from dra_operator.inventory.object_faults import Problem
 from dra_operator.inventory.slices import PoolKey
 
 _Blame: TypeAlias = tuple[str, str, str]

@@ -25,7 +25,7 @@ from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.queue import Backoff
 from dra_operator.controller.timers import Timers
-from dra_operator.inventory import Changes, Inventory, Slice
+from dra_operator.inventory import ChangeSet, Inventory, Slice
 from dra_operator.inventory.ownership import is_owned_taint, owns, settled_mark
 from dra_operator.inventory.slices import PoolKey
 from dra_operator.inventory.taints import names_device, touches
@@ -204,7 +204,7 @@ class OwnedDevices:
     _forbidden: str = ""
     _dirty: bool = True
     _version: int = -1
-    _changes: Changes = field(default_factory=Changes)
+    _changes: ChangeSet = field(default_factory=ChangeSet)
 
     def __post_init__(self) -> None:
         if self.inventory.settlement is not None:
@@ -391,7 +391,9 @@ def _texts(pools: Iterable[tuple[str, str]]) -> str:
 
 
 def _publishes_owned(slice_: Slice) -> bool:
-    return any(is_owned_taint(taint) for traits in slice_.traits for taint in traits.taints)
+    return any(
+        is_owned_taint(taint) for device_fields in slice_.device_fields for taint in device_fields.taints
+    )
 
 
 AGAIN_SECONDS: Final = 15.0

@@ -25,7 +25,7 @@ def first(count: int) -> int:
     return (1 << count) - 1
 
 
-def of(flags: Iterable[object]) -> int:
+def from_flags(flags: Iterable[object]) -> int:
     """Return the set of the positions at which `flags` is true."""
     bits = 0
     for position, flag in enumerate(flags):
@@ -34,7 +34,7 @@ def of(flags: Iterable[object]) -> int:
     return bits
 
 
-def of_positions(positions: Iterable[int]) -> int:
+def from_positions(positions: Iterable[int]) -> int:
     """Return the set of these positions."""
     bits = 0
     for position in positions:

@@ -1,9 +1,7 @@
 """Columns: one attribute or capacity of all devices of a slice, kept once for all slices that are equal in it.
 
-Nodes of one kind publish the same devices. As objects, 40,000 devices would cost hundreds of megabytes and each full
-garbage collection most of a second; as shared columns they cost 500 bytes a device. A column also has a serial number,
-so that an answer about a column ("which of its devices does this selector match?") is looked up, not computed again.
-And what searches ask of it is found out when it is published, once for all claims that follow.
+Interning of columns: nodes of one kind publish the same devices, which cost 500 bytes each this way. Answers about a
+column are kept by its serial number, and what searches ask of it is found out when it is published.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,7 @@
 """Counter sets of a pool: what they hold in all, and what each device takes from them.
 
-The devices of a partitionable pool overlap: a GPU and its parts draw on the same memory. The driver says so by counter
-sets, each counter an amount, and by what a device consumes of them. All counters of a pool lie side by side here, so
-that what is left is a list of ints and a device's consumption a few positions with amounts, in nano-units.
+The devices of a partitionable pool overlap: a GPU and its parts draw on the same counters. All counters of a pool
+lie side by side: what is left is a list of ints, and what a device draws a few positions with amounts, in nano-units.
 Source: ResourceSlice v1, `sharedCounters` and `devices[].consumesCounters`; docs/dra-semantics 4.3.
 """
 
@@ -10,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dra_operator.inventory import bits
-from dra_operator.inventory.slices import Consumption, Slice
+from dra_operator.inventory.slices import CounterUse, Slice
 
 
 class CounterError(Exception):
@@ -46,7 +45,7 @@ class CounterLayout:
     _of_device: Mapping[tuple[str, int], Draw]
 
     @classmethod
-    def of(cls, slices: Sequence[Slice]) -> "CounterLayout":
+    def build(cls, slices: Sequence[Slice]) -> "CounterLayout":
         """Return the layout of a pool with these slices.
 
         Raises CounterError if a counter set is published twice or a device refers to one that is not there.
@@ -55,7 +54,7 @@ class CounterLayout:
         names: list[tuple[str, str]] = []
         totals: list[int] = []
         sets: dict[str, int] = {}
-        for counter_set in (item for content in slices for item in content.counter_sets):
+        for counter_set in (item for slice_ in slices for item in slice_.counter_sets):
             if counter_set.name in sets:
                 raise CounterError(f"duplicate counter set name {counter_set.name}")
             sets[counter_set.name] = len(sets)
@@ -66,14 +65,14 @@ class CounterLayout:
         draws: dict[str, tuple[Draw, ...]] = {}
         joining: list[tuple[int, str, Draw]] = []
         of_device: dict[tuple[str, int], Draw] = {}
-        for content in slices:
-            for index in bits.each(content.counted):
-                device = content.names[index]
-                draw = _draw(device, content.traits[index].consumes, sets, positions)
-                of_device[content.name, index] = draw
+        for slice_ in slices:
+            for index in bits.each(slice_.counted):
+                device = slice_.names[index]
+                draw = _draw(device, slice_.device_fields[index].consumes, sets, positions)
+                of_device[slice_.name, index] = draw
                 draws[device] = (*draws.get(device, ()), draw)
-                joining.append((content.serial, device, draw))
-        has_groups = any(content.has_groups for content in slices)
+                joining.append((slice_.serial, device, draw))
+        has_groups = any(slice_.has_groups for slice_ in slices)
         gives = any(amount < 0 for draw in of_device.values() for _, amount in draw.amounts)
         return cls(
             totals=tuple(totals),
@@ -86,14 +85,14 @@ class CounterLayout:
             _of_device=of_device,
         )
 
-    def draw(self, content: Slice, index: int) -> Draw:
+    def draw(self, slice_: Slice, index: int) -> Draw:
         """Return what a device of one of the pool's slices takes; it must be one that consumes counters."""
-        return self._of_device[content.name, index]
+        return self._of_device[slice_.name, index]
 
 
 def _draw(
     device: str,
-    consumes: tuple[Consumption, ...],
+    consumes: tuple[CounterUse, ...],
     sets: Mapping[str, int],
     positions: Mapping[tuple[str, str], int],
 ) -> Draw:

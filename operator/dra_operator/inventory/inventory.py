@@ -1,8 +1,7 @@
 """The inventory: everything that exists and that a decision could depend on, kept incrementally.
 
-Objects come in as typed objects of the API, in any order; what is kept is what decisions need. Nothing is derived here
-for a node: `inventory.views` does that, from the changes that the inventory collects for whoever subscribed. A change
-is noted as narrowly as it can be told: a slice that stays alike in what other nodes could notice costs its own node's
+Objects come in typed, in any order, and what is kept is what decisions need. What nodes see is derived in `views`, from
+the change sets that are filled here: a slice that stays alike in what other nodes could notice costs its own node's
 view only.
 """
 
@@ -14,9 +13,10 @@ from typing import Any
 from dra_operator.api.core import Namespace, Node
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from dra_operator.api.types import DeviceClass, DeviceTaintRule, ResourceSlice
-from dra_operator.inventory.changes import Changes, Followers
+from dra_operator.inventory.change_set import ChangeSet, Subscribers
 from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.nodes import NodeIndex, NodeRecord, read_node
+from dra_operator.inventory.object_faults import Inspector, Problem
 from dra_operator.inventory.ownership import (
     Ownership,
     Settlement,
@@ -25,7 +25,6 @@ from dra_operator.inventory.ownership import (
     with_ownership,
 )
 from dra_operator.inventory.pool import Pool
-from dra_operator.inventory.problems import Inspector, Problem
 from dra_operator.inventory.rule_selectors import RuleSelectors
 from dra_operator.inventory.slices import (
     PoolKey,
@@ -35,7 +34,7 @@ from dra_operator.inventory.slices import (
     same_content,
     with_taints,
 )
-from dra_operator.inventory.taints import devices_of, in_force, touches
+from dra_operator.inventory.taints import touches
 
 
 @dataclass(slots=True)
@@ -61,7 +60,7 @@ class Inventory:
     _ownership: dict[str, tuple[Ownership, ...]] = field(default_factory=dict)
     """What is ours of each slice, where ownership is asked for."""
     _columns: Columns = field(default_factory=Columns)
-    _followers: Followers[Changes] = field(default_factory=Followers)
+    _subscribers: Subscribers[ChangeSet] = field(default_factory=Subscribers)
     _inspector: Inspector = field(init=False)
 
     def __post_init__(self) -> None:
@@ -86,10 +85,10 @@ class Inventory:
             "taint_rules": len(self.rules),
         }
 
-    def subscribe(self) -> Changes:
+    def subscribe(self) -> ChangeSet:
         """Return an object that collects all changes from now on; all that exists counts as changed."""
-        changes = Changes(dict.fromkeys(self.pools), set(self.nodes), set(self.classes))
-        self._followers.add(changes)
+        changes = ChangeSet(dict.fromkeys(self.pools), set(self.nodes), set(self.classes))
+        self._subscribers.add(changes)
         return changes
 
     def put(self, item: Any) -> None:
@@ -137,26 +136,26 @@ class Inventory:
         """True if the namespace is known and its label permits admin access. Source: docs/dra-semantics 6."""
         return self._namespaces.get(namespace, {}).get(ADMIN_ACCESS_LABEL) == "true"
 
-    def tainted_by(self, rule: DeviceTaintRule, content: Slice) -> int:
+    def tainted_by(self, rule: DeviceTaintRule, slice_: Slice) -> int:
         """Return which devices of a slice a rule taints, as a set of bits."""
-        return devices_of(rule, content, self.rule_selectors)
+        return self.rule_selectors.tainted(rule, slice_)
 
     def _put_slice(self, item: ResourceSlice) -> None:
-        content = read_slice(item, self._columns)
-        old_key = self._pool_of_slice.get(content.name)
-        if old_key is not None and old_key != content.key:
-            self._remove_slice(content.name)
-        pool = self.pools.get(content.key)
+        slice_ = read_slice(item, self._columns)
+        old_key = self._pool_of_slice.get(slice_.name)
+        if old_key is not None and old_key != slice_.key:
+            self._remove_slice(slice_.name)
+        pool = self.pools.get(slice_.key)
         if pool is None:
-            pool = self.pools[content.key] = Pool(content.key)
-        self._pool_of_slice[content.name] = content.key
+            pool = self.pools[slice_.key] = Pool(slice_.key)
+        self._pool_of_slice[slice_.name] = slice_.key
         if self.settlement is not None:
-            self._own(pool, {content.name: content}, self.settlement)
+            self._own(pool, {slice_.name: slice_}, self.settlement)
             return
         if self.rules:
-            taints = in_force(content, self._sorted_rules(), self.rule_selectors)
-            content = with_taints(content, taints) if any(taints) else content
-        self._replace(pool, content)
+            taints = self.rule_selectors.taints_in_force(slice_, self._sorted_rules())
+            slice_ = with_taints(slice_, taints) if any(taints) else slice_
+        self._replace(pool, slice_)
 
     def _own(self, pool: Pool, changed: Mapping[str, Slice], settlement: Settlement) -> None:
         """Put slices of a pool with the taints in force, and with what of them is ours.
@@ -164,32 +163,32 @@ class Inventory:
         Where devices draw on counters, what is ours of one slice depends on all others.
         """
         rules, slices = self._sorted_rules(), {**pool.slices, **changed}
-        if not any(content.counted for content in slices.values()):
+        if not any(slice_.counted for slice_ in slices.values()):
             slices = dict(changed)
-        states = {name: ownership_of_slice(content, rules, settlement) for name, content in slices.items()}
+        states = {name: ownership_of_slice(slice_, rules, settlement) for name, slice_ in slices.items()}
         closed = close_over_counters(tuple(slices.values()), states)
-        for name, content in slices.items():
+        for name, slice_ in slices.items():
             if name in changed or self._ownership.get(name) != closed[name]:
                 self._ownership[name] = closed[name]
-                taints = in_force(content, rules, self.rule_selectors)
-                self._replace(pool, with_ownership(content, taints, closed[name]))
+                taints = self.rule_selectors.taints_in_force(slice_, rules)
+                self._replace(pool, with_ownership(slice_, taints, closed[name]))
 
-    def _replace(self, pool: Pool, content: Slice) -> None:
-        old = pool.slices.get(content.name)
-        if old is not None and same_content(old, content):
+    def _replace(self, pool: Pool, slice_: Slice) -> None:
+        old = pool.slices.get(slice_.name)
+        if old is not None and same_content(old, slice_):
             return
         self.version += 1
-        node = content.nodes.node_name
+        node = slice_.nodes.node_name
         # Where devices name groups, counters depend on which slices a node sees.
-        grouped = content.counted and pool.has_groups
-        if old is not None and node is not None and not grouped and alike_elsewhere(old, content):
-            pool.replace_alike(content)
-            for changes in self._followers.all():
+        grouped = slice_.counted and pool.has_groups
+        if old is not None and node is not None and not grouped and alike_elsewhere(old, slice_):
+            pool.replace_alike(slice_)
+            for changes in self._subscribers.all():
                 nodes = changes.pools.setdefault(pool.key, set())
                 if nodes is not None:
                     nodes.add(node)
             return
-        pool.put(content)
+        pool.put(slice_)
         self._pool_changed(pool.key)
 
     def _remove_slice(self, name: str) -> None:
@@ -208,7 +207,7 @@ class Inventory:
             self._own(pool, {}, self.settlement)
 
     def _pool_changed(self, key: PoolKey) -> None:
-        for changes in self._followers.all():
+        for changes in self._subscribers.all():
             changes.pools[key] = None
 
     def _put_class(self, item: DeviceClass) -> None:
@@ -220,7 +219,7 @@ class Inventory:
 
     def _class_changed(self, name: str) -> None:
         self.version += 1
-        for changes in self._followers.all():
+        for changes in self._subscribers.all():
             changes.classes.add(name)
         for rule in self.rule_selectors.of_class(name):
             self.rule_selectors.put(self.rules[rule])
@@ -235,7 +234,7 @@ class Inventory:
 
     def _node_changed(self, name: str) -> None:
         self.version += 1
-        for changes in self._followers.all():
+        for changes in self._subscribers.all():
             changes.nodes.add(name)
 
     def _put_namespace(self, item: Namespace) -> None:
@@ -283,10 +282,10 @@ class Inventory:
             self._own(pool, dict(pool.slices), self.settlement)
             return
         rules = self._sorted_rules()
-        for content in tuple(pool.slices.values()):
-            taints = in_force(content, rules, self.rule_selectors)
-            if taints != (content.taints or ((),) * len(content.names)):
-                self._replace(pool, with_taints(content, taints))
+        for slice_ in tuple(pool.slices.values()):
+            taints = self.rule_selectors.taints_in_force(slice_, rules)
+            if taints != (slice_.taints or ((),) * len(slice_.names)):
+                self._replace(pool, with_taints(slice_, taints))
 
     def _sorted_rules(self) -> list[DeviceTaintRule]:
         return [self.rules[name] for name in sorted(self.rules)]

@@ -15,9 +15,8 @@ from dra_operator.api.names import OWNED_KEY
 from dra_operator.api.text import shown
 from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration
 from dra_operator.inventory import bits
-from dra_operator.inventory.barriers import Barrier, Barriers
 from dra_operator.inventory.slices import PoolKey, Slice, with_taints
-from dra_operator.inventory.taints import names_device, touches
+from dra_operator.inventory.taints import EffectiveTaint, EffectiveTaints, names_device, touches
 
 UNOWNED: Final = "NotOwned"
 """The effect of the barrier before devices that are not ours. The API has no such effect, so no user tolerates it."""
@@ -94,19 +93,19 @@ def owns(rule: DeviceTaintRule) -> bool:
 
 
 def ownership_of_slice(
-    content: Slice, rules: Iterable[DeviceTaintRule], settlement: Settlement
+    slice_: Slice, rules: Iterable[DeviceTaintRule], settlement: Settlement
 ) -> tuple[Ownership, ...]:
     """Return for each device of a slice whether it is ours, counter sets aside.
 
     Where several taints own a device, the one that owns it most counts.
     """
-    owning = [rule for rule in rules if owns(rule) and touches(rule, content.driver, content.pool)]
-    published = Ownership.OURS if content.key in settlement.pools else Ownership.SETTLING
-    states = [(rule, _ownership_by_rule(rule, content.key, settlement)) for rule in owning]
+    owning = [rule for rule in rules if owns(rule) and touches(rule, slice_.driver, slice_.pool)]
+    published = Ownership.OURS if slice_.key in settlement.pools else Ownership.SETTLING
+    states = [(rule, _ownership_by_rule(rule, slice_.key, settlement)) for rule in owning]
     found = []
-    for name, traits in zip(content.names, content.traits, strict=True):
+    for name, device_fields in zip(slice_.names, slice_.device_fields, strict=True):
         here = {state for rule, state in states if names_device(rule, name)}
-        if traits.taints and any(map(is_owned_taint, traits.taints)):
+        if device_fields.taints and any(map(is_owned_taint, device_fields.taints)):
             here.add(published)
         found.append(next((state for state in _MOST_FIRST if state in here), Ownership.UNOWNED))
     return tuple(found)
@@ -132,9 +131,9 @@ def close_over_counters(
     """
     refused = set[tuple[int, str]]()
     groups = [
-        (content.generation, sets, states[content.name][index] is Ownership.OURS)
-        for content in slices
-        for index, sets in counter_sets(content)
+        (slice_.generation, sets, states[slice_.name][index] is Ownership.OURS)
+        for slice_ in slices
+        for index, sets in counter_sets(slice_)
     ]
     spreading = True
     while spreading:
@@ -144,30 +143,30 @@ def close_over_counters(
                 refused.update((generation, name) for name in sets)
         spreading = len(refused) > before
     closed = {}
-    for content in slices:
-        row = list(states[content.name])
-        for index, sets in counter_sets(content):
-            if row[index] is Ownership.OURS and any((content.generation, name) in refused for name in sets):
+    for slice_ in slices:
+        row = list(states[slice_.name])
+        for index, sets in counter_sets(slice_):
+            if row[index] is Ownership.OURS and any((slice_.generation, name) in refused for name in sets):
                 row[index] = Ownership.HALF_OWNED
-        closed[content.name] = tuple(row)
+        closed[slice_.name] = tuple(row)
     return closed
 
 
-def counter_sets(content: Slice) -> Iterator[tuple[int, frozenset[str]]]:
+def counter_sets(slice_: Slice) -> Iterator[tuple[int, frozenset[str]]]:
     """Yield the position of each device that draws on counters, and the counter sets that it draws on."""
-    for index in bits.each(content.counted):
-        yield index, frozenset(use.counter_set for use in content.traits[index].consumes)
+    for index in bits.each(slice_.counted):
+        yield index, frozenset(use.counter_set for use in slice_.device_fields[index].consumes)
 
 
 def with_ownership(
-    content: Slice, taints: tuple[tuple[DeviceTaint, ...], ...], states: Sequence[Ownership]
+    slice_: Slice, taints: tuple[tuple[DeviceTaint, ...], ...], states: Sequence[Ownership]
 ) -> Slice:
     """Return the slice with these taints in force, and its devices ours or not, as a new object."""
-    half_owned = bits.of([state is Ownership.HALF_OWNED for state in states])
-    return with_taints(content, taints, [_BARRIERS[state] for state in states], half_owned)
+    half_owned = bits.from_flags([state is Ownership.HALF_OWNED for state in states])
+    return with_taints(slice_, taints, [_EFFECTIVE_TAINTS[state] for state in states], half_owned)
 
 
-_BARRIERS: Final[Mapping[Ownership, Barriers]] = {
-    state: () if state is Ownership.OURS else (Barrier(OWNED_KEY, state.value, UNOWNED),)
+_EFFECTIVE_TAINTS: Final[Mapping[Ownership, EffectiveTaints]] = {
+    state: () if state is Ownership.OURS else (EffectiveTaint(OWNED_KEY, state.value, UNOWNED),)
     for state in Ownership
 }

@@ -1,9 +1,8 @@
 """Pools: which slices of a driver count, and what that says about its devices.
 
-A driver replaces the content of a pool by publishing slices of a higher generation, one at a time. Between the first
-and the last of them the pool is incomplete, and nothing may be allocated from it: half of a new generation could
-contradict the whole of the old. So a pool is judged as a whole, here and nowhere else, and the allocator only ever
-sees the verdict. The verdict is that of one node, because a node judges by the slices that concern it.
+A driver replaces a pool by publishing slices of a higher generation, one at a time. Until the last one is there the
+pool is incomplete, and nothing may be allocated from it. A pool is judged as a whole, and for one node, by the slices
+that concern it.
 Source: docs/dra-semantics 2.2 and 2.3, which describe upstream's pool gathering.
 """
 
@@ -15,8 +14,7 @@ from typing import Final
 
 from dra_operator.inventory.counters import CounterError, CounterLayout
 from dra_operator.inventory.features import Features
-from dra_operator.inventory.nodes import NodeIndex, NodeRecord
-from dra_operator.inventory.reach import Reach
+from dra_operator.inventory.nodes import NodeIndex, NodeRecord, SelectorIndex
 from dra_operator.inventory.slices import PoolKey, Slice
 
 SURPLUS: Final = "too many slices"
@@ -61,7 +59,7 @@ class Pool:
     _sorted: dict[int, tuple[Slice, ...]] | None = None
     _replaced: bool = False
     _grouped: set[str] = field(default_factory=set)
-    _shared_row: tuple[tuple[Slice, ...], Reach] | None = None
+    _shared_row: tuple[tuple[Slice, ...], SelectorIndex] | None = None
     _newest_nodes: tuple[str, ...] | None = None
 
     @property
@@ -69,11 +67,11 @@ class Pool:
         """True if any device names compatibility groups: counters then depend on which slices a node sees."""
         return bool(self._grouped)
 
-    def put(self, content: Slice) -> None:
+    def put(self, slice_: Slice) -> None:
         """Add a slice, or replace the one of that name."""
-        if content.name in self.slices:
-            self.remove(content.name)
-        self._store(content)
+        if slice_.name in self.slices:
+            self.remove(slice_.name)
+        self._store(slice_)
         self._forget()
 
     def remove(self, name: str) -> None:
@@ -89,17 +87,17 @@ class Pool:
                 del self.local[old.nodes.node_name]
         self._forget()
 
-    def replace_alike(self, content: Slice) -> None:
+    def replace_alike(self, slice_: Slice) -> None:
         """Replace a slice by one that is alike in everything another node's view could depend on."""
-        self._store(content)
+        self._store(slice_)
         self._replaced = True
 
     def near(self, node: NodeRecord) -> Iterable[Slice]:
         """Return the shared slices that can concern a node, sorted by name."""
         if not self.shared:
             return ()
-        row, reach = self._row()
-        return [row[position] for position in reach.near(node)]
+        row, index = self._row()
+        return [row[position] for position in index.near(node)]
 
     def nodes_near(self, index: NodeIndex) -> AbstractSet[str] | None:
         """Return the names of the nodes that a shared slice can concern, or None if that can be all."""
@@ -110,8 +108,8 @@ class Pool:
         if self._sorted is None:
             grouped: dict[int, list[Slice]] = {}
             for name in sorted(self.slices):
-                content = self.slices[name]
-                grouped.setdefault(content.generation, []).append(content)
+                slice_ = self.slices[name]
+                grouped.setdefault(slice_.generation, []).append(slice_)
             self._sorted = {generation: tuple(group) for generation, group in grouped.items()}
         elif self._replaced:
             # Thousands of slices may be replaced before somebody asks.
@@ -165,20 +163,20 @@ class Pool:
             self._newest_nodes = tuple(sorted(name for name in names if name is not None))
         return self._newest_nodes
 
-    def _row(self) -> tuple[tuple[Slice, ...], Reach]:
+    def _row(self) -> tuple[tuple[Slice, ...], SelectorIndex]:
         if self._shared_row is None:
             row = tuple(self.shared[name] for name in sorted(self.shared))
-            self._shared_row = row, Reach.joined(content.reach for content in row)
+            self._shared_row = row, SelectorIndex.union(slice_.selector_index for slice_ in row)
         return self._shared_row
 
-    def _store(self, content: Slice) -> None:
-        self.slices[content.name] = content
-        if content.has_groups:
-            self._grouped.add(content.name)
-        if content.nodes.node_name is None:
-            self.shared[content.name] = content
+    def _store(self, slice_: Slice) -> None:
+        self.slices[slice_.name] = slice_
+        if slice_.has_groups:
+            self._grouped.add(slice_.name)
+        if slice_.nodes.node_name is None:
+            self.shared[slice_.name] = slice_
         else:
-            self.local.setdefault(content.nodes.node_name, {})[content.name] = content
+            self.local.setdefault(slice_.nodes.node_name, {})[slice_.name] = slice_
 
     def _counters(self, everything: Sequence[Slice], features: Features) -> _Counters:
         concerned = [item for item in everything if item.counted or item.counter_sets]
@@ -188,7 +186,7 @@ class Pool:
         key = frozenset(item.name for item in concerned)
         if (found := self._layouts.get(key)) is None:
             try:
-                found = CounterLayout.of(concerned)
+                found = CounterLayout.build(concerned)
             except CounterError as error:
                 found = error
             self._layouts[key] = found

@@ -5,16 +5,17 @@ cannot be evaluated at all, or whose class is missing, taints nothing.
 Source: ResourceSlice tracker of Kubernetes 1.33 and 1.34 (docs/dra-semantics 5.2); later versions have neither field.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final, NamedTuple
 
-from dra_operator.api.types import DeviceClass, DeviceSelector, DeviceTaintRule
+from dra_operator.api.types import DeviceClass, DeviceSelector, DeviceTaint, DeviceTaintRule
 from dra_operator.cel import CelError, Selector, compile_selector, prepare_device
 from dra_operator.cel.advice.diagnostics import describe
 from dra_operator.inventory import bits
 from dra_operator.inventory.slices import Slice
+from dra_operator.inventory.taints import names_device, touches
 
 _SELECTORS: Final = "spec.deviceSelector.selectors"
 _CLASS: Final = "spec.deviceSelector.deviceClassName"
@@ -85,18 +86,40 @@ class RuleSelectors:
         """Return the names of the rules that select by a class."""
         return [key for key, rule in self._rules.items() if rule.class_name == name]
 
-    def selected(self, name: str, content: Slice) -> int:
+    def taints_in_force(
+        self, slice_: Slice, rules: Sequence[DeviceTaintRule]
+    ) -> tuple[tuple[DeviceTaint, ...], ...]:
+        """Return the taints in force, a tuple a device: the published ones, then those of rules, sorted by name.
+
+        Source: upstream's ResourceSlice tracker, which appends without removing duplicates.
+        """
+        matching = [rule for rule in rules if touches(rule, slice_.driver, slice_.pool)]
+        published = tuple(fields.taints for fields in slice_.device_fields)
+        if not matching:
+            return published
+        tainted = [(rule.spec.taint, self.tainted(rule, slice_)) for rule in matching]
+        return tuple(
+            taints + tuple(taint for taint, devices in tainted if devices >> index & 1)
+            for index, taints in enumerate(published)
+        )
+
+    def tainted(self, rule: DeviceTaintRule, slice_: Slice) -> int:
+        """Return which devices of a slice a rule taints."""
+        if not touches(rule, slice_.driver, slice_.pool):
+            return 0
+        named = bits.from_flags([names_device(rule, name) for name in slice_.names])
+        return named & self.selected(rule.metadata.name, slice_)
+
+    def selected(self, name: str, slice_: Slice) -> int:
         """Return which devices of a slice a rule selects by class and expressions: all, if it has neither."""
         rule = self._rules.get(name)
         if rule is None:
-            return content.every
-        rule.failures.pop(content.name, None)
+            return slice_.every
+        rule.failures.pop(slice_.name, None)
         if rule.problem:
             return 0
-        selected, failures = content.every, []
-        devices = [
-            prepare_device(content.driver, content.device(index)) for index in bits.each(content.every)
-        ]
+        selected, failures = slice_.every, []
+        devices = [prepare_device(slice_.driver, slice_.device(index)) for index in bits.each(slice_.every)]
         for source in rule.sources:
             asked, failed, first = selected, 0, ""
             for index in bits.each(asked):
@@ -106,12 +129,12 @@ class RuleSelectors:
                 except CelError as error:
                     failed += 1
                     text = describe(source.expression, error, devices[index])
-                    first = first or f"{content.path(index)}: {text}"
+                    first = first or f"{slice_.path(index)}: {text}"
                 selected &= ~(1 << index)
             if failed:
                 failures.append(_Failures(source.title, asked.bit_count(), failed, first))
         if failures:
-            rule.failures[content.name] = tuple(failures)
+            rule.failures[slice_.name] = tuple(failures)
         return selected
 
     def problem(self, name: str) -> str:

@@ -15,9 +15,9 @@ from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.semver import parse_semver
 from dra_operator.api.types import CounterSet, Device, DeviceCapacity, DeviceTaint, ResourceSlice
 from dra_operator.inventory import bits
-from dra_operator.inventory.barriers import Barred, Barriers, barred
 from dra_operator.inventory.columns import AttributeColumn, CapacityColumn, Column, Columns, Schema
-from dra_operator.inventory.reach import NOWHERE, NodeFields, Reach
+from dra_operator.inventory.nodes import NOWHERE, NodeFields, SelectorIndex
+from dra_operator.inventory.taints import EffectiveTaints, TaintedGroups, tainted_groups
 
 _T = TypeVar("_T")
 PoolKey = tuple[str, str]
@@ -26,7 +26,7 @@ _UNSET: Final = NodeFields()
 
 
 @dataclass(frozen=True, slots=True)
-class Consumption:
+class CounterUse:
     """What a device takes from one counter set: nano-units by counter name, and the groups it can live with."""
 
     counter_set: str
@@ -35,10 +35,10 @@ class Consumption:
 
 
 @dataclass(frozen=True, slots=True)
-class Traits:
+class DeviceFields:
     """What a device has besides attributes and capacity. Most devices have none of it and share one record."""
 
-    consumes: tuple[Consumption, ...] = ()
+    consumes: tuple[CounterUse, ...] = ()
     nodes: NodeFields = _UNSET
     taints: tuple[DeviceTaint, ...] = ()
     binds_to_node: bool = False
@@ -47,8 +47,8 @@ class Traits:
     shareable: bool = False
 
 
-PLAIN: Final = Traits()
-_SHAREABLE: Final = Traits(shareable=True)
+PLAIN: Final = DeviceFields()
+_SHAREABLE: Final = DeviceFields(shareable=True)
 _COMMON: Final = ("name", "attributes", "capacity", "allow_multiple_allocations")
 """Fields of a device that are kept in columns, or that most devices have."""
 _DOUBTFUL: Final = frozenset(("version", "versions", "unknown"))
@@ -60,13 +60,13 @@ class Slice:
     """One ResourceSlice. A changed slice is a new object with a new serial number.
 
     `names` holds the names of the devices, `indexes` where each of them stands there; `serials` holds the serial
-    numbers of all columns, in the order of the schema. `make` is equal for slices that are alike in schema and
-    capacity.
+    numbers of all columns, in the order of the schema. `capacity_shape` is equal for slices that are
+    alike in schema and capacity.
     `taints` holds the taints in force, a tuple a device: the published ones and those of rules; it is empty if no
-    device has any. `barred` tells which devices these keep away from whom. `given_whole`: who asks for no amount is
+    device has any. `tainted_groups` are the devices by effective taints. `given_whole`: who asks for no amount is
     given all that a device has, which is never an error. `is_ordinary`: no ordinary amount of its capacities is one.
-    `reach` is that of the slice's node fields, or with per-device selection that of each device; a slice of one node
-    needs none.
+    `selector_index` is over the slice's node fields, or with per-device selection over those of each device; a slice of
+    one node needs none.
     Sets of bits: `every` device, `ours` (the operator may allocate them: all, where ownership is not asked for),
     `half_owned` (not ours, as others are not that share counters), `shareable`, `tainted`, `counted` (consumes
     counters), `binding` (has binding conditions), `unreadable` (an attribute has no value that CEL knows: each selector
@@ -80,7 +80,7 @@ class Slice:
     generation: int
     slice_count: int
     nodes: NodeFields
-    reach: Reach
+    selector_index: SelectorIndex
     per_device_nodes: bool
     skip_node_operations: tuple[str, ...]
     counter_sets: tuple[CounterSet, ...]
@@ -88,12 +88,12 @@ class Slice:
     indexes: Mapping[str, int]
     schema: Schema
     serials: tuple[int, ...]
-    make: tuple[Schema, tuple[int, ...]]
+    capacity_shape: tuple[Schema, tuple[int, ...]]
     attributes: Mapping[str, AttributeColumn]
     capacity: Mapping[str, CapacityColumn]
-    traits: tuple[Traits, ...]
+    device_fields: tuple[DeviceFields, ...]
     taints: tuple[tuple[DeviceTaint, ...], ...]
-    barred: Barred
+    tainted_groups: TaintedGroups
     given_whole: bool
     is_ordinary: bool
     every: int
@@ -128,7 +128,7 @@ class Slice:
 
     def effective_nodes(self, index: int) -> NodeFields:
         """Return the node fields that hold for a device: its own, if the slice leaves them to its devices."""
-        return self.traits[index].nodes if self.per_device_nodes else self.nodes
+        return self.device_fields[index].nodes if self.per_device_nodes else self.nodes
 
     def path(self, index: int) -> str:
         """Return a device as texts have it: driver, pool and name."""
@@ -144,15 +144,25 @@ class Slice:
             name=self.names[index],
             attributes=_of_device(self.attributes, index),
             capacity=self.capacity_of(index),
-            allow_multiple_allocations=self.traits[index].shareable,
+            allow_multiple_allocations=self.device_fields[index].shareable,
         )
 
 
-_CONTENT = tuple(item.name for item in fields(Slice) if item.name not in ("serial", "reach"))
+_CONTENT = tuple(item.name for item in fields(Slice) if item.name not in ("serial", "selector_index"))
 _OF_DEVICES: Final = {
-    *("names", "indexes", "every", "traits", "shareable", "binding", "taints", "tainted", "barred"),
+    *(
+        "names",
+        "indexes",
+        "every",
+        "device_fields",
+        "shareable",
+        "binding",
+        "taints",
+        "tainted",
+        "tainted_groups",
+    ),
     *("ours", "half_owned"),
-    *("schema", "serials", "make", "attributes", "capacity"),
+    *("schema", "serials", "capacity_shape", "attributes", "capacity"),
     *("given_whole", "is_ordinary", "unreadable"),
 }
 """What only nodes notice that see the devices of a slice, but for what these take from counters."""
@@ -165,8 +175,8 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
     spec = wire.spec
     devices = spec.devices
     names = tuple(device.name for device in devices)
-    traits = tuple(_traits(device) for device in devices)
-    taints = tuple(trait.taints for trait in traits)
+    device_fields = tuple(_traits(device) for device in devices)
+    taints = tuple(trait.taints for trait in device_fields)
     attributes = {
         name: columns.attributes(values)
         for name, values in _by_name([device.attributes for device in devices])
@@ -174,8 +184,8 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
     capacity = {
         name: columns.capacities(values) for name, values in _by_name([device.capacity for device in devices])
     }
-    shareable = bits.of([trait.shareable for trait in traits])
-    unreadable = bits.of([_are_unreadable(device.attributes) for device in devices])
+    shareable = bits.from_flags([trait.shareable for trait in device_fields])
+    unreadable = bits.from_flags([_are_unreadable(device.attributes) for device in devices])
     nodes = NodeFields(spec.node_name or None, bool(spec.all_nodes), spec.node_selector)
     schema = columns.schema(
         spec.driver, tuple(attributes), tuple(capacity), len(names), shareable, unreadable
@@ -189,7 +199,7 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
         generation=spec.pool.generation,
         slice_count=spec.pool.resource_slice_count,
         nodes=nodes,
-        reach=_reach(nodes, traits if spec.per_device_node_selection else ()),
+        selector_index=_index_fields(nodes, device_fields if spec.per_device_node_selection else ()),
         per_device_nodes=bool(spec.per_device_node_selection),
         skip_node_operations=spec.skip_node_operations,
         counter_sets=spec.shared_counters,
@@ -197,44 +207,44 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
         indexes={name: index for index, name in enumerate(names)},
         schema=schema,
         serials=(*[column.serial for column in attributes.values()], *amounts),
-        make=(schema, amounts),
+        capacity_shape=(schema, amounts),
         attributes=attributes,
         capacity=capacity,
-        traits=traits,
+        device_fields=device_fields,
         taints=taints if any(taints) else (),
-        barred=barred(taints),
+        tainted_groups=tainted_groups(taints),
         given_whole=all(column.given_whole for column in capacity.values()),
         is_ordinary=all(column.is_ordinary for column in capacity.values()),
         every=bits.first(len(names)),
         ours=bits.first(len(names)),
         half_owned=0,
         shareable=shareable,
-        tainted=bits.of(taints),
-        counted=bits.of([trait.consumes for trait in traits]),
-        binding=bits.of([trait.binding_conditions for trait in traits]),
+        tainted=bits.from_flags(taints),
+        counted=bits.from_flags([trait.consumes for trait in device_fields]),
+        binding=bits.from_flags([trait.binding_conditions for trait in device_fields]),
         unreadable=unreadable,
-        has_groups=any(use.groups for trait in traits for use in trait.consumes),
+        has_groups=any(use.groups for trait in device_fields for use in trait.consumes),
     )
 
 
 def with_taints(
-    content: Slice,
+    slice_: Slice,
     taints: tuple[tuple[DeviceTaint, ...], ...],
-    unowned: Sequence[Barriers] | None = None,
+    unowned: Sequence[EffectiveTaints] | None = None,
     half_owned: int = 0,
 ) -> Slice:
     """Return the slice with other taints in force, as a new object.
 
     `unowned` has, for each device, the barrier that it is not ours, or nothing; without it all devices are.
     """
-    kept_away = bits.of(unowned) if unowned is not None else 0
+    kept_away = bits.from_flags(unowned) if unowned is not None else 0
     return replace(
-        content,
+        slice_,
         serial=next(_serials),
         taints=taints if any(taints) else (),
-        barred=barred(taints, unowned),
-        tainted=bits.of(taints) | kept_away,
-        ours=content.every & ~kept_away,
+        tainted_groups=tainted_groups(taints, unowned),
+        tainted=bits.from_flags(taints) | kept_away,
+        ours=slice_.every & ~kept_away,
         half_owned=half_owned,
     )
 
@@ -247,7 +257,8 @@ def same_content(old: Slice, new: Slice) -> bool:
 def alike_elsewhere(old: Slice, new: Slice) -> bool:
     """True if no node can notice the change of a slice that does not see its devices: they take the same as before."""
     return _apart_from_devices(old) == _apart_from_devices(new) and all(
-        old.names[index] == new.names[index] and old.traits[index].consumes == new.traits[index].consumes
+        old.names[index] == new.names[index]
+        and old.device_fields[index].consumes == new.device_fields[index].consumes
         for index in bits.each(old.counted)
     )
 
@@ -256,11 +267,11 @@ def _of_device(columns: Mapping[str, Column[_T]], index: int) -> dict[str, _T]:
     return {name: value for name, column in columns.items() if (value := column.values[index]) is not None}
 
 
-def _reach(nodes: NodeFields, traits: Sequence[Traits]) -> Reach:
+def _index_fields(nodes: NodeFields, device_fields: Sequence[DeviceFields]) -> SelectorIndex:
     if nodes.node_name is not None:
         # Its node has it by name.
         return NOWHERE
-    return Reach.of((nodes,) if nodes.is_set else (trait.nodes for trait in traits))
+    return SelectorIndex.from_fields((nodes,) if nodes.is_set else (trait.nodes for trait in device_fields))
 
 
 def _by_name(tables: Sequence[Mapping[str, _T]]) -> Iterator[tuple[str, tuple[_T | None, ...]]]:
@@ -272,12 +283,12 @@ def _by_name(tables: Sequence[Mapping[str, _T]]) -> Iterator[tuple[str, tuple[_T
 _besides = attrgetter(*(item.name for item in fields(Device) if item.name not in _COMMON))
 
 
-def _traits(device: Device) -> Traits:
+def _traits(device: Device) -> DeviceFields:
     if not any(_besides(device)):
         return _SHAREABLE if device.allow_multiple_allocations else PLAIN
-    traits = Traits(
+    device_fields = DeviceFields(
         consumes=tuple(
-            Consumption(
+            CounterUse(
                 use.counter_set,
                 tuple(sorted((name, counter.value.nano) for name, counter in use.counters.items())),
                 frozenset(use.compatibility_groups),
@@ -291,7 +302,7 @@ def _traits(device: Device) -> Traits:
         binding_failure_conditions=device.binding_failure_conditions,
         shareable=bool(device.allow_multiple_allocations),
     )
-    return next((shared for shared in (PLAIN, _SHAREABLE) if traits == shared), traits)
+    return next((shared for shared in (PLAIN, _SHAREABLE) if device_fields == shared), device_fields)
 
 
 def _are_unreadable(attributes: Mapping[str, AttributeValue]) -> bool:

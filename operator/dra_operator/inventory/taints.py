@@ -1,46 +1,58 @@
-"""Taint rules, merged into slices: the taints in force on a device are the published ones and those of the rules.
+"""Effective taints: which devices a request must tolerate, and what of a DeviceTaintRule matches a device.
 
-Rules are applied in the order of their names, so that the outcome does not depend on the order they arrived in. A rule
-without a selector matches nothing; one with an empty selector matches every device.
-Source: DeviceTaintRule of resource.k8s.io/v1; upstream's ResourceSlice tracker appends without removing duplicates.
+A driver or a rule taints whole nodes, so devices are grouped by their taints, and tolerations are asked once a group.
+Source: docs/dra-semantics 5.1; DeviceTaintRule of resource.k8s.io/v1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
 
 from dra_operator.api.types import DeviceTaint, DeviceTaintRule
-from dra_operator.inventory import bits
-from dra_operator.inventory.rule_selectors import RuleSelectors
-from dra_operator.inventory.slices import Slice
 
 
-def touches(rule: DeviceTaintRule, driver: str, pool: str) -> bool:
-    """True if the rule can match a device of this pool."""
-    selector = rule.spec.device_selector
-    return selector is not None and selector.driver in (None, driver) and selector.pool in (None, pool)
+class EffectiveTaint(NamedTuple):
+    """A taint that keeps a device from requests that do not tolerate it. It does not matter since when."""
+
+    key: str
+    value: str
+    effect: str
 
 
-def in_force(
-    content: Slice, rules: Sequence[DeviceTaintRule], selectors: RuleSelectors
-) -> tuple[tuple[DeviceTaint, ...], ...]:
-    """Return the taints in force, a tuple a device; `rules` are in the order of their names."""
-    matching = [rule for rule in rules if touches(rule, content.driver, content.pool)]
-    published = tuple(trait.taints for trait in content.traits)
-    if not matching:
-        return published
-    selected = [(rule.spec.taint, devices_of(rule, content, selectors)) for rule in matching]
+EffectiveTaints: TypeAlias = tuple[EffectiveTaint, ...]
+"""All effective taints of a device, in order."""
+TaintedGroups: TypeAlias = tuple[tuple[EffectiveTaints, int], ...]
+"""Effective taints, and the devices that have just these as a set of bits; none without taints."""
+
+_EFFECTIVE = frozenset(("NoSchedule", "NoExecute"))
+
+
+def tainted_groups(
+    taints: Sequence[Sequence[DeviceTaint]], unowned: Sequence[EffectiveTaints] | None = None
+) -> TaintedGroups:
+    """Return which devices have which effective taints; `taints` has all taints of each device.
+
+    `unowned` has, for each device, those that keep us from what is not ours; they come first.
+    """
+    groups: dict[EffectiveTaints, int] = {}
+    for index, of_device in enumerate(taints):
+        effective = _effective(of_device) if of_device else ()
+        if unowned is not None:
+            effective = unowned[index] + effective
+        if effective:
+            groups[effective] = groups.get(effective, 0) | 1 << index
+    return tuple(groups.items())
+
+
+def _effective(taints: Iterable[DeviceTaint]) -> EffectiveTaints:
     return tuple(
-        taints + tuple(taint for taint, devices in selected if devices >> index & 1)
-        for index, taints in enumerate(published)
+        [EffectiveTaint(item.key, item.value, item.effect) for item in taints if item.effect in _EFFECTIVE]
     )
 
 
-def devices_of(rule: DeviceTaintRule, content: Slice, selectors: RuleSelectors) -> int:
-    """Return which devices of a slice a rule taints, as a set of bits."""
+def touches(rule: DeviceTaintRule, driver: str, pool: str) -> bool:
+    """True if the rule can match a device of this pool; one without a selector matches none."""
     selector = rule.spec.device_selector
-    if selector is None or not touches(rule, content.driver, content.pool):
-        return 0
-    selected = selectors.selected(rule.metadata.name, content)
-    return selected & bits.of([names_device(rule, name) for name in content.names])
+    return selector is not None and selector.driver in (None, driver) and selector.pool in (None, pool)
 
 
 def names_device(rule: DeviceTaintRule, device: str) -> bool:

@@ -1,53 +1,176 @@
 """Views: which pools and devices each node sees, in the order in which upstream looks at them.
 
 Nodes that see the same slices of a pool share one pool view, and nodes that see the same pools share one node view: a
-search that fails on one of them fails on all. Inside a pool view position *i* is the *i*-th device by slice name and
-published order; in a node view the pools stand by driver and name, those with binding conditions last.
-
-Views are brought up to date when they are asked for, from what changed since; a slice of one node costs that node's
-view and no other.
+search that fails on one of them fails on all. In a pool view devices stand by slice name and published order; in a node
+view pools stand by driver and name, those with binding conditions last.
 Source: docs/dra-semantics 2.2 to 2.4; docs/engine sections 2 to 4.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import accumulate, count
 from typing import NamedTuple
 
+from dra_operator.api.core import NodeSelector
+from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.inventory import bits
-from dra_operator.inventory.changes import Changes, Followers, Looked
+from dra_operator.inventory.change_set import ChangeSet, Subscribers
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.inventory.features import Features
 from dra_operator.inventory.inventory import Inventory
-from dra_operator.inventory.nodes import NodeRecord
+from dra_operator.inventory.nodes import NodeFields, NodeRecord
 from dra_operator.inventory.pool import Pool, Verdict
-from dra_operator.inventory.sight import BrokenSelector, NodeMatcher, Sight, look, same_for_all_nodes
 from dra_operator.inventory.slices import PoolKey, Slice
+
+_SIZE_OF_SELECTOR = 16
+"""A selector takes about as much room as so many of its answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleDevices:
+    """The devices of a slice with per-device selection that a node can use, and those with a broken selector."""
+
+    visible: int
+    errors: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleSlices:
+    """What a node sees of a pool: slices in upstream's order, and what of their devices where those say it."""
+
+    slices: tuple[Slice, ...]
+    devices: tuple[tuple[int, VisibleDevices], ...]
+
+    @property
+    def key(self) -> object:
+        """Return what two nodes have in common if they see the same."""
+        return (tuple(item.serial for item in self.slices), self.devices)
+
+
+class BrokenSelector(NamedTuple):
+    """A slice with a node selector that cannot be parsed, and why it cannot."""
+
+    slice: str
+    why: str
+
+
+@dataclass(slots=True)
+class NodeMatcher:
+    """Matches node fields against nodes; each selector is asked once a node.
+
+    `size` is how many answers are kept; a selector may be asked about every node, and takes room itself.
+    """
+
+    size: int = 0
+    _answers: dict[NodeSelector, dict[str, bool | str]] = field(default_factory=dict)
+
+    def matches(self, fields: NodeFields, node: NodeRecord) -> bool:
+        """True if the fields concern the node. Raises NodeSelectorError if their selector cannot be parsed."""
+        if fields.node_name is not None:
+            return fields.node_name == node.name
+        if fields.all_nodes:
+            return True
+        return fields.selector is not None and self._selects(fields.selector, node)
+
+    def forget(self, node: str) -> None:
+        """Drop what is known of a node: its labels have changed, or it is gone."""
+        for answers in self._answers.values():
+            self.size -= answers.pop(node, None) is not None
+
+    def clear(self) -> None:
+        """Drop all answers; done now and then, as selectors that are gone leave theirs behind."""
+        self._answers.clear()
+        self.size = 0
+
+    def _selects(self, selector: NodeSelector, node: NodeRecord) -> bool:
+        answers = self._answers.get(selector)
+        if answers is None:
+            answers = self._answers[selector] = {}
+            self.size += _SIZE_OF_SELECTOR
+        answer = answers.get(node.name)
+        if answer is None:
+            try:
+                answer = matches(selector, node.name, node.labels)
+            except NodeSelectorError as error:
+                answer = str(error)
+            answers[node.name] = answer
+            self.size += 1
+        if isinstance(answer, str):
+            raise NodeSelectorError(answer)
+        return answer
+
+
+def find_visible_slices(
+    pool: Pool, node: NodeRecord, features: Features, matcher: NodeMatcher
+) -> VisibleSlices | BrokenSelector | None:
+    """Return what a node sees of a pool, or None if no slice of it concerns the node.
+
+    If a selector that had to be asked cannot be parsed, that is the answer.
+    """
+    slices: list[Slice] = []
+    devices: list[tuple[int, VisibleDevices]] = []
+    # Upstream lists the slices of the node first, then those without a node name.
+    local = pool.local.get(node.name)
+    own = [local[name] for name in sorted(local)] if local else ()
+    for slice_ in (*own, *pool.near(node)):
+        if not is_known(slice_, features):
+            continue
+        try:
+            if slice_.nodes.is_set:
+                if matcher.matches(slice_.nodes, node):
+                    slices.append(slice_)
+            elif slice_.per_device_nodes and (visible := _visible_devices(slice_, node, matcher)):
+                slices.append(slice_)
+                devices.append((slice_.serial, visible))
+        except NodeSelectorError as error:
+            return BrokenSelector(slice_.name, str(error))
+    return VisibleSlices(tuple(slices), tuple(devices)) if slices else None
+
+
+def is_known(slice_: Slice, features: Features) -> bool:
+    """True if a slice uses nothing that is switched off."""
+    if not features.partitionable_devices and (slice_.per_device_nodes or slice_.counter_sets):
+        return False
+    return features.compatibility_groups or not slice_.has_groups
+
+
+def same_for_all_nodes(slices: Iterable[Slice]) -> bool:
+    """True if all of these slices are for all nodes, so that a node's name and labels do not matter."""
+    return all(item.nodes.node_name is None and item.nodes.all_nodes for item in slices)
+
+
+def _visible_devices(slice_: Slice, node: NodeRecord, matcher: NodeMatcher) -> VisibleDevices | None:
+    visible = 0
+    errors: list[tuple[int, str]] = []
+    for index in slice_.selector_index.near(node):
+        try:
+            if matcher.matches(slice_.device_fields[index].nodes, node):
+                visible |= 1 << index
+        except NodeSelectorError as error:
+            if not visible:
+                # Upstream asks in order until one device matches; a broken selector before it ends the attempt.
+                raise
+            errors.append((index, str(error)))
+    return VisibleDevices(visible, tuple(errors)) if visible else None
+
 
 _FEW_SLICES = 3
 _serials = count()
 """Of all views: what is kept about some by number is kept about those of several followers of an inventory."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class PoolView:
-    """A pool as some nodes see it.
+    """A pool as some nodes see it. What is in use of it is kept elsewhere (`ledger.PoolState`).
 
     `driver` is that of all devices, or empty if one of them cannot be read: each selector fails on it.
     Positions: `offsets[i]` is the first position of `slices[i]`, `placed` has both together, `size` is their number;
     only a complete pool has any.
-    Sets of positions: `visible` (usable on these nodes), `free` (not allocated exclusively, nor shared without
-    being shareable) and `charged` (shares consume capacity), both kept by the ledger, `shareable`, `counted`.
+    Sets of positions: `visible` (usable on these nodes), `shareable`, `counted`.
     `selector_errors` holds, by position, why a node selector of a device cannot be parsed: no search may take it.
-    `nodes` is the set of the nodes that see it.
-    `roomy` keeps what searches have found out about shared devices, by candidate key: which they have looked at, and
-    which of these have room; of each until the ledger changes what is used of it. `payable` keeps the same of devices
-    that draw on counters, behind the version of the counters that it is about. `most` is the most that any of its free
-    devices, or of those that some selectors select, has left of each capacity, in nano-units, from when somebody asks
-    until the ledger changes what is used.
-    `spare` keeps what is left of shared devices, by offset of the slice; of those in `reshared` that has changed since.
+    `nodes` is the set of the nodes that see it; `Views` keeps it up to date.
     `judged_by` is the epoch of the pool in which it was judged.
     """
 
@@ -69,13 +192,6 @@ class PoolView:
     judged_by: object
     driver: str
     nodes: int = 0
-    free: int = 0
-    charged: int = 0
-    roomy: dict[int, tuple[int, int]] = field(default_factory=dict)
-    most: dict[object, Mapping[str, int]] = field(default_factory=dict)
-    payable: tuple[object, int, int] = (None, 0, 0)
-    spare: dict[int, object] = field(default_factory=dict)
-    reshared: int = 0
     _positions: Mapping[str, int] | None = None
 
     def locate(self, position: int) -> tuple[Slice, int]:
@@ -109,19 +225,19 @@ class PoolView:
             if len(self.slices) == 1:
                 positions = self.slices[0].indexes
             else:
-                names = (name for content in self.slices for name in content.names)
+                names = (name for slice_ in self.slices for name in slice_.names)
                 positions = {name: position for position, name in enumerate(names)}
-            self._positions = positions
+            object.__setattr__(self, "_positions", positions)
         return positions
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class NodeView:
     """The pools of some `nodes` in search order; `error` tells of a node selector that cannot be parsed.
 
     `countable` says that fast searches may be asked about its nodes: no error, and no slice skips node operations.
-    Side by side the pools make one row of positions: `starts` holds the first of each, `row` both together. `groups`
-    refers to what searches have found out about some attributes, for as long as that is kept.
+    Side by side the pools make one row of positions: `starts` holds the first of each, `row` both together. `nodes` is
+    kept up to date by `Views`.
     """
 
     key: object
@@ -131,12 +247,8 @@ class NodeView:
     error: BrokenSelector | None
     skips_operations: bool
     has_large_pool: bool
+    countable: bool
     nodes: int = 0
-    groups: dict[tuple[str, ...], Callable[[], object]] = field(default_factory=dict)
-    countable: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.countable = self.error is None and not self.skips_operations
 
     def number_of(self, position: int) -> int:
         """Return the number of the pool of the device at a position of the row."""
@@ -211,8 +323,8 @@ class Views:
     _matcher: NodeMatcher = field(default_factory=NodeMatcher)
     _replaced: list[PoolView] = field(default_factory=list)
     _idle: list[NodeView] = field(default_factory=list)
-    _followers: Followers[Looked] = field(default_factory=Followers)
-    _changes: Changes = field(init=False)
+    _subscribers: Subscribers[ChangeSet] = field(default_factory=Subscribers)
+    _changes: ChangeSet = field(init=False)
 
     def __post_init__(self) -> None:
         self._changes = self.inventory.subscribe()
@@ -222,11 +334,11 @@ class Views:
         """How many pools and nodes have changed since the views were brought up to date."""
         return len(self._changes.pools) + len(self._changes.nodes)
 
-    def subscribe(self) -> Looked:
-        """Return an object that collects the pools that change from now on, or whose nodes do; all there are count."""
-        looked = Looked(dict.fromkeys(self.inventory.pools))
-        self._followers.add(looked)
-        return looked
+    def subscribe(self) -> ChangeSet:
+        """Return a set of the pools that change from now on, or whose nodes do; all there are count as changed."""
+        changes = ChangeSet(dict.fromkeys(self.inventory.pools))
+        self._subscribers.add(changes)
+        return changes
 
     def of_node(self, name: str) -> NodeView:
         """Return what a node sees."""
@@ -251,7 +363,7 @@ class Views:
         for name in nodes - there:
             self._forget_node(name)
         for key, targets in work.items():
-            self._look_at(key, targets, moved, added)
+            self._update(key, targets, moved, added)
         # A node that is new has a view even where it sees no pool.
         changed_nodes = self._join(moved | there)
         if renumbering:
@@ -259,8 +371,8 @@ class Views:
         else:
             self._mark_usable(there)
         removed = self._drop_unused(work)
-        for looked in self._followers.all():
-            looked.pools.update(dict.fromkeys(work))
+        for subscriber in self._subscribers.all():
+            subscriber.pools.update(dict.fromkeys(work))
         kept = tuple(view for view in added.values() if view.nodes)
         return ViewChanges(renumbering, changed_nodes | self.set_of(nodes), kept, removed)
 
@@ -276,7 +388,7 @@ class Views:
     def _work(
         self, pools: Mapping[PoolKey, set[str] | None], nodes: set[str]
     ) -> dict[PoolKey, AbstractSet[str] | None]:
-        """Return, for each pool to look at, the nodes that have to, or None for all that may.
+        """Return the pools to update, each with the nodes whose view of it may change, or None for all.
 
         The pools of nodes that are gone are among them.
         """
@@ -298,7 +410,7 @@ class Views:
         reached = pool.nodes_near(self.inventory.node_index) if pool.shared else frozenset()
         return None if reached is None else reached | pool.local.keys() | self._watchers.get(key, frozenset())
 
-    def _look_at(
+    def _update(
         self, key: PoolKey, targets: AbstractSet[str] | None, moved: set[str], added: dict[int, PoolView]
     ) -> None:
         pool = self.inventory.pools.get(key)
@@ -323,41 +435,40 @@ class Views:
             self._assign(name, key, seen, moved)
 
     def _see(self, pool: Pool, node: NodeRecord, added: dict[int, PoolView]) -> _Seen:
-        sight = look(pool, node, self.features, self._matcher)
-        if sight is None:
+        visible = find_visible_slices(pool, node, self.features, self._matcher)
+        if visible is None:
             return _NOTHING
-        if isinstance(sight, BrokenSelector):
-            return _Seen(error=sight)
+        if isinstance(visible, BrokenSelector):
+            return _Seen(error=visible)
         known = self.of_pool.setdefault(pool.key, {})
-        sight_key = sight.key
-        if (found := known.get(sight_key)) is not None and found.judged_by is pool.epoch:
+        if (found := known.get(visible.key)) is not None and found.judged_by is pool.epoch:
             return _Seen(found)
-        view = self._build(pool, sight)
+        view = self._build(pool, visible)
         if view is None:
             return _NOTHING
         if found is not None:
             self._replaced.append(found)
-        known[sight_key] = view
+        known[visible.key] = view
         added[view.serial] = view
         return _Seen(view)
 
-    def _build(self, pool: Pool, sight: Sight) -> PoolView | None:
-        judgement = pool.judge(sight.slices, self.features)
+    def _build(self, pool: Pool, seen: VisibleSlices) -> PoolView | None:
+        judgement = pool.judge(seen.slices, self.features)
         if judgement.verdict is Verdict.OBSOLETE:
             return None
-        own = dict(sight.devices)
+        own = dict(seen.devices)
         offsets: list[int] = []
         size = visible = shareable = counted = 0
         errors: dict[int, str] = {}
-        for content in judgement.slices:
+        for slice_ in judgement.slices:
             offsets.append(size)
-            devices = own.get(content.serial)
-            visible |= (content.every if devices is None else devices.visible) << size
+            devices = own.get(slice_.serial)
+            visible |= (slice_.every if devices is None else devices.visible) << size
             for index, text in () if devices is None else devices.errors:
                 errors[size + index] = text
-            shareable |= content.shareable << size
-            counted |= content.counted << size
-            size += len(content.names)
+            shareable |= slice_.shareable << size
+            counted |= slice_.counted << size
+            size += len(slice_.names)
         return PoolView(
             serial=next(_serials),
             key=pool.key,
@@ -370,12 +481,12 @@ class Views:
             visible=visible,
             selector_errors=errors,
             counters=judgement.counters,
-            binding=any(content.binding for content in judgement.slices),
-            skips_operations=any(content.skip_node_operations for content in judgement.slices),
+            binding=any(slice_.binding for slice_ in judgement.slices),
+            skips_operations=any(slice_.skip_node_operations for slice_ in judgement.slices),
             shareable=shareable,
             counted=counted,
             judged_by=pool.epoch,
-            driver="" if any(content.unreadable for content in judgement.slices) else pool.key[0],
+            driver="" if any(slice_.unreadable for slice_ in judgement.slices) else pool.key[0],
         )
 
     def _assign(self, node: str, key: PoolKey, seen: _Seen, moved: set[str]) -> None:
@@ -385,9 +496,9 @@ class Views:
             return
         bit = 1 << self.index[node]
         if old.view is not None:
-            old.view.nodes &= ~bit
+            _set_nodes(old.view, old.view.nodes & ~bit)
         if seen.view is not None:
-            seen.view.nodes |= bit
+            _set_nodes(seen.view, seen.view.nodes | bit)
         if seen == _NOTHING:
             del table[key]
             self._watchers[key].discard(node)
@@ -426,15 +537,16 @@ class Views:
                     error,
                     skips,
                     any(view.is_large for view in views),
+                    error is None and not skips,
                 )
             old = self._of_node.get(name)
             if old is node_view:
                 continue
             bit = 1 << self.index[name]
             if old is not None:
-                old.nodes &= ~bit
+                _set_nodes(old, old.nodes & ~bit)
                 self._idle.append(old)
-            node_view.nodes |= bit
+            _set_nodes(node_view, node_view.nodes | bit)
             self._of_node[name] = node_view
             changed |= bit
         return changed
@@ -442,16 +554,17 @@ class Views:
     def _count_nodes(self) -> None:
         """Set all sets of nodes anew: the nodes have other positions."""
         for node_view in self._node_views.values():
-            node_view.nodes = 0
+            _set_nodes(node_view, 0)
         for views in self.of_pool.values():
             for view in views.values():
-                view.nodes = 0
+                _set_nodes(view, 0)
         for name, position in self.index.items():
             bit = 1 << position
-            self._of_node[name].nodes |= bit
-            for view in self._of_node[name].pools:
-                view.nodes |= bit
-        self.usable = bits.of(self.inventory.nodes[name].unusable is None for name in self.order)
+            node_view = self._of_node[name]
+            _set_nodes(node_view, node_view.nodes | bit)
+            for view in node_view.pools:
+                _set_nodes(view, view.nodes | bit)
+        self.usable = bits.from_flags(self.inventory.nodes[name].unusable is None for name in self.order)
 
     def _mark_usable(self, nodes: set[str]) -> None:
         for name in nodes:
@@ -464,10 +577,10 @@ class Views:
         removed, self._replaced = self._replaced, []
         for key in pools:
             known = self.of_pool.get(key, {})
-            for sight_key, view in tuple(known.items()):
+            for key_of_view, view in tuple(known.items()):
                 if not view.nodes:
                     removed.append(view)
-                    del known[sight_key]
+                    del known[key_of_view]
             if not known:
                 self.of_pool.pop(key, None)
             if not self._watchers.get(key) and key not in self.inventory.pools:
@@ -482,4 +595,8 @@ class Views:
 
     def set_of(self, nodes: Iterable[str]) -> int:
         """Return those of some nodes that there are, as a set."""
-        return bits.of_positions(self.index[name] for name in nodes if name in self.index)
+        return bits.from_positions(self.index[name] for name in nodes if name in self.index)
+
+
+def _set_nodes(view: PoolView | NodeView, nodes: int) -> None:
+    object.__setattr__(view, "nodes", nodes)

@@ -1,16 +1,16 @@
-"""What is used: exclusive devices, shares and counters, and our own decisions that are not yet written.
+"""What is used: exclusive devices, shares and counters, and our own decisions that are not yet written (assumed).
 
-`uses` is the ledger itself, by claim and device. `availability` joins it with the views of the inventory: what is free,
-by `view_index`, what is left of `counters` and, by `spare`, of devices that are shared, and the log of what came back.
-`leftovers` has nodes by what their devices have left, as far as somebody has asked. `overcommitment` finds what is used
-beyond what there is, and whether claims or slices brought it about. `broken` finds allocations of which devices or
-nodes are gone, or tainted so that what uses them must end.
+`allocated_state` is the ledger itself, by claim and device. `availability` joins it with the views of the inventory:
+what is free, by `view_index`, what is left of `counters`, and the log of what came back. `capacity_index` has devices
+and nodes by what shares leave of capacities. `overcommitment` finds what is used beyond what there is, and whether
+claims or slices brought it about. `broken` finds allocations whose devices or nodes are gone, or tainted so that what
+uses them must end.
 """
 
-from dra_operator.ledger.availability import Availability, Log
+from dra_operator.ledger.allocated_state import ClaimKey, Ledger
+from dra_operator.ledger.availability import Availability, Log, PoolState
 from dra_operator.ledger.broken import Breakage, BrokenAllocations, Cause
 from dra_operator.ledger.overcommitment import Overcommitment, Overcommitments, Resource
-from dra_operator.ledger.uses import ClaimKey, Ledger
 
 __all__ = [
     "Availability",
@@ -22,5 +22,6 @@ __all__ = [
     "Log",
     "Overcommitment",
     "Overcommitments",
+    "PoolState",
     "Resource",
 ]

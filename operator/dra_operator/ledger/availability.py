@@ -1,21 +1,19 @@
 """Availability: what the inventory shows and the ledger leaves, joined and kept up to date.
 
-For each pool view the set of devices that are free, for each pool's counters what is left, for all nodes those that
-have a free device at all. A decision flips a few bits. What may help a claim that fitted nowhere, something that came
-back or a node that sees something else, goes into a log; who remembers where a claim failed reads on from where it
-last stopped.
+For each pool view the devices that are free, for each pool's counters what is left, and the nodes with a free device.
+A decision flips a few bits. What may help a claim that fitted nowhere goes into a log, which equivalence caches read
+on from where they last stopped.
 Source: docs/engine sections 3 to 5.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from dra_operator.inventory import PoolKey, PoolView, Renumbering, ViewChanges, Views, bits
+from dra_operator.inventory import PoolKey, PoolView, Renumbering, Slice, ViewChanges, Views, bits
 from dra_operator.inventory.counters import CounterLayout
+from dra_operator.ledger.allocated_state import ChangedDevices, Ledger, Results, Shares
+from dra_operator.ledger.capacity_index import FEW_DEVICES, CapacityIndex, NodeCapacityIndexes
 from dra_operator.ledger.counters import CounterState
-from dra_operator.ledger.leftovers import LeftoversOf
-from dra_operator.ledger.spare import FEW_DEVICES, spare_of
-from dra_operator.ledger.uses import Ledger, Results, Touched
 from dra_operator.ledger.view_index import OnlyView, ViewIndex
 
 _LOG_LENGTH = 4096
@@ -95,11 +93,53 @@ class Log:
         return nodes
 
 
+@dataclass(slots=True, eq=False)
+class PoolState:
+    """What is in use of a pool as some nodes see it, and answers that hold until that changes.
+
+    Sets of positions: `free` (not allocated exclusively, nor shared without being shareable) and `charged` (shares
+    consume capacity).
+    `most_left` is the most that any of its free devices, or of those that some selectors select, has left of each
+    capacity, in nano-units.
+    `with_room` holds, by the serial number of a candidate key, the shared devices that were asked about, and those of
+    them that have room; `affordable` the same of devices that draw on counters, behind the version of the counters.
+    """
+
+    view: PoolView
+    free: int
+    charged: int = 0
+    most_left: dict[object, Mapping[str, int]] = field(default_factory=dict)
+    with_room: dict[int, tuple[int, int]] = field(default_factory=dict)
+    affordable: tuple[object, int, int] = (None, 0, 0)
+    _indexes: dict[int, CapacityIndex] = field(default_factory=dict)
+    _stale: int = 0
+
+    def capacity_index(self, offset: int, slice_: Slice, shared: Mapping[str, Shares]) -> CapacityIndex:
+        """Return what shares leave of the devices of the slice at an offset, as of now."""
+        index = self._indexes.get(offset)
+        if index is None:
+            index = self._indexes[offset] = CapacityIndex(slice_, shared)
+        elif stale := self._stale >> offset & slice_.every:
+            index.update(slice_, shared, stale)
+        self._stale &= ~(slice_.every << offset)
+        return index
+
+    def forget(self, bit: int) -> None:
+        """Forget what was found out about a device: its use has changed."""
+        self._stale |= bit
+        for key, (asked, fitting) in self.with_room.items():
+            self.with_room[key] = (asked & ~bit, fitting & ~bit)
+        if bit & self.view.counted & self.view.shareable:
+            version, asked, fitting = self.affordable
+            self.affordable = (version, asked & ~bit, fitting & ~bit)
+
+
 @dataclass(slots=True)
 class Availability:
     """The joined state. `nonempty` is the set of nodes with a free device, or with a view that is an error.
 
-    `leftovers` has nodes by what their devices have left, as far as anybody has asked.
+    `states` holds what is in use of each pool view, by its serial number.
+    `node_capacity` has nodes by what their devices have left, as far as anybody has asked.
     Devices that a slice keeps for other nodes count: selectors are evaluated on them, too, and can fail.
     """
 
@@ -107,33 +147,34 @@ class Availability:
     ledger: Ledger
     nonempty: int = 0
     log: Log = field(default_factory=Log)
-    leftovers: LeftoversOf = field(default_factory=LeftoversOf)
+    states: dict[int, PoolState] = field(default_factory=dict)
+    node_capacity: NodeCapacityIndexes = field(default_factory=NodeCapacityIndexes)
     _counters: dict[CounterLayout, CounterState] = field(default_factory=dict)
     _layouts: dict[PoolKey, tuple[CounterLayout, ...]] = field(default_factory=dict)
     _nodes: dict[CounterLayout, tuple[int, int]] = field(default_factory=dict)
     _by_device: dict[PoolKey, OnlyView | ViewIndex] = field(default_factory=dict)
-    _touched: Touched = field(init=False)
+    _changed: ChangedDevices = field(init=False)
 
     def __post_init__(self) -> None:
-        self._touched = self.ledger.subscribe()
+        self._changed = self.ledger.subscribe()
 
     def refresh(self) -> ViewChanges | None:
         """Take in what changed in inventory and ledger; return the change of the views, or None."""
         changes = self.views.refresh()
-        touched = self._touched
+        changed = self._changed
         closed = 0
         if changes is not None:
-            self._take_views(changes)
+            self._apply_views(changes)
             closed = bits.first(len(self.views.order)) if changes.renumbering else changes.nodes
-        elif not touched.taken and not touched.others:
+        elif not changed.taken and not changed.others:
             return None
-        taken, others = touched.taken, touched.others
+        taken, others = changed.taken, changed.others
         if taken:
-            touched.taken = []
-            closed |= self._take(taken, others)
+            changed.taken = []
+            closed |= self._apply_taken(taken, others)
         if others:
-            touched.others = {}
-            closed |= self._touch(others)
+            changed.others = {}
+            closed |= self._update(others)
         # A view can look open until the last of its devices is up to date, so what may be closed is counted last.
         if closed:
             self._count_free(closed)
@@ -150,20 +191,21 @@ class Availability:
     def find_most_left(self, view: PoolView, whose: object, devices: int) -> Mapping[str, int]:
         """Find the most that any of some devices of a view has left of each capacity, in nano-units.
 
-        It stays in `most` of the view, by whose it is, until a device of the view is taken or given back.
+        It stays in `most_left`, by whose it is, until a device of the view is taken or given back.
         """
+        state = self.states[view.serial]
         shared = self.ledger.shared(view.key)
         most: dict[str, int] = {}
-        for offset, content in view.placed:
-            here = devices >> offset & content.every
+        for offset, slice_ in view.placed:
+            here = devices >> offset & slice_.every
             if here.bit_count() > FEW_DEVICES:
-                for name, left in spare_of(view, offset, content, shared).most(here):
+                for name, left in state.capacity_index(offset, slice_, shared).most(here):
                     if name not in most or left > most[name]:
                         most[name] = left
                 continue
-            columns = [(name, column.values) for name, column in content.capacity.items()]
+            columns = [(name, column.values) for name, column in slice_.capacity.items()]
             for index in bits.each(here):
-                shares = shared.get(content.names[index])
+                shares = shared.get(slice_.names[index])
                 used = shares.amounts if shares else None
                 for name, values in columns:
                     if (value := values[index]) is not None:
@@ -172,32 +214,34 @@ class Availability:
                             left -= used.get(name, 0)
                         if name not in most or left > most[name]:
                             most[name] = left
-        if len(view.most) >= _MOST_SETS:
-            view.most.clear()
-        view.most[whose] = most
+        if len(state.most_left) >= _MOST_SETS:
+            state.most_left.clear()
+        state.most_left[whose] = most
         return most
 
-    def _take_views(self, changes: ViewChanges) -> None:
+    def _apply_views(self, changes: ViewChanges) -> None:
         self._nodes.clear()
         if changes.renumbering is not None:
             self.log.move(changes.renumbering)
-            self.leftovers.clear()
+            self.node_capacity.clear()
             self.nonempty = 0
-        self.leftovers.forget(changes.nodes)
+        self.node_capacity.forget(changes.nodes)
+        for view in changes.removed:
+            self.states.pop(view.serial, None)
         for view in changes.added:
             held, shared = self.ledger.held(view.key), self.ledger.shared(view.key)
-            view.free = bits.first(view.size)
+            state = self.states[view.serial] = PoolState(view, bits.first(view.size))
             for _, position in _positions(view, held):
-                view.free &= ~(1 << position)
+                state.free &= ~(1 << position)
             for device, position in _positions(view, shared):
-                view.free &= ~(1 << position) | self._free_beside_shares(view)
+                state.free &= ~(1 << position) | self._free_beside_shares(view)
                 if shared[device].amounts:
-                    view.charged |= 1 << position
+                    state.charged |= 1 << position
             if view.counters is not None and view.counters not in self._counters:
-                state = self._counters[view.counters] = CounterState(view.counters)
+                counters = self._counters[view.counters] = CounterState(view.counters)
                 for device in {*held, *shared}:
-                    state.mark(device, used=True)
-        self._take_indexes(changes)
+                    counters.mark(device, used=True)
+        self._update_indexes(changes)
         if any(view.counters is not None for view in changes.removed):
             alive = {
                 view.counters
@@ -208,7 +252,7 @@ class Availability:
             self._counters = {layout: state for layout, state in self._counters.items() if layout in alive}
         self.log.append(changes.nodes)
 
-    def _take_indexes(self, changes: ViewChanges) -> None:
+    def _update_indexes(self, changes: ViewChanges) -> None:
         for view in changes.removed:
             if isinstance(index := self._by_device.get(view.key), ViewIndex):
                 index.leave(view)
@@ -231,7 +275,7 @@ class Availability:
                 for view in views:
                     index.enter(view)
 
-    def _take(self, taken: Iterable[Results], others: dict[PoolKey, dict[str, bool]]) -> int:
+    def _apply_taken(self, taken: Iterable[Results], others: dict[PoolKey, dict[str, bool]]) -> int:
         """Bring devices up to date that claims took in simple pools, and add those of other pools to `others`.
 
         Return the nodes of views that have lost their last free one.
@@ -253,12 +297,16 @@ class Availability:
                     devices.setdefault(result.device, False)
                 elif (position := positions.get(result.device)) is not None:
                     # Whatever has come back since is among the others, for which the ledger is asked after this.
-                    view.free &= ~(1 << position)
-                    if view.most:
-                        self._forget_left(view)
-                    if not view.free:
-                        closed |= view.nodes
+                    closed |= self._occupy(view, 1 << position)
         return closed
+
+    def _occupy(self, view: PoolView, devices: int) -> int:
+        """Take devices out of the free ones; return the nodes of the view if it has lost the last one."""
+        state = self.states[view.serial]
+        state.free &= ~devices
+        if state.most_left:
+            self._forget_left(state)
+        return 0 if state.free else view.nodes
 
     def _only_view(self, pool: PoolKey) -> PoolView | None:
         """Return the view of a pool if it is simple: it has only one, no device that somebody shares, no counters."""
@@ -267,56 +315,48 @@ class Availability:
             return found.view
         return None
 
-    def _touch(self, touched: Mapping[PoolKey, Mapping[str, bool]]) -> int:
+    def _update(self, changed: Mapping[PoolKey, Mapping[str, bool]]) -> int:
         """Bring devices up to date; return the nodes of views that have lost their last free one."""
         closed = helped = 0
-        for pool, devices in touched.items():
+        for pool, devices in changed.items():
             if (views := self._by_device.get(pool)) is None:
                 continue
             if self.ledger.shared(pool) or True in devices.values():
-                closed_here, helped_here = self._touch_each(pool, devices, views)
+                closed_here, helped_here = self._update_each(pool, devices, views)
                 closed |= closed_here
                 helped |= helped_here
             else:
                 # A claim has taken each of them for itself alone, and has it still.
-                for view, here in views.of(devices):
-                    view.free &= ~here
-                    if view.most:
-                        self._forget_left(view)
-                    if not view.free:
-                        closed |= view.nodes
+                for view, here in views.with_any(devices):
+                    closed |= self._occupy(view, here)
             if pool in self._layouts:
-                helped |= self._touch_counters(pool, devices)
+                helped |= self._update_counters(pool, devices)
         if helped:
             self.log.append(helped)
         return closed
 
-    def _touch_each(
+    def _update_each(
         self, pool: PoolKey, devices: Mapping[str, bool], views: OnlyView | ViewIndex
     ) -> tuple[int, int]:
         """Bring devices up to date however they are used; return the nodes that lost the last one, and those helped."""
         held, shared = self.ledger.held(pool), self.ledger.shared(pool)
         opened = closed = helped = 0
         for device, view, bit in views.each(devices):
+            state = self.states[view.serial]
             if device not in held and (device not in shared or self._free_beside_shares(view) & bit):
-                view.free |= bit
+                state.free |= bit
                 opened |= view.nodes
             else:
-                view.free &= ~bit
-                if not view.free:
+                state.free &= ~bit
+                if not state.free:
                     closed |= view.nodes
             if device in shared and shared[device].amounts:
-                view.charged |= bit
-            elif view.charged:
-                view.charged &= ~bit
-            if view.most:
-                self._forget_left(view)
-            view.reshared |= bit
-            for key, (asked, roomy) in view.roomy.items():
-                view.roomy[key] = (asked & ~bit, roomy & ~bit)
-            if bit & view.counted & view.shareable:
-                version, known, payable = view.payable
-                view.payable = (version, known & ~bit, payable & ~bit)
+                state.charged |= bit
+            else:
+                state.charged &= ~bit
+            if state.most_left:
+                self._forget_left(state)
+            state.forget(bit)
             if devices[device]:
                 helped |= view.nodes
         self.nonempty |= opened
@@ -329,11 +369,11 @@ class Availability:
         """
         return view.shareable if self.views.features.consumable_capacity else -1
 
-    def _forget_left(self, view: PoolView) -> None:
-        view.most.clear()
-        self.leftovers.forget(view.nodes)
+    def _forget_left(self, state: PoolState) -> None:
+        state.most_left.clear()
+        self.node_capacity.forget(state.view.nodes)
 
-    def _touch_counters(self, pool: PoolKey, devices: Mapping[str, bool]) -> int:
+    def _update_counters(self, pool: PoolKey, devices: Mapping[str, bool]) -> int:
         """Bring the counters up to date; return the nodes that this may help.
 
         What came back helps. So does taking: the first share of a device has paid its counters, and a device in place
@@ -366,7 +406,7 @@ class Availability:
         nonempty = 0
         for position in bits.each(nodes):
             view = self.views.of_node(order[position])
-            if view.error is not None or any(pool.free for pool in view.pools):
+            if view.error is not None or any(self.states[pool.serial].free for pool in view.pools):
                 nonempty |= 1 << position
         self.nonempty = (self.nonempty & ~nodes) | nonempty
 
@@ -378,7 +418,7 @@ def _positions(view: PoolView, devices: Collection[str]) -> Iterator[tuple[str, 
             if (position := view.positions.get(device)) is not None:
                 yield device, position
         return
-    for offset, content in view.placed:
-        for index, device in enumerate(content.names):
+    for offset, slice_ in view.placed:
+        for index, device in enumerate(slice_.names):
             if device in devices:
                 yield device, offset + index

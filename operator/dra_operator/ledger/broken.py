@@ -18,10 +18,10 @@ from dra_operator.api.types import (
     DeviceToleration,
 )
 from dra_operator.inventory import Features, Inventory, PoolKey, Verdict
-from dra_operator.inventory.changes import Changes
+from dra_operator.inventory.change_set import ChangeSet
 from dra_operator.inventory.pool import Pool
 from dra_operator.inventory.slices import Slice
-from dra_operator.ledger.uses import ClaimKey, DeviceKey
+from dra_operator.ledger.allocated_state import ClaimKey, DeviceKey
 
 _FEATURES = Features.all_on()
 _NO_EXECUTE = "NoExecute"
@@ -54,7 +54,7 @@ class Breakage:
 
 
 @dataclass(slots=True)
-class _Published:
+class _NewestSlices:
     """The newest generation of a pool: the slices, and whether there are no more."""
 
     slices: tuple[Slice, ...]
@@ -62,13 +62,13 @@ class _Published:
 
     def find(self, device: str) -> tuple[Slice, int] | None:
         """Return the slice that has a device, and its index there."""
-        for content in self.slices:
-            if (index := content.indexes.get(device)) is not None:
-                return content, index
+        for slice_ in self.slices:
+            if (index := slice_.indexes.get(device)) is not None:
+                return slice_, index
         return None
 
 
-_NOTHING = _Published((), is_complete=False)
+_NOTHING = _NewestSlices((), is_complete=False)
 
 
 @dataclass(slots=True)
@@ -85,12 +85,12 @@ class BrokenAllocations:
     """What is wrong with each allocation that is broken."""
     judged: dict[ClaimKey, bool] = field(default_factory=dict)
     """The claims that were judged, and whether that could be done, until somebody takes them out."""
-    _changes: Changes = field(init=False)
+    _changes: ChangeSet = field(init=False)
     _held: dict[ClaimKey, AllocationResult] = field(default_factory=dict)
     _of_pool: dict[PoolKey, dict[str, tuple[ClaimKey, ...]]] = field(default_factory=dict)
     """The claims of each device."""
     _of_node: dict[str, dict[ClaimKey, None]] = field(default_factory=dict)
-    _published: dict[PoolKey, _Published] = field(default_factory=dict)
+    _published: dict[PoolKey, _NewestSlices] = field(default_factory=dict)
     _doubtful: dict[PoolKey, set[str]] = field(default_factory=dict)
     """The devices of each pool that are in use and are not published, or tainted so that it may matter."""
     _since: dict[DeviceKey, float] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class BrokenAllocations:
     def follow(self) -> None:
         """Take in what has changed in the inventory, and judge nothing yet."""
         for pool in self._changes.pools:
-            self._look_at(pool)
+            self._check_pool(pool)
         for node in self._changes.nodes:
             self._dirty.update(self._of_node.get(node, ()))
         self._changes.pools, self._changes.nodes = {}, set()
@@ -180,7 +180,7 @@ class BrokenAllocations:
             if not bound:
                 del self._of_node[node]
 
-    def _look_at(self, key: PoolKey) -> None:
+    def _check_pool(self, key: PoolKey) -> None:
         """Have the claims judged for which a pool that changed may be another matter now, or was one."""
         self._published.pop(key, None)
         if (held := self._of_pool.get(key)) is None:
@@ -196,18 +196,18 @@ class BrokenAllocations:
     def _find_doubtful(self, key: PoolKey, held: Mapping[str, object]) -> set[str]:
         published = self._newest(key)
         found = set(held)
-        for content in published.slices:
-            found -= content.indexes.keys()
-        for content in published.slices:
-            if content.taints:
+        for slice_ in published.slices:
+            found -= slice_.indexes.keys()
+        for slice_ in published.slices:
+            if slice_.taints:
                 found.update(
                     name
-                    for name, taints in zip(content.names, content.taints, strict=True)
+                    for name, taints in zip(slice_.names, slice_.taints, strict=True)
                     if taints and name in held and any(taint.effect == _NO_EXECUTE for taint in taints)
                 )
         return found
 
-    def _newest(self, key: PoolKey) -> _Published:
+    def _newest(self, key: PoolKey) -> _NewestSlices:
         published = self._published.get(key)
         if published is None:
             pool: Pool | None = self.inventory.pools.get(key)
@@ -215,7 +215,7 @@ class BrokenAllocations:
                 published = _NOTHING
             else:
                 verdict = pool.judge_all(_FEATURES).verdict
-                published = _Published(pool.newest(), verdict is Verdict.COMPLETE)
+                published = _NewestSlices(pool.newest(), verdict is Verdict.COMPLETE)
             self._published[key] = published
         return published
 
@@ -261,16 +261,16 @@ class BrokenAllocations:
         self,
         claim: ClaimKey,
         result: DeviceRequestAllocationResult,
-        content: Slice,
+        slice_: Slice,
         index: int,
         *,
         now: float,
         wall: float,
     ) -> Iterator[Breakage]:
         """Yield the NoExecute taints of a device that its allocation does not tolerate, or no longer."""
-        if not content.tainted >> index & 1:
+        if not slice_.tainted >> index & 1:
             return
-        for taint, rule in self._taints(content, index):
+        for taint, rule in self._taints(slice_, index):
             ends = _tolerated_until(taint, result.tolerations)
             if ends <= wall:
                 yield Breakage(
@@ -278,16 +278,16 @@ class BrokenAllocations:
                 )
             elif ends < math.inf:
                 self._wait(claim, now + ends - wall)
-        self._doubtful.setdefault(content.key, set()).add(result.device)
+        self._doubtful.setdefault(slice_.key, set()).add(result.device)
 
-    def _taints(self, content: Slice, index: int) -> Iterator[tuple[DeviceTaint, str]]:
+    def _taints(self, slice_: Slice, index: int) -> Iterator[tuple[DeviceTaint, str]]:
         """Yield the NoExecute taints of a device, each with the name of the rule that sets it."""
-        for taint in content.traits[index].taints:
+        for taint in slice_.device_fields[index].taints:
             if taint.effect == _NO_EXECUTE:
                 yield taint, ""
         for rule_name, rule in sorted(self.inventory.rules.items()):
             taint = rule.spec.taint
-            if taint.effect == _NO_EXECUTE and self.inventory.tainted_by(rule, content) >> index & 1:
+            if taint.effect == _NO_EXECUTE and self.inventory.tainted_by(rule, slice_) >> index & 1:
                 yield taint, rule_name
 
     def _wait(self, claim: ClaimKey, due: float) -> None:

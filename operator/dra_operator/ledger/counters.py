@@ -13,7 +13,7 @@ from dra_operator.inventory.counters import CounterLayout, Draw
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class SetOccupancy:
     """The devices placed in one counter set: whether they name groups, and the groups they all share."""
 
     grouped: bool
@@ -24,12 +24,12 @@ class Placed:
         return bool(self.shared & groups) if self.grouped and groups else not self.grouped and not groups
 
 
-def join(placed: Placed | None, groups: frozenset[str]) -> Placed:
+def join(placed: SetOccupancy | None, groups: frozenset[str]) -> SetOccupancy:
     """Return what is placed in a set after a device with these groups joined."""
     if placed is None:
-        return Placed(bool(groups), groups)
+        return SetOccupancy(bool(groups), groups)
     if placed.grouped and groups:
-        return Placed(grouped=True, shared=placed.shared & groups)
+        return SetOccupancy(grouped=True, shared=placed.shared & groups)
     return placed
 
 
@@ -45,7 +45,7 @@ class CounterState:
     overdrawn: int = field(init=False)
     version: object = field(default_factory=object)
     _used: set[str] = field(default_factory=set)
-    _placed: dict[frozenset[int], tuple[Placed | None, ...]] = field(default_factory=dict)
+    _placed: dict[frozenset[int], tuple[SetOccupancy | None, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.left = list(self.layout.totals)
@@ -66,11 +66,11 @@ class CounterState:
         self._placed.clear()
         self.version = object()
 
-    def placed(self, concerned: frozenset[int] = frozenset()) -> tuple[Placed | None, ...]:
+    def placed(self, concerned: frozenset[int] = frozenset()) -> tuple[SetOccupancy | None, ...]:
         """Return what committed devices occupy, by set, on a node that these slices concern (by serial number)."""
         found = self._placed.get(concerned)
         if found is None:
-            table: list[Placed | None] = [None] * self.layout.sets
+            table: list[SetOccupancy | None] = [None] * self.layout.sets
             joining = sorted(self.layout.joining, key=lambda entry: entry[0] not in concerned)
             for _, device, draw in joining:
                 if device in self._used:
@@ -79,6 +79,6 @@ class CounterState:
         return found
 
 
-def _place(table: list[Placed | None], draw: Draw) -> None:
+def _place(table: list[SetOccupancy | None], draw: Draw) -> None:
     for number, groups in draw.groups:
         table[number] = join(table[number], groups)

@@ -1,19 +1,9 @@
 """Overcommitment: a counter, or a capacity of a shared device, of which more is allocated than is published.
 
-Two allocators that decide at the same moment can bring it about, as they can give one device away twice: each gives a
-partition of the same GPU, or a share of the same device, and both together are more than there is. So can a driver
-that publishes less than before. The two must be kept apart, since they are told on different objects: claims that
-fitted when they were allocated are not wrong because a slice shrank, and their devices may well work.
-
-What tells them apart is who came last. If all fitted but for claims whose allocation came in just now, and which we
-did not decide, and as much is published as when the pool was complete the last time, then these claims brought it
-about. If it does not fit without them either, the slices did. Where a slice came in with them that publishes another
-amount, all may have fitted before it; and nothing is known of that when everything has just been listed. Then it counts
-as brought about by slices, by which nobody loses anything. What we decide ourselves never is too much, so that
-decisions cost nothing here: only pools are looked at that changed, or where an allocation of others came in.
-
-Claims and slices come in by different watches. An allocation of what a driver has just added can be here before the
-slice is, and then looks like too much for a moment; whoever acts on it waits for that moment.
+Two allocators that decide at once bring it about, or a driver that publishes less than before. Claims did if all fits
+without those whose allocation came in just now, and as much is published as when the pool was complete the last time;
+otherwise slices did (docs/operator.md). Incremental: our own decisions never overcommit, so only pools are looked at
+that changed, or where an allocation of others came in.
 """
 
 from collections import Counter
@@ -23,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from dra_operator.inventory import Features, Inventory, PoolKey, Verdict
-from dra_operator.inventory.changes import Changes
+from dra_operator.inventory.change_set import ChangeSet
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.inventory.pool import Judgement
 from dra_operator.inventory.slices import Slice
+from dra_operator.ledger.allocated_state import ClaimKey, Ledger
 from dra_operator.ledger.counters import CounterState
-from dra_operator.ledger.uses import ClaimKey, Ledger
 
 _FEATURES = Features.all_on()
 
@@ -126,11 +116,11 @@ class Overcommitments:
 
     inventory: Inventory
     ledger: Ledger
-    _changes: Changes = field(init=False)
+    _changes: ChangeSet = field(init=False)
     _pools: dict[PoolKey, _Pool] = field(default_factory=dict)
     _found: dict[PoolKey, tuple[tuple[Overcommitment, ...], object]] = field(default_factory=dict)
     """The cases of each pool that has any, and what was in use of it: as long as that stays, so do they."""
-    _has_looked: bool = False
+    _is_started: bool = False
 
     def __post_init__(self) -> None:
         self._changes = self.inventory.subscribe()
@@ -144,22 +134,22 @@ class Overcommitments:
         for key in {*newcomers, *changed, *self._found}:
             if key not in newcomers and key not in changed and self._found[key][1] == self._in_use(key):
                 continue
-            self._look(key, newcomers.get(key, _Newcomers()), has_changed=key in changed)
-        self._has_looked = True
+            self._judge_pool(key, newcomers.get(key, _Newcomers()), has_changed=key in changed)
+        self._is_started = True
         found = [item for items, _ in self._found.values() for item in items]
         return tuple(sorted(found, key=lambda item: (item.pool, item.resource.value, item.owner, item.name)))
 
     def _newcomers(self) -> dict[PoolKey, _Newcomers]:
         """Return the claims that came in as allocated since the last call, by pool; none where all are new."""
         found: dict[PoolKey, _Newcomers] = {}
-        for claim in self.ledger.take_arrived():
-            for result in self.ledger.results(claim) if self._has_looked else ():
+        for claim in self.ledger.pop_arrived():
+            for result in self.ledger.results(claim) if self._is_started else ():
                 newcomers = found.setdefault((result.driver, result.pool), _Newcomers())
                 newcomers.claims.add(claim)
                 newcomers.devices.add(result.device)
         return found
 
-    def _look(self, key: PoolKey, came: _Newcomers, *, has_changed: bool) -> None:
+    def _judge_pool(self, key: PoolKey, came: _Newcomers, *, has_changed: bool) -> None:
         """Find the cases of a pool, or put that off while it is not complete."""
         before = self._found.pop(key, ((), None))[0]
         pool = self._pools.pop(key, _Pool())
@@ -196,7 +186,7 @@ class Overcommitments:
         pool = self.inventory.pools.get(key)
         if pool is None or not (self.ledger.held(key) or self.ledger.shared(key)):
             return False
-        return any(content.counted or content.shareable for content in pool.slices.values())
+        return any(slice_.counted or slice_.shareable for slice_ in pool.slices.values())
 
     def _in_use(self, key: PoolKey) -> object:
         """Return what is in use of a pool, to be compared."""
@@ -245,8 +235,8 @@ def _total(judgement: Judgement | None, item: Overcommitment) -> int | None:
     if item.resource is Resource.COUNTER:
         layout, name = judgement.counters, (item.owner, item.name)
         return None if layout is None or name not in layout.names else layout.totals[layout.names.index(name)]
-    for content in judgement.slices:
-        index, column = content.indexes.get(item.owner), content.capacity.get(item.name)
+    for slice_ in judgement.slices:
+        index, column = slice_.indexes.get(item.owner), slice_.capacity.get(item.name)
         if index is not None and column is not None and (capacity := column.values[index]) is not None:
             return capacity.value.nano
     return None
@@ -311,19 +301,19 @@ def _capacities_of(
     key: PoolKey, judgement: Judgement, ledger: Ledger, devices: AbstractSet[str]
 ) -> Iterator[Overcommitment]:
     """Yield the capacities of some shared devices of which more is consumed than there is."""
-    for content in judgement.slices:
-        if content.shareable:
-            for device in sorted(devices & content.indexes.keys()):
-                yield from _capacities(key, content, device, ledger)
+    for slice_ in judgement.slices:
+        if slice_.shareable:
+            for device in sorted(devices & slice_.indexes.keys()):
+                yield from _capacities(key, slice_, device, ledger)
 
 
-def _capacities(key: PoolKey, content: Slice, device: str, ledger: Ledger) -> Iterator[Overcommitment]:
+def _capacities(key: PoolKey, slice_: Slice, device: str, ledger: Ledger) -> Iterator[Overcommitment]:
     """Yield the capacities of a shared device of which its shares consume more than there is."""
-    index, shares = content.indexes[device], ledger.shared(key)[device]
-    if not content.shareable >> index & 1:
+    index, shares = slice_.indexes[device], ledger.shared(key)[device]
+    if not slice_.shareable >> index & 1:
         return
     for name, used in sorted(shares.amounts.items()):
-        column = content.capacity.get(name)
+        column = slice_.capacity.get(name)
         published = None if column is None else column.values[index]
         if published is None or used <= published.value.nano:
             continue
@@ -336,8 +326,8 @@ def _capacities(key: PoolKey, content: Slice, device: str, ledger: Ledger) -> It
             total=published.value.nano,
             used=used,
             parts=tuple(Part(amount, frozenset({claim})) for claim, amount in amounts.items() if amount > 0),
-            slice_name=content.name,
-            node=content.effective_nodes(index).node_name or "",
+            slice_name=slice_.name,
+            node=slice_.effective_nodes(index).node_name or "",
         )
 
 

@@ -17,7 +17,7 @@ class OnlyView:
 
     view: PoolView
 
-    def of(self, devices: Iterable[str]) -> Iterable[tuple[PoolView, int]]:
+    def with_any(self, devices: Iterable[str]) -> Iterable[tuple[PoolView, int]]:
         """Return the view with the set of those of some devices that it has, or nothing if it has none of them."""
         view, here = self.view, 0
         for position in map(view.positions.get, devices):
@@ -46,25 +46,25 @@ class ViewIndex:
 
     def enter(self, view: PoolView) -> None:
         """Add a view."""
-        for content in view.slices:
-            views = self._views.get(content.serial)
+        for slice_ in view.slices:
+            views = self._views.get(slice_.serial)
             if views is None:
-                views = self._views[content.serial] = {}
-                self._enter_names(content)
+                views = self._views[slice_.serial] = {}
+                self._enter_names(slice_)
             views[view] = None
 
     def leave(self, view: PoolView) -> None:
         """Take out a view; nothing happens if it is not there."""
-        for content in view.slices:
-            views = self._views.get(content.serial)
+        for slice_ in view.slices:
+            views = self._views.get(slice_.serial)
             if views is None:
                 continue
             views.pop(view, None)
             if not views:
-                del self._views[content.serial]
-                self._drop_names(content)
+                del self._views[slice_.serial]
+                self._drop_names(slice_)
 
-    def of(self, devices: Iterable[str]) -> Iterable[tuple[PoolView, int]]:
+    def with_any(self, devices: Iterable[str]) -> Iterable[tuple[PoolView, int]]:
         """Return the views that have any of some devices, each with the set of those."""
         found: dict[PoolView, int] = {}
         for device in devices:
@@ -80,19 +80,19 @@ class ViewIndex:
                 for view in self._views[serial]:
                     yield device, view, 1 << view.positions[device]
 
-    def _enter_names(self, content: Slice) -> None:
-        entry = (content.serial,)
-        for name in content.names:
+    def _enter_names(self, slice_: Slice) -> None:
+        entry = (slice_.serial,)
+        for name in slice_.names:
             known = self._slices.setdefault(name, entry)
             if isinstance(known, dict):
-                known[content.serial] = None
+                known[slice_.serial] = None
             elif known is not entry:
-                self._slices[name] = dict.fromkeys((*known, content.serial))
+                self._slices[name] = dict.fromkeys((*known, slice_.serial))
 
-    def _drop_names(self, content: Slice) -> None:
-        for name in content.names:
+    def _drop_names(self, slice_: Slice) -> None:
+        for name in slice_.names:
             known = self._slices[name]
             if isinstance(known, dict) and len(known) > 1:
-                del known[content.serial]
+                del known[slice_.serial]
             else:
                 del self._slices[name]

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from dra_operator.allocator import Failed, Limits, Searching, Unsatisfied
+from dra_operator.allocator import Failed, Limits, SearchMode, Unsatisfied
 from dra_operator.allocator.matching.candidates import KeyContent
 from dra_operator.allocator.matching.selectors import SelectorAnswers, SelectorCache
 from dra_operator.api.quantity import parse_quantity
@@ -115,9 +115,9 @@ def test_a_device_whose_taints_are_not_tolerated_stays_out_when_it_is_asked_abou
     assert (before, scene.picks(claim)) == (None, ["r=gpu-a", "r=gpu-c"])
 
 
-@pytest.mark.parametrize("searching", [*Searching])
+@pytest.mark.parametrize("searching", [*SearchMode])
 def test_taints_keep_nobody_away_where_their_feature_is_switched_off(
-    scene_with: Any, ask: Any, searching: Searching
+    scene_with: Any, ask: Any, searching: SearchMode
 ) -> None:
     """Whichever search is asked."""
     scene = scene_with(device_taints=False)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.allocator.matching.capacity import CapacityError, Consumed, consume, has_room, refusal
+from dra_operator.allocator.matching.capacity import CapacityError, Consumption, consume, has_room, refusal
 from dra_operator.api.quantity import NANO, Quantity, is_ordinary, parse_quantity
 from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 from dra_operator.inventory.columns import Columns
@@ -271,7 +271,7 @@ def test_of_a_device_that_lacks_a_capacity_no_amount_is_looked_at() -> None:
 
 def test_shares_fill_a_device_exactly() -> None:
     """What is committed, in flight and wanted may be all there is, and no more."""
-    consumed = Consumed((("memory", 4 * NANO, 10 * NANO),), (parse_quantity("4"),))
+    consumed = Consumption((("memory", 4 * NANO, 10 * NANO),), (parse_quantity("4"),))
 
     assert has_room(consumed, {"memory": 3 * NANO}, {"memory": 3 * NANO})
     assert not has_room(consumed, {"memory": 3 * NANO}, {"memory": 4 * NANO})
@@ -279,7 +279,7 @@ def test_shares_fill_a_device_exactly() -> None:
 
 def test_other_capacities_do_not_matter() -> None:
     """Amounts are compared by name."""
-    consumed = Consumed((("memory", 4 * NANO, 10 * NANO),), (parse_quantity("4"),))
+    consumed = Consumption((("memory", 4 * NANO, 10 * NANO),), (parse_quantity("4"),))
     others: dict[str, Any] = {"cores": 100 * NANO}
 
     assert has_room(consumed, others, others)

@@ -38,7 +38,7 @@ def test_each_device_has_a_value(slice_with: Any, derived: DerivedAttributes, bu
     content = slice_with(at(1), at(2), at(1))
 
     assert derived.values(f"{ROOT} + 10", content, EVERY, budget) == Values(
-        known=0b111, of={AttributeValue("int", 11): 0b101, AttributeValue("int", 12): 0b010}
+        known=0b111, by_value={AttributeValue("int", 11): 0b101, AttributeValue("int", 12): 0b010}
     )
 
 
@@ -57,7 +57,7 @@ def test_only_what_is_asked_about_is_computed(
     """A device that nobody could take does not cost an evaluation."""
     content = slice_with(at(1), at(2))
 
-    assert derived.values(ROOT, content, 0b10, budget).of == {AttributeValue("int", 2): 0b10}
+    assert derived.values(ROOT, content, 0b10, budget).by_value == {AttributeValue("int", 2): 0b10}
     assert derived.values(ROOT, content, 0b01, budget).known == 0b11
 
 

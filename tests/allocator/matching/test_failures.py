@@ -128,7 +128,7 @@ def test_an_impossible_amount_keeps_nothing_of_the_attempt_that_met_it(scene: An
     scene.slice("s", {"name": "a", "capacity": {"memory": {"value": "-1"}}}, nodeName="n1")
     assert isinstance(scene.decide(scene.claim(ask())), Failed)
     (known,) = scene.allocator.candidates._amounts._known.values()
-    (amounts,) = known.by_make.values()
+    (amounts,) = known.by_shape.values()
 
     assert [(error.__traceback__, error.__context__) for error in amounts.each] == [(None, None)]
 

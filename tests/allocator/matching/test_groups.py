@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dra_operator.allocator import Allocator
 from dra_operator.allocator.matching import groups as groups_module
-from dra_operator.allocator.matching.groups import Grouping, _size, groups_of
+from dra_operator.allocator.matching.groups import Grouping, Groups, _size, groups_of
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.inventory import bits
 
@@ -24,7 +25,14 @@ def test_groups_by_ever_new_attributes_are_forgotten(scene: Any, ask: Callable[.
         claim = scene.claim(ask("r", 2), constraints=[{"matchAttribute": f"example.com/wrong-{number}"}])
         assert scene.picks(claim) is None
 
-        assert 0 < len(scene.allocator.availability.views.of_node("n").groups) <= 32
+        assert 0 < len(known_groups(scene.allocator)) <= 32
+
+
+def known_groups(allocator: Allocator, node: str = "n") -> dict[tuple[str, ...], Groups | None]:
+    """Return the groups of a node that are kept, or None for those that were forgotten, by attributes."""
+    view = allocator.availability.views.of_node(node)
+    kept = allocator.candidates.groups._of_view[view]
+    return {attributes: groups() for attributes, groups in kept.items()}
 
 
 def value(text: str) -> tuple[AttributeValue]:
@@ -78,10 +86,8 @@ def test_more_groups_than_there_is_room_for_are_left_to_the_plain_search(
         scene.slice(f"s{first:04}", *devices[first : first + 64], count=16)
 
     assert scene.picks(scene.claim(ask("r", 2), constraints=MATCH)) == ["r=d0001", "r=d0002"]
-    view = scene.allocator.availability.views.of_node("n")
-    both, *each = (
-        found() for _, found in sorted(view.groups.items(), key=lambda item: len(item[0]), reverse=True)
-    )
+    found = known_groups(scene.allocator)
+    both, *each = (found[attributes] for attributes in sorted(found, key=len, reverse=True))
     assert not both.groups
     assert both.odd.bit_count() == 1024
     assert not both.members
@@ -117,8 +123,7 @@ def test_lists_are_too_many_but_not_one_value_of_each(
     with patch.object(groups_module, limit, most):
         for constraint, picks in zip(MATCH, (["r=0", "r=1"], None), strict=True):
             assert scene.picks(scene.claim(ask("r", 2), constraints=[constraint])) == picks
-    known = scene.allocator.availability.views.of_node("n").groups
-    found = {attributes: groups() for attributes, groups in known.items()}
+    found = known_groups(scene.allocator)
 
     assert len(found[f"{DRIVER}/rails",].groups) == 5
     assert bool(found[f"{DRIVER}/links",].members) == told
@@ -132,11 +137,11 @@ def test_nodes_with_equal_devices_share_what_is_found_out(scene: Any) -> None:
         scene.slice(name, {"name": name, "attributes": {"rail": {"int": 1}}}, nodeName=name)
     scene.allocator.refresh()
     grouping, views = Grouping(lists=True), scene.allocator.availability.views
-    first = grouping.of(views.of_node("n0"), (f"{DRIVER}/rail",))
+    first = grouping.find(views.of_node("n0"), (f"{DRIVER}/rail",))
 
-    assert grouping.of(views.of_node("n1"), (f"{DRIVER}/rail",)) is first
-    with patch.object(Grouping, "_find", side_effect=AssertionError):
-        assert grouping.of(views.of_node("n0"), (f"{DRIVER}/rail",)) is first
+    assert grouping.find(views.of_node("n1"), (f"{DRIVER}/rail",)) is first
+    with patch.object(Grouping, "_group_columns", side_effect=AssertionError):
+        assert grouping.find(views.of_node("n0"), (f"{DRIVER}/rail",)) is first
     assert first.beside is first.beside
 
 
@@ -151,16 +156,18 @@ def test_the_oldest_groups_are_forgotten_by_all_who_know_them(scene: Any) -> Non
     grouping, views = Grouping(lists=True), scene.allocator.availability.views
     with patch.object(groups_module, "_MOST_KEPT", 500_000):
         for name in names:
-            groups = grouping.of(views.of_node(name), (f"{DRIVER}/rail",))
+            groups = grouping.find(views.of_node(name), (f"{DRIVER}/rail",))
             sizes = [_size(kept) for kept in grouping._known.values()]
 
             assert len(groups.groups) == 101
             assert sum(sizes) == grouping._size <= 500_000
     del groups
-    known = [groups() is not None for name in names for groups in views.of_node(name).groups.values()]
+    known = [
+        kept() is not None for view in map(views.of_node, names) for kept in grouping._of_view[view].values()
+    ]
 
     assert known == [False] * 6 + [True] * 2
-    assert grouping.of(views.of_node("n0"), (f"{DRIVER}/rail",)).members == bits.first(101)
+    assert grouping.find(views.of_node("n0"), (f"{DRIVER}/rail",)).members == bits.first(101)
 
 
 NUMBERS = st.integers(0, 3)
@@ -221,12 +228,12 @@ def test_groups_are_of_devices_that_agree(scene_with: Any, lists: bool, nodes: A
         view = scene.allocator.availability.views.of_node(f"n{number}")
         row = [item for devices in slices for item in devices]
         for attributes in ATTRIBUTES:
-            found = grouping.of(view, attributes)
+            found = grouping.find(view, attributes)
             expected = [agreeing(item, attributes, lists=lists) for item in row]
             known = [item or set() for item in expected]
 
-            assert found.odd == bits.of([item is None for item in expected])
-            assert found.members == bits.of(known)
+            assert found.odd == bits.from_flags([item is None for item in expected])
+            assert found.members == bits.from_flags(known)
             assert found.open & bits.first(len(row)) == found.members
             assert found.overlapping or found.open == found.members
             for one, other in combinations_with_replacement(range(len(row)), 2):

@@ -193,7 +193,7 @@ def test_time_is_looked_at_before_each_device_that_may_take_long() -> None:
 
 def test_code_of_long_selectors_does_not_outlive_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes megabytes: a request of which the answers are kept has it made again if other devices come."""
-    monkeypatch.setattr("dra_operator.allocator.matching.room._MOST_TEXT", 5_000)
+    monkeypatch.setattr("dra_operator.allocator.matching.equivalence._MOST_TEXT", 5_000)
     text = " || ".join([f'{MODEL} == "a"'] * 40 + ["[1].all(x, x > 1)"])
     expressions = [f"{text} || {number} > 9" for number in range(10)]
     cache = SelectorCache(STORED)

@@ -8,30 +8,30 @@ from unittest.mock import patch
 
 import pytest
 
-from dra_operator.allocator.nodes import walk
+from dra_operator.allocator.nodes import iteration
 
 
 @pytest.fixture(autouse=True)
 def _few_nodes_are_many() -> Iterator[None]:
-    """Have shortcuts looked for in clusters of a few nodes."""
-    with patch.object(walk, "_FEW_NODES", 0):
+    """Have filters looked for in clusters of a few nodes."""
+    with patch.object(iteration, "_FEW_NODES", 0):
         yield
 
 
 @pytest.fixture
 def recorded() -> Callable[[type, str], AbstractContextManager[list[str]]]:
-    """Record the nodes that a method of a shortcut is asked about."""
+    """Record the nodes that a method of a filter is asked about."""
 
     @contextmanager
-    def record(shortcut: type, name: str) -> Iterator[list[str]]:
+    def record(node_filter: type, name: str) -> Iterator[list[str]]:
         nodes: list[str] = []
-        real = getattr(shortcut, name)
+        real = getattr(node_filter, name)
 
         def asked(self: Any, view: Any, budget: Any) -> Any:
             nodes.append(view.pools[0].key[1])
             return real(self, view, budget)
 
-        with patch.object(shortcut, name, asked):
+        with patch.object(node_filter, name, asked):
             yield nodes
 
     return record

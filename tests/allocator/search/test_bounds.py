@@ -13,14 +13,14 @@ from dra_operator.allocator.search.bounds import Choice, GroupRule
 PAIRS = Groups(groups=(0b0011, 0b1100), members=0b1111, odd=0, size=4)
 
 
-def have_places(wants: Sequence[tuple[int, int]], places: Mapping[int, int]) -> bool:
+def have_places(demands_left: Sequence[tuple[int, int]], places: Mapping[int, int]) -> bool:
     """Return whether so many of these devices can be given to each, by trying everything."""
-    if not wants:
+    if not demands_left:
         return True
-    devices, missing = wants[0]
+    devices, missing = demands_left[0]
     there = [bit for bit in places if bit & devices and places[bit]]
     return any(
-        have_places(wants[1:], {bit: left - (bit in taken) for bit, left in places.items()})
+        have_places(demands_left[1:], {bit: left - (bit in taken) for bit, left in places.items()})
         for taken in combinations(there, missing)
     )
 
@@ -32,10 +32,15 @@ def test_places_are_given_up_for_others(seed: int) -> None:
     for _ in range(200):
         size = random.randint(3, 7)
         lots = [(random.randrange(1 << size), random.choice([1, 1, 2])) for _ in range(random.randint(3, 6))]
-        guests = {1 << place: random.choice([1, 2, 3]) for place in random.sample(range(size), size // 2)}
-        places = {1 << place: guests.get(1 << place, 1) for place in range(size)}
+        share_limits = {
+            1 << place: random.choice([1, 2, 3]) for place in random.sample(range(size), size // 2)
+        }
+        places = {1 << place: share_limits.get(1 << place, 1) for place in range(size)}
 
-        assert (bounds.first_without_place(lots, guests) is None) == have_places(lots, places), (lots, guests)
+        assert (bounds.first_without_place(lots, share_limits) is None) == have_places(lots, places), (
+            lots,
+            share_limits,
+        )
 
 
 def test_a_place_that_was_given_up_can_be_taken_again() -> None:

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from dra_operator.allocator import Allocated, Failed, Limits, Searching, Unsatisfied
+from dra_operator.allocator import Allocated, Failed, Limits, SearchMode, Unsatisfied
 from stepfuzz.hard import Case, ListedCase, LooseCase, OddCase, WholeCase, decide_twice
 
 
@@ -24,7 +24,7 @@ def test_a_tight_claim_is_decided_within_few_tries() -> None:
     decided = 0
     for number in range(40):
         case = Case(Random(f"large {number}"), most=32)  # noqa: S311 - a seed makes a run repeatable
-        decision = case.allocator(Searching.COUNTING, Limits(tries=300)).allocate(case.claims)
+        decision = case.allocator(SearchMode.COUNTING, Limits(tries=300)).allocate(case.claims)
         decided += isinstance(decision, Allocated) or getattr(decision, "kind", "") != "aborted"
 
     assert decided == 40
@@ -33,8 +33,8 @@ def test_a_tight_claim_is_decided_within_few_tries() -> None:
 def test_what_is_looked_at_counts_as_tries() -> None:
     """A claim that takes 94 tries and the work of 221 is given up where 120 may be made, and that is not a no."""
     case = Case(Random("large 100"), most=32)  # noqa: S311 - a seed makes a run repeatable
-    given_up = case.allocator(Searching.COUNTING, Limits(tries=120)).allocate(case.claims)
+    given_up = case.allocator(SearchMode.COUNTING, Limits(tries=120)).allocate(case.claims)
 
     assert isinstance(given_up, Failed)
     assert given_up.kind == "aborted"
-    assert case.allocator(Searching.COUNTING, Limits(tries=230)).allocate(case.claims) == Unsatisfied()
+    assert case.allocator(SearchMode.COUNTING, Limits(tries=230)).allocate(case.claims) == Unsatisfied()

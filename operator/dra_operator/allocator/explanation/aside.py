@@ -16,11 +16,11 @@ from dra_operator.allocator.decision import AbortedError, Explanation, Failed, F
 from dra_operator.allocator.explanation.explain import Explainer, explain_failure
 from dra_operator.allocator.explanation.idle import Idle, IdleCluster
 from dra_operator.allocator.explanation.tally import TallyMaker
-from dra_operator.allocator.nodes.walk import Walk
+from dra_operator.allocator.nodes.iteration import NodeIterator
 from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.search.found import Found
-from dra_operator.allocator.search.searches import FastSearches, Searches
+from dra_operator.allocator.search.chain import FastSearches, SearchChain
+from dra_operator.allocator.search.result_types import Solution
 from dra_operator.allocator.surplus import tells_surplus
 from dra_operator.api.text import listed
 from dra_operator.inventory import NodeView, PoolView, Verdict, bits
@@ -30,14 +30,14 @@ POOL_REASONS: Final = frozenset((Reason.POOL_INCOMPLETE, Reason.POOL_INVALID))
 _TOGETHER: Final = frozenset((Reason.REQUESTS_DO_NOT_FIT_TOGETHER, Reason.CONSTRAINT_UNSATISFIABLE))
 
 
-class _InCompletePools(Searches):
+class _InCompletePools(SearchChain):
     """The searches in a node of which only the complete pools are seen."""
 
     __slots__ = ()
 
     def search(
         self, plans: Sequence[ClaimPlan], fast: FastSearches, node: str, view: NodeView, budget: Budget
-    ) -> Found | None:
+    ) -> Solution | None:
         """Return what some claims get on a node, or None. Raises FatalError and AbortedError."""
         return super().search(plans, fast, node, _complete(view), budget)
 
@@ -48,16 +48,16 @@ class Aside:
 
     tallies: TallyMaker
     cluster: IdleCluster
-    _searches: Searches = field(init=False)
+    _searches: SearchChain = field(init=False)
     _explainer: Explainer = field(init=False)
-    _walk: Walk = field(init=False)
+    _walk: NodeIterator = field(init=False)
 
     def __post_init__(self) -> None:
         availability, candidates = self.tallies.availability, self.tallies.candidates
         self._searches = _InCompletePools.counting(availability, candidates)
         idle = Idle(self.cluster, _InCompletePools.counting)
         self._explainer = Explainer(self.tallies.inventory, self.tallies, self._fits, idle)
-        self._walk = Walk(availability, candidates)
+        self._walk = NodeIterator(availability, candidates)
 
     def explain(self, failed: Failed, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
         """Return why one of some claims is not allocated, of which an attempt has been ended by a pool."""
@@ -140,4 +140,4 @@ def _complete(view: NodeView) -> NodeView:
     if len(row) == len(view.row):
         return view
     starts, pools = tuple([start for start, _ in row]), tuple([pool for _, pool in row])
-    return replace(view, pools=pools, starts=starts, row=row, groups={})
+    return replace(view, pools=pools, starts=starts, row=row)

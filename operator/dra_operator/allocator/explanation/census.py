@@ -22,13 +22,13 @@ from dra_operator.inventory import (
     Views,
     bits,
 )
-from dra_operator.inventory.changes import Looked
+from dra_operator.inventory.change_set import ChangeSet
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.inventory.pool import Judgement, Pool
-from dra_operator.inventory.sight import is_known
 from dra_operator.inventory.slices import PoolKey
+from dra_operator.inventory.views import is_known
 from dra_operator.ledger import Availability
-from dra_operator.ledger.uses import ClaimKey, Touched
+from dra_operator.ledger.allocated_state import ChangedDevices, ClaimKey
 
 _MAX_GROUPINGS = 64
 _SPARE_KINDS = 1024
@@ -228,8 +228,8 @@ class Census:
     inventory: Inventory
     availability: Availability
     features: Features
-    _looked: Looked = field(init=False)
-    _touched: Touched = field(init=False)
+    _looked: ChangeSet = field(init=False)
+    _touched: ChangedDevices = field(init=False)
     _records: dict[PoolKey, PoolRecord] = field(default_factory=dict)
     _groupings: dict[AttributeNames, PoolGrouping] = field(default_factory=dict)
     _kinds: dict[object, int] = field(default_factory=dict)
@@ -351,8 +351,8 @@ class Census:
             slots.append((slot, visible))
         missing = bits.each(size & ~reachable)
         unreachable = {index: self._why_not_reachable(content, index, hidden) for index in missing}
-        taken, shared = self.availability.ledger.look(pool.key, content.names)
-        sharing = bits.of_positions(shared)
+        taken, shared = self.availability.ledger.in_use(pool.key, content.names)
+        sharing = bits.from_positions(shared)
         # Of a device that is no longer shareable, a share is as good as the device.
         if self.features.consumable_capacity:
             taken |= sharing & ~content.shareable
@@ -419,7 +419,7 @@ def _sides(view: PoolView | NodeView, views: Views) -> dict[bool, int]:
     able = nodes
     if view.skips_operations:
         records, switched_on = views.inventory.nodes, views.features.optional_node_operations
-        able = bits.of_positions(
+        able = bits.from_positions(
             position
             for position in bits.each(nodes)
             if switched_on and records[views.order[position]].skips_operations
@@ -458,7 +458,7 @@ def _kind(place: Place) -> tuple[object, ...]:
         content.unreadable and content.serial,
         tuple(content.capacity),
         tuple([column.serial for column in content.capacity.values()]),
-        content.barred,
+        content.tainted_groups,
         content.counted,
         content.has_groups,
         place.slots,

@@ -20,19 +20,19 @@ from dra_operator.allocator.explanation.phrases import devices, names_of
 from dra_operator.allocator.explanation.reduced import only, stuck_requests, with_alternative
 from dra_operator.allocator.explanation.values_left import able_choices, reached_by, tell_values
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan, RequestPlan
-from dra_operator.allocator.search.board import Board, set_up
+from dra_operator.allocator.search.backtracking import BacktrackingSearch, is_countable
 from dra_operator.allocator.search.bounds import Choice
 from dra_operator.allocator.search.eligible import Eligibility
-from dra_operator.allocator.search.found import UNSURE, Unsure
-from dra_operator.allocator.search.stock import Stock
-from dra_operator.allocator.search.window import WindowSearch, is_countable
+from dra_operator.allocator.search.model import SearchModel, set_up
+from dra_operator.allocator.search.remaining import RemainingSupply
+from dra_operator.allocator.search.result_types import UNDECIDED, Undecided
 from dra_operator.api.quantity import format_beside
 from dra_operator.inventory import NodeView, PoolView, bits
 
 _MAX_SEARCHED = 128
 """On how many nodes it is asked, at the most, whether each request fits alone."""
 
-_Ask = Callable[[Alternative, PoolView, Budget], int | Unsure]
+_Ask = Callable[[Alternative, PoolView, Budget], int | Undecided]
 """Tells which devices of a pool an alternative can have."""
 
 
@@ -87,7 +87,7 @@ class Contention:
             return ""
 
     def _tell(self, plan: ClaimPlan, whole: ClaimPlan, nodes: Mapping[str, str], budget: Budget) -> str:
-        found = self._find_node(whole, budget) if is_countable([whole]) else UNSURE
+        found = self._find_node(whole, budget) if is_countable([whole]) else UNDECIDED
         if found is None and whole is not plan:
             found = self._find_node(plan, budget)
         if found is None:
@@ -95,7 +95,7 @@ class Contention:
             if self._is_apart(plan, budget):
                 return f"{names} have no node in common even if no device were in use"
             return f"no node has enough left for each of {names}"
-        if found is UNSURE:
+        if found is UNDECIDED:
             first, *others = {nodes[request.name] for request in plan.requests}
             if others:
                 return ""
@@ -109,7 +109,7 @@ class Contention:
         if fits is False:
             stuck = only(plan, stuck_requests(plan, partial(self._maybe, node, view, budget)))
             board = set_up(self.eligibility, [stuck], view, budget)
-            if board is not UNSURE and (told := _tell_board(board, stuck, node)):
+            if board is not UNDECIDED and (told := _tell_board(board, stuck, node)):
                 return told
         if (least := self._least(stuck, view, budget)) > MAX_DEVICES:
             names = names_of(stuck.requests)
@@ -121,16 +121,16 @@ class Contention:
         found = self._find_node(plan, budget)
         if found is None:
             return f"with it, no node has enough left for each of {names_of(plan.requests)}"
-        if found is UNSURE:
+        if found is UNDECIDED:
             return ""
         node, view = found
         board = set_up(self.eligibility, [plan], view, budget)
-        if board is UNSURE:
+        if board is UNDECIDED:
             return ""
         text = tell_values(board, plan, number)
         return f"{node} has {text}" if text else ""
 
-    def _find_node(self, plan: ClaimPlan, budget: Budget) -> tuple[str, NodeView] | Unsure | None:
+    def _find_node(self, plan: ClaimPlan, budget: Budget) -> tuple[str, NodeView] | Undecided | None:
         """Return the first node on which each request fits alone, None if there is none, or that it is unsure."""
         alone = [only(plan, [request]) for request in plan.requests]
         searched, unsure = 0, False
@@ -140,12 +140,12 @@ class Contention:
                 continue
             searched += 1
             if searched > _MAX_SEARCHED:
-                return UNSURE
+                return UNDECIDED
             answers = [self._search(each, view, budget) for each in alone]
             if all(answers):
                 return node, view
             unsure = unsure or False not in answers
-        return UNSURE if unsure else None
+        return UNDECIDED if unsure else None
 
     def _is_apart(self, plan: ClaimPlan, budget: Budget) -> bool:
         """True if no node has devices for each request, whoever uses them: then waiting does not help."""
@@ -164,8 +164,8 @@ class Contention:
 
     def _search(self, plan: ClaimPlan, view: NodeView, budget: Budget) -> bool | None:
         """Return whether a plan fits on a node; None if only the plain search can tell."""
-        answer = WindowSearch(self.eligibility).search([plan], view, budget)
-        return None if answer is UNSURE else answer is not None
+        answer = BacktrackingSearch(self.eligibility).search([plan], view, budget)
+        return None if answer is UNDECIDED else answer is not None
 
     def _least(self, plan: ClaimPlan, view: NodeView, budget: Budget) -> int:
         """Return how many devices requests take at least, by the alternatives that may fit alone on a node."""
@@ -194,7 +194,7 @@ def _is_enough(ask: _Ask, request: RequestPlan, view: NodeView, budget: Budget) 
         number = 0
         for pool in view.pools:
             found = ask(item, pool, budget)
-            if found is UNSURE:
+            if found is UNDECIDED:
                 return True
             number += found.bit_count()
         if number >= (item.count or 1):
@@ -202,7 +202,7 @@ def _is_enough(ask: _Ask, request: RequestPlan, view: NodeView, budget: Budget) 
     return False
 
 
-def _tell_board(board: Board, plan: ClaimPlan, node: str) -> str:
+def _tell_board(board: SearchModel, plan: ClaimPlan, node: str) -> str:
     """Return what the requests of a plan take from each other on a node, none of which can be left out; or nothing."""
     names = names_of(plan.requests)
     items = [item for request in plan.requests for item in request.alternatives]
@@ -224,7 +224,7 @@ def _tell_board(board: Board, plan: ClaimPlan, node: str) -> str:
     return ""
 
 
-def _sums(board: Board) -> Iterator[_Sum]:
+def _sums(board: SearchModel) -> Iterator[_Sum]:
     """Yield what there is on a board and what its requests take of it."""
     able = [able_choices(demand) for demand in board.demands]
     demands = [tuple([demand[at] for at in those]) for demand, those in zip(board.demands, able, strict=True)]
@@ -232,7 +232,7 @@ def _sums(board: Board) -> Iterator[_Sum]:
     if not reached & board.shareable:
         counts = [[choice.count for choice in demand] for demand in demands]
         yield _Sum(reached.bit_count(), sum(map(min, counts)), sum(map(max, counts)))
-    stock = Stock(board)
+    stock = RemainingSupply(board)
     # Where shares pay counters, what requests take of them depends on who has the same device.
     draws = {} if board.shareable & board.counted else stock.draws
     for place in sorted({place for draw in draws.values() for place in draw}):
@@ -251,9 +251,9 @@ def _sums(board: Board) -> Iterator[_Sum]:
             yield _added(sum([room.get(name, 0) for room in rooms]), taken, f"capacity {name}")
 
 
-def _draw_on_one_counter(board: Board) -> bool:
+def _draw_on_one_counter(board: SearchModel) -> bool:
     """True if there is a counter on which some device of each request draws."""
-    draws = Stock(board).draws
+    draws = RemainingSupply(board).draws
     places = [
         {place for position in bits.each(reached_by([demand]) & board.counted) for place in draws[position]}
         for demand in board.demands
@@ -261,15 +261,15 @@ def _draw_on_one_counter(board: Board) -> bool:
     return bool(set.intersection(*places))
 
 
-def _can_pay_all(board: Board) -> bool:
+def _can_pay_all(board: SearchModel) -> bool:
     """True if there is enough left of all counters for a share of every device at once."""
     taken = Counter[tuple[int, int]]()
-    for draw in Stock(board).draws.values():
+    for draw in RemainingSupply(board).draws.values():
         taken.update(draw)
     return all(amount <= board.left[number][counter] for (number, counter), amount in taken.items())
 
 
-def _want_one_device(board: Board) -> bool:
+def _want_one_device(board: SearchModel) -> bool:
     """True if there is a device that each request could have."""
     common = -1
     for demand in board.demands:
@@ -283,7 +283,7 @@ def _of(choice: Choice, amounts: Mapping[int, int]) -> tuple[int, int]:
     return sum(each[: choice.count]), sum(each[len(each) - choice.count :])
 
 
-def _of_capacity(stock: Stock, key: int, choice: Choice, name: str) -> tuple[int, int]:
+def _of_capacity(stock: RemainingSupply, key: int, choice: Choice, name: str) -> tuple[int, int]:
     return _of(choice, {at: stock.amounts(key, at).get(name, 0) for at in bits.each(choice.mask)})
 
 

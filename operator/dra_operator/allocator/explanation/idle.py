@@ -14,10 +14,10 @@ from dra_operator.allocator.decision import AbortedError, FatalError
 from dra_operator.allocator.explanation.contention import Contention
 from dra_operator.allocator.explanation.reduced import most_that_fit
 from dra_operator.allocator.matching.candidates import Candidates
-from dra_operator.allocator.nodes.walk import Walk
+from dra_operator.allocator.nodes.iteration import NodeIterator
 from dra_operator.allocator.plan import Alternative, ClaimPlan, with_requests
+from dra_operator.allocator.search.chain import SearchChain
 from dra_operator.allocator.search.eligible import Eligibility
-from dra_operator.allocator.search.searches import Searches
 from dra_operator.api.types import DeviceToleration
 from dra_operator.inventory import Inventory, Views
 from dra_operator.ledger import Availability, Ledger
@@ -61,12 +61,12 @@ class Idle:
     """Answers for an idle cluster. `counting` makes the searches that are asked, for what is available."""
 
     cluster: IdleCluster
-    counting: Callable[[Availability, Candidates], Searches]
+    counting: Callable[[Availability, Candidates], SearchChain]
     _known: dict[object, str | None] = field(default_factory=dict)
     _version: int = -1
     _availability: Availability | None = None
-    _walk: Walk = field(init=False)
-    _searches: Searches = field(init=False)
+    _walk: NodeIterator = field(init=False)
+    _searches: SearchChain = field(init=False)
     _given_up: set[object] = field(default_factory=set)
     _given_up_since: float = 0.0
     _in_vain: float = 0.0
@@ -129,7 +129,7 @@ class Idle:
         availability, candidates = self.cluster.availability(), self.cluster.candidates
         if availability is not self._availability:
             self._availability = availability
-            self._walk = Walk(availability, candidates)
+            self._walk = NodeIterator(availability, candidates)
             self._searches = self.counting(availability, candidates)
 
     def _search(self, plan: ClaimPlan, budget: Budget) -> str | None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from dra_operator.allocator.explanation.census import Place, PoolRecord
 from dra_operator.allocator.explanation.tainted import taint_text
 from dra_operator.allocator.matching.candidates import Candidates, untolerated
-from dra_operator.allocator.matching.capacity import CapacityError, Consumed, has_room, origin, refusal
+from dra_operator.allocator.matching.capacity import CapacityError, Consumption, has_room, origin, refusal
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.quantity import Quantity, family, format_amount, format_beside
@@ -115,7 +115,7 @@ class Obstacles:
         self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
     ) -> Iterator[Refusal]:
         refused = devices & ~self.candidates.tolerated(alternative.key, place.content, devices)
-        for barriers, behind in place.content.barred if refused else ():
+        for barriers, behind in place.content.tainted_groups if refused else ():
             if here := refused & behind:
                 barrier = untolerated(barriers, alternative.key.content.all_tolerations())
                 assert barrier is not None
@@ -164,7 +164,7 @@ class Obstacles:
         for index in bits.each(devices & place.sharing):
             amounts = place.shared[index]
             consumed = self.candidates.consumed(alternative.key, place.content, index)
-            if amounts and isinstance(consumed, Consumed) and not has_room(consumed, amounts, {}):
+            if amounts and isinstance(consumed, Consumption) and not has_room(consumed, amounts, {}):
                 capacity = place.content.capacity_of(index)
                 text = _exhausted(consumed, amounts, alternative.key.requests, capacity)
                 yield Refusal(Reason.CAPACITY_EXHAUSTED, 1 << index, text)
@@ -196,7 +196,7 @@ def _using(record: PoolRecord, layout: CounterLayout, number: int, numbers_of: _
     """Return the devices in use that draw on a counter, or on a counter set, by place."""
     return tuple(
         [
-            bits.of_positions(
+            bits.from_positions(
                 index
                 for index in bits.each(place.content.counted & (place.taken | place.sharing))
                 if place.counters is layout and number in numbers_of(layout.draw(place.content, index))
@@ -226,7 +226,7 @@ def _compared(counter: tuple[str, str], there: int, how: str, wanted: int) -> st
 
 
 def _exhausted(
-    consumed: Consumed,
+    consumed: Consumption,
     used: Mapping[str, int],
     requests: Mapping[str, Quantity],
     capacity: Mapping[str, DeviceCapacity],

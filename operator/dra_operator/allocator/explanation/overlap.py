@@ -18,7 +18,7 @@ from dra_operator.allocator.plan import ClaimPlan, RequestPlan
 from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.inventory import PoolView, bits
 from dra_operator.inventory.counters import Draw
-from dra_operator.ledger.counters import Placed, join
+from dra_operator.ledger.counters import SetOccupancy, join
 
 _DEVICES = "want the same devices"
 _CAPACITY = "need capacity of the same devices"
@@ -38,7 +38,7 @@ class _Reach:
     request: RequestPlan
     devices: int
     counters: AbstractSet[tuple[int, int]]
-    places: Mapping[tuple[int, int], AbstractSet[tuple[Placed, frozenset[str]]]]
+    places: Mapping[tuple[int, int], AbstractSet[tuple[SetOccupancy, frozenset[str]]]]
 
 
 def tell_overlap(eligibility: Eligibility, plan: ClaimPlan, node: str, budget: Budget) -> str:
@@ -88,13 +88,17 @@ def _reach(
 ) -> _Reach:
     reached = 0
     counters: set[tuple[int, int]] = set()
-    places: dict[tuple[int, int], set[tuple[Placed, frozenset[str]]]] = {}
+    places: dict[tuple[int, int], set[tuple[SetOccupancy, frozenset[str]]]] = {}
     for number, (start, pool) in enumerate(row):
         usable = _usable(pool, skips=skips)
         devices = 0
         for item in request.alternatives:
             mask = eligibility.candidates.ask(item.key, pool, budget).mask & usable
-            devices |= eligibility.judge(item.key, pool, mask if item.admin_access else mask & pool.free)
+            devices |= eligibility.judge(
+                item.key,
+                pool,
+                mask if item.admin_access else mask & eligibility.availability.states[pool.serial].free,
+            )
         for position, draw, placed in _draws(eligibility, pool, devices):
             joining = [(counter_set, groups, placed[counter_set]) for counter_set, groups in draw.groups]
             if not all(before is None or before.admits(groups) for _, groups, before in joining):
@@ -119,7 +123,7 @@ def _usable(pool: PoolView, *, skips: bool) -> int:
 
 def _draws(
     eligibility: Eligibility, pool: PoolView, devices: int
-) -> Iterator[tuple[int, Draw, Sequence[Placed | None]]]:
+) -> Iterator[tuple[int, Draw, Sequence[SetOccupancy | None]]]:
     """Yield what each of some devices draws on counters, unless a share has paid, and what is in place, by set."""
     layout = pool.counters
     if layout is None:

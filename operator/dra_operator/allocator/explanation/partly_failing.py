@@ -61,7 +61,7 @@ class _FewEvaluations(Budget):
         """Raise AbortedError if there were too many evaluations, or the time is used up."""
         if self._left < 0:
             raise AbortedError(f"{_MOST_EVALUATIONS} devices were looked at")
-        self.look()
+        self.check_time()
 
 
 @dataclass(slots=True)

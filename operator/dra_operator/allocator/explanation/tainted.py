@@ -16,15 +16,14 @@ from dra_operator.allocator.plan import Alternative
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceTaint, DeviceToleration
 from dra_operator.inventory import Slice
-from dra_operator.inventory.barriers import Barrier
 from dra_operator.inventory.ownership import UNOWNED, Ownership
-from dra_operator.inventory.taints import touches
+from dra_operator.inventory.taints import EffectiveTaint, touches
 
 _NEAR = 0.7
 _ANY_VALUE = "; without operator: Exists, a toleration is for one value: add it to tolerate any"
 
 
-def taint_text(taint: DeviceTaint | Barrier) -> str:
+def taint_text(taint: DeviceTaint | EffectiveTaint) -> str:
     """Return a taint as kubectl writes those of nodes: `key=value:effect`."""
     return _text(taint.key, taint.value, taint.effect)
 
@@ -79,7 +78,7 @@ def _unowned(content: Slice) -> int:
     wanted = Ownership.UNOWNED.value
     return sum(
         behind
-        for barriers, behind in content.barred
+        for barriers, behind in content.tainted_groups
         if barriers[0].effect == UNOWNED and barriers[0].value == wanted
     )
 

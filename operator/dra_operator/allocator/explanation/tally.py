@@ -259,7 +259,7 @@ class TallyMaker:
         if refused := wanted & ~selected:
             obstacle.count += refused.bit_count()
             if failed:
-                key = answers.look(content, failed)
+                key = answers.failure_key(content, failed)
                 obstacle.details.update(self._told(key, lambda: answers.errors(content, failed)))
             told = self._compare(obstacle, expression, content, refused & ~failed, budget)
             if untold := refused & ~failed & ~told:

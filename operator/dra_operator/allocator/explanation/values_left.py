@@ -11,8 +11,8 @@ from dra_operator.allocator.comparison import listed_values
 from dra_operator.allocator.explanation.phrases import names_of
 from dra_operator.allocator.matching.groups import Groups
 from dra_operator.allocator.plan import ClaimPlan
-from dra_operator.allocator.search.board import Board
 from dra_operator.allocator.search.bounds import Demand, is_bound
+from dra_operator.allocator.search.model import SearchModel
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.text import listed
 
@@ -32,7 +32,7 @@ def able_choices(demand: Demand) -> list[int]:
     return able or list(range(len(demand)))
 
 
-def tell_values(board: Board, plan: ClaimPlan, number: int) -> str:
+def tell_values(board: SearchModel, plan: ClaimPlan, number: int) -> str:
     """Return what a node has left for the requests that a constraint binds, if that shows that they cannot satisfy it.
 
     Empty where it does not, and where one of them has an alternative that is not bound.

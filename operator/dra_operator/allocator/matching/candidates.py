@@ -16,21 +16,26 @@ from typing import NamedTuple
 from dra_operator.allocator.budget import Budget, unlimited
 from dra_operator.allocator.decider import IMPLIED
 from dra_operator.allocator.decision import FatalError
-from dra_operator.allocator.matching.amounts import AmountsCache, AskedAmount, KnownAmounts, SliceAmounts
-from dra_operator.allocator.matching.capacity import NOTHING, CapacityError, Consumed
+from dra_operator.allocator.matching.capacity import NOTHING, CapacityError, Consumption
+from dra_operator.allocator.matching.consumption import (
+    AskedAmount,
+    ConsumptionCache,
+    RequestedAmounts,
+    SliceConsumption,
+)
 from dra_operator.allocator.matching.derived import DerivedAttributes
+from dra_operator.allocator.matching.equivalence import CacheLimit, drop_older_half
 from dra_operator.allocator.matching.failures import in_class, in_request, selector_failure
 from dra_operator.allocator.matching.groups import Grouping
-from dra_operator.allocator.matching.room import Room, drop_older_half
 from dra_operator.allocator.matching.selectors import Selection, SelectorCache
 from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.types import DeviceToleration
 from dra_operator.inventory import Features, PoolView, Slice, bits
-from dra_operator.inventory.barriers import Barrier, Barriers
 from dra_operator.inventory.ownership import UNOWNED
+from dra_operator.inventory.taints import EffectiveTaint, EffectiveTaints
 
-_MAX_BARRIERS = 256
+_MAX_EFFECTIVE_TAINTS = 256
 """Of each key, and there are thousands of keys."""
 _MAX_ANSWERS = 262_144
 
@@ -87,11 +92,11 @@ class CandidateKey:
     content: KeyContent
     expressions: tuple[str, ...]
     requests: Mapping[str, Quantity]
-    known: KnownAmounts
+    known: RequestedAmounts
     answers: dict[int, Answers] = field(default_factory=dict)
     selection: Selection | None = None
     refused: AbstractSet[str] = frozenset()
-    tolerated: dict[Barriers, bool] = field(default_factory=dict)
+    tolerated: dict[EffectiveTaints, bool] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -108,13 +113,13 @@ class Candidates:
     groups: Grouping = field(init=False)
     _serials: Iterator[int] = field(default_factory=count)
     _keys: dict[KeyContent, CandidateKey] = field(default_factory=dict)
-    _amounts: AmountsCache = field(init=False)
-    _room: Room = field(default_factory=lambda: Room(_MAX_ANSWERS))
+    _amounts: ConsumptionCache = field(init=False)
+    _room: CacheLimit = field(default_factory=lambda: CacheLimit(_MAX_ANSWERS))
 
     def __post_init__(self) -> None:
         self.derived = DerivedAttributes(self.selectors)
         self.groups = Grouping(lists=self.features.list_type_attributes)
-        self._amounts = AmountsCache(self.features.fractional_capacity_range)
+        self._amounts = ConsumptionCache(self.features.fractional_capacity_range)
 
     def key(self, content: KeyContent, requests: Mapping[str, Quantity]) -> CandidateKey:
         """Return the key with this content; `requests` are its amounts as quantities."""
@@ -122,7 +127,7 @@ class Candidates:
         if found is None:
             if len(self._keys) >= self.maximum:
                 for old in drop_older_half(self._keys):
-                    self._room.leave(old.answers)
+                    self._room.release(old.answers)
             expressions = content.class_selectors + content.request_selectors
             found = self._keys[content] = CandidateKey(
                 next(self._serials),
@@ -153,15 +158,15 @@ class Candidates:
         """
         selectable = mask = errors = unknown = skipped = 0
         selection = self.selection(key)
-        for offset, content in view.placed:
-            devices = content.every
-            if content.binding:
-                devices = self._without_binding(content)
+        for offset, slice_ in view.placed:
+            devices = slice_.every
+            if slice_.binding:
+                devices = self._without_binding(slice_)
             wanted = devices & needed >> offset
             if not wanted:
                 skipped |= devices << offset
                 continue
-            known, selected, failed = selection.answer(content, wanted, budget)
+            known, selected, failed = selection.answer(slice_, wanted, budget)
             if failed:
                 errors |= (devices & failed) << offset
             unknown |= (devices & ~known) << offset
@@ -173,19 +178,19 @@ class Candidates:
                 for index in bits.each(selected & ~visible):
                     if offset + index in view.selector_errors:
                         errors |= 1 << (offset + index)
-            fit, impossible = self._fit(key, content, visible)
+            fit, impossible = self._fit(key, slice_, visible)
             errors |= impossible << offset
-            if content.tainted:
-                untold = fit & content.tainted & ~(needed >> offset)
+            if slice_.tainted:
+                untold = fit & slice_.tainted & ~(needed >> offset)
                 unknown |= untold << offset
                 fit ^= untold
-                mask |= self.tolerated(key, content, fit) << offset
+                mask |= self.tolerated(key, slice_, fit) << offset
             else:
                 mask |= fit << offset
             selectable |= fit << offset
         before = key.answers.get(view.serial)
         if before is None:
-            self._room.take(key.answers)
+            self._room.reserve(key.answers)
         elif kept := skipped & ~before.unknown:
             selectable |= before.selectable & kept
             mask |= before.mask & kept
@@ -197,24 +202,24 @@ class Candidates:
         )
         return found
 
-    def consumed(self, key: CandidateKey, content: Slice, index: int) -> Consumed | CapacityError | None:
+    def consumed(self, key: CandidateKey, slice_: Slice, index: int) -> Consumption | CapacityError | None:
         """Return what a request consumes of a device: None if it is unfit, an error if the amounts are impossible."""
-        return self.consumed_each(key, content)[index]
+        return self.consumed_each(key, slice_)[index]
 
-    def consumed_each(self, key: CandidateKey, content: Slice) -> Sequence[Consumed | CapacityError | None]:
+    def consumed_each(self, key: CandidateKey, slice_: Slice) -> Sequence[Consumption | CapacityError | None]:
         """Return the same for each device of a slice."""
         if self.features.consumable_capacity:
-            return self.amounts(key, content).each
-        return [NOTHING] * len(content.names)
+            return self.amounts(key, slice_).each
+        return [NOTHING] * len(slice_.names)
 
-    def consumed_by_kind(self, key: CandidateKey, content: Slice) -> Sequence[tuple[int, Consumed]]:
+    def consumed_by_kind(self, key: CandidateKey, slice_: Slice) -> Sequence[tuple[int, Consumption]]:
         """Return the same for the devices of a slice that are fit, in sets of such as have equal capacity."""
         if self.features.consumable_capacity:
-            return self.amounts(key, content).kinds
-        return ((content.every, NOTHING),)
+            return self.amounts(key, slice_).kinds
+        return ((slice_.every, NOTHING),)
 
     def selector_error(
-        self, key: CandidateKey, content: Slice, index: int, *, claim: str, request: str, class_name: str
+        self, key: CandidateKey, slice_: Slice, index: int, *, claim: str, request: str, class_name: str
     ) -> FatalError | None:
         """Return the error of the selector that fails on a device, or None if all of them select it."""
         budget = unlimited()
@@ -224,9 +229,9 @@ class Candidates:
         ):
             for number, expression in enumerate(expressions):
                 answers = self.selectors.get(expression)
-                _, failed = answers.ask(content, 1 << index, budget)
+                _, failed = answers.ask(slice_, 1 << index, budget)
                 if failed:
-                    return selector_failure(answers, source, number, content, index)
+                    return selector_failure(answers, source, number, slice_, index)
         return None
 
     def selection(self, key: CandidateKey) -> Selection:
@@ -240,54 +245,54 @@ class Candidates:
             key.refused = (found.before or found).refused
         return found
 
-    def amounts(self, key: CandidateKey, content: Slice) -> SliceAmounts:
+    def amounts(self, key: CandidateKey, slice_: Slice) -> SliceConsumption:
         """Return what a request consumes of the devices of a slice."""
-        return key.known.by_make.get(content.make) or self._amounts.find(key.known, content)
+        return key.known.by_shape.get(slice_.capacity_shape) or self._amounts.find(key.known, slice_)
 
-    def has_rules(self, content: Slice) -> bool:
+    def has_rules(self, slice_: Slice) -> bool:
         """True if no device of a slice is fit for an ordinary amount that is unfit for a smaller one."""
-        return self._amounts.has_rules(content)
+        return self._amounts.has_rules(slice_)
 
     def selected(self, key: CandidateKey, view: PoolView, devices: int, budget: Budget) -> int:
         """Return those of some devices of a view that all selectors select. Raises AbortedError."""
         selection = self.selection(key)
         found = 0
-        for offset, content in view.placed:
-            if wanted := devices >> offset & content.every:
-                found |= (selection.answer(content, wanted, budget)[1] & wanted) << offset
+        for offset, slice_ in view.placed:
+            if wanted := devices >> offset & slice_.every:
+                found |= (selection.answer(slice_, wanted, budget)[1] & wanted) << offset
         return found
 
-    def select(self, key: CandidateKey, content: Slice, budget: Budget) -> int:
+    def select(self, key: CandidateKey, slice_: Slice, budget: Budget) -> int:
         """Return the devices of a slice that all selectors select."""
-        devices = self._without_binding(content)
+        devices = self._without_binding(slice_)
         selection = self.selection(key)
-        return devices & selection.answer(content, devices, budget)[1]
+        return devices & selection.answer(slice_, devices, budget)[1]
 
-    def _without_binding(self, content: Slice) -> int:
+    def _without_binding(self, slice_: Slice) -> int:
         """Return the devices of a slice but those with binding conditions that are switched off."""
         if self.features.device_binding_and_status:
-            return content.every
-        return content.every & ~content.binding
+            return slice_.every
+        return slice_.every & ~slice_.binding
 
-    def _fit(self, key: CandidateKey, content: Slice, devices: int) -> tuple[int, int]:
-        if not self.features.consumable_capacity or (content.given_whole and not key.requests):
+    def _fit(self, key: CandidateKey, slice_: Slice, devices: int) -> tuple[int, int]:
+        if not self.features.consumable_capacity or (slice_.given_whole and not key.requests):
             return devices, 0
-        if not content.capacity:
+        if not slice_.capacity:
             return 0, 0
-        amounts = self.amounts(key, content)
+        amounts = self.amounts(key, slice_)
         return devices & amounts.fit, devices & amounts.impossible
 
-    def tolerated(self, key: CandidateKey, content: Slice, devices: int) -> int:
+    def tolerated(self, key: CandidateKey, slice_: Slice, devices: int) -> int:
         """Return those of the devices whose taints the request tolerates."""
-        if not content.barred or not self.features.device_taints:
+        if not slice_.tainted_groups or not self.features.device_taints:
             return devices
         known = key.tolerated
-        for barriers, behind in content.barred:
+        for barriers, behind in slice_.tainted_groups:
             if not behind & devices:
                 continue
             found = known.get(barriers)
             if found is None:
-                if len(known) >= _MAX_BARRIERS:
+                if len(known) >= _MAX_EFFECTIVE_TAINTS:
                     known.clear()
                 found = known[barriers] = untolerated(barriers, key.content.all_tolerations()) is None
             if not found:
@@ -295,7 +300,7 @@ class Candidates:
         return devices
 
 
-def untolerated(barriers: Barriers, tolerations: Sequence[DeviceToleration]) -> Barrier | None:
+def untolerated(barriers: EffectiveTaints, tolerations: Sequence[DeviceToleration]) -> EffectiveTaint | None:
     """Return the first barrier that keeps a device from a request, or None."""
     for barrier in barriers:
         for toleration in tolerations:
@@ -306,7 +311,7 @@ def untolerated(barriers: Barriers, tolerations: Sequence[DeviceToleration]) -> 
     return None
 
 
-def tolerates(toleration: DeviceToleration, taint: Barrier) -> bool:
+def tolerates(toleration: DeviceToleration, taint: EffectiveTaint) -> bool:
     """True if a toleration covers a taint. Source: docs/dra-semantics 5.1."""
     if toleration.effect != taint.effect and (toleration.effect or taint.effect == UNOWNED):
         # What is not ours is tolerated by nothing that a user can write.

@@ -36,7 +36,7 @@ class CapacityError(Exception):
 
 
 @fast_dataclass
-class Consumed:
+class Consumption:
     """What a use of a device consumes of each of its capacities, and what the device has of it, in nano-units.
 
     `written` says how to write them: those that are copied like what they are copied from, computed ones in a family.
@@ -55,7 +55,7 @@ class Consumed:
         }
 
 
-NOTHING: Final = Consumed((), ())
+NOTHING: Final = Consumption((), ())
 
 
 class _AsWritten(Enum):
@@ -79,7 +79,7 @@ class _Amount(NamedTuple):
 
 def consume(
     requests: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity], *, fractional: bool
-) -> Consumed | None:
+) -> Consumption | None:
     """Return what a request consumes of a device that nobody uses yet, or None if the device is unfit.
 
     `fractional` is the feature FractionalCapacityRange. Raises CapacityError.
@@ -102,7 +102,7 @@ def consume(
         )
         consumed += ((name, quantity.nano, of.value.nano),)
         written += (amount.held.family if isinstance(amount.held, Representation) else quantity,)
-    return Consumed(consumed, written) if fit else None
+    return Consumption(consumed, written) if fit else None
 
 
 def refusal(
@@ -136,7 +136,7 @@ def origin(request: Quantity | None, capacity: DeviceCapacity, amount: Quantity)
     return "" if amount == request else f" ({request} rounded up)"
 
 
-def has_room(consumed: Consumed, used: Mapping[str, int], in_flight: Mapping[str, int]) -> bool:
+def has_room(consumed: Consumption, used: Mapping[str, int], in_flight: Mapping[str, int]) -> bool:
     """True if the device has this much left beside what is used, in nano-units by capacity name."""
     for name, amount, value in consumed.amounts:  # noqa: SIM110 - asked for each device, and a generator takes longer
         if used.get(name, 0) + in_flight.get(name, 0) + amount > value:

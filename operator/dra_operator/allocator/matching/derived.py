@@ -1,17 +1,19 @@
 """Derived attributes: computed for a device when a constraint asks for one, and only then.
 
-A value is computed once for each thing that its expression can tell apart, and kept by what the expression reads, as
-the answers of selectors are. What goes wrong ends the attempt that reaches the device.
+A value is computed once for each thing that its expression can tell apart. What goes wrong ends the attempt that
+reaches the device. Where requests that derive an attribute differently could take one device, or an expression fails
+or may take long, devices are not grouped by it: only the exhaustive search knows which request takes a
+device, and when.
 Source: docs/dra-semantics 8.13, KEP-6080.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import FatalError
-from dra_operator.allocator.matching.reads import Reads
-from dra_operator.allocator.matching.room import ByExpression
+from dra_operator.allocator.matching.equivalence import ExpressionCache, FieldSet
+from dra_operator.allocator.matching.groups import Combination, Groups, are_too_many, combinations, groups_of
 from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.attributes import AttributeValue
@@ -24,7 +26,7 @@ from dra_operator.cel import (
 )
 from dra_operator.cel.advice.diagnostics import describe
 from dra_operator.cel.errors import kept
-from dra_operator.inventory import Slice
+from dra_operator.inventory import NodeView, Slice
 
 _MAX_EXPRESSIONS = 1024
 _MAX_SIZE = 262_144
@@ -38,7 +40,7 @@ class Values:
 
     known: int = 0
     failed: int = 0
-    of: dict[AttributeValue, int] = field(default_factory=dict)
+    by_value: dict[AttributeValue, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -46,7 +48,7 @@ class _Expression:
     """An expression, and what it says of each slice that looks different to it."""
 
     program: DerivedAttributeProgram | CelError
-    reads: Reads
+    reads: FieldSet
     values: dict[object, Values] = field(default_factory=dict)
 
 
@@ -55,7 +57,7 @@ class DerivedAttributes:
     """The derived attributes of all attempts."""
 
     selectors: SelectorCache
-    _expressions: ByExpression[_Expression] = field(default_factory=ByExpression)
+    _expressions: ExpressionCache[_Expression] = field(default_factory=ExpressionCache)
     _size: int = 0
 
     def can_be_asked_ahead(self, expression: str) -> bool:
@@ -68,7 +70,7 @@ class DerivedAttributes:
         program = (self._expressions.get(expression) or self._compile(expression)).program
         return None if isinstance(program, CelError) else program.reads
 
-    def values(self, expression: str, content: Slice, wanted: int, budget: Budget) -> Values:
+    def values(self, expression: str, slice_: Slice, wanted: int, budget: Budget) -> Values:
         """Return what an expression says of the devices of a slice, of those wanted at least.
 
         Raises AbortedError if the time is used up; what was computed is kept.
@@ -77,63 +79,63 @@ class DerivedAttributes:
         program = known.program
         if isinstance(program, CelError):
             return Values(wanted, wanted)
-        key = known.reads.key(content)
+        key = known.reads.key(slice_)
         found = known.values.get(key)
         if found is None:
             if self._size > _MAX_SIZE:
                 self._forget(self._expressions.values())
             found = known.values[key] = Values()
             self._size += _SIZE_OF_SLICE
-        if missing := wanted & content.every & ~found.known:
-            for device, alike in self.selectors.kinds.of(known.reads, content, key, missing):
+        if missing := wanted & slice_.every & ~found.known:
+            for device, alike in self.selectors.kinds.find(known.reads, slice_, key, missing):
                 if alike & missing:
-                    budget.look()
+                    budget.check_time()
                     value = _evaluate(program, device)
                     if value is None:
                         found.failed |= alike
                     else:
-                        self._size += value not in found.of
-                        found.of[value] = found.of.get(value, 0) | alike
+                        self._size += value not in found.by_value
+                        found.by_value[value] = found.by_value.get(value, 0) | alike
                     found.known |= alike
         return found
 
     def value(  # noqa: PLR0917 - what an error names, and the device
-        self, request: str, name: str, expression: str, content: Slice, index: int, budget: Budget
+        self, request: str, name: str, expression: str, slice_: Slice, index: int, budget: Budget
     ) -> AttributeValue:
         """Return the value of an attribute for a device, as a request derives it.
 
         Raises FatalError, or AbortedError when the time is used up.
         """
-        for value, devices in self.values(expression, content, 1 << index, budget).of.items():
+        for value, devices in self.values(expression, slice_, 1 << index, budget).by_value.items():
             if devices >> index & 1:
                 return value
         program = self._expressions[expression].program
         if isinstance(program, CelError):
             raise self._error(request, f"derived attribute {name} {self._describe(expression, program)}")
         # All of the device, for the words of the error.
-        device = prepare_device(content.driver, content.device(index))
+        device = prepare_device(slice_.driver, slice_.device(index))
         try:
             return program.evaluate(device)
         except CelError as error:
-            text = f"fails on device {content.path(index)}: {self._describe(expression, error, device)}"
+            text = f"fails on device {slice_.path(index)}: {self._describe(expression, error, device)}"
             raise self._error(request, f"derived attribute {name} {text}") from None
 
     def _compile(self, expression: str) -> _Expression:
-        self.selectors.budget.look()
+        self.selectors.budget.check_time()
         self._forget(self._expressions.make_room(expression, _MAX_EXPRESSIONS))
         try:
             program = compile_derived_attribute(expression, self.selectors.environment)
         except CelError as error:
-            found = _Expression(kept(error), self.selectors.reads_of(None))
+            found = _Expression(kept(error), self.selectors.field_set(None))
         else:
-            found = _Expression(program, self.selectors.reads_of(program.reads))
+            found = _Expression(program, self.selectors.field_set(program.reads))
         self._expressions[expression] = found
         return found
 
     def _forget(self, expressions: Iterable[_Expression]) -> None:
         """Let go of the values of some expressions."""
         for expression in expressions:
-            self._size -= sum([_SIZE_OF_SLICE + len(item.of) for item in expression.values.values()])
+            self._size -= sum([_SIZE_OF_SLICE + len(item.by_value) for item in expression.values.values()])
             expression.values.clear()
 
     def _describe(self, expression: str, error: CelError, device: PreparedDevice | None = None) -> str:
@@ -152,3 +154,90 @@ def _evaluate(program: DerivedAttributeProgram, device: PreparedDevice) -> Attri
         return program.evaluate(device)
     except CelError:
         return None
+
+
+def derived_groups(
+    view: NodeView,
+    takers: Mapping[str | None, int],
+    published: Groups | None,
+    derived: DerivedAttributes,
+    budget: Budget,
+    *,
+    lists: bool,
+) -> Groups | None:
+    """Return the groups of the devices that some requests could take, or None if that cannot be told.
+
+    `takers` holds sets of positions by the expression that derives the attribute for whoever could take them; under
+    None are those of requests that see what is `published`, which may be None if there are none. `lists` is the feature
+    ListTypeAttributes. Raises AbortedError.
+    """
+    holders: dict[Combination, int] = {}
+    seen = 0
+    for expression, devices in takers.items():
+        if expression is None:
+            assert published is not None
+            found = _published(published, devices)
+        else:
+            found = _derived(view, expression, devices, derived, budget, lists=lists)
+        if found is None or _differ(holders, found, devices & seen):
+            return None
+        seen |= devices
+        for values, those in found.items():
+            holders[values] = holders.get(values, 0) | those
+    in_order = dict(sorted(holders.items(), key=_first_device))
+    return groups_of(in_order, 0, sum([pool.size for pool in view.pools]))
+
+
+def _differ(some: Mapping[Combination, int], others: Mapping[Combination, int], devices: int) -> bool:
+    """True if any of some devices has another value among the others, or a value in one of the two alone."""
+    return bool(devices) and any(
+        (some.get(value, 0) ^ others.get(value, 0)) & devices for value in some.keys() | others.keys()
+    )
+
+
+def _published(groups: Groups, devices: int) -> dict[Combination, int] | None:
+    """Return which of some devices hold each value, or None if that of one of them cannot be told."""
+    if groups.odd & devices:
+        return None
+    return {
+        values: those & devices
+        for values, those in zip(groups.values, groups.holders, strict=True)
+        if those & devices
+    }
+
+
+def _derived(
+    view: NodeView, expression: str, devices: int, derived: DerivedAttributes, budget: Budget, *, lists: bool
+) -> dict[Combination, int] | None:
+    """Return the same of what an expression derives."""
+    if not derived.can_be_asked_ahead(expression):
+        return None
+    held: dict[Combination, int] = {}
+    places = 0
+    every = sum([pool.size for pool in view.pools])
+    for start, pool in view.row:
+        for offset, slice_ in pool.placed:
+            first = start + offset
+            wanted = devices >> first & slice_.every
+            if not wanted:
+                continue
+            values = derived.values(expression, slice_, wanted, budget)
+            if values.failed & wanted:
+                return None
+            for value, those in values.by_value.items():
+                here = (those & wanted) << first
+                if not here:
+                    continue
+                combined = combinations((value,), lists=lists)
+                if combined is None:
+                    return None
+                for found in combined:
+                    held[found] = held.get(found, 0) | here
+                    places += here.bit_count()
+            if are_too_many(len(held), places, every):
+                return None
+    return held
+
+
+def _first_device(held: tuple[Combination, int]) -> int:
+    return held[1] & -held[1]

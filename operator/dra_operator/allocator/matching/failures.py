@@ -49,7 +49,7 @@ def in_request(claim: str, request: str) -> Whereabouts:
 
 
 def selector_failure(
-    answers: SelectorAnswers, source: Whereabouts, number: int, content: Slice, index: int
+    answers: SelectorAnswers, source: Whereabouts, number: int, slice_: Slice, index: int
 ) -> FatalError:
     """Return the error of a selector that fails on a device."""
     if answers.error is not None:
@@ -59,7 +59,7 @@ def selector_failure(
             request=source.request,
             subject=source.subject,
         )
-    text = failing(answers, source, number, content, index)
+    text = failing(answers, source, number, slice_, index)
     return FatalError(text, Reason.SELECTOR_FAILED, request=source.request, subject=source.subject)
 
 
@@ -69,35 +69,35 @@ def invalid(answers: SelectorAnswers, source: Whereabouts, number: int) -> str:
     return f"{source.title}: selector #{number} {describe(answers.expression, answers.error)}"
 
 
-def failing(answers: SelectorAnswers, source: Whereabouts, number: int, content: Slice, index: int) -> str:
+def failing(answers: SelectorAnswers, source: Whereabouts, number: int, slice_: Slice, index: int) -> str:
     """Return how a selector fails on a device."""
-    how = _how(answers, source, number, content, index)
-    return f"{source.title}: selector #{number} fails on device {content.path(index)}: {how}"
+    how = _how(answers, source, number, slice_, index)
+    return f"{source.title}: selector #{number} fails on device {slice_.path(index)}: {how}"
 
 
 def partly_failing(
     answers: SelectorAnswers,
     source: Whereabouts,
     number: int,
-    content: Slice,
+    slice_: Slice,
     index: int,
     *,
     failed: int,
     asked: int | None,
 ) -> str:
     """Return on how many devices a selector fails, and how on one of them; None were asked if not all were."""
-    how = _how(answers, source, number, content, index)
+    how = _how(answers, source, number, slice_, index)
     devices = f"at least {failed} device{'s' if failed != 1 else ''}"
     if asked is not None:
         devices = f"{failed} of {asked} device{'s' if asked != 1 else ''}"
-    return f"{source.title}: selector #{number} fails on {devices}: {content.path(index)}: {how}"
+    return f"{source.title}: selector #{number} fails on {devices}: {slice_.path(index)}: {how}"
 
 
-def _how(answers: SelectorAnswers, source: Whereabouts, number: int, content: Slice, index: int) -> str:
-    device = content.device(index)
-    error = answers.failure(content, index)
+def _how(answers: SelectorAnswers, source: Whereabouts, number: int, slice_: Slice, index: int) -> str:
+    device = slice_.device(index)
+    error = answers.failure(slice_, index)
     reads = None if answers.program is None else answers.program.reads
-    text = described(answers.expression, error, reads, content.driver, device)
+    text = described(answers.expression, error, reads, slice_.driver, device)
     # Selectors behind the first of a class only see devices that those before them take.
     first = number == 0 and source.subject[0] == "DeviceClass"
     if first and DOMAIN_ADVICE in text and (driver := _driver_meant(answers.expression)):

@@ -1,27 +1,17 @@
-"""Groups: the devices of a node by the values of some attributes.
+"""Groups: the devices of a node by the values of some attributes, which match and distinct constraints are about.
 
-A matchAttribute constraint lets devices of one group stand together, a distinctAttribute constraint one device of each.
-Which device is in which group depends on what is published and on nothing else, so it is found once for a node view.
-It is kept for as long as there is room for the groups of all views: of a pool that all nodes see, with a value for each
-of thousands of devices, those of one node take megabytes.
-
-A list is in the groups of all its values: devices whose lists have a value in common are those of its group, and
-devices whose lists have none are in no group together. A group within another one says nothing that the other does not,
-so only the largest are kept, and mostly no two of these have a device in common. Where some do, one device leaves more
-than one group open, and the next closes some of them. So each has a mark, a bit above those of the devices: sets of
-devices that constraints still admit carry the marks of the groups that are open, through every intersection.
-
-With the feature switched off, a list agrees with nothing and is still accepted alone; a device that has one is odd, and
-only the plain search deals with it. Odd is also who is in more groups than can be counted with, and so are all devices
-of a node where there are too many groups: each has a bit for each device, and for each group.
-Source: docs/dra-semantics 3.7.
+They depend on what is published alone, so they are found once for a node view, as far as there is room for all views. A
+list is in the groups of all its values; only maximal groups are kept. Where groups overlap each has a mark, a bit above
+those of the devices, so that sets of admitted devices carry the groups that are still open through every intersection.
+Odd are devices that cannot be told, such as lists without their feature: only the exhaustive search deals with these.
+Source: docs/dra-semantics 3.7; docs/engine section 9.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from dra_operator.allocator.constraints import elements
 from dra_operator.api.attributes import SCALARS, AttributeValue
@@ -90,6 +80,9 @@ class Groups:
         return found
 
 
+_GroupsByAttributes = dict[tuple[str, ...], "ref[Groups]"]
+
+
 @dataclass(slots=True)
 class Grouping:
     """The groups of node views. Nodes of one kind publish equal columns, and share what is found out about them.
@@ -98,29 +91,31 @@ class Grouping:
     """
 
     lists: bool
+    _of_view: WeakKeyDictionary[NodeView, _GroupsByAttributes] = field(default_factory=WeakKeyDictionary)
     _known: dict[object, Groups] = field(default_factory=dict)
     _size: int = 0
 
-    def of(self, view: NodeView, attributes: tuple[str, ...]) -> Groups:
+    def find(self, view: NodeView, attributes: tuple[str, ...]) -> Groups:
         """Return the groups of a node view by some attributes `domain/id`."""
-        known = view.groups.get(attributes)
-        found = None if known is None else known()
+        known = self._of_view.get(view)
+        if known is None:
+            known = self._of_view[view] = {}
+        found = known[attributes]() if attributes in known else None
         if found is None:
-            if len(view.groups) >= _MAX_OF_VIEW:
-                view.groups.clear()
-            found = self._find(view, attributes)
-            view.groups[attributes] = ref(found)
-        assert isinstance(found, Groups)
+            if len(known) >= _MAX_OF_VIEW:
+                known.clear()
+            found = self._group_columns(view, attributes)
+            known[attributes] = ref(found)
         return found
 
-    def _find(self, view: NodeView, attributes: tuple[str, ...]) -> Groups:
+    def _group_columns(self, view: NodeView, attributes: tuple[str, ...]) -> Groups:
         table: list[tuple[int, list[_Pair]]] = []
         serials: list[int | None] = [len(attributes)]
         for pool in view.pools:
-            for content in pool.slices:
-                columns = [content.attribute_columns(name) for name in attributes]
-                table.append((len(content.names), columns))
-                serials.append(len(content.names))
+            for slice_ in pool.slices:
+                columns = [slice_.attribute_columns(name) for name in attributes]
+                table.append((len(slice_.names), columns))
+                serials.append(len(slice_.names))
                 for literal, bare in columns:
                     serials.append(None if literal is None else literal.serial)
                     serials.append(None if bare is None else bare.serial)
@@ -156,7 +151,7 @@ class Grouping:
                         holders[values] = holders.get(values, 0) | those << start
                         places += each
             if are_too_many(len(holders), places, every):
-                return untold(every)
+                return ungrouped(every)
             start += size
         return groups_of(holders, odd, start)
 
@@ -194,7 +189,7 @@ def are_too_many(values: int, places: int, size: int) -> bool:
     return places > size and (places > _MOST_PLACES or values * (size + values) > _MOST_BITS)
 
 
-def untold(size: int) -> Groups:
+def ungrouped(size: int) -> Groups:
     """Return the groups of devices of which none can be told."""
     return Groups((), 0, bits.first(size), size)
 
@@ -210,7 +205,7 @@ def groups_of(holders: Mapping[Combination, int], odd: int, size: int) -> Groups
     if total == number:
         return Groups(every, members, odd, size, tuple(holders), every)
     if are_too_many(len(every), total, size):
-        return untold(size)
+        return ungrouped(size)
     groups = _largest(every)
     overlapping = sum([group.bit_count() for group in groups]) > number
     if overlapping:

@@ -15,9 +15,13 @@ from typing import Final, NoReturn, TypeAlias
 
 from dra_operator.allocator.budget import Budget, unlimited
 from dra_operator.allocator.decision import AbortedError
-from dra_operator.allocator.matching.kinds import Kinds
-from dra_operator.allocator.matching.reads import Reads
-from dra_operator.allocator.matching.room import ByExpression, Room, drop_older_half
+from dra_operator.allocator.matching.equivalence import (
+    CacheLimit,
+    EquivalentDevices,
+    ExpressionCache,
+    FieldSet,
+    drop_older_half,
+)
 from dra_operator.cel import (
     CelError,
     Environment,
@@ -75,9 +79,9 @@ class Selection:
 
     of_driver: tuple[_Match, ...]
     matches: tuple[_Match, ...]
-    reads: Reads
-    kinds: Kinds
-    room: Room
+    reads: FieldSet
+    kinds: EquivalentDevices
+    room: CacheLimit
     drivers: dict[str, _Verdict]
     refused: set[str]
     may_take_long: bool
@@ -98,34 +102,34 @@ class Selection:
             return False
         return self.selective or (self.before is not None and self.before.is_selective)
 
-    def all_reads(self) -> Iterator[Reads]:
+    def all_field_sets(self) -> Iterator[FieldSet]:
         """Yield what the selectors read. Slices that are alike in it have the same answer."""
         if self.before is not None:
-            yield from self.before.all_reads()
+            yield from self.before.all_field_sets()
         yield self.reads
 
-    def answer(self, content: Slice, wanted: int, budget: Budget) -> Answer:
+    def answer(self, slice_: Slice, wanted: int, budget: Budget) -> Answer:
         """Return the answers about a slice, at least those about the wanted devices.
 
         Raises AbortedError if the time is used up; what was computed is kept.
         """
         if self.before is None:
-            return self._answer(content, wanted, budget)
-        known, admitted, failed = self.before.answer(content, wanted, budget)
+            return self._answer(slice_, wanted, budget)
+        known, admitted, failed = self.before.answer(slice_, wanted, budget)
         if not admitted & wanted:
             return known & ~admitted, 0, failed
-        known_of_rest, selected, failed_of_rest = self._answer(content, admitted & wanted, budget)
+        known_of_rest, selected, failed_of_rest = self._answer(slice_, admitted & wanted, budget)
         return (
             known & ~admitted | admitted & known_of_rest,
             admitted & selected,
             failed | admitted & failed_of_rest,
         )
 
-    def _answer(self, content: Slice, wanted: int, budget: Budget) -> Answer:
-        verdict = self.drivers.get(content.driver) or self._ask_of_driver(content.driver)
+    def _answer(self, slice_: Slice, wanted: int, budget: Budget) -> Answer:
+        verdict = self.drivers.get(slice_.driver) or self._ask_of_driver(slice_.driver)
         if verdict is not _ADMITTED:
-            return (content.every, 0, content.unreadable if verdict is _Verdict.REFUSED else content.every)
-        key = self.reads.key(content)
+            return (slice_.every, 0, slice_.unreadable if verdict is _Verdict.REFUSED else slice_.every)
+        key = self.reads.key(slice_)
         found = self._by_columns.get(key)
         if found is None:
             found = _NOTHING
@@ -136,10 +140,10 @@ class Selection:
         if not missing:
             return found
         matches = self.matches
-        kinds = self.kinds.of(self.reads, content, key, missing)
-        if content.unreadable and (matches or self.of_driver):
+        kinds = self.kinds.find(self.reads, slice_, key, missing)
+        if slice_.unreadable and (matches or self.of_driver):
             # Each fails on a broken device. Raised again and again, its error would keep the frames of all.
-            broken = missing & content.unreadable
+            broken = missing & slice_.unreadable
             known, failed, missing = known | broken, failed | broken, missing ^ broken
         evaluated = 0
         try:
@@ -164,12 +168,12 @@ class Selection:
             self.selective = True
         if self.keeps or len(self._by_columns) < _KEPT_AT_FIRST:
             self._keep(key, found)
-        budget.evaluated(evaluated)
+        budget.count_evaluations(evaluated)
         return found
 
     def forget(self) -> None:
         """Drop all answers: the selectors are no longer in use."""
-        self.room.leave(self._by_columns)
+        self.room.release(self._by_columns)
 
     def _ask_of_driver(self, driver: str) -> _Verdict:
         if len(self.drivers) >= _MAX_DRIVERS:
@@ -195,7 +199,7 @@ class Selection:
     def _keep(self, key: object, answer: Answer) -> None:
         """Keep an answer for slices that look the same to the selectors."""
         if key not in self._by_columns:
-            self.room.take(self._by_columns)
+            self.room.reserve(self._by_columns)
         self._by_columns[key] = answer
 
 
@@ -208,31 +212,31 @@ class SelectorAnswers:
     error: CelError | None
     selection: Selection
 
-    def ask(self, content: Slice, wanted: int, budget: Budget) -> tuple[int, int]:
+    def ask(self, slice_: Slice, wanted: int, budget: Budget) -> tuple[int, int]:
         """Return which of the wanted devices of a slice are selected, and on which the selector fails.
 
         Raises AbortedError if the time is used up; what was computed is kept.
         """
-        _, selected, failed = self.selection.answer(content, wanted & content.every, budget)
+        _, selected, failed = self.selection.answer(slice_, wanted & slice_.every, budget)
         return selected & wanted, failed & wanted
 
-    def errors(self, content: Slice, failed: int) -> Counter[str]:
+    def errors(self, slice_: Slice, failed: int) -> Counter[str]:
         """Return the errors of the devices on which the selector fails, each with their number."""
         if self.program is None:
             return Counter({str(self.error): failed.bit_count()})
-        return Counter([str(self.failure(content, index)) for index in bits.each(failed)])
+        return Counter([str(self.failure(slice_, index)) for index in bits.each(failed)])
 
-    def look(self, content: Slice, failed: int) -> object:
+    def failure_key(self, slice_: Slice, failed: int) -> object:
         """Return a key that is equal for slices whose devices fail alike."""
         # Of devices that cannot be read it depends on what is not read.
-        unread = content.serial if failed & content.unreadable else None
-        return (self.expression, self.selection.reads.key(content), failed, unread)
+        unread = slice_.serial if failed & slice_.unreadable else None
+        return (self.expression, self.selection.reads.key(slice_), failed, unread)
 
-    def failure(self, content: Slice, index: int) -> CelError:
+    def failure(self, slice_: Slice, index: int) -> CelError:
         """Return the error of a device on which the selector fails."""
         assert self.program is not None
         try:
-            self.program.match(prepare_device(content.driver, content.device(index)))
+            self.program.match(prepare_device(slice_.driver, slice_.device(index)))
         except CelError as error:
             return error
         raise AssertionError("the selector does not fail on this device")
@@ -243,17 +247,17 @@ class SelectorCache:
     """All expressions in use, each compiled once. If they are too many, or too long, the oldest half is dropped.
 
     `budget` is that of the attempt under way, whose time it takes to compile what it asks for.
-    `kinds` and what `reads_of` returns are shared with derived attributes.
+    `kinds` and what `field_set` returns are shared with derived attributes.
     """
 
     environment: Environment
     maximum: int = 2048
-    kinds: Kinds = field(default_factory=Kinds)
+    kinds: EquivalentDevices = field(default_factory=EquivalentDevices)
     budget: Budget = field(default_factory=unlimited)
-    _room: Room = field(default_factory=lambda: Room(_MAX_ANSWERS))
-    _known: ByExpression[SelectorAnswers] = field(default_factory=ByExpression)
+    _room: CacheLimit = field(default_factory=lambda: CacheLimit(_MAX_ANSWERS))
+    _known: ExpressionCache[SelectorAnswers] = field(default_factory=ExpressionCache)
     _joined: dict[tuple[tuple[str, ...], tuple[str, ...]], Selection] = field(default_factory=dict)
-    _reads: dict[frozenset[str] | None, Reads] = field(default_factory=dict)
+    _reads: dict[frozenset[str] | None, FieldSet] = field(default_factory=dict)
     _drivers: dict[tuple[_Match, ...], tuple[dict[str, _Verdict], set[str]]] = field(default_factory=dict)
 
     def get(self, expression: str) -> SelectorAnswers:
@@ -261,7 +265,7 @@ class SelectorCache:
         found = self._known.get(expression)
         if found is None:
             # A claim may bring more of them than can be compiled in the time of an attempt.
-            self.budget.look()
+            self.budget.check_time()
             for dropped in self._known.make_room(expression, self.maximum):
                 dropped.selection.forget()
             program = error = None
@@ -297,7 +301,7 @@ class SelectorCache:
             for old in drop_older_half(self._joined):
                 old.forget()
         text = sum(map(len, of_request))
-        found = self._joined[of_class, of_request] = self._selection(programs, recalled=text > _LONG)
+        found = self._joined[of_class, of_request] = self._selection(programs, on_demand=text > _LONG)
         found.before = before
         if not of_request and programs:
             self._lead(found, programs[len(found.of_driver) :])
@@ -311,16 +315,16 @@ class SelectorCache:
             selection.leading = first.match
             selection.drivers, selection.refused = {}, set()
 
-    def reads_of(self, names: frozenset[str] | None) -> Reads:
+    def field_set(self, names: frozenset[str] | None) -> FieldSet:
         """Return what an expression reads: the same object for all that read the same, as it remembers schemas."""
         found = self._reads.get(names)
         if found is None:
             if len(self._reads) >= self.maximum:
                 self._reads.clear()
-            found = self._reads[names] = Reads.of(names)
+            found = self._reads[names] = FieldSet.parse(names)
         return found
 
-    def _selection(self, programs: Sequence[Selector | None], *, recalled: bool = False) -> Selection:
+    def _selection(self, programs: Sequence[Selector | None], *, on_demand: bool = False) -> Selection:
         of_driver: tuple[_Match, ...] = ()
         matches: tuple[_Match, ...] = ()
         names: frozenset[str] | None = frozenset()
@@ -329,23 +333,23 @@ class SelectorCache:
             if program is None:
                 matches += (_fail,)
                 break
-            if not matches and not recalled and _is_of_driver(program):
+            if not matches and not on_demand and _is_of_driver(program):
                 of_driver += (program.match,)
                 continue
-            matches += (_Recalled(self, program.expression) if recalled else program.match,)
+            matches += (_MatchOnDemand(self, program.expression) if on_demand else program.match,)
             names = None if names is None or program.reads is None else names | program.reads
             may_take_long = may_take_long or program.may_take_long
         if len(self._drivers) >= self.maximum:
             self._drivers.clear()
         drivers, refused = self._drivers.setdefault(of_driver, ({}, set()))
-        reads = self.reads_of(names)
+        reads = self.field_set(names)
         return Selection(
             of_driver, matches, reads, self.kinds, self._room, drivers, refused, may_take_long, may_take_long
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Recalled:
+class _MatchOnDemand:
     """Stands for the function of a selector among long ones, which is made again if it was dropped meanwhile."""
 
     cache: SelectorCache

@@ -1,10 +1,10 @@
 """Nodes: which of them are asked.
 
-The `walk` goes over all nodes in order. It knows of some by its `memory` that they have said no, and each `shortcut`
-leaves out others.
+`iteration` goes over all nodes in order. By the `equivalence_cache` it knows of some that they have said no, and each
+of the `filters` leaves out others:
 
-- `common`: those that said no to a part of the claim
-- `scales`: those with too little left, of all devices or of those that are selected
+- `subproblem_filter`: those that said no to a part of the claim
+- `capacity_filter`: those with too little left, of all devices or of those that are selected
 
-`doubts` tell where a request may meet an error: there, no node may be left out.
+Where the `error_check` cannot exclude that a request meets an error, no node is left out.
 """

@@ -1,12 +1,12 @@
 """Search: what claims get on one node.
 
-`searches` of equal answers are asked, the faster ones first; what one leaves open goes to the next:
+A `chain` of searches with equal answers is asked, the faster ones first; what one leaves undecided goes to the next:
 
-- `eligible`: the candidates that can be had now, as bits; `derived_groups`: those by attributes that are computed
-- `quick`: one claim with one request, by counting
-- `window`: all that fits on a `board`, depth first over ints; `bounds`: why no choice can work
-- `hardest`: what `window` does not decide soon. It looks ahead by `outlook`, of `wants` and of the `stock` that is
-  left, with `guests` (room for shares), `packing` (counters) and `sums` (capacities)
-- `plain`: upstream's order, with its errors; on a `state` that can be undone. By `prospects` it leaves what is hopeless
-- `found`: what each of them answers
+- `eligible`: the candidates that can be had now, as bits
+- `single_request`: one claim with one request, by counting
+- `backtracking`: all that can be expressed as a `model` of ints, depth first; `bounds`: why no choice can work
+- `hardest`: what `backtracking` does not decide soon, by the request with the least choice; it knows what is
+  `remaining` of demand and supply, and looks ahead (`lookahead`)
+- `exhaustive`: upstream's order, with its errors; on a `state` that can be undone, with `pruning` of hopeless states
+- `result_types`: what each of them answers
 """

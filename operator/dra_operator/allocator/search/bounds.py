@@ -1,8 +1,8 @@
-"""Bounds: reasons why no choice of devices can work, found by counting instead of trying.
+"""Bounds: necessary conditions for a solution, found by counting instead of trying.
 
-Every solution meets a bound. So if a bound is not met there is no solution, and a search that turns back there misses
-nothing and finds the same solution first. A set of devices is an int with a bit for each; `allowed` holds, for each
-constraint, the devices that it still admits.
+A search that turns back where a bound is not met misses nothing and finds the same solution first. A set of devices is
+an int; `allowed` holds, for each constraint, the devices that it still admits. `first_without_place` is Kuhn's
+algorithm for bipartite b-matching.
 Source: docs/engine sections 7 and 8.
 """
 
@@ -228,11 +228,11 @@ def have_whole(groups: Sequence[int], family: Sequence[tuple[int, int]]) -> bool
 
 
 def first_without_place(
-    lots: Sequence[tuple[int, int]], guests: Mapping[int, int] = _NO_GUESTS
+    lots: Sequence[tuple[int, int]], share_limits: Mapping[int, int] = _NO_GUESTS
 ) -> int | None:
     """Return the index of the first lot that cannot have so many of its devices beside those before; None if all can.
 
-    A device is for one lot, or for as many as `guests` says, but only once for each. By augmenting paths.
+    A device is for one lot, or for as many as `share_limits` says, but only once for each. By augmenting paths.
     """
     unions = [devices for devices, _ in lots]
     mine = [0] * len(lots)
@@ -246,7 +246,7 @@ def first_without_place(
             owned = owners.setdefault(bit, [])
             owned.append(lot)
             mine[lot] |= bit
-            if len(owned) >= guests.get(bit, 1):
+            if len(owned) >= share_limits.get(bit, 1):
                 full |= bit
             return True
         while wanted := unions[lot] & ~mine[lot] & ~seen:

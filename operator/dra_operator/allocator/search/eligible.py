@@ -1,10 +1,8 @@
 """Eligibility: which devices of a pool a request may take, if each is judged by itself.
 
-The fast searches count devices, so they need to know beforehand which ones the plain search would accept: those that
-the key admits, that are free, whose shares leave room and whose counters fit what committed devices leave. For admin
-access, devices in use are as good as free ones. Everything else is the same: there must be room, and counters must fit,
-even if the owner of the device has paid them. Nothing can be counted if the plain search could meet an error, or a rule
-that is not about one device alone.
+The fast searches count devices, so they need to know beforehand which ones the exhaustive search would accept. For
+admin access, devices in use are as good as free ones. Nothing can be counted if that search could meet an error, or a
+rule that is not about one device alone.
 Source: docs/engine section 9; docs/dra-semantics 3.4, 3.5 and 4.
 """
 
@@ -14,14 +12,15 @@ from dataclasses import dataclass
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import CandidateKey, Candidates
-from dra_operator.allocator.matching.capacity import Consumed, has_room
+from dra_operator.allocator.matching.capacity import Consumption, has_room
 from dra_operator.allocator.plan import Alternative
-from dra_operator.allocator.search.found import UNSURE, Unsure
+from dra_operator.allocator.search.result_types import UNDECIDED, Undecided
 from dra_operator.inventory import NodeView, PoolView, bits
-from dra_operator.ledger import Availability
-from dra_operator.ledger.spare import FEW_DEVICES, spare_of
+from dra_operator.ledger import Availability, PoolState
+from dra_operator.ledger.capacity_index import FEW_DEVICES
 
-_MAX_ROOMY = 8
+_MAX_KEYS = 8
+"""Of whose shared devices with room are remembered for a pool."""
 _FIRST_TOGETHER = 32
 _TIMES_MORE = 4
 """So many positions of a large pool are judged at once, and then so many times more."""
@@ -36,13 +35,13 @@ class Eligibility:
 
     def candidates_of(
         self, asked: Alternative, pool: PoolView, budget: Budget, within: int = -1
-    ) -> int | Unsure:
-        """Return the devices that the key admits and whose use permits it, or UNSURE if only the plain search can tell.
+    ) -> int | Undecided:
+        """Return the devices that the key admits and whose use permits it, or UNDECIDED if only another can tell.
 
         It has to if a device that it would look at is an error, and if what devices draw on counters depends on more
         than what is left and who has paid. Only devices in the set `within` count. Raises AbortedError.
         """
-        usable = -1 if asked.admin_access else pool.free
+        usable = -1 if asked.admin_access else self.availability.states[pool.serial].free
         if within != -1:
             usable &= within
         if not usable:
@@ -52,47 +51,49 @@ class Eligibility:
         if answers is None or usable & answers.unknown:
             answers = self.candidates.find(key, pool, budget, usable)
         if answers.errors & usable:
-            return UNSURE
+            return UNDECIDED
         wanted = answers.mask & usable
         if wanted & pool.counted:
             layout = pool.counters
             if layout is None or not layout.is_plain:
-                return UNSURE
+                return UNDECIDED
         return wanted
 
-    def beginning_of(self, asked: Alternative, view: NodeView, budget: Budget) -> int | Unsure:
+    def beginning_of(self, asked: Alternative, view: NodeView, budget: Budget) -> int | Undecided:
         """Return the devices that can be had of a row up to the first slice with free ones of its first large pool.
 
-        A pool that many nodes see can have a hundred slices, and the first one may have all that is wanted. UNSURE if
-        `candidates_of` is, for one of these pools. Raises AbortedError.
+        A pool that many nodes see can have a hundred slices, and the first one may have all that is wanted. UNDECIDED
+        if `candidates_of` is, for one of these pools. Raises AbortedError.
         """
         row = 0
         for start, pool in view.row:
-            large = pool.is_large and bool(pool.free)
-            within = _first_of(pool) if large else -1
+            free = self.availability.states[pool.serial].free
+            large = pool.is_large and bool(free)
+            within = _first_of(pool, free) if large else -1
             wanted = self.candidates_of(asked, pool, budget, within)
-            if wanted is UNSURE:
-                return UNSURE
+            if wanted is UNDECIDED:
+                return UNDECIDED
             if wanted:
                 row |= self.judge(asked.key, pool, wanted) << start
             if large:
                 break
         return row
 
-    def admits(self, asked: Alternative, pool: PoolView, budget: Budget) -> int | Unsure:
-        """Return the devices that the key admits, used or not, or UNSURE if a device is an error.
+    def admits(self, asked: Alternative, pool: PoolView, budget: Budget) -> int | Undecided:
+        """Return the devices that the key admits, used or not, or UNDECIDED if a device is an error.
 
         Raises AbortedError.
         """
         answers = self.candidates.ask(asked.key, pool, budget)
-        return UNSURE if answers.errors else answers.mask
+        return UNDECIDED if answers.errors else answers.mask
 
     def judge(self, key: CandidateKey, pool: PoolView, wanted: int) -> int:
         """Return which of the candidates have room and counters that fit, each judged by itself."""
         if drawing := wanted & pool.counted:
-            wanted ^= drawing ^ self._payable(pool, drawing)
-        if asked := wanted & pool.charged:
-            wanted ^= asked ^ self._roomy(key, pool, asked)
+            wanted ^= drawing ^ self._affordable(pool, drawing)
+        state = self.availability.states[pool.serial]
+        if asked := wanted & state.charged:
+            wanted ^= asked ^ self._with_room(key, state, asked)
         return wanted
 
     def lowest(self, key: CandidateKey, pool: PoolView, wanted: int, count: int) -> int:
@@ -113,9 +114,9 @@ class Eligibility:
         """Return which of the devices have shares: the first share of each has paid its counters."""
         found = 0
         if shared := self._paying(pool):
-            for offset, content in pool.placed:
-                for index in bits.each(devices >> offset & content.counted & content.shareable):
-                    if content.names[index] in shared:
+            for offset, slice_ in pool.placed:
+                for index in bits.each(devices >> offset & slice_.counted & slice_.shareable):
+                    if slice_.names[index] in shared:
                         found |= 1 << offset + index
         return found
 
@@ -125,66 +126,63 @@ class Eligibility:
             self.availability.ledger.shared(pool.key) if self.candidates.features.consumable_capacity else ()
         )
 
-    def _payable(self, pool: PoolView, asked: int) -> int:
+    def _affordable(self, pool: PoolView, asked: int) -> int:
         """Return which of the devices have counters that fit or are paid; remembered until the counters change."""
         layout = pool.counters
         assert layout is not None
-        state = self.availability.counters(layout)
-        version, known, payable = pool.payable
-        if version is not state.version:
-            known = payable = 0
+        state, counters = self.availability.states[pool.serial], self.availability.counters(layout)
+        version, known, affordable = state.affordable
+        if version is not counters.version:
+            known = affordable = 0
         if unknown := asked & ~known:
             if unknown & pool.shareable:
-                payable |= self.paid(pool, unknown)
-            if not state.overdrawn:
-                left = state.left
-                for offset, content in pool.placed:
-                    for index in bits.each((unknown & ~payable) >> offset & content.counted):
-                        for place, amount in layout.draw(content, index).amounts:
+                affordable |= self.paid(pool, unknown)
+            if not counters.overdrawn:
+                left = counters.left
+                for offset, slice_ in pool.placed:
+                    for index in bits.each((unknown & ~affordable) >> offset & slice_.counted):
+                        for place, amount in layout.draw(slice_, index).amounts:
                             if left[place] < amount:
                                 break
                         else:
-                            payable |= 1 << offset + index
-            pool.payable = (state.version, known | unknown, payable)
-        return payable & asked
+                            affordable |= 1 << offset + index
+            state.affordable = (counters.version, known | unknown, affordable)
+        return affordable & asked
 
-    def _roomy(self, key: CandidateKey, pool: PoolView, asked: int) -> int:
+    def _with_room(self, key: CandidateKey, state: PoolState, asked: int) -> int:
         """Return which of the shared devices have room; of each remembered until its own use changes."""
-        known, roomy = pool.roomy.get(key.serial, (0, 0))
+        known, found = state.with_room.get(key.serial, (0, 0))
         if unknown := asked & ~known:
-            roomy |= self._find_roomy(key, pool, unknown)
-            _keep(pool, key, known | unknown, roomy)
-        return roomy & asked
+            found |= self._find_with_room(key, state, unknown)
+            if key.serial not in state.with_room and len(state.with_room) >= _MAX_KEYS:
+                state.with_room.clear()
+            state.with_room[key.serial] = (known | unknown, found)
+        return found & asked
 
-    def _find_roomy(self, key: CandidateKey, pool: PoolView, asked: int) -> int:
+    def _find_with_room(self, key: CandidateKey, state: PoolState, asked: int) -> int:
+        pool = state.view
         shared = self.availability.ledger.shared(pool.key)
         found = 0
-        for offset, content in pool.placed:
-            here = asked >> offset & content.every
+        for offset, slice_ in pool.placed:
+            here = asked >> offset & slice_.every
             if not here:
                 continue
             if here.bit_count() > FEW_DEVICES:
-                spare = spare_of(pool, offset, content, shared)
-                for devices, share in self.candidates.consumed_by_kind(key, content):
-                    found |= spare.enough(devices & here, share.amounts) << offset
+                left = state.capacity_index(offset, slice_, shared)
+                for devices, share in self.candidates.consumed_by_kind(key, slice_):
+                    found |= left.enough(devices & here, share.amounts) << offset
                 continue
-            each = self.candidates.consumed_each(key, content)
+            each = self.candidates.consumed_each(key, slice_)
             for index in bits.each(here):
                 consumed = each[index]
-                assert isinstance(consumed, Consumed)
-                shares = shared.get(content.names[index])
+                assert isinstance(consumed, Consumption)
+                shares = shared.get(slice_.names[index])
                 if shares is None or has_room(consumed, shares.amounts, {}):
                     found |= 1 << offset + index
         return found
 
 
-def _first_of(pool: PoolView) -> int:
+def _first_of(pool: PoolView, free: int) -> int:
     """Return the devices of a pool up to the end of the first slice that has free ones."""
-    number = bisect_right(pool.offsets, bits.lowest(pool.free))
+    number = bisect_right(pool.offsets, bits.lowest(free))
     return bits.first(pool.offsets[number] if number < len(pool.offsets) else pool.size)
-
-
-def _keep(pool: PoolView, key: CandidateKey, known: int, roomy: int) -> None:
-    if key.serial not in pool.roomy and len(pool.roomy) >= _MAX_ROOMY:
-        pool.roomy.clear()
-    pool.roomy[key.serial] = (known, roomy)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from dra_operator.allocator.constraints import Constraint, fresh
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.matching.candidates import Candidates
-from dra_operator.allocator.matching.capacity import Consumed, has_room
+from dra_operator.allocator.matching.capacity import Consumption, has_room
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.attributes import AttributeValue
@@ -19,7 +19,7 @@ from dra_operator.inventory import Features, NodeView, PoolView, Slice
 from dra_operator.inventory.counters import CounterLayout, Draw
 from dra_operator.inventory.nodes import NodeRecord
 from dra_operator.ledger import Availability
-from dra_operator.ledger.counters import Placed, join
+from dra_operator.ledger.counters import SetOccupancy, join
 
 DerivedValues = Callable[[str, str, str, Slice, int], AttributeValue]
 """Computes a derived attribute: (request, attribute name, expression, slice, index). Raises FatalError."""
@@ -38,11 +38,11 @@ class Pick:
     alternative: Alternative
     pool: int
     position: int
-    content: Slice
+    slice_: Slice
     index: int
-    consumed: Consumed | None = None
+    consumed: Consumption | None = None
     draw: Draw | None = None
-    placed: tuple[Placed | None, ...] = ()
+    placed: tuple[SetOccupancy | None, ...] = ()
     joined: int = 0
     marked: bool = False
 
@@ -53,7 +53,7 @@ class _Counters:
 
     left: list[int]
     overdrawn: int
-    placed: list[Placed | None]
+    placed: list[SetOccupancy | None]
 
 
 @dataclass(slots=True)
@@ -97,16 +97,16 @@ class NodeState:
         """
         if alternative.admin_access:
             return ~self.picked_by[claim][pool]
-        return self.view.pools[pool].free & ~self.picked[pool]
+        return self.availability.states[self.view.pools[pool].serial].free & ~self.picked[pool]
 
-    def has_room(self, pool: int, position: int, content: Slice, index: int, consumed: Consumed) -> bool:
+    def has_room(self, pool: int, position: int, slice_: Slice, index: int, consumed: Consumption) -> bool:
         """True if committed and in-flight shares leave the device enough."""
         view = self.view.pools[pool]
-        used = self.availability.ledger.consumed(view.key, content.names[index])
+        used = self.availability.ledger.consumed(view.key, slice_.names[index])
         in_flight = self._amounts.get((pool, position), _NO_AMOUNTS)
         return (not used and not in_flight) or has_room(consumed, used, in_flight)
 
-    def take(
+    def pick(
         self, claim: int, alternative: Alternative, pool: int, position: int, *, strict: bool = False
     ) -> Pick | None:
         """Take a device, or return None and leave everything as it was.
@@ -114,10 +114,10 @@ class NodeState:
         With `strict`, as for a request that needs this very device, a constraint that refuses it is an error.
         Raises FatalError, with everything as it was.
         """
-        content, index = self.view.pools[pool].locate(position)
-        pick = Pick(claim, alternative, pool, position, content, index)
+        slice_, index = self.view.pools[pool].locate(position)
+        pick = Pick(claim, alternative, pool, position, slice_, index)
         try:
-            if self._take(pick, strict=strict):
+            if self._pick(pick, strict=strict):
                 return pick
         except FatalError as error:
             error.claim = self.plans[claim].key
@@ -131,9 +131,9 @@ class NodeState:
         self.picks[pick.claim].pop()
         self._undo(pick)
 
-    def is_prepared(self, content: Slice) -> bool:
+    def is_prepared(self, slice_: Slice) -> bool:
         """True if the node can do without what a slice tells it to skip."""
-        return not content.skip_node_operations or (
+        return not slice_.skip_node_operations or (
             self.features.optional_node_operations and self.node.skips_operations
         )
 
@@ -147,29 +147,29 @@ class NodeState:
         for key in sorted(key for key, picks in self._shares.items() if picks):
             yield key, tuple(sorted(self._amounts[key].items()))
 
-    def is_shareable(self, content: Slice, index: int) -> bool:
+    def is_shareable(self, slice_: Slice, index: int) -> bool:
         """True if shares of the device are allocated rather than the device."""
-        return self.features.consumable_capacity and bool(content.shareable >> index & 1)
+        return self.features.consumable_capacity and bool(slice_.shareable >> index & 1)
 
-    def _take(self, pick: Pick, *, strict: bool) -> bool:
-        content, index, pool = pick.content, pick.index, pick.pool
+    def _pick(self, pick: Pick, *, strict: bool) -> bool:
+        slice_, index, pool = pick.slice_, pick.index, pick.pool
         bit = 1 << pick.position
-        shareable = self.is_shareable(content, index)
-        consumed = self.candidates.consumed(pick.alternative.key, content, index)
-        assert isinstance(consumed, Consumed)
+        shareable = self.is_shareable(slice_, index)
+        consumed = self.candidates.consumed(pick.alternative.key, slice_, index)
+        assert isinstance(consumed, Consumption)
         # Where another device would do, one that is full is passed over before anything else is asked of it; for a
         # request that needs it, a constraint that refuses it comes first, since that is an error.
-        if not strict and not self.has_room(pool, pick.position, content, index, consumed):
+        if not strict and not self.has_room(pool, pick.position, slice_, index, consumed):
             return False
         # Only a request that needs this device comes here with one that is taken.
-        if not self.available(pick.claim, pick.alternative, pool) & bit or not self.is_prepared(content):
+        if not self.available(pick.claim, pick.alternative, pool) & bit or not self.is_prepared(slice_):
             return False
-        if content.counted >> index & 1:
+        if slice_.counted >> index & 1:
             if not self.features.partitionable_devices:
                 return False
             if not (shareable and self._has_share(pick)) and not self._charge(pick):
                 return False
-        if not self.candidates.tolerated(pick.alternative.key, content, 1 << index):
+        if not self.candidates.tolerated(pick.alternative.key, slice_, 1 << index):
             return False
         if not self._join_constraints(pick, strict=strict):
             return False
@@ -177,7 +177,7 @@ class NodeState:
             pick.marked = True
             self.picked[pool] |= bit
             self.picked_by[pick.claim][pool] |= bit
-        if strict and not self.has_room(pool, pick.position, content, index, consumed):
+        if strict and not self.has_room(pool, pick.position, slice_, index, consumed):
             return False
         if shareable:
             self._consume(pick, consumed)
@@ -188,7 +188,7 @@ class NodeState:
         if self._shares.get((pick.pool, pick.position)):
             return True
         view = self.view.pools[pick.pool]
-        return pick.content.names[pick.index] in self.availability.ledger.shared(view.key)
+        return pick.slice_.names[pick.index] in self.availability.ledger.shared(view.key)
 
     def _charge(self, pick: Pick) -> bool:
         """Take the device's counters, and a place in its counter sets; False if there is none."""
@@ -196,8 +196,8 @@ class NodeState:
         layout = view.counters
         assert layout is not None
         counters = self._counters_of(layout, view)
-        draw = layout.draw(pick.content, pick.index)
-        after: dict[int, Placed] = {}
+        draw = layout.draw(pick.slice_, pick.index)
+        after: dict[int, SetOccupancy] = {}
         for number, groups in draw.groups:
             # A set named twice, which no API server admits, has to admit the device twice.
             placed = after.get(number, counters.placed[number])
@@ -231,10 +231,10 @@ class NodeState:
         alternative = pick.alternative
         plan = self.plans[pick.claim]
         for number in alternative.constraints:
-            value = self.value(alternative, plan.constraints[number].attribute, pick.content, pick.index)
+            value = self.value(alternative, plan.constraints[number].attribute, pick.slice_, pick.index)
             if value is None or not self.constraints[pick.claim][number].add(value):
                 if strict:
-                    device = pick.content.path(pick.index)
+                    device = pick.slice_.path(pick.index)
                     why = ", which lacks the attribute" if value is None else " beside those before it"
                     raise FatalError(
                         f"request {alternative.name}: asks for all devices, but constraint #{number} "
@@ -247,14 +247,14 @@ class NodeState:
         return True
 
     def value(
-        self, alternative: Alternative, attribute: str, content: Slice, index: int
+        self, alternative: Alternative, attribute: str, slice_: Slice, index: int
     ) -> AttributeValue | None:
         """Return an attribute of a device as a request sees it, or None if it has none. Raises FatalError."""
         if (expression := alternative.derived.get(attribute)) is not None:
-            return self.derived(alternative.name, attribute, expression, content, index)
-        return content.attribute(index, attribute)
+            return self.derived(alternative.name, attribute, expression, slice_, index)
+        return slice_.attribute(index, attribute)
 
-    def _consume(self, pick: Pick, consumed: Consumed) -> None:
+    def _consume(self, pick: Pick, consumed: Consumption) -> None:
         pick.consumed = consumed
         key = (pick.pool, pick.position)
         self._shares.setdefault(key, []).append(pick)

@@ -1,0 +1,401 @@
+"""The exhaustive search: upstream's order, one device at a time, with all its errors. The oracle of all others.
+
+Depth first over claims, requests, alternatives and devices; the first complete solution wins. An explicit stack, so
+Python's recursion limit does not bound the number of devices: a frame is one level of upstream's recursion, and is
+asked for its next step when it is new, and again each time the level below has failed.
+Source: docs/dra-semantics 3.3, 3.4 and 11.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.decision import FatalError
+from dra_operator.allocator.matching.candidates import Answers
+from dra_operator.allocator.matching.capacity import CapacityError
+from dra_operator.allocator.plan import MAX_DEVICES, Alternative, RequestPlan, too_many
+from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.search.pruning import Pruner
+from dra_operator.allocator.search.result_types import Solution
+from dra_operator.allocator.search.state import NodeState, Pick
+from dra_operator.allocator.surplus import advise, tells_surplus
+from dra_operator.inventory import Verdict, bits
+
+
+class DeadEnd(Enum):
+    """Why a level failed: no device, or more devices than a claim can have, which skips to the next alternative."""
+
+    NO = "no"
+    TOO_MANY = "too many"
+
+
+@dataclass(frozen=True, slots=True)
+class Descend:
+    """The next level: a request of a claim, or with `pick` the next device of an alternative."""
+
+    claim: int
+    request: int
+    alternative: int = -1
+    count: int = 0
+    start: tuple[int, int] = (0, 0)
+
+
+Step: TypeAlias = Descend | DeadEnd
+
+
+@dataclass(slots=True)
+class ExpandedAlternative:
+    """An alternative on one node: how many devices, and for All which ones, as (pool, position)."""
+
+    alternative: Alternative
+    answers: list[Answers | None]
+    count: int
+    every: tuple[tuple[int, int], ...] | None
+
+
+@dataclass(slots=True)
+class ExhaustiveSearch:
+    """One search in one node. After success the picks are those of `state`.
+
+    After `patience` failures it builds a pruner before it tries what follows; with None it tries everything.
+    """
+
+    state: NodeState
+    budget: Budget
+    patience: int | None
+    pruner: Pruner | None = field(default=None, init=False)
+    chosen: list[dict[int, int]] = field(init=False)
+    _choices: list[list[list[ExpandedAlternative]]] = field(init=False)
+
+    def run(self) -> bool:
+        """Search; return whether all claims fit. Raises FatalError or AbortedError."""
+        if (broken := self.state.view.error) is not None:
+            raise _selector_error(broken.slice, broken.why)
+        self.chosen = [{} for _ in self.state.plans]
+        self._choices = [self._expand_claim(number) for number in range(len(self.state.plans))]
+        return self._solve()
+
+    def found(self) -> Solution:
+        """Return what a search that succeeded has found."""
+        pools = self.state.view.pools
+        return [
+            [
+                (
+                    alternative,
+                    [(pools[pick.pool], pick.position) for pick in taken if pick.alternative is alternative],
+                )
+                for alternative in self.chosen_alternatives(claim)
+            ]
+            for claim, taken in enumerate(self.state.picks)
+        ]
+
+    def chosen_alternatives(self, claim: int) -> list[Alternative]:
+        """Return the alternative that was chosen for each request of a claim."""
+        requests = self.state.plans[claim].requests
+        return [request.alternatives[self.chosen[claim][number]] for number, request in enumerate(requests)]
+
+    # --- what each request can choose from
+
+    def _expand_claim(self, number: int) -> list[list[ExpandedAlternative]]:
+        plan = self.state.plans[number]
+        left = MAX_DEVICES
+        choices: list[list[ExpandedAlternative]] = []
+        try:
+            for request in plan.requests:
+                expanded = [self._expand(number, item) for item in request.alternatives]
+                choices.append(expanded)
+                least = min(choice.count for choice in expanded)
+                if least > left:
+                    raise too_many(request.name, least, MAX_DEVICES - left)
+                left -= least
+        except FatalError as error:
+            error.claim = plan.key
+            raise
+        return choices
+
+    def _expand(self, claim: int, alternative: Alternative) -> ExpandedAlternative:
+        pools = self.state.view.pools
+        if alternative.count is not None:
+            return ExpandedAlternative(alternative, [None] * len(pools), alternative.count, None)
+        for view in pools:
+            if view.verdict is not Verdict.COMPLETE:
+                path = "/".join(view.key)
+                incomplete = view.verdict is Verdict.INCOMPLETE
+                wrong = f"is currently {view.verdict.value}: {view.reason}"
+                if tells_surplus(view.reason):
+                    wrong = f"has {view.reason}{advise(path, self.state.availability.views.inventory)}"
+                raise FatalError(
+                    f"request {alternative.name}: asks for all devices, but resource pool {path} {wrong}",
+                    Reason.POOL_INCOMPLETE if incomplete else Reason.POOL_INVALID,
+                    request=alternative.name,
+                    subject=("ResourcePool", path),
+                )
+        choice = ExpandedAlternative(alternative, [None] * len(pools), 0, None)
+        every: list[tuple[int, int]] = []
+        for pool in range(len(pools)):
+            answers = self.answers_of(choice, pool)
+            if answers.errors:
+                raise self.error_at(claim, alternative, pool, bits.lowest(answers.errors))
+            every += ((pool, position) for position in bits.each(answers.selectable))
+        choice.count = len(every)
+        choice.every = tuple(every)
+        return choice
+
+    def answers_of(self, choice: ExpandedAlternative, pool: int) -> Answers:
+        """Return which devices of a pool could serve an alternative."""
+        found = choice.answers[pool]
+        if found is None:
+            view = self.state.view.pools[pool]
+            found = choice.answers[pool] = self.state.candidates.ask(
+                choice.alternative.key, view, self.budget
+            )
+        return found
+
+    def error_at(self, claim: int, alternative: Alternative, pool: int, position: int) -> FatalError:
+        """Return the error of a device that an attempt has reached."""
+        view = self.state.view.pools[pool]
+        slice_, index = view.locate(position)
+        plan = self.state.plans[claim]
+        candidates = self.state.candidates
+        error = candidates.selector_error(
+            alternative.key,
+            slice_,
+            index,
+            claim=plan.title,
+            request=alternative.name,
+            class_name=alternative.device_class.metadata.name,
+        )
+        if error is None and (text := view.selector_errors.get(position)) is not None:
+            error = _selector_error(slice_.name, text, alternative.name)
+        if error is None:
+            problem = candidates.consumed(alternative.key, slice_, index)
+            assert isinstance(problem, CapacityError)
+            error = FatalError(
+                f"request {alternative.name}: checking capacity of device {slice_.path(index)}: {problem}",
+                Reason.CAPACITY_REQUEST_INVALID,
+                request=alternative.name,
+            )
+        error.claim = plan.key
+        return error
+
+    # --- the search
+
+    def _solve(self) -> bool:
+        frames: list[_Frame] = []
+        step: Step = Descend(0, 0)
+        failures = 0
+        if failures == self.patience and self._cannot_succeed():
+            return False
+        while True:
+            if isinstance(step, Descend):
+                frame = self._open(step)
+                if frame is None:
+                    return True
+                frames.append(frame)
+                step = frame.next(None)
+            else:
+                frames.pop()
+                if not frames:
+                    return False
+                failures += 1
+                if failures == self.patience and self._cannot_succeed():
+                    return False
+                step = frames[-1].next(step)
+
+    def _cannot_succeed(self) -> bool:
+        self.pruner = Pruner.build(self.state, self.budget)
+        return self.pruner.are_none()
+
+    def _open(self, step: Descend) -> "_Frame | None":
+        """Return the frame of a level, or None if there is nothing left to do."""
+        plans = self.state.plans
+        if step.claim == len(plans):
+            return None
+        if step.request == len(plans[step.claim].requests):
+            return _ClaimFrame(step.claim)
+        if step.alternative < 0:
+            return _RequestFrame(self, step.claim, step.request, plans[step.claim].requests[step.request])
+        choice = self._choices[step.claim][step.request][step.alternative]
+        if choice.every is not None:
+            return _AllFrame(self, step, choice)
+        return _DeviceFrame(self, step, choice)
+
+
+def _selector_error(name: str, why: str, request: str | None = None) -> FatalError:
+    """Return the error of a slice with a node selector that cannot be parsed."""
+    return FatalError(
+        f"ResourceSlice {name}: {why}",
+        Reason.NODE_SELECTOR_INVALID,
+        request=request,
+        subject=("ResourceSlice", name),
+    )
+
+
+class _Frame:
+    """One level of the search."""
+
+    __slots__ = ()
+
+    def next(self, failure: DeadEnd | None) -> Step:
+        """Return the next step; `failure` is how the last one ended, None at first."""
+        raise NotImplementedError
+
+
+@dataclass(slots=True)
+class _ClaimFrame(_Frame):
+    """The border between two claims: too many devices in a later claim are a plain no for the earlier ones."""
+
+    claim: int
+
+    def next(self, failure: DeadEnd | None) -> Step:
+        return Descend(self.claim + 1, 0) if failure is None else DeadEnd.NO
+
+
+@dataclass(slots=True)
+class _RequestFrame(_Frame):
+    """The alternatives of a request, in order."""
+
+    search: ExhaustiveSearch
+    claim: int
+    request: int
+    plan: RequestPlan
+    tried: int = 0
+    all_too_many: bool = True
+    at: object = None
+
+    def next(self, failure: DeadEnd | None) -> Step:
+        pruner = self.search.pruner
+        if failure is None:
+            if pruner is not None:
+                self.at = pruner.state_at(self.claim, self.request)
+                if pruner.is_hopeless(self.claim, self.request, self.at):
+                    return DeadEnd.NO
+        else:
+            if not self.plan.prioritized:
+                return self._failed(failure)
+            self.all_too_many = self.all_too_many and failure is DeadEnd.TOO_MANY
+            if self.tried == len(self.plan.alternatives):
+                return self._failed(DeadEnd.TOO_MANY if self.all_too_many else DeadEnd.NO)
+        self.search.chosen[self.claim][self.request] = self.tried
+        self.tried += 1
+        return Descend(self.claim, self.request, self.tried - 1)
+
+    def _failed(self, failure: DeadEnd) -> DeadEnd:
+        if self.at is not None and self.search.pruner is not None:
+            self.search.pruner.has_failed(self.at)
+        return failure
+
+
+@dataclass(slots=True)
+class _DeviceFrame(_Frame):
+    """The k-th device of a request for a number of them: each that fits, in order, behind the one before."""
+
+    search: ExhaustiveSearch
+    step: Descend
+    choice: ExpandedAlternative
+    pick: Pick | None = None
+    pool: int = field(init=False)
+    position: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pool, self.position = self.step.start
+
+    def next(self, failure: DeadEnd | None) -> Step:
+        state = self.search.state
+        if self.pick is not None:
+            state.give_back(self.pick)
+            self.pick = None
+        if failure is DeadEnd.TOO_MANY:
+            return failure
+        if failure is None:
+            if self.step.count == self.choice.count:
+                return Descend(self.step.claim, self.step.request + 1)
+            if len(state.picks[self.step.claim]) + self.choice.count - self.step.count > MAX_DEVICES:
+                return DeadEnd.TOO_MANY
+            if not self._has_enough() or self._is_hopeless():
+                return DeadEnd.NO
+        elif self.step.count == self.choice.count:
+            return failure
+        return self._advance()
+
+    def _has_enough(self) -> bool:
+        """False if there are too few candidates left, and none that could end the attempt with an error.
+
+        Upstream would try all combinations of those there are before it says no.
+        """
+        state, choice = self.search.state, self.choice
+        if choice.alternative.derived:
+            return True
+        missing = choice.count - self.step.count
+        for pool in range(self.pool, len(state.view.pools)):
+            answers = self.search.answers_of(choice, pool)
+            available = state.available(self.step.claim, choice.alternative, pool)
+            if pool == self.pool:
+                available &= -(1 << self.position)
+            if answers.errors & available:
+                return True
+            missing -= (answers.mask & available).bit_count()
+            if missing <= 0:
+                return True
+        return False
+
+    def _is_hopeless(self) -> bool:
+        pruner = self.search.pruner
+        if pruner is None or self.step.count == 0:
+            return False
+        return pruner.lacks_devices(self.step.claim, self.step.request)
+
+    def _advance(self) -> Step:
+        state, choice, claim = self.search.state, self.choice, self.step.claim
+        while self.pool < len(state.view.pools):
+            answers = self.search.answers_of(choice, self.pool)
+            wanted = (answers.mask | answers.errors) & state.available(claim, choice.alternative, self.pool)
+            wanted &= -(1 << self.position)
+            while wanted:
+                self.search.budget.step()
+                position = bits.lowest(wanted)
+                wanted &= wanted - 1
+                if answers.errors >> position & 1:
+                    raise self.search.error_at(claim, choice.alternative, self.pool, position)
+                if (pick := state.pick(claim, choice.alternative, self.pool, position)) is not None:
+                    self.pick = pick
+                    self.position = position + 1
+                    start = (self.pool, self.position)
+                    step = self.step
+                    return Descend(claim, step.request, step.alternative, step.count + 1, start)
+            self.pool += 1
+            self.position = 0
+        return DeadEnd.NO
+
+
+@dataclass(slots=True)
+class _AllFrame(_Frame):
+    """The k-th device of a request for all devices: this one or none."""
+
+    search: ExhaustiveSearch
+    step: Descend
+    choice: ExpandedAlternative
+    pick: Pick | None = None
+
+    def next(self, failure: DeadEnd | None) -> Step:
+        state = self.search.state
+        if failure is not None:
+            if self.pick is not None:
+                state.give_back(self.pick)
+                self.pick = None
+            return failure
+        step, every = self.step, self.choice.every
+        assert every is not None
+        if not every:
+            return DeadEnd.NO
+        if step.count == len(every):
+            return Descend(step.claim, step.request + 1)
+        if len(state.picks[step.claim]) + len(every) - step.count > MAX_DEVICES:
+            return DeadEnd.TOO_MANY
+        self.search.budget.step()
+        pool, position = every[step.count]
+        self.pick = state.pick(step.claim, self.choice.alternative, pool, position, strict=True)
+        if self.pick is None:
+            return DeadEnd.NO
+        return Descend(step.claim, step.request, step.alternative, step.count + 1)

@@ -1,0 +1,328 @@
+"""Uses: which claim holds which device, how, and how much of it.
+
+One claim is one entry: the results in its status, or, until the API server has confirmed them, those we decided
+ourselves (an assumption). Devices are identified by driver, pool and name, whether a slice publishes them or not. Admin
+access never counts: it takes nothing away from anybody.
+Source: docs/dra-semantics 4.1.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from dra_operator.api.types import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
+from dra_operator.inventory import PoolKey, bits
+from dra_operator.inventory.change_set import Subscribers
+
+DeviceKey = tuple[str, str, str]
+"""Driver, pool and device name."""
+ClaimKey = tuple[str, str]
+"""Namespace and name of a claim."""
+_NO_AMOUNTS: Final[Mapping[str, int]] = MappingProxyType({})
+Results = tuple[DeviceRequestAllocationResult, ...]
+_Changes = Mapping[PoolKey, Mapping[str, bool]]
+"""Devices by pool; true if something came back."""
+_NOTHING: Final[_Changes] = MappingProxyType({})
+_MOST_TAKEN: Final = 64
+"""Whoever looks seldom must not keep what is long gone. Sorted, it is no more than there are devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collision:
+    """A device that a claim holds for itself alone, and other claims as well, alone or by shares."""
+
+    device: DeviceKey
+    claims: tuple[ClaimKey, ...]
+
+
+@dataclass(slots=True)
+class Shares:
+    """The claims that share a device, and what their shares sum up to."""
+
+    claims: list[ClaimKey] = field(default_factory=list)
+    amounts: dict[str, int] = field(default_factory=dict)
+
+
+_NOBODY: Final[Mapping[str, tuple[ClaimKey, ...]]] = MappingProxyType({})
+_NO_SHARES: Final[Mapping[str, Shares]] = MappingProxyType({})
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class ChangedDevices:
+    """Devices whose use changed since the owner of this emptied it.
+
+    `taken` are the results of claims that came to hold devices: most changes are of this kind, and sorting them by pool
+    takes longer than to go through them. `others` are all other devices, by pool; true if something came back. A device
+    can be in both; only the ledger says what has become of it.
+    """
+
+    taken: list[Results] = field(default_factory=list)
+    others: dict[PoolKey, dict[str, bool]] = field(default_factory=dict)
+
+    def by_pool(self) -> Mapping[PoolKey, Mapping[str, bool]]:
+        """Return all devices by pool; true if something came back."""
+        self._sort()
+        return self.others
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.taken, self.others = [], {}
+
+    def add_results(self, results: Results) -> None:
+        """Add what a claim came to hold."""
+        self.taken.append(results)
+        if len(self.taken) > _MOST_TAKEN:
+            self._sort()
+
+    def add(self, touches: _Changes) -> None:
+        """Add other devices."""
+        for pool, devices in touches.items():
+            known = self.others.setdefault(pool, {})
+            for device, came_back in devices.items():
+                known[device] = came_back or known.get(device, False)
+
+    def _sort(self) -> None:
+        for results in self.taken:
+            for result in results:
+                if not result.admin_access:
+                    known = self.others.setdefault((result.driver, result.pool), {})
+                    known.setdefault(result.device, False)
+        self.taken = []
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What is used, by claim and by device. `version` grows with every change.
+
+    With `shares` off, as with consumable capacity switched off, a share counts as the whole device.
+    """
+
+    shares: bool = True
+    version: int = 0
+    _written: dict[ClaimKey, Results] = field(default_factory=dict)
+    _assumed: dict[ClaimKey, Results] = field(default_factory=dict)
+    _held: defaultdict[PoolKey, dict[str, tuple[ClaimKey, ...]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    _shared: dict[PoolKey, dict[str, Shares]] = field(default_factory=dict)
+    _contested: set[DeviceKey] = field(default_factory=set)
+    """The devices with an exclusive use beside another use; nearly always none."""
+    _arrived: set[ClaimKey] = field(default_factory=set)
+    """The claims whose allocation came in, and was no decision of ours, since somebody asked."""
+    _subscribers: Subscribers[ChangedDevices] = field(default_factory=Subscribers)
+
+    def subscribe(self) -> ChangedDevices:
+        """Return an object that collects the devices changed from now on."""
+        changed = ChangedDevices()
+        self._subscribers.add(changed)
+        return changed
+
+    def put(self, claim: ResourceClaim) -> bool:
+        """Record what a claim's status says; an allocation in it supersedes an assumption of ours.
+
+        Return whether it has an allocation that was not known and is no decision of ours.
+        """
+        key = (claim.metadata.namespace, claim.metadata.name)
+        allocation = claim.status.allocation
+        if allocation is None:
+            self._replace(self._written, key, ())
+            return False
+        results, assumed = allocation.devices.results, self._assumed.get(key)
+        if assumed and key not in self._written and self._uses(results) == self._uses(assumed):
+            # The API server confirms our decision: nothing is taken and nothing comes back.
+            del self._assumed[key]
+            self._written[key] = results
+            return False
+        version = self.version
+        self._replace(self._written, key, results)
+        has_arrived = self.version != version
+        if has_arrived:
+            self._arrived.add(key)
+        self._replace(self._assumed, key, ())
+        return has_arrived
+
+    def remove(self, namespace: str, name: str) -> None:
+        """Forget a claim that is gone, and what we assumed for it."""
+        self._arrived.discard((namespace, name))
+        self._replace(self._written, (namespace, name), ())
+        self._replace(self._assumed, (namespace, name), ())
+
+    def assume(self, namespace: str, name: str, allocation: AllocationResult) -> None:
+        """Count a decision that the API server has not confirmed yet."""
+        self._replace(self._assumed, (namespace, name), allocation.devices.results)
+
+    def withdraw(self, namespace: str, name: str) -> None:
+        """Drop an assumption: the decision will not be written."""
+        self._replace(self._assumed, (namespace, name), ())
+
+    def assumed(self) -> Iterable[Results]:
+        """Return what our decisions that the API server has not confirmed yet take, a claim each."""
+        return self._assumed.values()
+
+    def holders(self, pool: PoolKey, devices: Iterable[str]) -> set[ClaimKey]:
+        """Return the claims that hold some devices of a pool, or shares of them."""
+        found: set[ClaimKey] = set()
+        held, shared = self.held(pool), self.shared(pool)
+        for device in devices:
+            found.update(held.get(device, ()))
+            if (shares := shared.get(device)) is not None:
+                found.update(shares.claims)
+        return found
+
+    def results(self, claim: ClaimKey) -> tuple[DeviceRequestAllocationResult, ...]:
+        """Return what a claim has, written or assumed, admin access included."""
+        return (*self._written.get(claim, ()), *self._assumed.get(claim, ()))
+
+    def pop_arrived(self) -> set[ClaimKey]:
+        """Return the claims whose allocation came in since the last call, and was no decision of ours."""
+        arrived, self._arrived = self._arrived, set()
+        return arrived
+
+    def in_use(self, pool: PoolKey, devices: Sequence[str]) -> tuple[int, Mapping[int, Mapping[str, int]]]:
+        """Return which devices of a list are held exclusively, and what the shares of others consume, by position."""
+        held, shared = self.held(pool), self.shared(pool)
+        if not held and not shared:
+            return 0, {}
+        taken = bits.from_positions(position for position, device in enumerate(devices) if device in held)
+        return taken, {
+            position: shared[device].amounts for position, device in enumerate(devices) if device in shared
+        }
+
+    def collisions(self) -> tuple[Collision, ...]:
+        """Return the devices that a claim holds for itself alone beside other claims, sorted."""
+        found = [
+            Collision((driver, pool, device), claims)
+            for driver, pool, device in self._contested
+            if len(claims := tuple(sorted(self.holders((driver, pool), [device])))) > 1
+        ]
+        return tuple(sorted(found, key=lambda item: item.device))
+
+    def other_holders(self, claim: ClaimKey) -> set[ClaimKey]:
+        """Return the other claims that hold a device of a claim although one of them has it for itself alone."""
+        found: set[ClaimKey] = set()
+        for result in self.results(claim) if self._contested else ():
+            if not result.admin_access and (result.driver, result.pool, result.device) in self._contested:
+                found |= self.holders((result.driver, result.pool), [result.device])
+        return found - {claim}
+
+    def held(self, pool: PoolKey) -> Mapping[str, tuple[ClaimKey, ...]]:
+        """Return the devices of a pool that claims have for themselves alone, by name."""
+        return self._held.get(pool, _NOBODY)
+
+    def shared(self, pool: PoolKey) -> Mapping[str, Shares]:
+        """Return the devices of a pool that are shared, by name."""
+        return self._shared.get(pool, _NO_SHARES)
+
+    def consumed(self, pool: PoolKey, device: str) -> Mapping[str, int]:
+        """Return what the shares of a device consume together, in nano-units by capacity name."""
+        shares = self.shared(pool).get(device)
+        return _NO_AMOUNTS if shares is None else shares.amounts
+
+    def _uses(self, results: Results) -> list[tuple[object, ...]]:
+        """Return what results take away from others, to be compared."""
+        return [
+            (
+                result.driver,
+                result.pool,
+                result.device,
+                _amounts(result) if result.share_id and self.shares else None,
+            )
+            for result in results
+            if not result.admin_access
+        ]
+
+    def _replace(self, table: dict[ClaimKey, Results], claim: ClaimKey, results: Results) -> None:
+        old = table.pop(claim, ())
+        if results:
+            table[claim] = results
+        if old and results and self._uses(old) == self._uses(results):
+            return
+        gained = self._enter(claim, results) if results else None
+        returned = self._give_back(claim, old) if old else _NOTHING
+        if gained is None and not returned:
+            return
+        self.version += 1
+        for changed in self._subscribers.all():
+            if gained is not None:
+                changed.add_results(results)
+                if gained:
+                    changed.add(gained)
+            if returned:
+                changed.add(returned)
+
+    def _enter(self, claim: ClaimKey, results: Results) -> _Changes | None:
+        """Enter what a claim holds, and return of what it left more; None if it holds nothing."""
+        gained: dict[PoolKey, dict[str, bool]] = {}
+        alone = (claim,)
+        found = False
+        for result in results:
+            if result.admin_access:
+                continue
+            found = True
+            pool, device = (result.driver, result.pool), result.device
+            if result.share_id and self.shares:
+                shares = self._shared.setdefault(pool, {}).setdefault(device, Shares())
+                shares.claims.append(claim)
+                if device in self._held.get(pool, _NOBODY):
+                    self._contested.add((*pool, device))
+                for name, amount in result.consumed_capacity.items():
+                    shares.amounts[name] = shares.amounts.get(name, 0) + amount.nano
+                    if amount.nano < 0:
+                        # The API server admits it, and so there is more for others.
+                        gained.setdefault(pool, {})[device] = True
+                continue
+            held = self._held[pool]
+            if device in held:
+                held[device] += alone
+                self._contested.add((*pool, device))
+            else:
+                held[device] = alone
+                if device in self._shared.get(pool, _NO_SHARES):
+                    self._contested.add((*pool, device))
+        return gained if found else None
+
+    def _give_back(self, claim: ClaimKey, results: Results) -> _Changes:
+        touches: defaultdict[PoolKey, dict[str, bool]] = defaultdict(dict)
+        for result in results:
+            if result.admin_access:
+                continue
+            pool, device = (result.driver, result.pool), result.device
+            touches[pool][device] = True
+            if result.share_id and self.shares:
+                self._unshare(claim, result)
+                continue
+            held = self._held[pool]
+            holders = held.pop(device)
+            if len(holders) > 1:
+                position = holders.index(claim)
+                held[device] = holders[:position] + holders[position + 1 :]
+            elif not held:
+                del self._held[pool]
+            self._settle(pool, device)
+        return touches
+
+    def _settle(self, pool: PoolKey, device: str) -> None:
+        """Forget that a device is contested once it has one exclusive use, or only shares."""
+        if self._contested:
+            holders = self.held(pool).get(device, ())
+            if len(holders) + (bool(holders) and device in self.shared(pool)) < 2:
+                self._contested.discard((*pool, device))
+
+    def _unshare(self, claim: ClaimKey, result: DeviceRequestAllocationResult) -> None:
+        pool, device = (result.driver, result.pool), result.device
+        shared = self._shared[pool]
+        shares = shared[device]
+        shares.claims.remove(claim)
+        for name, amount in result.consumed_capacity.items():
+            shares.amounts[name] -= amount.nano
+        if not shares.claims:
+            del shared[device]
+            if not shared:
+                del self._shared[pool]
+            self._settle(pool, device)
+
+
+def _amounts(result: DeviceRequestAllocationResult) -> dict[str, int]:
+    return {name: amount.nano for name, amount in result.consumed_capacity.items()}

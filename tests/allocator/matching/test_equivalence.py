@@ -1,0 +1,502 @@
+"""What selectors read, devices that are equal in it, and the limit of what is kept."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra_operator.allocator import Allocated, Allocator, Unsatisfied
+from dra_operator.allocator.matching import candidates, consumption, equivalence, selectors
+from dra_operator.allocator.matching.equivalence import (
+    CacheLimit,
+    EquivalentDevices,
+    FieldSet,
+    Kind,
+    drop_older_half,
+)
+from dra_operator.cel import CelError, PreparedDevice, Selector, compile_selector, prepare_device
+from dra_operator.inventory import Slice, bits
+from recordings import recorded
+
+
+def field_set(expression: str) -> FieldSet:
+    """Return what a selector reads."""
+    return FieldSet.parse(compile_selector(expression).reads)
+
+
+def shown(expression: str, content: Slice) -> PreparedDevice:
+    """Return the only device of a slice as a selector is shown it."""
+    reads = field_set(expression)
+    ((device, _),) = EquivalentDevices().find(reads, content, reads.key(content), 1)
+    return device
+
+
+DEVICE = {
+    "attributes": {
+        "model": {"string": "a"},
+        "d.example/model": {"string": "b"},
+        "other.example/model": {"string": "c"},
+        "index": {"int": 1},
+    },
+    "capacity": {"memory": {"value": "1Gi"}, "cores": {"value": "4"}},
+}
+MODEL = 'device.attributes["d.example"].model == "a"'
+
+
+def test_a_device_is_shown_with_what_is_read(slice_with) -> None:
+    """An attribute of the driver's domain may be written with or without the domain, and both are shown."""
+    device = shown(MODEL, slice_with(DEVICE))
+
+    assert device.attributes == {"d.example/model": "a"}
+    assert device.capacity == {}
+
+
+def test_a_bare_name_is_not_of_another_drivers_domain(slice_with) -> None:
+    """It belongs to the driver that publishes it."""
+    device = shown(MODEL, slice_with(DEVICE, driver="other.example"))
+
+    assert device.attributes == {"d.example/model": "b"}
+
+
+def test_a_selector_that_looks_through_a_map_reads_everything(slice_with) -> None:
+    """Which attributes it meets follows from the device."""
+    expression = 'device.attributes["d.example"].exists(name, name == "x")'
+    device = shown(expression, slice_with(DEVICE))
+
+    assert set(device.attributes) == {"d.example/index", "d.example/model", "other.example/model"}
+    assert set(device.capacity) == {"d.example/memory", "d.example/cores"}
+
+
+def test_slices_that_differ_in_what_is_not_read_are_alike(slice_with) -> None:
+    """One answer serves both."""
+    other = {**DEVICE, "attributes": {**DEVICE["attributes"], "index": {"int": 2}}}
+    reads = field_set(MODEL)
+
+    assert reads.key(slice_with(DEVICE)) == reads.key(slice_with(other))
+
+
+def test_slices_that_differ_in_names_that_are_not_read_are_alike(slice_with) -> None:
+    """A driver that renames an attribute leaves the answers of all who do not read it as they are."""
+    renamed = {**DEVICE, "attributes": {**DEVICE["attributes"], "number": {"int": 1}}}
+    del renamed["attributes"]["index"]
+    reads = field_set(MODEL)
+    before, after, larger = slice_with(DEVICE), slice_with(renamed), slice_with(DEVICE, DEVICE)
+
+    assert reads.key(before) == reads.key(after)
+    assert reads.key(before) != reads.key(larger)
+
+
+def test_names_that_change_leave_little_behind(slice_with, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often; and the answers of slices that are there stay."""
+    monkeypatch.setattr(equivalence, "_MAX_SCHEMAS", 4)
+    monkeypatch.setattr(equivalence, "_MAX_LOOKS", 2)
+    reads = field_set(MODEL)
+    there = slice_with(DEVICE)
+    first = reads.key(there)
+    for number in range(20):
+        renamed = {**DEVICE, "attributes": {**DEVICE["attributes"], f"x{number}": {"int": 1}}}
+        assert reads.key(slice_with(renamed)) == first
+    assert reads.key(there) == first
+    for number in range(1, 20):
+        reads.key(slice_with(*([DEVICE] * number)))
+
+    assert len(reads._projections) <= 4
+    assert len(reads._looks) <= 6
+
+
+@pytest.mark.parametrize(
+    ("expression", "attributes"),
+    [
+        pytest.param(MODEL, {"model": {"string": "z"}}, id="another value"),
+        pytest.param(MODEL, {"d.example/model": {"string": "a"}}, id="the same value under another name"),
+        pytest.param(f'device.driver == "d.example" && {MODEL}', {"model": {"int": 1}}, id="another type"),
+    ],
+)
+def test_slices_that_differ_in_what_is_read_are_told_apart(
+    slice_with, expression: str, attributes: dict[str, Any]
+) -> None:
+    """Each gets an answer of its own."""
+    reads = field_set(expression)
+    first = slice_with({"attributes": {"model": {"string": "a"}}})
+
+    assert reads.key(first) != reads.key(slice_with({"attributes": attributes}))
+
+
+def test_one_and_true_are_told_apart(slice_with) -> None:
+    """They are equal in Python."""
+    reads = field_set(MODEL)
+    number, flag = (slice_with({"attributes": {"model": value}}) for value in ({"int": 1}, {"bool": True}))
+
+    assert reads.key(number) != reads.key(flag)
+
+
+def test_the_part_that_is_read_decides(slice_with) -> None:
+    """Every recorded selector says the same of the part as of the whole device."""
+    narrowed = 0
+    for expression, driver, device in recorded_selectors():
+        try:
+            program = compile_selector(expression)
+            content = slice_with(device, driver=driver)
+        except (CelError, ValueError):
+            continue
+        if content.unreadable:
+            continue
+        part, whole = shown(expression, content), prepare_device(content.driver, content.device(0))
+        narrowed += part.attributes != whole.attributes
+        assert said(program, part) == said(program, whole), expression
+    assert narrowed > 100
+
+
+def recorded_selectors() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield recorded selectors, each with the driver and the device it was asked about."""
+    for row in recorded("cel_selectors"):
+        device = dict(row["device"])
+        yield row["expression"], device.pop("driver", ""), device
+
+
+def said(program: Selector, device: PreparedDevice) -> object:
+    """Return what a selector says of a device, an error included."""
+    try:
+        return program.match(device)
+    except CelError as error:
+        return str(error)
+
+
+def test_schemas_are_not_remembered_without_end(slice_with) -> None:
+    """Drivers may publish ever new names; what was forgotten is found out again, and is the same."""
+    reads = field_set(MODEL)
+    first = slice_with(DEVICE)
+    key = reads.key(first)
+    for number in range(1100):
+        reads.key(slice_with({"attributes": {f"a{number}": {"int": number}}}))
+
+    assert reads.key(first) == key
+    assert len(reads._projections) <= 1024
+
+
+SELECTOR = compile_selector('device.attributes["d.example"].model == "a"')
+READS = FieldSet.parse(SELECTOR.reads)
+
+
+def model(value: Any, **fields: Any) -> dict[str, Any]:
+    """Return a device of a model, with an index that no selector here reads."""
+    return {"attributes": {"model": value, "index": {"int": id(value) % 100}}, **fields}
+
+
+def kinds_of(
+    content: Slice, reads: FieldSet = READS, kinds: EquivalentDevices | None = None
+) -> tuple[Kind, ...]:
+    """Return the kinds of devices of a slice, in the order of their first devices."""
+    found = (kinds or EquivalentDevices()).find(reads, content, reads.key(content), content.every)
+    return tuple(sorted(found, key=lambda kind: bits.lowest(kind[1])))
+
+
+def sets(content: Slice) -> list[int]:
+    """Return the sets of devices of each kind."""
+    return [those for _, those in kinds_of(content)]
+
+
+def test_devices_equal_in_what_is_read_are_one_kind(slice_with) -> None:
+    """However else they differ."""
+    content = slice_with(model({"string": "a"}), model({"string": "b"}), model({"string": "a"}))
+
+    assert sets(content) == [0b101, 0b010]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(model({"int": 1}), model({"bool": True}), id="another type"),
+        pytest.param(model({"string": "a"}), {"attributes": {}}, id="missing"),
+        pytest.param(
+            model({"string": "a"}), model({"string": "a"}, allowMultipleAllocations=True), id="shareable"
+        ),
+    ],
+)
+def test_devices_that_can_be_told_apart_are_two_kinds(
+    slice_with, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    """One and true are equal in Python; sharing is seen by selectors."""
+    assert sets(slice_with(first, second)) == [0b01, 0b10]
+
+
+def test_devices_of_slices_that_are_alike_are_made_ready_once(slice_with) -> None:
+    """As far as they are read."""
+    kinds = EquivalentDevices()
+    contents = [slice_with({"attributes": {"model": {"string": "a"}, "index": {"int": i}}}) for i in (1, 2)]
+    (first, _), (second, _) = (kinds_of(content, kinds=kinds)[0] for content in contents)
+
+    assert first is second
+
+
+def test_a_column_under_another_name_is_another_kind(slice_with) -> None:
+    """Attributes with equal values share a column, and a selector reads one of them by its name."""
+    kinds = EquivalentDevices()
+    content = slice_with({"attributes": {"model": {"string": "a"}, "brand": {"string": "a"}}})
+    for name in ("model", "brand"):
+        reads = FieldSet.parse(compile_selector(f'device.attributes["d.example"].{name} == "a"').reads)
+        ((device, _),) = kinds_of(content, reads, kinds)
+        assert list(device.attributes) == [f"d.example/{name}"]
+
+
+def test_a_bare_name_is_of_the_domain_of_its_driver(slice_with) -> None:
+    """Two drivers may publish the same column; a selector that reads the domain of one is told of that one alone."""
+    kinds = EquivalentDevices()
+    device = {"attributes": {"model": {"string": "a"}}}
+    other = FieldSet.parse(compile_selector('device.attributes["other.example"].model == "a"').reads)
+    ((ours, _),) = kinds_of(slice_with(device), kinds=kinds)
+    ((theirs, _),) = kinds_of(slice_with(device, driver="other.example"), other, kinds)
+
+    assert SELECTOR.match(ours)
+    with pytest.raises(CelError):
+        SELECTOR.match(theirs)
+
+
+def test_a_device_that_cannot_be_read_fails_whatever_is_read(slice_with) -> None:
+    """Its unknown value need not be one that the selector reads."""
+    content = slice_with(model({"string": "a"}), model({"string": "a"}))
+    broken = slice_with(
+        model({"string": "a"}), {"attributes": {"model": {"string": "a"}, "index": {"version": "one"}}}
+    )
+    found = kinds_of(broken)
+
+    assert sets(content) == [0b11]
+    assert sorted(those for _, those in found) == [0b01, 0b10]
+    with pytest.raises(CelError):
+        SELECTOR.match(next(device for device, those in found if those == 0b10))
+
+
+def test_only_devices_that_are_asked_about_are_made_ready(slice_with) -> None:
+    """With those that look like them; the rest follows when it is asked about."""
+    kinds = EquivalentDevices()
+    content = slice_with(*(model({"string": text}) for text in "abab"))
+    asked = [
+        list(kinds.find(READS, content, READS.key(content), wanted)) for wanted in (0b0001, 0b0100, 0b1000)
+    ]
+
+    assert [[those for _, those in found] for found in asked] == [[0b0101], [0b0101], [0b0101, 0b1010]]
+
+
+def test_too_many_kinds_are_forgotten(slice_with) -> None:
+    """What is asked for again is made again, and is the same."""
+    kinds = EquivalentDevices(maximum=1)
+    contents = [slice_with(model({"string": text}), model({"string": text + "x"})) for text in "abc"]
+    first = [those for _, those in kinds_of(contents[0], kinds=kinds)]
+    for content in contents:
+        kinds_of(content, kinds=kinds)
+
+    assert [those for _, those in kinds_of(contents[0], kinds=kinds)] == first
+    assert len(kinds._known) <= 2
+
+
+def test_kinds_that_hold_more_values_take_more_room(slice_with) -> None:
+    """A selector that reads all of a device keeps fewer of them than one that reads a single attribute."""
+    contents = [slice_with(model({"string": text})) for text in "abcdefgh"]
+    kept = []
+    for reads in (READS, FieldSet(whole=True)):
+        kinds = EquivalentDevices(maximum=35)
+        for content in contents:
+            kinds_of(content, reads, kinds)
+        kept.append(len(kinds._known))
+
+    assert kept == [8, 2]
+
+
+OWN = 'device.attributes["gpu.example.com"].serial {} "{}"'
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("take"), st.integers(0, 4), st.integers(0, 9)),
+        st.tuples(st.just("leave"), st.integers(0, 4), st.just(0)),
+        st.tuples(st.just("forget"), st.integers(0, 9), st.integers(0, 9)),
+    ),
+    max_size=60,
+)
+
+
+@given(steps=STEPS, maximum=st.integers(6, 12), sized=st.booleans())
+def test_all_together_never_keep_more_than_there_is_room_for(
+    steps: list[tuple[str, int, int]], maximum: int, *, sized: bool
+) -> None:
+    """Whatever is taken, left and forgotten, and the count of it stays true, by number or by size."""
+    room = CacheLimit(maximum, size_of=len if sized else None)
+    keepers: list[dict[int, str]] = [{} for _ in range(5)]
+    for step, first, second in steps:
+        match step:
+            case "take" if second not in keepers[first]:
+                answer = "answer"[: 1 + second % 3] if sized else "answer"
+                room.reserve(keepers[first], len(answer) if sized else 1)
+                keepers[first][second] = answer
+            case "leave":
+                room.release(keepers[first])
+                assert keepers[first] == {}
+            case "forget":
+                room.forget([first, second])
+                assert not any({first, second} & answers.keys() for answers in keepers)
+
+        kept = [answer for answers in keepers for answer in answers.values()]
+        assert room._taken == (len("".join(kept)) if sized else len(kept)) <= maximum
+        assert {id(answers) for answers in keepers if answers} == room._kept.keys()
+
+
+def test_the_oldest_forget_until_half_is_left() -> None:
+    """So that not every answer makes another one go."""
+    room = CacheLimit(8)
+    keepers: list[dict[int, str]] = [{} for _ in range(5)]
+    for answers in keepers:
+        for number in range(2):
+            room.reserve(answers)
+            answers[number] = "answer"
+
+    assert [len(answers) for answers in keepers] == [0, 0, 2, 2, 2]
+
+
+def test_there_is_room_for_so_many_who_keep_answers() -> None:
+    """Those who were dropped and used once more keep a few answers each, and are as many as claims come and go."""
+    room = CacheLimit(1000, keepers=8)
+    keepers: list[dict[int, str]] = [{} for _ in range(9)]
+    for answers in keepers:
+        room.reserve(answers)
+        answers[0] = "answer"
+
+    assert [len(answers) for answers in keepers] == [0, 0, 0, 0, 1, 1, 1, 1, 1]
+
+
+# --- where it is used
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for twenty answers of keys, and for as many of selectors."""
+    monkeypatch.setattr(candidates, "_MAX_ANSWERS", 20)
+    monkeypatch.setattr(selectors, "_MAX_ANSWERS", 20)
+
+
+@pytest.fixture
+def unlike(small: None, scene: Any) -> Any:
+    """Nodes with two devices each, no two of which are alike."""
+    del small
+    fresh = Allocator(scene.inventory, scene.ledger, clock=lambda: 0.0, share_ids=str)
+    scene.allocator = fresh
+    for number in range(8):
+        names = (f"{number}{letter}" for letter in "ab")
+        devices = [{"name": name, "attributes": {"serial": {"string": name}}} for name in names]
+        scene.nodes(f"n{number}")
+        scene.slice(f"n{number}", *devices, nodeName=f"n{number}")
+    return scene
+
+
+@pytest.fixture
+def own(unlike: Any, ask: Any) -> Callable[..., Any]:
+    """Make a claim with a selector of its own."""
+
+    def make(number: int, operator: str = "==") -> Any:
+        return unlike.claim(ask("r", 1, OWN.format(operator, f"x{number}")), name=f"claim-{number}")
+
+    return make
+
+
+def kept(scene: Any) -> tuple[int, int]:
+    """Return how many answers keys keep, and how many selectors."""
+    allocator = scene.allocator
+    keys = {id(key.answers): key.answers for key in allocator.candidates._keys.values()}
+    keys |= allocator.candidates._room._kept
+    cache = allocator.candidates.selectors
+    selections = [*cache._joined.values(), *(item.selection for item in cache._known.values())]
+    return sum(map(len, keys.values())), sum(len(item._by_columns) for item in selections)
+
+
+def test_claims_with_selectors_of_their_own_do_not_make_answers_grow(
+    unlike: Any, own: Callable[..., Any]
+) -> None:
+    """None of them fits, and each is decided, and explained, as if it were alone."""
+    for number in range(50):
+        claim = own(number)
+        assert unlike.decide(claim) == Unsatisfied()
+        assert unlike.explain(claim).message.startswith(
+            "request r: 16 devices published, 16 in class gpu, 0 match selector #0"
+        )
+        assert max(kept(unlike)) <= 20
+
+
+def test_what_was_forgotten_is_computed_again(unlike: Any, own: Callable[..., Any]) -> None:
+    """A claim that waited through all that gets a device that comes, and others what they always got."""
+    waiting = own(3)
+    assert unlike.decide(waiting) == Unsatisfied()
+    for number in range(10, 40):
+        unlike.decide(own(number))
+    unlike.slice("n5", {"name": "new", "attributes": {"serial": {"string": "x3"}}}, nodeName="n5")
+
+    assert unlike.picks(waiting) == ["r=new"]
+    assert isinstance(unlike.decide(own(7, "!=")), Allocated)
+
+
+def test_answers_about_views_that_are_gone_are_dropped(unlike: Any, own: Callable[..., Any]) -> None:
+    """Also those of keys that nobody finds any more, as their claims were asked about long ago."""
+    unlike.allocator.candidates.maximum = 2
+    for number in range(3):
+        unlike.decide(own(number))
+    before, _ = kept(unlike)
+    for number in range(8):
+        unlike.inventory.remove("ResourceSlice", f"n{number}")
+    unlike.allocator.refresh()
+
+    assert before > 0
+    assert kept(unlike)[0] == 0
+    assert unlike.allocator.candidates._room._kept == {}
+
+
+def test_a_selector_that_is_dropped_leaves_its_room(unlike: Any, own: Callable[..., Any]) -> None:
+    """Expressions that nobody uses any more do not take it from others."""
+    cache = unlike.allocator.candidates.selectors
+    unlike.decide(own(0))
+    taken = cache._room._taken
+    cache.maximum = 2
+    cache.together((), ("true",))
+    cache.together((), ("false",))
+
+    assert taken == 8
+    assert cache._room._taken == 0
+
+
+def test_a_key_that_is_dropped_leaves_its_room(unlike: Any, own: Callable[..., Any]) -> None:
+    """A change of the inventory looks at what is in use, however many claims came and went."""
+    keys = unlike.allocator.candidates
+    keys.maximum = 2
+    keys._room.maximum = 1000
+    for number in range(6):
+        unlike.decide(own(number))
+
+    assert len(keys._room._kept) <= 2
+
+
+def test_of_a_full_table_the_older_half_goes_and_is_returned() -> None:
+    """Whoever keeps something for those that are dropped can let go of it; what came last stays."""
+    table = {"a": 1, "b": 2, "c": 3, "d": 4}
+
+    assert (drop_older_half(table), table) == ([1, 2], {"c": 3, "d": 4})
+
+
+def test_amounts_take_room_by_what_they_consist_of(scene: Any, ask: Callable[..., Any]) -> None:
+    """Claims with amounts of their own, on slices of many devices of which no two have equal capacity."""
+    with patch.object(consumption, "_MAX_SIZE", 100):
+        fresh = Allocator(scene.inventory, scene.ledger, clock=lambda: 0.0, share_ids=str)
+    scene.allocator = fresh
+    for number in range(5):
+        sizes = range(100 * number, 100 * number + 10)
+        scene.nodes(f"n{number}")
+        scene.slice(
+            f"n{number}",
+            *[{"name": f"d{size}", "capacity": {"memory": {"value": f"{size + 9}"}}} for size in sizes],
+            nodeName=f"n{number}",
+        )
+    cache = fresh.candidates._amounts
+    for amount in range(9, 0, -1):
+        asked = ask("r", 2, capacity={"requests": {"memory": f"{amount}"}})
+        scene.decide(scene.claim(asked, constraints=[{"matchAttribute": "example.com/none"}]))
+        kept = [found for known in cache._known.values() for found in known.by_shape.values()]
+
+        assert 0 < sum([len(found.kinds) for found in kept]) <= 50
+        assert sum([found.size for found in kept]) == cache._room._taken <= 100

@@ -1,0 +1,131 @@
+"""The rehearsal: what it proves of an installation, and what it walks through."""
+
+import gc
+
+import pytest
+
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.matching import selectors
+from dra_operator.allocator.search.backtracking import BacktrackingSearch
+from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
+from dra_operator.allocator.search.single_request import SingleRequestSearch
+from dra_operator.allocator.self_check import ANSWERS, SCENARIO, SelfCheckError, run_self_check
+from dra_operator.cel import CelError
+from dra_operator.inventory import Inventory
+
+SEARCHES = [
+    pytest.param(ExhaustiveSearch, "run", id="plain"),
+    pytest.param(SingleRequestSearch, "search", id="quick"),
+    pytest.param(BacktrackingSearch, "search", id="window"),
+]
+
+
+@pytest.fixture
+def instead(monkeypatch):
+    """Return what puts a function in the place of a method; it is given the method and its arguments."""
+
+    def put(owner, name, function):
+        original = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *arguments: function(original, *arguments))
+
+    return put
+
+
+def test_it_passes():
+    """The allocator decides the known claims as it is known to be right."""
+    run_self_check()
+
+
+def test_another_answer_is_told_with_the_known_one():
+    """Claim, search, both answers and what to do."""
+    with pytest.raises(SelfCheckError) as found:
+        run_self_check({**ANSWERS, "pair": "amber: card-0, card-1"})
+
+    assert str(found.value).startswith(
+        'claim "pair" of the self-check, plain search: expected "amber: card-0, card-1", '
+        'found "amber: card-6, card-7"; '
+    )
+    assert "install dra-operator anew" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "wrong", "search"),
+    [
+        pytest.param(ExhaustiveSearch, "run", False, "plain", id="plain"),
+        pytest.param(SingleRequestSearch, "search", None, "counting", id="quick"),
+        pytest.param(BacktrackingSearch, "search", None, "counting", id="window"),
+    ],
+)
+def test_a_broken_search_does_not_pass(instead, owner, method, wrong, search):
+    """Whichever it is, it is found out by the claims that come to it, and the kind of search is named."""
+    instead(owner, method, lambda *_: wrong)
+
+    with pytest.raises(SelfCheckError, match=rf'{search} search: expected ".+", found "nothing"'):
+        run_self_check()
+
+
+def test_what_comes_back_has_to_be_found_again(instead):
+    """A claim that is decided a second time gets what it got, as the first one's devices have been given back."""
+    instead(Allocator, "refresh", lambda original, self: None if self.ledger.version > 30 else original(self))
+
+    with pytest.raises(SelfCheckError):
+        run_self_check()
+
+
+def test_an_expression_that_does_not_compile_is_told(monkeypatch):
+    """The answer is an error, and its text follows."""
+
+    def refuse(expression, environment):
+        raise CelError("compile", f"no grammar in {environment.expressions} for {expression}")
+
+    monkeypatch.setattr(selectors, "compile_selector", refuse)
+
+    with pytest.raises(SelfCheckError, match=r'claim "any" .+ found "fatal" \(.*no grammar in stored'):
+        run_self_check()
+
+
+def test_an_exception_is_told_with_its_cause(instead):
+    """A library that does not do what it should ends the rehearsal like a wrong answer."""
+
+    def break_down(*_):
+        raise TypeError("unexpected keyword argument")
+
+    instead(Inventory, "put", break_down)
+
+    with pytest.raises(SelfCheckError, match="ended with TypeError: unexpected keyword argument") as found:
+        run_self_check()
+
+    assert isinstance(found.value.__cause__, TypeError)
+
+
+@pytest.mark.parametrize(("owner", "method"), SEARCHES)
+def test_each_search_is_run_often_enough(instead, owner, method):
+    """Python 3.11 adapts a function at its ninth call."""
+    calls = []
+
+    def count(original, *arguments):
+        calls.append(owner)
+        return original(*arguments)
+
+    instead(owner, method, count)
+    run_self_check()
+
+    assert len(calls) >= 9
+
+
+def test_each_claim_has_an_answer():
+    """None is decided and not looked at."""
+    assert [claim["metadata"]["name"] for claim in SCENARIO["claims"]] == list(ANSWERS)
+
+
+def test_it_leaves_nothing_behind():
+    """The allocators and all they hold go with it."""
+
+    def alive():
+        gc.collect()
+        return sum(isinstance(item, Inventory | Allocator) for item in gc.get_objects())
+
+    before = alive()
+    run_self_check()
+
+    assert alive() == before
