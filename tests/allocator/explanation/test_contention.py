@@ -359,7 +359,7 @@ def counted_pool(scene: Any, memory: str, *devices: dict[str, Any], count: int =
     scene.slice("s", *devices, count=count)
 
 
-def shared(scene: Any, *requests: dict[str, Any]) -> str:
+def taken_together(scene: Any, *requests: dict[str, Any]) -> str:
     """Return what is said to be taken on a node."""
     return cause(scene, *requests).removeprefix("; ")
 
@@ -369,7 +369,7 @@ def test_alternatives_that_each_leave_too_little_to_another(scene: Any, ask: Any
     scene.nodes("n1")
     scene.slice("s", *(kind(f"x{n}", "x") for n in range(3)), kind("y0", "y"), kind("y1", "y"))
 
-    told = shared(
+    told = taken_together(
         scene,
         listing("p", (3, "x"), (2, "y")),
         ask("q", 1, KIND.format("x")),
@@ -386,7 +386,7 @@ def test_alternatives_that_only_share_capacity(scene: Any, ask: Any) -> None:
     share = {"capacity": {"requests": {"bandwidth": "6G"}}}
     listed = {"name": "p", "firstAvailable": [{"name": "share", **ask("", 1, **share)["exactly"]}]}
 
-    told = shared(scene, listed, ask("q", 1, **share), ask("r", 1, **share))
+    told = taken_together(scene, listed, ask("q", 1, **share), ask("r", 1, **share))
     assert told == "on n1, p, q and r need capacity of the same devices"
 
 
@@ -397,7 +397,7 @@ def test_shares_beside_whole_devices(scene: Any, ask: Any) -> None:
     scene.slice("s", {"name": "a", **shared}, "b")
 
     assert (
-        shared(scene, ask("p", 1), ask("q", allocationMode="All")) == "on n1, p and q want the same devices"
+        taken_together(scene, ask("p", 1), ask("q", allocationMode="All")) == "on n1, p and q want the same devices"
     )
 
 
@@ -414,7 +414,7 @@ def test_compatibility_groups(scene: Any, ask: Any, groups: tuple[str, str], tol
     devices = [kind(name, name, **use("1Gi", *group)) for name, group in zip("ab", groups, strict=True)]
     counted_pool(scene, "3Gi" if groups[0] != groups[1] else "1Gi", *devices)
 
-    found = shared(scene, ask("p", 1, KIND.format("a")), ask("q", 1, KIND.format("b")))
+    found = taken_together(scene, ask("p", 1, KIND.format("a")), ask("q", 1, KIND.format("b")))
     assert found == f"on n1, p and q {told}"
 
 
@@ -424,7 +424,7 @@ def test_what_others_use_is_not_said_to_be_wanted(scene: Any, listing: Any) -> N
     counted_pool(scene, "2Gi", *drawing, kind("c", "z"))
     scene.hold("holder", "a", "pool")
 
-    told = shared(scene, listing("p", (1, "x"), (1, "z")), listing("q", (2, "y"), (1, "z")))
+    told = taken_together(scene, listing("p", (1, "x"), (1, "z")), listing("q", (2, "y"), (1, "z")))
     assert told == "n1 has 1 device left for p and q, which want 2"
 
 
@@ -435,7 +435,7 @@ def test_what_does_not_fit_the_counters_is_not_said_to_be_wanted(scene: Any, ask
     )
 
     either = f"{KIND.format('y')} || {KIND.format('z')}"
-    told = shared(scene, listing("p", (1, "x"), (1, "z")), ask("q", 1, either))
+    told = taken_together(scene, listing("p", (1, "x"), (1, "z")), ask("q", 1, either))
     assert told == "n1 has 5Gi of counter set/memory left for p and q, which want 6Gi"
 
 
@@ -445,7 +445,7 @@ def test_what_the_node_cannot_prepare_is_not_said_to_be_wanted(scene: Any, ask: 
     scene.slice("t", kind("c", "z"), count=3, skipNodeOperations=["*"])
 
     p, q = (f"{KIND.format(own)} || {KIND.format('z')}" for own in "xy")
-    assert shared(scene, ask("p", 1, p), ask("q", 1, q)) == "on n1, p and q draw on the same counters"
+    assert taken_together(scene, ask("p", 1, p), ask("q", 1, q)) == "on n1, p and q draw on the same counters"
 
 
 def test_what_compatibility_groups_in_use_refuse_is_not_said_to_be_wanted(scene: Any, ask: Any) -> None:
@@ -455,7 +455,7 @@ def test_what_compatibility_groups_in_use_refuse_is_not_said_to_be_wanted(scene:
     scene.hold("holder", "held", "pool")
 
     p, q = (f"{KIND.format(own)} || {KIND.format('c')}" for own in "ab")
-    told = shared(scene, ask("p", 1, p), ask("q", 1, q))
+    told = taken_together(scene, ask("p", 1, p), ask("q", 1, q))
     assert (
         told
         == "on n1, p and q draw on the same counters and want devices without a compatibility group in common"
@@ -471,7 +471,7 @@ def test_who_takes_a_share_that_is_paid_is_not_said_to_draw_on_counters(scene: A
 
     share = {"capacity": {"requests": {"bandwidth": "2500M"}}}
     listed = {"name": "p", "firstAvailable": [{"name": "share", **ask("", 1, **share)["exactly"]}]}
-    told = shared(scene, listed, ask("q", 1, **share), ask("r", 1, **share))
+    told = taken_together(scene, listed, ask("q", 1, **share), ask("r", 1, **share))
     assert told == "on n1, p, q and r need capacity of the same devices"
 
 
@@ -481,7 +481,7 @@ def test_devices_are_wanted_whole_where_nobody_shares(scene_with: Any, ask: Any,
     scene.nodes("n1")
     scene.slice("s", *(kind(f"{n}", "xxxyy"[n], allowMultipleAllocations=True) for n in range(5)))
 
-    told = shared(
+    told = taken_together(
         scene,
         listing("p", (3, "x"), (2, "y")),
         ask("q", 1, KIND.format("x")),
@@ -504,7 +504,7 @@ def test_more_devices_than_a_claim_can_have(
     devices = (kind(f"{which}{n}", which, **use("1Gi")) for which in "xy" for n in range(17))
     counted_pool(scene, "99Gi" if number > 16 else "30Gi", *devices)
 
-    found = shared(scene, ask("p", 16, KIND.format("x")), listing("q", (number, "y"), (17, "y"), (1, "z")))
+    found = taken_together(scene, ask("p", 16, KIND.format("x")), listing("q", (number, "y"), (17, "y"), (1, "z")))
     assert found == told
 
 
