@@ -44,6 +44,10 @@ stepfuzz: dev ## check the allocator's decisions over STEPS=100000 random steps;
 bench: dev ## measure allocations against Kubernetes' own allocator; W="cluster mig-00100" ARGS="--rounds 9" choose which and how; needs Go to compare
 	@$(BIN)/python bench/allocator.py $(W) $(ARGS)
 
+.PHONY: ablation
+ablation: dev ## measure what each optional mechanism of the allocator earns, over all shapes; W="cluster-01000" ARGS="--rounds 5" choose
+	@$(BIN)/python bench/ablation.py $(W) $(ARGS)
+
 .PHONY: lint
 lint: dev ## check style, format, types and layers
 	$(BIN)/ruff check .

@@ -29,15 +29,6 @@ def repository() -> Path:
     return TESTS.parent
 
 
-@pytest.fixture(scope="session")
-def shared(repository: Path) -> Path:
-    """Return the folder of reference data beside the checkout; skip where it is not."""
-    folder = repository.parent / "shared"
-    if not folder.is_dir():
-        pytest.skip("the reference data (../shared) is not on this machine")
-    return folder
-
-
 @pytest.fixture
 def logging_is_put_back():
     """Whoever configures logging sends it to a stream that is gone with the test."""

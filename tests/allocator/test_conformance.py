@@ -1,46 +1,25 @@
 """The answers of Kubernetes' own allocator, scenario by scenario.
 
-The reference answers live beside the repository (docs/dra-semantics says where they come from). Each file is one test
-a shard, so that a failure names few scenarios and the rest still run.
+Each recording is one test a shard, so that a failure names few scenarios and the rest still run.
 """
 
-import gzip
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from itertools import islice
 
-import orjson
 import pytest
 
 from dra_operator.allocator import Searching
 from dra_operator.cli.compare import difference, is_equal
 from dra_operator.cli.replay import outcome
 from dra_operator.cli.scenarios import load
+from recordings import recorded
 
 SHARDS = 8
 
 
-@pytest.fixture
-def reference(shared: Path) -> Path:
-    """The folder of allocator scenarios."""
-    return shared / "data" / "allocator"
-
-
-def rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the scenarios of a file."""
-    with gzip.open(path) as lines:
-        for line in lines:
-            yield orjson.loads(line)
-
-
-def differences(
-    path: Path, shard: int, shards: int, searching: Searching
-) -> tuple[int, list[str], list[str]]:
-    """Decide a shard of a file; return how many scenarios it has, those that differ, and those that may."""
+def differences(name: str, shard: int, shards: int, searching: Searching) -> tuple[int, list[str], list[str]]:
+    """Decide a shard of a recording; return how many scenarios it has, those that differ, and those that may."""
     seen, different, on_purpose = 0, [], []
-    for number, row in enumerate(rows(path)):
-        if number % shards != shard:
-            continue
+    for row in islice(recorded(name), shard, None, shards):
         seen += 1
         scenario = load(row)
         scenario.allocator.searching = searching
@@ -50,15 +29,26 @@ def differences(
 
 
 @pytest.mark.parametrize("searching", Searching)
-def test_upstreams_table(reference: Path, searching: Searching) -> None:
+def test_upstreams_table(searching: Searching) -> None:
     """All 223 cases of the table test of Kubernetes' allocator are decided as there."""
-    assert differences(reference / "upstream_table.jsonl.gz", 0, 1, searching) == (223, [], [])
+    assert differences("allocator_upstream_table", 0, 1, searching) == (223, [], [])
 
 
 @pytest.mark.parametrize("searching", Searching)
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_random_scenarios(reference: Path, shard: int, searching: Searching) -> None:
+def test_random_scenarios(shard: int, searching: Searching) -> None:
     """All 1,400 random scenarios are decided as by Kubernetes 1.37.2."""
-    seen, different, on_purpose = differences(reference / "random.jsonl.gz", shard, SHARDS, searching)
+    assert differences("allocator_random", shard, SHARDS, searching) == (1400 // SHARDS, [], [])
 
-    assert (seen, different, on_purpose) == (1400 // SHARDS, [], [])
+
+@pytest.mark.parametrize("searching", Searching)
+def test_generated_scenarios(searching: Searching) -> None:
+    """Scenarios of our own generator are decided as by Kubernetes 1.37.2, but where differences.md says otherwise."""
+    rows = list(recorded("allocator_generated"))
+    explained = [row["name"] for row in rows if "difference" in row]
+
+    seen, different, on_purpose = differences("allocator_generated", 0, 1, searching)
+
+    assert seen == len(rows) > 600
+    assert [name for name in different if name not in explained] == []
+    assert set(on_purpose) <= set(explained)

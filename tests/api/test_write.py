@@ -1,9 +1,5 @@
 """Writing: the inverse of reading."""
 
-import gzip
-import json
-from pathlib import Path
-
 import pytest
 
 from dra_operator.api.attributes import UNKNOWN, AttributeValue
@@ -18,6 +14,7 @@ from dra_operator.api.types import (
     ResourceSliceSpec,
 )
 from dra_operator.api.write import allocation_to_wire, to_wire
+from recordings import recorded
 
 KINDS_OF = {
     "deviceClasses": "DeviceClass",
@@ -91,15 +88,13 @@ def test_an_attribute_is_written_as_its_union(attribute, wire):
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
-def test_recorded_objects_survive_a_round_trip(shared: Path, version):
+def test_recorded_objects_survive_a_round_trip(version):
     """Every recorded object is equal after writing, converting and reading."""
     count = 0
-    with gzip.open(shared / "data/allocator/upstream_table.jsonl.gz") as lines:
-        for line in lines:
-            scenario = json.loads(line)
-            for field, kind in KINDS_OF.items():
-                for body in scenario.get(field) or ():
-                    obj = read_object(body, kind)
-                    assert read_object(from_v1(to_wire(obj), version)) == obj
-                    count += 1
+    for scenario in recorded("allocator_upstream_table"):
+        for field, kind in KINDS_OF.items():
+            for body in scenario.get(field) or ():
+                obj = read_object(body, kind)
+                assert read_object(from_v1(to_wire(obj), version)) == obj
+                count += 1
     assert count > 800

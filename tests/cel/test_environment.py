@@ -1,11 +1,10 @@
 """Environments: what each version and purpose allows."""
 
-import json
-
 import pytest
 
 from dra_operator.cel import CelError, Environment, compile_selector
 from dra_operator.cel.declarations import functions, read_overload
+from recordings import recorded
 
 # cel-go keeps these for programs compiled long ago; the checker does not know them.
 RUNTIME_ONLY = {"__not_strictly_false__", "_in_", "in"}
@@ -25,10 +24,9 @@ def signatures(environment: Environment) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("version", ["1.36", "1.37"])
-def test_the_declarations_are_those_of_kubernetes(shared, version):
+def test_the_declarations_are_those_of_kubernetes(version):
     """Every overload of the reference environment is declared, in its order, and no other."""
-    file = shared / "data" / "cel" / f"env_{version.replace('.', '')}.json"
-    expected = json.loads(file.read_text())["functions"]
+    expected = next(row["functions"] for row in recorded("cel_functions") if row["kubernetes"] == version)
 
     assert signatures(Environment(version)) == {
         key: expected[key] for key in expected if key not in RUNTIME_ONLY

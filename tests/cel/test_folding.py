@@ -4,8 +4,8 @@ import pytest
 
 from dra_operator.cel.environment import STORED
 from dra_operator.cel.errors import CelError
+from dra_operator.cel.interpretable import Const, Invoke, MakeMap, Members
 from dra_operator.cel.library.times import parse_duration
-from dra_operator.cel.plan import Const, Invoke, MakeMap, Members
 from dra_operator.cel.planner import plan
 
 

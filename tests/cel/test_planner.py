@@ -4,7 +4,17 @@ import pytest
 
 from dra_operator.cel.environment import STORED
 from dra_operator.cel.errors import CelError
-from dra_operator.cel.plan import Attribute, Choice, Const, Fold, Invoke, Logic, MakeList, Operand, Variable
+from dra_operator.cel.interpretable import (
+    Attribute,
+    Choice,
+    Const,
+    Fold,
+    Invoke,
+    Logic,
+    MakeList,
+    Operand,
+    Variable,
+)
 from dra_operator.cel.planner import plan
 from dra_operator.cel.values import TypeValue
 

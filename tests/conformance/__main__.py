@@ -11,7 +11,9 @@ import sys
 import time
 
 from conformance.program import UnavailableError, find_or_build, running, say_to_stderr
+from conformance.record import rows
 from conformance.run import EXPRESSIONS, SCENARIOS, as_line, run
+from recordings import GENERATED, write_recording
 
 
 def main() -> int:
@@ -25,6 +27,9 @@ def main() -> int:
     )
     parser.add_argument("--first", type=int, default=0, help="the number of the first one")
     parser.add_argument("--only", choices=(SCENARIOS.name, EXPRESSIONS.name), default=None)
+    parser.add_argument(
+        "--record", action="store_true", help="write these questions and their answers to tests/recorded"
+    )
     parser.add_argument("--most", type=int, default=10, help="stop at so many differences")
     arguments = parser.parse_args()
     seed = secrets.randbelow(1_000_000) if arguments.seed is None else arguments.seed
@@ -38,6 +43,16 @@ def main() -> int:
         if arguments.only not in (None, kind.name):
             continue
         numbers = range(arguments.first, arguments.first + arguments.count)
+        if arguments.record:
+            with running(program, kind.name) as upstream:
+                say_to_stderr(
+                    str(
+                        write_recording(
+                            GENERATED[kind.name], rows(kind, upstream, seed=seed, numbers=numbers)
+                        )
+                    )
+                )
+            continue
         started = time.monotonic()
         with running(program, kind.name) as upstream:
             found = run(

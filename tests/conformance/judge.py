@@ -371,13 +371,17 @@ def _cel_answers_agree(case: Wire, ours: Wire, upstream: Wire) -> bool:
         return answered.get("errorKind") == ours.get("errorKind")
     if not answered.keys() & _ANSWERS:
         return False
-    row = {"expected": answered}
-    if "maxCost" in case and "maxCost" in answered:
-        row["maxCost"] = answered["maxCost"]
+    row = {"expected": answered, **costs(case, answered)}
+    return not differences(row, ours)
+
+
+def costs(case: Wire, answered: Wire) -> Wire:
+    """Return those costs of upstream's answer that are compared."""
+    compared = {"maxCost": answered["maxCost"]} if "maxCost" in case and "maxCost" in answered else {}
     if "actualCost" in answered and "{" not in case["expression"]:
         # The order in which a map is walked decides what that costs.
-        row["actualCost"] = answered["actualCost"]
-    return not differences(row, ours)
+        compared["actualCost"] = answered["actualCost"]
+    return compared
 
 
 def _unless_varying(

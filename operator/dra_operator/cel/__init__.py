@@ -9,14 +9,15 @@ An expression goes through these stages in this order:
 2. `checker`: a type for every node (`types`, `unify`, `messages`), by the `declarations` of an `environment`
 3. `validators`: what is wrong although all types fit
 4. `costs`: the most it can cost, for those who ask
-5. `planner`: the steps of its evaluation (`plan`), with constants folded (`folding`) and calls resolved (`dispatch`)
-6. `generation`: a Python function that knows neither costs nor errors, for what is cheap; `interpreter`: the exact and
+5. `planner`: the steps of its evaluation (`interpretable`), with constants folded (`folding`) and calls resolved
+   (`dispatch`)
+6. `compiler`: a Python function that knows neither costs nor errors, for what is cheap; `interpreter`: the exact and
    slow one (`qualify`), for all else
 
 `program` takes it through them, and `paths` tells what an expression reads. What differs from a text that has been
 through them in nothing but values is filled into its function (`templates`). `values`, `operators` and `library` are
 what all evaluation is made of, `errors` has the one exception; `device` is what it is about; `advice` is for people;
-`cases` and `encoding` are for recorded answers.
+`cases` are for recorded answers.
 """
 
 from dra_operator.cel.device import PreparedDevice, prepare_device

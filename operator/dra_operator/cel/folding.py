@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from dra_operator.cel.dispatch import with_known_pattern
 from dra_operator.cel.errors import CelError, compile_error
+from dra_operator.cel.interpretable import Const, Invoke, MakeList, MakeMap, Members, Step
 from dra_operator.cel.library import regex
-from dra_operator.cel.plan import Const, Invoke, MakeList, MakeMap, Members, Step
 from dra_operator.cel.values import INT_MAX, INT_MIN, UINT_MAX, CelMap, Uint, hashed_key
 
 _CONVERSIONS: Final = frozenset(

@@ -10,14 +10,11 @@ Source: cel-go `interpreter/interpretable.go`, `interpreter/attributes.go`, `int
 
 from typing import Any, Final
 
+from dra_operator.cel.compiler.runtime import elements, pairs
 from dra_operator.cel.costs.meter import Meter
 from dra_operator.cel.costs.steps import SHORT, steps_of_call, steps_of_comparison, steps_of_result
 from dra_operator.cel.errors import Abort, CelError, runtime_error
-from dra_operator.cel.generation.fast import elements, pairs
-from dra_operator.cel.library.golang import key_text
-from dra_operator.cel.messages import make_message
-from dra_operator.cel.operators import not_equal
-from dra_operator.cel.plan import (
+from dra_operator.cel.interpretable import (
     Attribute,
     Choice,
     Const,
@@ -35,6 +32,9 @@ from dra_operator.cel.plan import (
     Step,
     Variable,
 )
+from dra_operator.cel.library.golang import key_text
+from dra_operator.cel.messages import make_message
+from dra_operator.cel.operators import not_equal
 from dra_operator.cel.qualify import check_key, look_up, qualify
 from dra_operator.cel.values import (
     MISSING,

@@ -8,7 +8,7 @@ lets one evaluation answer for thousands of equal devices.
 from collections.abc import Container, Iterator
 from typing import TypeAlias
 
-from dra_operator.cel.plan import (
+from dra_operator.cel.interpretable import (
     Attribute,
     Const,
     Fold,

@@ -12,9 +12,7 @@ from dra_operator.cel.checker import Checked
 from dra_operator.cel.dispatch import function
 from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import compile_error
-from dra_operator.cel.library.regex import Patterns
-from dra_operator.cel.messages import TYPE_VALUES
-from dra_operator.cel.plan import (
+from dra_operator.cel.interpretable import (
     Attribute,
     Choice,
     Const,
@@ -32,6 +30,8 @@ from dra_operator.cel.plan import (
     Step,
     Variable,
 )
+from dra_operator.cel.library.regex import Patterns
+from dra_operator.cel.messages import TYPE_VALUES
 from dra_operator.cel.qualify import KEYS
 from dra_operator.cel.syntax.nodes import (
     Call,

@@ -11,16 +11,15 @@ from typing import Any, Final
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.semver import Semver
 from dra_operator.cel.checker import Checked, check
+from dra_operator.cel.compiler.codegen import Compiled, generate
 from dra_operator.cel.costs.cost import estimate
 from dra_operator.cel.costs.meter import COST_LIMIT, Meter
-from dra_operator.cel.costs.simple import most
+from dra_operator.cel.costs.quick_bound import most
 from dra_operator.cel.costs.sizes import Range
 from dra_operator.cel.costs.weight import HEAVY, weight
 from dra_operator.cel.device import PreparedDevice
 from dra_operator.cel.environment import STORED, Environment
 from dra_operator.cel.errors import CelError, compile_error, runtime_error
-from dra_operator.cel.generation.assembly import Compiled
-from dra_operator.cel.generation.codegen import generate
 from dra_operator.cel.interpreter import interpret
 from dra_operator.cel.paths import reads
 from dra_operator.cel.planner import plan

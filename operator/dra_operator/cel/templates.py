@@ -13,10 +13,10 @@ from sys import intern
 from types import CodeType, FunctionType
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from dra_operator.cel.costs.simple import COMPARING, way
+from dra_operator.cel.compiler.codegen import Compiled
+from dra_operator.cel.costs.quick_bound import COMPARING, way
 from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import CelError
-from dra_operator.cel.generation.assembly import Compiled
 from dra_operator.cel.library.quantities import parse_quantity
 from dra_operator.cel.library.semvers import parse_semver
 from dra_operator.cel.paths import LEVELS, MAPS

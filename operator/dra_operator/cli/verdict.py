@@ -65,9 +65,9 @@ def verdict(text: str, program: Program, environment: Environment | None) -> Ver
 
 def refusal(text: str, error: CelError, environment: Environment) -> Refusal:
     """Return what there is to say of an expression that does not compile."""
-    from dra_operator.cel.advice.wording import told  # noqa: PLC0415 - needed for errors only
+    from dra_operator.cel.advice.wording import advise  # noqa: PLC0415 - needed for errors only
 
-    message, hint = told(error, text, environment)
+    message, hint = advise(error, text, environment)
     return Refusal(text, error.position, message, hint, tuple(_length_problem(text)))
 
 

@@ -1,9 +1,6 @@
 """What a selector reads of a slice."""
 
-import gzip
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +10,7 @@ from dra_operator.allocator.matching.kinds import Kinds
 from dra_operator.allocator.matching.reads import Reads
 from dra_operator.cel import CelError, PreparedDevice, Selector, compile_selector, prepare_device
 from dra_operator.inventory import Slice
-
-DATA = Path(__file__).parents[3] / "../shared/data/cel/selectors.jsonl.gz"
+from recordings import recorded
 
 
 def reads_of(expression: str) -> Reads:
@@ -130,10 +126,8 @@ def test_one_and_true_are_told_apart(slice_with) -> None:
 
 def test_the_part_that_is_read_decides(slice_with) -> None:
     """Every recorded selector says the same of the part as of the whole device."""
-    if not DATA.exists():
-        pytest.skip(f"{DATA} is absent")
     narrowed = 0
-    for expression, driver, device in recorded():
+    for expression, driver, device in selectors():
         try:
             program = compile_selector(expression)
             content = slice_with(device, driver=driver)
@@ -147,13 +141,11 @@ def test_the_part_that_is_read_decides(slice_with) -> None:
     assert narrowed > 100
 
 
-def recorded() -> Iterator[tuple[str, str, dict[str, Any]]]:
+def selectors() -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield recorded selectors, each with the driver and the device it was asked about."""
-    with gzip.open(DATA, "rt") as lines:
-        for row in map(json.loads, lines):
-            device = dict(row["device"])
-            driver = device.pop("driver", "")
-            yield row["expression"], driver, device
+    for row in recorded("cel_selectors"):
+        device = dict(row["device"])
+        yield row["expression"], device.pop("driver", ""), device
 
 
 def said(program: Selector, device: PreparedDevice) -> object:

@@ -5,7 +5,7 @@ import pytest
 from dra_operator.cel import CelError
 from dra_operator.cel.costs.call_costs import LIST_COST
 from dra_operator.cel.costs.meter import Meter
-from dra_operator.cel.plan import Attribute, Const, Equality, MakeList, Qualifier, Variable
+from dra_operator.cel.interpretable import Attribute, Const, Equality, MakeList, Qualifier, Variable
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from dra_operator.cel import CelError, compile_program
 from dra_operator.cel.costs.meter import COST_LIMIT, STEP_LIMIT, Meter
 from dra_operator.cel.costs.steps import size, steps_of_call, steps_of_comparison, steps_of_result
 from dra_operator.cel.dispatch import Function
-from dra_operator.cel.plan import Invoke
+from dra_operator.cel.interpretable import Invoke
 from dra_operator.cel.values import CelMap, Optional_
 
 TEN = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"

@@ -1,10 +1,8 @@
 """The library as a whole: complete, and safe whatever it is called with."""
 
 import itertools
-import json
 import time
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -14,6 +12,7 @@ from dra_operator.cel.errors import CelError
 from dra_operator.cel.library import OVERLOADS, named_formats, network, quantities, times, urls
 from dra_operator.cel.operators import SINGLETONS
 from dra_operator.cel.values import NONE, CelMap, Duration, Optional_, Timestamp, TypeValue, Uint
+from recordings import recorded
 
 MOST_SECONDS = 0.25  # 0.1 on a quiet machine
 
@@ -76,9 +75,9 @@ ANYTHING = [values[0] for values in VALUES.values()] + [None, NONE, TypeValue("i
 
 
 @pytest.fixture(scope="module")
-def functions(shared: Path):
+def functions():
     """Return the functions of the environment, each with its overloads as text."""
-    return json.loads((shared / "data/cel/env_137.json").read_text())["functions"]
+    return next(row["functions"] for row in recorded("cel_functions") if row["kubernetes"] == "1.37")
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Final
 
-from dra_operator.cel.advice.slips import AMOUNT, STRING, SUFFIX, Around, Told, blotted, slip
+from dra_operator.cel.advice.syntax import AMOUNT, STRING, SUFFIX, Advice, Around, blotted, slip
 from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library.regex import pattern
@@ -58,7 +58,7 @@ _OTHER_LANGUAGES: Final = {
 }
 
 
-def told(error: CelError, expression: str, environment: Environment) -> Told:
+def advise(error: CelError, expression: str, environment: Environment) -> Advice:
     """Return what is wrong with an expression that does not compile, and advice or nothing."""
     for words, tell in _TEXTS:
         if match := words.fullmatch(error.message):
@@ -68,7 +68,7 @@ def told(error: CelError, expression: str, environment: Environment) -> Told:
 
 def compile_text(error: CelError, expression: str, environment: Environment) -> str:
     """Return what is wrong with an expression that does not compile, with advice where there is any."""
-    text, hint = told(error, expression, environment)
+    text, hint = advise(error, expression, environment)
     return f"{text}; {hint}" if hint else text
 
 
@@ -89,7 +89,7 @@ def around(expression: str, position: int | None) -> Around:
     return Around(*(part.decode(errors="replace") for part in (encoded[:position], encoded[position:])))
 
 
-def _undeclared(match: re.Match[str], around: Around, environment: Environment) -> Told:
+def _undeclared(match: re.Match[str], around: Around, environment: Environment) -> Advice:
     name, callee = match[1], around.callee
     functions = environment.function_names()
     if around.rest.startswith("("):
@@ -107,7 +107,7 @@ def _undeclared(match: re.Match[str], around: Around, environment: Environment) 
     return f'no such name "{name}"', hint or ("" if bound else f"the only variable is {_VARIABLE}")
 
 
-def _no_function(name: str, functions: tuple[str, ...]) -> Told:
+def _no_function(name: str, functions: tuple[str, ...]) -> Advice:
     if name in _USAGE:
         return f"{name}() is used wrongly", f"write {_USAGE[name]}"
     return f'no such function "{name}"', meant(name, (*functions, *_USAGE))
@@ -121,12 +121,12 @@ def _misplaced(macro: str, around: Around) -> bool:
     )
 
 
-def _field(match: re.Match[str], _around: Around, environment: Environment) -> Told:
+def _field(match: re.Match[str], _around: Around, environment: Environment) -> Advice:
     fields = tuple(environment.device_fields)
     return f'device has no field "{match[1]}"', meant(match[1], fields) or f"it has {', '.join(fields)}"
 
 
-def _operator(match: re.Match[str], around: Around, _environment: Environment) -> Told:
+def _operator(match: re.Match[str], around: Around, _environment: Environment) -> Advice:
     operator = match[1].replace("_", "").replace("@", "")
     types = [_short(kind) for kind in _split(match[2])]
     if len(types) == 1:
@@ -166,7 +166,7 @@ def _nearest(words: re.Pattern[str], around: Around) -> re.Match[str] | None:
     return before[-1] if before else words.search(around.rest)
 
 
-def _call(match: re.Match[str], around: Around, environment: Environment) -> Told:
+def _call(match: re.Match[str], around: Around, environment: Environment) -> Advice:
     function, receiver, arguments = match[1], _short(match[2] or ""), _split(match[3])
     taken = " and ".join(map(_short, arguments))
     of = f" of {receiver}" if receiver else ""
@@ -189,28 +189,28 @@ def _call(match: re.Match[str], around: Around, environment: Environment) -> Tol
     return f"{function}(){of} {f'does not take {taken}' if taken else 'needs arguments'}", hint
 
 
-def _type(match: re.Match[str], _around: Around, _environment: Environment) -> Told:
+def _type(match: re.Match[str], _around: Around, _environment: Environment) -> Advice:
     return f"must be a bool, not {_short(match[1])}", ""
 
 
-def _choice(match: re.Match[str], _around: Around, _environment: Environment) -> Told:
+def _choice(match: re.Match[str], _around: Around, _environment: Environment) -> Advice:
     condition, *values = map(_short, _split(match[1]))
     if condition != "bool":
         return f"{condition} stands before the ? and must be bool", ""
     return f"{' and '.join(values)} stand on the sides of the : and must be of one type", ""
 
 
-def _index(match: re.Match[str], _around: Around, _environment: Environment) -> Told:
+def _index(match: re.Match[str], _around: Around, _environment: Environment) -> Advice:
     of, by = map(_short, _split(match[1]))
     hint = "write a field as device.driver" if of == "DRADevice" else ""
     return f"{'device' if of == 'DRADevice' else of} has no elements by {by}", hint
 
 
-def _syntax(match: re.Match[str], around: Around, _environment: Environment) -> Told:
+def _syntax(match: re.Match[str], around: Around, _environment: Environment) -> Advice:
     return slip(match[1], around)
 
 
-def _no_fields(match: re.Match[str], around: Around, _environment: Environment) -> Told:
+def _no_fields(match: re.Match[str], around: Around, _environment: Environment) -> Advice:
     kind = _short(match[1] or match[2])
     field = re.match(r"\.(\w+)", around.rest)
     usage = {
@@ -221,11 +221,11 @@ def _no_fields(match: re.Match[str], around: Around, _environment: Environment) 
     return f"{kind} has no fields", usage.get(kind, "")
 
 
-def _has(_match: re.Match[str], _around: Around, _environment: Environment) -> Told:
+def _has(_match: re.Match[str], _around: Around, _environment: Environment) -> Advice:
     return "has() asks for a field behind a dot", f"write {_USAGE['has']}"
 
 
-def _pattern(_match: re.Match[str], around: Around, environment: Environment) -> Told:
+def _pattern(_match: re.Match[str], around: Around, environment: Environment) -> Advice:
     """Return what RE2 says of the pattern that stands here."""
     text = "this is no regular expression of RE2"
     written = STRING.match(around.rest)
@@ -238,11 +238,11 @@ def _pattern(_match: re.Match[str], around: Around, environment: Environment) ->
     return text, ""
 
 
-def _duration(_match: re.Match[str], _around: Around, _environment: Environment) -> Told:
+def _duration(_match: re.Match[str], _around: Around, _environment: Environment) -> Advice:
     return "this is no duration", 'write one as "1h30m" or "500ms"'
 
 
-def _timestamp(_match: re.Match[str], _around: Around, _environment: Environment) -> Told:
+def _timestamp(_match: re.Match[str], _around: Around, _environment: Environment) -> Advice:
     return "this is no time", 'write one as "2030-01-01T00:00:00Z"'
 
 
@@ -262,7 +262,7 @@ def _short(kind: str) -> str:
     return kind.strip().removeprefix("kubernetes.")
 
 
-_TEXTS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Around, Environment], Told]], ...]] = (
+_TEXTS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Around, Environment], Advice]], ...]] = (
     (re.compile(r"undeclared reference to '(.+)' \(in container ''\)"), _undeclared),
     (re.compile(r"undefined field '(.+)'"), _field),
     (re.compile(r"found no matching overload for '_\?_:_' applied to '\((.*)\)'"), _choice),

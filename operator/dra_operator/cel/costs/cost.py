@@ -12,6 +12,7 @@ from dra_operator.api.sealed import sealed
 from dra_operator.cel.checker import Checked
 from dra_operator.cel.costs.call_costs import CHARACTER, LIST_COST, MAP_COST, MESSAGE_COST
 from dra_operator.cel.costs.call_estimates import Estimate, estimate_call
+from dra_operator.cel.costs.go_paths import NOWHERE, Trail, trail
 from dra_operator.cel.costs.sizes import (
     UNBOUNDED,
     UNKNOWN,
@@ -21,7 +22,6 @@ from dra_operator.cel.costs.sizes import (
     exactly,
     known_size,
 )
-from dra_operator.cel.costs.trails import NOWHERE, Trail, trail
 from dra_operator.cel.syntax.nodes import (
     Call,
     Comprehension,

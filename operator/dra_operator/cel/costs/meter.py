@@ -11,8 +11,7 @@ Source: cel-go `interpreter/runtimecost.go`, `ext/lists.go`, `ext/sets.go`; k8s.
 from typing import Any, Final
 
 from dra_operator.cel.costs.call_costs import LIST_COST, MAP_COST, MESSAGE_COST, call_cost
-from dra_operator.cel.library.limits import cost_exceeded
-from dra_operator.cel.plan import (
+from dra_operator.cel.interpretable import (
     Attribute,
     Choice,
     Equality,
@@ -25,6 +24,7 @@ from dra_operator.cel.plan import (
     Qualifier,
     Step,
 )
+from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.values import MISSING
 
 COST_LIMIT: Final = 1_000_000

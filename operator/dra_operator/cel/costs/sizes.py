@@ -10,7 +10,7 @@ from dataclasses import field
 from typing import Final, NamedTuple
 
 from dra_operator.api.sealed import sealed
-from dra_operator.cel.costs.trails import NOWHERE, Trail
+from dra_operator.cel.costs.go_paths import NOWHERE, Trail
 from dra_operator.cel.syntax.nodes import Expr
 from dra_operator.cel.types import Type
 

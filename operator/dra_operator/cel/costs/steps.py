@@ -10,13 +10,13 @@ from contextlib import suppress
 from typing import Any, Final
 
 from dra_operator.cel.errors import CelError
+from dra_operator.cel.interpretable import Invoke
 from dra_operator.cel.library import regex
 from dra_operator.cel.library.limits import MOST_ELEMENTS
 from dra_operator.cel.library.lists import only_type
 from dra_operator.cel.library.quantities import Quantity_
 from dra_operator.cel.library.urls import URL
 from dra_operator.cel.operators import SINGLETONS
-from dra_operator.cel.plan import Invoke
 from dra_operator.cel.values import CelMap, Optional_, held
 
 _PARTS: Final = 4

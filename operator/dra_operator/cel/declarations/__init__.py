@@ -1,6 +1,6 @@
 """Declarations: which functions there are, on what they work and what they give.
 
-One module a library, one line an overload: `id: (arguments) -> result`, or `id: target.(arguments) -> result` for the
+One table a library, one line an overload: `id: (arguments) -> result`, or `id: target.(arguments) -> result` for the
 receiver style. The order of the lines is upstream's, and matters: the checker takes the first that fits.
 """
 
@@ -8,23 +8,12 @@ from collections.abc import Mapping
 from functools import cache
 
 from dra_operator.api.sealed import sealed
-from dra_operator.cel.declarations import (
-    authorization,
-    conversions,
-    formats,
-    lists,
-    network,
-    operators,
-    optionals,
-    quantity,
-    semver,
-    standard,
-    strings,
-)
+from dra_operator.cel.declarations import cel_go, kubernetes
 from dra_operator.cel.types import Type, parameters_in, read_type
 
-_MODULES = (
-    operators, conversions, standard, lists, strings, optionals, quantity, semver, network, formats, authorization,
+_LIBRARIES = (
+    cel_go.OPERATORS, cel_go.CONVERSIONS, cel_go.STANDARD, cel_go.LISTS, cel_go.STRINGS, cel_go.OPTIONALS,
+    kubernetes.QUANTITY, kubernetes.SEMVER, kubernetes.NETWORK, kubernetes.FORMATS, kubernetes.AUTHORIZATION,
 )  # fmt: skip
 
 
@@ -43,8 +32,8 @@ class Overload:
 def functions() -> Mapping[str, tuple[Overload, ...]]:
     """Return the overloads of every function of Kubernetes 1.37, by the function's name."""
     declared: dict[str, tuple[Overload, ...]] = {}
-    for module in _MODULES:
-        for name, lines in module.FUNCTIONS.items():
+    for library in _LIBRARIES:
+        for name, lines in library.items():
             declared[name] = (*declared.get(name, ()), *map(read_overload, lines))
     return declared
 

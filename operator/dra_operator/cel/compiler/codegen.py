@@ -15,11 +15,10 @@ from typing import Any, Final, TypeAlias
 
 from dra_operator.api.semver import Semver
 from dra_operator.cel import operators
-from dra_operator.cel.generation import fast, trees
-from dra_operator.cel.generation.assembly import Compiled, assembled
-from dra_operator.cel.generation.certainty import certain_type, type_of_elements
-from dra_operator.cel.generation.folds import Pieces, pieces_of
-from dra_operator.cel.generation.trees import (
+from dra_operator.cel.compiler import runtime, trees
+from dra_operator.cel.compiler.folds import Pieces, pieces_of
+from dra_operator.cel.compiler.static_types import certain_type, type_of_elements
+from dra_operator.cel.compiler.trees import (
     COMPARISONS,
     Constants,
     UnsupportedError,
@@ -32,10 +31,7 @@ from dra_operator.cel.generation.trees import (
     part_of,
     tuple_of,
 )
-from dra_operator.cel.library.quantities import Quantity_
-from dra_operator.cel.library.regex import FUNCTIONS, pattern
-from dra_operator.cel.paths import Aliases, bound_way, is_binding, table_entry, way
-from dra_operator.cel.plan import (
+from dra_operator.cel.interpretable import (
     Attribute,
     Choice,
     Const,
@@ -53,9 +49,13 @@ from dra_operator.cel.plan import (
     Step,
     Variable,
 )
+from dra_operator.cel.library.quantities import Quantity_
+from dra_operator.cel.library.regex import FUNCTIONS, pattern
+from dra_operator.cel.paths import Aliases, bound_way, is_binding, table_entry, way
 from dra_operator.cel.types import BOOL, INT, STRING, Type
 from dra_operator.cel.values import MISSING, cel_equal
 
+Compiled: TypeAlias = Callable[[Any], Any]
 _PLAIN: Final = {BOOL: bool, INT: int, STRING: str}
 """The static types whose values Python compares as CEL does, as long as both sides have the same type."""
 _LONGEST_UNROLLED: Final = 8
@@ -64,13 +64,19 @@ _ORDER_KEYS: Final = {Quantity_: "nano", Semver: "key"}
 _FIELDS: Final = {"driver": "driver", "allowMultipleAllocations": "multiple"}
 """What a prepared device calls the fields that are no tables."""
 _HELPERS: Final = {
-    "truth": fast.truth, "elements": fast.elements, "pairs": fast.pairs, "at": fast.at, "along": fast.along,
-    "tested": fast.tested, "or_value": fast.or_value, "or_optional": fast.or_optional, "member": fast.member,
-    "made_map": fast.made_map, "added": fast.added, "equal": cel_equal, "not_equal": operators.not_equal,
+    "truth": runtime.truth, "elements": runtime.elements, "pairs": runtime.pairs, "at": runtime.at,
+    "along": runtime.along, "tested": runtime.tested, "or_value": runtime.or_value,
+    "or_optional": runtime.or_optional, "member": runtime.member, "made_map": runtime.made_map,
+    "added": runtime.added, "equal": cel_equal, "not_equal": operators.not_equal,
     "MISSING": MISSING,
     "type": type, "all": all, "any": any, "sum": sum, "tuple": tuple, "bool": bool, "int": int, "str": str,
     "Semver": Semver, "Quantity_": Quantity_, "Exception": Exception,
 }  # fmt: skip
+_BROKEN: Final = trees.part_of(trees.load("d"), "broken")
+_REFUSE_BROKEN: Final = trees.when(
+    trees.compare(_BROKEN, trees.IS_NOT, trees.Constant(None)), trees.Raise(_BROKEN, None)
+)
+_ASK_ANOTHER: Final = trees.handler([trees.Return(trees.call("otherwise", trees.load("d")))], "Exception")
 
 
 Marks: TypeAlias = Mapping[int, complex]
@@ -91,7 +97,7 @@ def generate(
         value = generator.expression(plan.step)
         if answer is BOOL and generator.type_of(plan.step) is not BOOL:
             value = call("truth", value)
-        return assembled(value, {**_HELPERS, **generator.constants.named, "otherwise": otherwise})
+        return guarded_function(value, {**_HELPERS, **generator.constants.named, "otherwise": otherwise})
     except (UnsupportedError, RecursionError, MemoryError, SyntaxError):
         return None
 
@@ -494,3 +500,12 @@ _CALLS: Final[dict[str, Callable[[_Generator, Invoke], ast.expr | None]]] = {
     "_+_": _Generator._addition,
 }
 """Functions that have code of their own; None where these arguments have not."""
+
+
+def guarded_function(value: ast.expr, names: Mapping[str, Any]) -> Compiled:
+    """Return a function from a device `d` to a value, guarded against broken devices and against failing.
+
+    `names` are all that the expression may use; `otherwise` among them answers where the expression fails.
+    """
+    attempt = trees.Try([trees.Return(value)], [_ASK_ANOTHER], [], [])
+    return trees.made(trees.function("evaluate", ("d",), [_REFUSE_BROKEN, attempt]), "evaluate", names)

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from dra_operator.cel.plan import (
+from dra_operator.cel.interpretable import (
     Attribute,
     Choice,
     Const,

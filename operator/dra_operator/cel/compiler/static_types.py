@@ -9,8 +9,7 @@ from functools import cache
 from typing import Any, Final
 
 from dra_operator.cel.declarations import functions
-from dra_operator.cel.paths import Aliases, is_binding, way
-from dra_operator.cel.plan import (
+from dra_operator.cel.interpretable import (
     Attribute,
     Choice,
     Const,
@@ -23,6 +22,7 @@ from dra_operator.cel.plan import (
     Step,
     Variable,
 )
+from dra_operator.cel.paths import Aliases, is_binding, way
 from dra_operator.cel.types import BOOL, DYN, INT, STRING, Type
 
 _TYPES_OF_CONSTANTS: Final = {bool: BOOL, int: INT, str: STRING}

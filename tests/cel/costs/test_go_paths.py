@@ -1,6 +1,6 @@
 """Trails behave like slices of Go, which share what they consist of."""
 
-from dra_operator.cel.costs.trails import NOWHERE, trail
+from dra_operator.cel.costs.go_paths import NOWHERE, trail
 
 
 def test_a_trail_has_its_steps():

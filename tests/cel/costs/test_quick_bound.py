@@ -8,7 +8,7 @@ import pytest
 from celfuzz import Expressions
 from celfuzz.expressions import CORPUS, reference_expressions
 from dra_operator.cel import STORED, CelError, compile_program
-from dra_operator.cel.costs.simple import most
+from dra_operator.cel.costs.quick_bound import most
 from dra_operator.cel.program import checked
 
 REFERENCE = Path(__file__).parents[3] / "../shared/data/cel"

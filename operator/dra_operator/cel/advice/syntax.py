@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-Told: TypeAlias = tuple[str, str]
+Advice: TypeAlias = tuple[str, str]
 """What is wrong, and advice or nothing."""
 
 _STRING: Final = r'''[rR]?(?:"""(?s:.*?)"""|\'\'\'(?s:.*?)\'\'\'|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')'''
@@ -76,7 +76,7 @@ def blotted(text: str) -> str:
     return _PASSED.sub(lambda match: "0" * len(match[0]), text)
 
 
-def slip(found: str, around: Around) -> Told:
+def slip(found: str, around: Around) -> Advice:
     """Return what is wrong where the parser met `found`, and what to write instead."""
     if found == "<EOF>":
         return _end(around)
@@ -106,14 +106,14 @@ def _hint(found: str, around: Around) -> str:
     return _WRITTEN.get(found.lower(), "")
 
 
-def _end(around: Around) -> Told:
+def _end(around: Around) -> Advice:
     if not _COMMENT.sub("", around.before).strip():
         return "the expression is empty", 'write a condition, such as device.driver == "gpu.example.com"'
     opened = around.opened[-1:]
     return "the expression ends too early", f'"{opened}" is not closed' if opened else ""
 
 
-def _quote(quote: str, around: Around) -> Told:
+def _quote(quote: str, around: Around) -> Advice:
     if around.before.endswith(quote * 2):
         return "a string is not closed", f"write {quote * 3} at its end"
     closed = STRING.match(around.rest)

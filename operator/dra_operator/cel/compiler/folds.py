@@ -6,7 +6,7 @@ faster than a loop that does the same by steps.
 
 from dataclasses import dataclass
 
-from dra_operator.cel.plan import (
+from dra_operator.cel.interpretable import (
     Attribute,
     Choice,
     Const,

@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.cel import STORED
-from dra_operator.cel.generation.certainty import certain_type, type_of_elements
+from dra_operator.cel.compiler.static_types import certain_type, type_of_elements
 from dra_operator.cel.planner import plan
 from dra_operator.cel.types import BOOL, DYN, INT, STRING
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_operator.cel import STORED, CelError, compile_program
-from dra_operator.cel.advice.slips import Around, blotted, slip
+from dra_operator.cel.advice.syntax import Around, blotted, slip
 from dra_operator.cel.advice.wording import compile_text
 
 EMPTY = 'the expression is empty; write a condition, such as device.driver == "gpu.example.com"'

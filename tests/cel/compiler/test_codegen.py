@@ -2,9 +2,9 @@
 
 import pytest
 
+from dra_operator.cel.compiler.codegen import generate
 from dra_operator.cel.environment import STORED
 from dra_operator.cel.errors import CelError
-from dra_operator.cel.generation.codegen import generate
 from dra_operator.cel.library.regex import Pattern
 from dra_operator.cel.planner import plan
 from dra_operator.cel.types import BOOL
