@@ -8,7 +8,7 @@ import pytest
 
 from cluster import CLASS, claim, node, resource_slice
 from dra_operator.allocator import Allocator
-from dra_operator.allocator.explanation import census
+from dra_operator.allocator.explanation import pool_records
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AllocateWrite, AnnotateWrite, Conflict, Refused, Written, steps
 from dra_operator.controller.claims import PodUse
@@ -215,7 +215,7 @@ def test_nothing_is_kept_of_claims_that_are_gone(clock):
 @pytest.mark.parametrize("claims", [0, 1, 200], ids=["no claim ever", "claims once", "claims now and then"])
 def test_nothing_is_kept_of_nodes_that_are_gone(clock, monkeypatch, claims):
     """Whether or not anybody asks what there is: most clusters leave most claims to kube-scheduler."""
-    monkeypatch.setattr(census, "_SPARE_CHANGES", 0)
+    monkeypatch.setattr(pool_records, "_SPARE_CHANGES", 0)
     world = World(clock)
     world.run()
     for number in range(200):

@@ -22,12 +22,12 @@ from dra_operator.allocator.decision import (
     Unsatisfied,
     claim_key,
 )
-from dra_operator.allocator.explanation.aside import POOL_REASONS, Aside
+from dra_operator.allocator.explanation.device_counts import DeviceCounter
 from dra_operator.allocator.explanation.explain import Explainer, explain_failure
-from dra_operator.allocator.explanation.idle import Idle, IdleCluster
-from dra_operator.allocator.explanation.partly_failing import PartlyFailing
-from dra_operator.allocator.explanation.published import Published
-from dra_operator.allocator.explanation.tally import TallyMaker
+from dra_operator.allocator.explanation.failing_selectors import FailingSelectors
+from dra_operator.allocator.explanation.idle_cluster import IdleAnswers, IdleCluster
+from dra_operator.allocator.explanation.incomplete_pools import POOL_REASONS, IncompletePools
+from dra_operator.allocator.explanation.pool_records import PublishedSlices
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.allocator.nodes.iteration import NodeIterator
@@ -79,8 +79,8 @@ class Allocator:
     _nodes: NodeIterator = field(init=False)
     _class_changes: ChangeSet = field(init=False)
     _explainer: Explainer | None = None
-    _aside: Aside | None = None
-    _partly_failing: PartlyFailing | None = None
+    _incomplete_pools: IncompletePools | None = None
+    _failing_selectors: FailingSelectors | None = None
     _idle: IdleCluster | None = None
 
     def __post_init__(self) -> None:
@@ -135,17 +135,17 @@ class Allocator:
             plans = [self.plan(claim) for claim in claims]
         except FatalError as error:
             return tuple(explain_failure(error.failed(), self.inventory.classes) for _ in claims)
-        if self._explainer is None or self._aside is None:
+        if self._explainer is None or self._incomplete_pools is None:
             # They refer back to this allocator. Without them it is in no reference cycle, so tests and benchmarks that
             # make many allocators free each at once, without the garbage collector.
-            tallies = TallyMaker(self.inventory, self.availability, self.candidates)
+            counter = DeviceCounter(self.availability, self.candidates)
             cluster = self._idle = IdleCluster(self.inventory, self.candidates)
-            idle = Idle(cluster, SearchChain.counting)
-            self._explainer = Explainer(self.inventory, tallies, self._fits, idle)
-            self._aside = Aside(tallies, cluster)
+            idle = IdleAnswers(cluster, SearchChain.counting)
+            self._explainer = Explainer(counter, self._fits, idle)
+            self._incomplete_pools = IncompletePools(counter, cluster)
         if isinstance(decision, Failed):
-            aside = self._aside
-            return tuple(aside.explain(decision, plans, number, budget) for number in range(len(plans)))
+            pools = self._incomplete_pools
+            return tuple(pools.explain(decision, plans, number, budget) for number in range(len(plans)))
         explainer = self._explainer
         return tuple(explainer.explain(plans, number, budget) for number in range(len(plans)))
 
@@ -160,10 +160,10 @@ class Allocator:
             plan = self.plan(claim)
         except (FatalError, AbortedError):
             return []
-        if self._partly_failing is None:
-            published = Published(self.inventory, self.availability.views)
-            self._partly_failing = PartlyFailing(published, self.candidates)
-        return self._partly_failing.find(plan, self.clock)
+        if self._failing_selectors is None:
+            published = PublishedSlices(self.inventory, self.availability.views)
+            self._failing_selectors = FailingSelectors(published, self.candidates)
+        return self._failing_selectors.find(plan, self.clock)
 
     def refresh(self) -> None:
         """Take in what has changed in inventory and ledger."""
@@ -172,7 +172,7 @@ class Allocator:
         if changes is not None:
             self.candidates.forget(changes.removed)
             if self._explainer is not None and self._idle is not None:
-                self._explainer.tallies.keep_up()
+                self._explainer.counter.keep_up()
                 self._idle.keep_up()
             class_changes.pools.clear()
             class_changes.nodes.clear()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from dra_operator.allocator.explanation.absent import near_object
+from dra_operator.allocator.explanation.suggestions import near_object
 from dra_operator.api.core import (
     OwnerReference,
     Pod,

@@ -12,6 +12,8 @@ from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.explanation.contention import _MAX_SEARCHED, Contention
 
 KIND = 'device.attributes["gpu.example.com"].kind == "{}"'
+DRIVER = "gpu.example.com"
+OF_KIND = f'device.attributes["{DRIVER}"].kind == "{{}}"'
 SHARED = {"allowMultipleAllocations": True, "capacity": {"bandwidth": {"value": "10G"}}}
 
 
@@ -324,3 +326,367 @@ def test_requests_that_fit_together_without_constraints_are_not_said_to_want_the
 
     found = scene.explain(scene.claim(ask("p"), ask("q", 1, KIND.format("x")), constraints=constraints))
     assert found.message.endswith("no node has room for all of them with its 2 constraints")
+
+
+# --- what several requests could take
+
+
+@pytest.fixture
+def listing(ask: Any) -> Any:
+    """Make a request with alternatives, each so many of a kind."""
+
+    def make(name: str, *alternatives: tuple[int, str]) -> dict[str, Any]:
+        items = [
+            {"name": f"{count}-{which}", **ask("", count, KIND.format(which))["exactly"]}
+            for count, which in alternatives
+        ]
+        return {"name": name, "firstAvailable": items}
+
+    return make
+
+
+def use(memory: str, *groups: str) -> dict[str, Any]:
+    """Return what a device draws on the only counter set."""
+    drawn = {"counterSet": "set", "counters": {"memory": {"value": memory}}}
+    return {"consumesCounters": [{**drawn, "compatibilityGroups": list(groups)} if groups else drawn]}
+
+
+def counted_pool(scene: Any, memory: str, *devices: dict[str, Any], count: int = 2) -> None:
+    """Put the only node, and a pool for it of devices that draw on the same memory."""
+    scene.nodes("n1")
+    shared = [{"name": "set", "counters": {"memory": {"value": memory}}}]
+    scene.slice("c", count=count, sharedCounters=shared)
+    scene.slice("s", *devices, count=count)
+
+
+def taken_together(scene: Any, *requests: dict[str, Any]) -> str:
+    """Return what is said to be taken on a node."""
+    return cause(scene, *requests).removeprefix("; ")
+
+
+def test_alternatives_that_each_leave_too_little_to_another(scene: Any, ask: Any, listing: Any) -> None:
+    """There are as many devices as all want at least, but whichever the first takes is needed by one of the others."""
+    scene.nodes("n1")
+    scene.slice("s", *(kind(f"x{n}", "x") for n in range(3)), kind("y0", "y"), kind("y1", "y"))
+
+    told = taken_together(
+        scene,
+        listing("p", (3, "x"), (2, "y")),
+        ask("q", 1, KIND.format("x")),
+        ask("r", 1, KIND.format("y")),
+    )
+    assert told == "on n1, p, q and r want the same devices"
+
+
+def test_alternatives_that_only_share_capacity(scene: Any, ask: Any) -> None:
+    """Each device has room for one of them, and there are fewer devices than requests."""
+    shared = {"allowMultipleAllocations": True, "capacity": {"bandwidth": {"value": "10G"}}}
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", **shared}, {"name": "b", **shared})
+    share = {"capacity": {"requests": {"bandwidth": "6G"}}}
+    listed = {"name": "p", "firstAvailable": [{"name": "share", **ask("", 1, **share)["exactly"]}]}
+
+    told = taken_together(scene, listed, ask("q", 1, **share), ask("r", 1, **share))
+    assert told == "on n1, p, q and r need capacity of the same devices"
+
+
+def test_shares_beside_whole_devices(scene: Any, ask: Any) -> None:
+    """A request for all devices takes also what could be shared."""
+    shared = {"allowMultipleAllocations": True, "capacity": {"bandwidth": {"value": "10G"}}}
+    scene.nodes("n1")
+    scene.slice("s", {"name": "a", **shared}, "b")
+
+    assert (
+        taken_together(scene, ask("p", 1), ask("q", allocationMode="All"))
+        == "on n1, p and q want the same devices"
+    )
+
+
+@pytest.mark.parametrize(
+    ("groups", "told"),
+    [
+        (("x", "y"), "draw on the same counters and want devices without a compatibility group in common"),
+        (("x", ""), "draw on the same counters and want devices without a compatibility group in common"),
+        (("x", "x"), "draw on the same counters"),
+    ],
+)
+def test_compatibility_groups(scene: Any, ask: Any, groups: tuple[str, str], told: str) -> None:
+    """Two devices of one counter set need one in common; it is told only where two of them have none."""
+    devices = [kind(name, name, **use("1Gi", *group)) for name, group in zip("ab", groups, strict=True)]
+    counted_pool(scene, "3Gi" if groups[0] != groups[1] else "1Gi", *devices)
+
+    found = taken_together(scene, ask("p", 1, KIND.format("a")), ask("q", 1, KIND.format("b")))
+    assert found == f"on n1, p and q {told}"
+
+
+def test_what_others_use_is_not_said_to_be_wanted(scene: Any, listing: Any) -> None:
+    """Devices in use draw on counters, but not for these requests."""
+    drawing = (kind("a", "x", **use("1Gi")), kind("b", "y", **use("1Gi")))
+    counted_pool(scene, "2Gi", *drawing, kind("c", "z"))
+    scene.hold("holder", "a", "pool")
+
+    told = taken_together(scene, listing("p", (1, "x"), (1, "z")), listing("q", (2, "y"), (1, "z")))
+    assert told == "n1 has 1 device left for p and q, which want 2"
+
+
+def test_what_does_not_fit_the_counters_is_not_said_to_be_wanted(scene: Any, ask: Any, listing: Any) -> None:
+    """Both select a device that takes more than there is left."""
+    counted_pool(
+        scene, "5Gi", kind("a", "x", **use("3Gi")), kind("b", "y", **use("3Gi")), kind("c", "z", **use("9Gi"))
+    )
+
+    either = f"{KIND.format('y')} || {KIND.format('z')}"
+    told = taken_together(scene, listing("p", (1, "x"), (1, "z")), ask("q", 1, either))
+    assert told == "n1 has 5Gi of counter set/memory left for p and q, which want 6Gi"
+
+
+def test_what_the_node_cannot_prepare_is_not_said_to_be_wanted(scene: Any, ask: Any) -> None:
+    """Both select a device of a slice that skips what the node cannot do without."""
+    counted_pool(scene, "5Gi", kind("a", "x", **use("3Gi")), kind("b", "y", **use("3Gi")), count=3)
+    scene.slice("t", kind("c", "z"), count=3, skipNodeOperations=["*"])
+
+    p, q = (f"{KIND.format(own)} || {KIND.format('z')}" for own in "xy")
+    assert taken_together(scene, ask("p", 1, p), ask("q", 1, q)) == "on n1, p and q draw on the same counters"
+
+
+def test_what_compatibility_groups_in_use_refuse_is_not_said_to_be_wanted(scene: Any, ask: Any) -> None:
+    """A device in use leaves only some of the groups, which refuse one device and set two others against each other."""
+    devices = (("held", "xy"), ("a", "xz"), ("b", "yz"), ("c", "z"))
+    counted_pool(scene, "9Gi", *(kind(name, name, **use("1Gi", *groups)) for name, groups in devices))
+    scene.hold("holder", "held", "pool")
+
+    p, q = (f"{KIND.format(own)} || {KIND.format('c')}" for own in "ab")
+    told = taken_together(scene, ask("p", 1, p), ask("q", 1, q))
+    assert (
+        told
+        == "on n1, p and q draw on the same counters and want devices without a compatibility group in common"
+    )
+
+
+def test_who_takes_a_share_that_is_paid_is_not_said_to_draw_on_counters(scene: Any, ask: Any) -> None:
+    """The first share of a device has paid its counters."""
+    shared = {"allowMultipleAllocations": True, "capacity": {"bandwidth": {"value": "10G"}}}
+    counted_pool(scene, "2Gi", *(kind(name, "x", **use("1Gi"), **shared) for name in "ab"))
+    for name in ("one", "two"):
+        scene.use(name, ask("o", 1, capacity={"requests": {"bandwidth": "6G"}}))
+
+    share = {"capacity": {"requests": {"bandwidth": "2500M"}}}
+    listed = {"name": "p", "firstAvailable": [{"name": "share", **ask("", 1, **share)["exactly"]}]}
+    told = taken_together(scene, listed, ask("q", 1, **share), ask("r", 1, **share))
+    assert told == "on n1, p, q and r need capacity of the same devices"
+
+
+def test_devices_are_wanted_whole_where_nobody_shares(scene_with: Any, ask: Any, listing: Any) -> None:
+    """With the feature off, one that could be shared is taken as any other."""
+    scene = scene_with(consumable_capacity=False)
+    scene.nodes("n1")
+    scene.slice("s", *(kind(f"{n}", "xxxyy"[n], allowMultipleAllocations=True) for n in range(5)))
+
+    told = taken_together(
+        scene,
+        listing("p", (3, "x"), (2, "y")),
+        ask("q", 1, KIND.format("x")),
+        ask("r", 1, KIND.format("y")),
+    )
+    assert told == "on n1, p, q and r want the same devices"
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (16, "on n1, p and q draw on the same counters"),
+        (17, "on n1, p and q want at least 33 devices, and a claim can have 32"),
+    ],
+)
+def test_more_devices_than_a_claim_can_have(
+    scene: Any, ask: Any, listing: Any, number: int, told: str
+) -> None:
+    """Whatever else both could take, the limit of devices is told where no alternative stays within it."""
+    devices = (kind(f"{which}{n}", which, **use("1Gi")) for which in "xy" for n in range(17))
+    counted_pool(scene, "99Gi" if number > 16 else "30Gi", *devices)
+
+    found = taken_together(
+        scene, ask("p", 16, KIND.format("x")), listing("q", (number, "y"), (17, "y"), (1, "z"))
+    )
+    assert found == told
+
+
+# --- values that are left
+
+
+def rooted(name: str, kind: str, root: Any) -> dict[str, Any]:
+    """Return a device of a kind, at a root."""
+    value = {"bool": root} if isinstance(root, bool) else {"string": root}
+    return {"name": name, "attributes": {"kind": {"string": kind}, "root": value}}
+
+
+def said(scene: Any, constraint: str, *requests: dict[str, Any]) -> str:
+    """Return what is said behind the constraint."""
+    found = scene.explain(scene.claim(*requests, constraints=[{constraint: f"{DRIVER}/root"}]))
+    assert found.reason is Reason.CONSTRAINT_UNSATISFIABLE, found
+    head, _, tail = found.message.partition(f"constraint #0 ({constraint} {DRIVER}/root)")
+    assert head.startswith("the requests fit together on node ")
+    return str(tail)
+
+
+@pytest.fixture
+def roots(scene: Any) -> Any:
+    """Three GPUs and two cards at each of two roots of a node."""
+    scene.nodes("n1")
+    devices = [
+        rooted(f"{root}-{kind}{n}", kind, root)
+        for root in "ab"
+        for kind, n in (("gpu", 0), ("gpu", 1), ("nic", 0))
+    ]
+    scene.slice("s", *devices)
+    return scene
+
+
+def want(ask: Any, kind: str, count: int = 1) -> dict[str, Any]:
+    """Return a request for devices of a kind, named after it."""
+    made: dict[str, Any] = ask(kind, count, OF_KIND.format(kind))
+    return made
+
+
+def test_what_is_left_is_at_different_roots(roots: Any, ask: Any) -> None:
+    """For each request, where there is enough for it."""
+    for name in ("a-nic0", "b-gpu0"):
+        roots.hold(name, name, "pool")
+
+    assert said(roots, "matchAttribute", want(ask, "gpu", 2), want(ask, "nic")) == (
+        "; n1 has enough left for gpu with a, for nic with b; others are in use by 2 claims (a-nic0, b-gpu0)"
+    )
+
+
+def test_no_root_has_enough_for_all(roots: Any, ask: Any) -> None:
+    """Though for each."""
+    assert said(roots, "matchAttribute", want(ask, "gpu", 2), ask("any", 2)) == (
+        "; n1 has at most 3 with the same value left for gpu and any, which want 4"
+    )
+
+
+def test_too_few_values_for_all_to_differ(roots: Any, ask: Any) -> None:
+    """However many devices there are."""
+    assert said(roots, "distinctAttribute", want(ask, "gpu", 2), want(ask, "nic")) == (
+        "; n1 has 2 values left for gpu and nic, which want 3"
+    )
+
+
+def test_one_value_is_one(scene: Any, ask: Any) -> None:
+    """Devices that no request is for have others, which do not count."""
+    scene.nodes("n1")
+    scene.slice("s", rooted("a", "gpu", "x"), rooted("b", "nic", "x"), rooted("c", "cpu", "y"))
+
+    assert said(scene, "distinctAttribute", want(ask, "gpu"), want(ask, "nic")) == (
+        "; n1 has 1 value left for gpu and nic, which want 2"
+    )
+
+
+def test_values_that_would_be_enough_are_not_blamed(scene: Any, ask: Any) -> None:
+    """Two requests want the same one of three."""
+    scene.nodes("n1")
+    cpus = [rooted(f"cpu-{root}", "cpu", root) for root in "abc"]
+    scene.slice("s", rooted("gpu", "gpu", "a"), rooted("nic", "nic", "a"), *cpus)
+
+    assert not said(scene, "distinctAttribute", want(ask, "gpu"), want(ask, "nic"), want(ask, "cpu"))
+
+
+def test_a_number_that_would_be_enough_is_not_blamed(roots: Any, ask: Any) -> None:
+    """Of four devices with one value two are of the kind that three are wanted of."""
+    roots.slice("more", *(rooted(f"{root}-nic1", "nic", root) for root in "ab"), pool="more")
+    more = {**want(ask, "gpu"), "name": "more"}
+
+    assert not said(roots, "matchAttribute", want(ask, "gpu", 2), more, want(ask, "nic"))
+
+
+def test_alternatives_want_at_least_what_the_smallest_wants(roots: Any, ask: Any) -> None:
+    """And one of them that has room at a root is enough to name it."""
+    options = [{"name": f"s{number}", **want(ask, "gpu", number)["exactly"]} for number in (3, 2)]
+    either = {"name": "either", "firstAvailable": options}
+
+    assert said(roots, "matchAttribute", either, ask("any", 2)) == (
+        "; n1 has at most 3 with the same value left for either and any, which want at least 4"
+    )
+    for name in ("a-nic0", "b-gpu0"):
+        roots.hold(name, name, "pool")
+    assert said(roots, "matchAttribute", either, want(ask, "nic")).startswith(
+        "; n1 has enough left for either with a, for nic with b;"
+    )
+
+
+def test_devices_that_are_shared_are_not_counted(scene: Any, ask: Any) -> None:
+    """Three could serve four, if they had more room."""
+    scene.nodes("n1")
+    capacity = {"memory": {"value": "10"}}
+    scene.slice(
+        "s",
+        *(
+            {**rooted(f"{root}{number}", "gpu", root), "allowMultipleAllocations": True, "capacity": capacity}
+            for root in "ab"
+            for number in range(3)
+        ),
+    )
+    requests = [ask(name, 2, capacity={"requests": {"memory": "6"}}) for name in ("one", "two")]
+
+    assert not said(scene, "matchAttribute", *requests)
+
+
+def test_values_that_are_true_or_false(scene: Any, ask: Any) -> None:
+    """They are written as in the slice."""
+    scene.nodes("n1")
+    scene.slice(
+        "s", rooted("a", "gpu", root=True), rooted("b", "nic", root=False), rooted("c", "nic", root=True)
+    )
+    scene.hold("holder", "c", "pool")
+
+    assert said(scene, "matchAttribute", want(ask, "gpu"), want(ask, "nic")) == (
+        "; n1 has enough left for gpu with true, for nic with false; others are in use by 1 claim (holder)"
+    )
+
+
+def test_each_value_of_a_list_is_told(scene: Any, ask: Any) -> None:
+    """Two processors list their roots, and neither has the one that has a card."""
+    scene.nodes("n1")
+    cpus = [rooted(f"cpu{number}", "cpu", "") for number in range(2)]
+    for number, cpu in enumerate(cpus):
+        cpu["attributes"]["root"] = {"strings": [f"r{2 * number}", f"r{2 * number + 1}"]}
+    scene.slice("s", *cpus, rooted("nic", "nic", "r2"))
+    scene.hold("holder", "cpu1", "pool")
+
+    assert said(scene, "matchAttribute", want(ask, "cpu"), want(ask, "nic")) == (
+        "; n1 has enough left for cpu with r0 and r1, for nic with r2; others are in use by 1 claim (holder)"
+    )
+
+
+def test_no_node_has_enough_for_each(scene: Any, ask: Any) -> None:
+    """Each fits alone with the constraint, but nowhere do all."""
+    scene.nodes("n1", "n2")
+    scene.slice(
+        "n1", rooted("a", "gpu", "x"), rooted("b", "gpu", "x"), rooted("c", "nic", "y"), nodeName="n1"
+    )
+    scene.slice("n2", *(rooted(name, "nic", "x") for name in "abc"), nodeName="n2")
+
+    requests = (want(ask, "gpu", 2), ask("any", 3))
+    scene.slice("n3", *(rooted(f"d{n}", "gpu", f"{n}") for n in range(5)), nodeName="n3")
+    scene.nodes("n3")
+    assert (
+        said(scene, "matchAttribute", *requests)
+        == "; with it, no node has enough left for each of gpu and any"
+    )
+
+
+def test_a_request_with_an_alternative_that_is_not_bound_is_no_obstacle(roots: Any, ask: Any) -> None:
+    """So of the others alone nothing is said."""
+    roots.hold("holder", "a-nic0", "pool")
+    alternatives = [{"name": name, **want(ask, "nic")["exactly"]} for name in ("near", "far")]
+    either = {"name": "nic", "firstAvailable": alternatives}
+    bound = ["gpu", "any", "nic/near"]
+    constraint = {"matchAttribute": f"{DRIVER}/root", "requests": bound}
+    found = roots.explain(roots.claim(want(ask, "gpu", 2), ask("any", 2), either, constraints=[constraint]))
+
+    assert found.reason is Reason.CONSTRAINT_UNSATISFIABLE
+    assert found.message.endswith(
+        "; n1 has at most 3 with the same value left for gpu and any, which want 4; "
+        "others are in use by 1 claim (holder); "
+        "even if none were in use, the requests do not fit together with constraint #0"
+    )

@@ -166,19 +166,20 @@ def test_a_slice_too_many_that_uses_what_is_switched_off(scene_with: Any, ask: A
     )
 
 
-def test_no_nodes_at_all(scene: Any, ask: Any) -> None:
-    """The line says that there are no nodes, without which nothing can be allocated."""
+@pytest.mark.parametrize(
+    ("nodes", "reason", "message"),
+    [
+        ((), Reason.NO_NODES, "there are no nodes"),
+        (("n1",), Reason.NO_DEVICES, "request r: no devices are published"),
+    ],
+    ids=["no nodes", "no devices"],
+)
+def test_nothing_at_all(scene: Any, ask: Any, nodes: tuple[str, ...], reason: Reason, message: str) -> None:
+    """The line says what there is none of, without which nothing can be allocated."""
+    scene.nodes(*nodes)
     found = scene.explain(scene.claim(ask()))
 
-    assert (found.reason, found.message) == (Reason.NO_NODES, "there are no nodes")
-
-
-def test_no_devices_at_all(scene: Any, ask: Any) -> None:
-    """The line says that no driver has published anything."""
-    scene.nodes("n1")
-    found = scene.explain(scene.claim(ask()))
-
-    assert (found.reason, found.message) == (Reason.NO_DEVICES, "request r: no devices are published")
+    assert (found.reason, found.message) == (reason, message)
 
 
 def test_incomplete_and_invalid_pools_are_named(scene: Any, ask: Any) -> None:
@@ -201,37 +202,6 @@ def test_too_little_capacity(gpus: Any, ask: Any) -> None:
 
     assert found.reason is Reason.CAPACITY_TOO_SMALL
     assert found.message.endswith("8 whose capacity does not fit (memory 40Gi < 80Gi on 8)")
-
-
-def test_exhausted_capacity(scene: Any, ask: Any) -> None:
-    """The line shows what shares have left of the capacity."""
-    scene.nodes("n1")
-    scene.slice("s", gpu("d", allowMultipleAllocations=True))
-    wants = {"capacity": {"requests": {"memory": "30Gi"}}}
-    scene.use("a", ask("r", 1, **wants))
-    found = scene.explain(scene.claim(ask("r", 1, **wants)))
-
-    assert found.reason is Reason.CAPACITY_EXHAUSTED
-    assert found.message.endswith(
-        "1 without enough capacity left (memory 10Gi left < 30Gi on 1; in use by 1 claim: a)"
-    )
-
-
-def test_exhausted_counters(scene: Any, ask: Any) -> None:
-    """The line names the counter and its set."""
-    scene.nodes("n1")
-    counters = [{"name": "set", "counters": {"memory": {"value": "40Gi"}}}]
-    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters)
-    use = [{"counterSet": "set", "counters": {"memory": {"value": "30Gi"}}}]
-    scene.slice("s", gpu("a", consumesCounters=use), gpu("b", consumesCounters=use), nodeName="n1", count=2)
-    scene.use("holder", ask())
-    found = scene.explain(scene.claim(ask()))
-
-    assert found.reason is Reason.COUNTERS_EXHAUSTED
-    assert found.message.endswith(
-        "1 in use by 1 claim (holder), 1 without enough left of their counters "
-        "(set/memory 10Gi left < 30Gi on 1; in use by 1 claim: holder)"
-    )
 
 
 def test_each_alternative_is_told_briefly(gpus: Any, ask: Any) -> None:

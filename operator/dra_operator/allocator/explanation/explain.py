@@ -1,8 +1,8 @@
 """Explanations: why claims wait, in one line that names the request, the numbers and the obstacle.
 
-A claim that fits nowhere is asked smaller questions: does each request fit alone? without constraints? The first
-request that does not is told with its tally; if each does, what keeps them from each other is. The answers come from
-the same walk that decides, so an explanation cannot disagree with a decision.
+A claim that fits nowhere is relaxed: does each request fit alone? without constraints? The first request that does not
+is told with its device counts; if each does, what keeps them from each other is. The answers come from the same walk
+that decides, so an explanation cannot disagree with a decision.
 """
 
 from collections import Counter
@@ -12,34 +12,36 @@ from itertools import chain
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
-from dra_operator.allocator.explanation.absent import near_object
+from dra_operator.allocator.explanation.answer_cache import AnswerCache
 from dra_operator.allocator.explanation.contention import Contention
-from dra_operator.allocator.explanation.hints import Hints, derived_names
-from dra_operator.allocator.explanation.holders import find_holders
-from dra_operator.allocator.explanation.idle import Idle
-from dra_operator.allocator.explanation.left import tell_left
-from dra_operator.allocator.explanation.never import Never
+from dra_operator.allocator.explanation.device_counts import CLASS, DeviceCounter, DeviceCounts
+from dra_operator.allocator.explanation.idle_cluster import IdleAnswers
 from dra_operator.allocator.explanation.obstacles import TITLES
-from dra_operator.allocator.explanation.phrases import (
-    constraint_name,
-    devices,
-    first_few,
-    names_of,
-)
-from dra_operator.allocator.explanation.published import Published
-from dra_operator.allocator.explanation.reduced import (
+from dra_operator.allocator.explanation.pool_records import PublishedSlices
+from dra_operator.allocator.explanation.relaxation import (
     Fit,
-    companions,
+    conflicting_constraints,
+    conflicting_requests,
     most_that_fit,
     only,
-    stuck_requests,
     unconstrained,
     with_alternative,
     with_constraint,
     without,
 )
-from dra_operator.allocator.explanation.tainted import tell_owning, tell_rules, tell_tolerations
-from dra_operator.allocator.explanation.tally import Obstacle, Tally, TallyMaker, tell_old
+from dra_operator.allocator.explanation.suggestions import (
+    Suggestions,
+    derived_names,
+    near_object,
+    tolerations_meant,
+)
+from dra_operator.allocator.explanation.text import (
+    constraint_name,
+    devices,
+    first_few,
+    holders_text,
+    names_of,
+)
 from dra_operator.allocator.matching.failures import Whereabouts, failing, in_class, in_request, invalid
 from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.reasons import Reason
@@ -52,44 +54,38 @@ from dra_operator.ledger import ClaimKey
 Fits = Callable[[Sequence[ClaimPlan], Budget], str | None]
 """Finds the node on which some claims fit together, or None. Raises FatalError and AbortedError."""
 
-_MAX_KNOWN = 4096
-_MAX_TALLIED = 65_536
-"""How many details and claims the tallies have together that are kept."""
 _MOST_OTHERS = 3
-
 _LASTING = frozenset((Reason.NO_DEVICES, Reason.CLASS_MATCHES_NO_DEVICE, Reason.SELECTOR_MATCHES_NO_DEVICE))
+_MOST_KNOWN = 4096
 
 
 @dataclass(slots=True)
 class Explainer:
-    """Explains plans. What it found holds while inventory and ledger stay as they are.
+    """Explains plans by the searches of `fits`."""
 
-    `_lasting` has what holds whatever the ledger says, as no device belongs to the class or is selected.
-    """
-
-    inventory: Inventory
-    tallies: TallyMaker
+    counter: DeviceCounter
     fits: Fits
-    idle: Idle
-    _known: dict[object, Explanation] = field(default_factory=dict)
-    _lasting: dict[object, Explanation] = field(default_factory=dict)
-    _tallies: dict[object, Tally] = field(default_factory=dict)
-    _tallied: int = 0
-    _versions: tuple[int, int] = (-1, -1)
-    _published: Published = field(init=False)
-    _hints: Hints = field(init=False)
+    idle: IdleAnswers
+    _known: AnswerCache[Explanation] = field(init=False)
+    _lasting: AnswerCache[Explanation] = field(init=False)
+    """What holds whatever is in use, as no device belongs to the class or is selected."""
+    _suggestions: Suggestions = field(init=False)
     _contention: Contention = field(init=False)
-    _never: Never = field(init=False)
 
     def __post_init__(self) -> None:
-        self._published = Published(self.inventory, self.tallies.availability.views)
-        self._hints = Hints(self._published, self.tallies.candidates)
-        self._contention = Contention(Eligibility(self.tallies.availability, self.tallies.candidates))
-        self._never = Never(self.idle)
+        counter = self.counter
+        self._known = AnswerCache(_MOST_KNOWN, counter.version)
+        self._lasting = AnswerCache(_MOST_KNOWN, lambda: self._inventory.version)
+        published = PublishedSlices(self._inventory, counter.availability.views)
+        self._suggestions = Suggestions(published, counter.candidates)
+        self._contention = Contention(Eligibility(counter.availability, counter.candidates))
+
+    @property
+    def _inventory(self) -> Inventory:
+        return self.counter.availability.views.inventory
 
     def explain(self, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
         """Return why one of some claims, which fit nowhere together, is not allocated."""
-        self._forget_if_changed()
         plan = plans[number]
         # Claims are named to those of their own namespace.
         key = (plan.signature, _names(plan), len(plans), plan.key[0])
@@ -98,34 +94,20 @@ class Explainer:
         try:
             found = self._explain(plans, plan, budget)
         except FatalError as error:
-            return explain_failure(error.failed(), self.inventory.classes)
+            return explain_failure(error.failed(), self._inventory.classes)
         except AbortedError as error:
             text = f"it fits on no node; the cause was not found, as {error}"
             return Explanation(Reason.SEARCH_ABORTED, text)
         # No device is there for the only request of these, whoever uses which.
         alone = len(plans) == len(plan.requests) == 1 and not plan.requests[0].prioritized
         known = self._lasting if alone and found.reason in _LASTING else self._known
-        if len(known) >= _MAX_KNOWN:
-            known.clear()
-        known[key] = found
+        known.put(key, found)
         return found
-
-    def _forget_if_changed(self) -> None:
-        versions = (self.inventory.version, self.tallies.availability.ledger.version)
-        if versions != self._versions:
-            self._known.clear()
-            self._tallies.clear()
-            self._tallied = 0
-            if versions[0] != self._versions[0]:
-                # What is published changes less often than what is in use.
-                self._lasting.clear()
-                self._hints.forget()
-            self._versions = versions
 
     def _explain(self, plans: Sequence[ClaimPlan], plan: ClaimPlan, budget: Budget) -> Explanation:
         if (found := self._find_invalid(plan)) is not None:
             return found
-        if not any(node.unusable is None for node in self.inventory.nodes.values()):
+        if not any(node.unusable is None for node in self._inventory.nodes.values()):
             return Explanation(Reason.NO_NODES, self._no_nodes())
         if len(plans) > 1 and self.fits((plan,), budget) is not None:
             return Explanation(
@@ -165,14 +147,14 @@ class Explainer:
         items = [item for request in plan.requests for item in request.alternatives]
         for source, expressions in chain.from_iterable(_selectors(plan, item) for item in items):
             for number, expression in enumerate(expressions):
-                answers = self.tallies.candidates.selectors.get(expression)
+                answers = self.counter.candidates.selectors.get(expression)
                 if answers.error is not None:
                     text = invalid(answers, source, number)
                     return Explanation(Reason.SELECTOR_INVALID, text, source.request)
         return None
 
     def _no_nodes(self) -> str:
-        nodes = self.inventory.nodes.values()
+        nodes = self._inventory.nodes.values()
         if not nodes:
             return "there are no nodes"
         causes = Counter(node.unusable for node in nodes)
@@ -180,17 +162,17 @@ class Explainer:
         return f"none of {len(nodes)} nodes can be used ({counted})"
 
     def _explain_request(self, plan: ClaimPlan, request: RequestPlan, budget: Budget) -> Explanation:
-        told = [self._explain_alternative(plan, request, item, budget) for item in request.alternatives]
-        reasons = [each.reason for each in told]
+        found = [self._explain_alternative(plan, request, item, budget) for item in request.alternatives]
+        reasons = [each.reason for each in found]
         bound = Reason.CONSTRAINT_UNSATISFIABLE in reasons
         never = (
             "" if bound or {*reasons} == {Reason.SELECTOR_FAILED} else self._tell_never(plan, request, budget)
         )
         if not request.prioritized:
-            return replace(told[0], message=f"{told[0].message}{never}")
+            return replace(found[0], message=f"{found[0].message}{never}")
         texts = [
             f"{item.name.rpartition('/')[2]}: {each.message.removeprefix(f'request {item.name}: ')}"
-            for item, each in zip(request.alternatives, told, strict=True)
+            for item, each in zip(request.alternatives, found, strict=True)
         ]
         # What the claim fits without keeps it waiting; else what the user wants most stands for all.
         reason = Reason.CONSTRAINT_UNSATISFIABLE if bound else reasons[0]
@@ -204,49 +186,37 @@ class Explainer:
         try:
             bound = bool(plan.constraints) and self.fits((free,), budget) is not None
         except FatalError as error:
-            return explain_failure(error.failed(), self.inventory.classes)
+            return explain_failure(error.failed(), self._inventory.classes)
         if bound:
             reason, text = Reason.CONSTRAINT_UNSATISFIABLE, self._tell_constraint(whole, plan, budget)
         else:
-            tally = self._tally(item, budget)
-            if (failure := self._tell_failure(plan, item, tally)) is not None:
+            counts = self.counter.count(item, budget)
+            if (failure := self._tell_failure(plan, item, counts)) is not None:
                 return failure
-            reason, text = self._tell(free, tally, budget)
+            reason, text = self._tell(free, counts, budget)
         return Explanation(reason, f"request {item.name}: {text}", request.name)
-
-    def _tally(self, item: Alternative, budget: Budget) -> Tally:
-        """Return the tally of an alternative, the same for all claims of any namespace while nothing changes."""
-        key = (item.key.serial, item.admin_access)
-        if (found := self._tallies.get(key)) is None:
-            found = self.tallies.make(item, budget)
-            self._tallied += found.size
-            if self._tallied > _MAX_TALLIED:
-                self._tallies.clear()
-                self._tallied = found.size
-            self._tallies[key] = found
-        return found
 
     def _tell_never(self, plan: ClaimPlan, request: RequestPlan, budget: Budget) -> str:
         """Return what would keep a request waiting if all devices were free: constraints on what none of them has."""
         texts: dict[str, str] = {}
         for at, constraint in enumerate(plan.constraints):
             if all(at in item.constraints for item in request.alternatives):
-                having, text = self._hints.absent(plan, at, request.alternatives, budget)
+                having, text = self._suggestions.absent(plan, at, request.alternatives, budget)
                 if text and not having:
                     texts.setdefault(constraint.attribute, f"; constraint #{at} cannot be met: {text}")
         if texts:
             return "".join(texts.values())
-        return self._never.constraint(plan, request, self._tallies_of((request,), budget), budget)
+        return self.idle.constraint(plan, request, self._counts_of((request,), budget), budget)
 
     def _tell_never_together(self, plan: ClaimPlan, found: Explanation, budget: Budget) -> str:
-        tallies = self._tallies_of(plan.requests, budget) if len(plan.requests) > 1 else ()
-        return self._never.together(plan, tallies, found.message, budget)
+        tallies = self._counts_of(plan.requests, budget) if len(plan.requests) > 1 else ()
+        return self.idle.together(plan, tallies, found.message, budget)
 
-    def _tallies_of(self, requests: Sequence[RequestPlan], budget: Budget) -> Sequence[Tally]:
-        """Return the tallies of some requests; none where that takes too long."""
+    def _counts_of(self, requests: Sequence[RequestPlan], budget: Budget) -> Sequence[DeviceCounts]:
+        """Return the device counts of some requests; none where that takes too long."""
         items = chain.from_iterable(request.alternatives for request in requests)
         try:
-            return [self._tally(item, budget) for item in items]
+            return [self.counter.count(item, budget) for item in items]
         except AbortedError:
             return ()
 
@@ -288,25 +258,25 @@ class Explainer:
         text = f"each request fits alone ({places}), but no node has room for all of them{bound}"
         whole = free
         if len(plan.requests) > 2:
-            stuck = stuck_requests(free, self._fit(budget))
-            if len(stuck) < len(plan.requests):
-                text += f", not even for {names_of(stuck)}"
-                free = only(free, stuck)
-        cause = self._contention.tell(free, whole, nodes, budget)
+            rivals = conflicting_requests(free, self._fit(budget))
+            if len(rivals) < len(plan.requests):
+                text += f", not even for {names_of(rivals)}"
+                free = only(free, rivals)
+        cause = self._contention.describe(free, whole, nodes, budget)
         return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, f"{text}; {cause}" if cause else text)
 
     def _tell_between(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
         """Return why requests do not fit together with a constraint, or nothing where that cannot be found out."""
         alone = with_constraint(plan, number)
         try:
-            misread = self._hints.misread(plan, number, budget)
-            if told := self._hints.disagreement(plan, number, budget) or misread:
-                return told
+            misread = self._suggestions.misread(plan, number, budget)
+            if text := self._suggestions.disagreement(plan, number, budget) or misread:
+                return text
             if self.fits((alone,), budget) is not None:
                 return ""
         except (FatalError, AbortedError):
             return ""
-        cause = self._contention.tell_constraint(alone, number, budget)
+        cause = self._contention.describe_constraint(alone, number, budget)
         return (f"; {cause}" if cause else "") + self._tell_users(plan, number, budget)
 
     def _fit(self, budget: Budget) -> Fit:
@@ -326,7 +296,7 @@ class Explainer:
     def _name_constraints(self, plan: ClaimPlan, number: int | None, budget: Budget) -> str:
         """Return the constraint that is in the way, and those beside which it is."""
         name = constraint_name(plan, number)
-        others = () if number is None else companions(plan, number, self._fit(budget))
+        others = () if number is None else conflicting_constraints(plan, number, self._fit(budget))
         return " beside ".join([name, *(constraint_name(plan, other) for other in others)])
 
     def _tell_constraint(self, whole: ClaimPlan, plan: ClaimPlan, budget: Budget) -> str:
@@ -335,7 +305,9 @@ class Explainer:
         is_there, lacks = self._tell_lacks(whole, plan, number, budget)
         together = is_there and plan.requests[0].alternatives[0].count != 1
         most = most_that_fit(plan, self._fit(budget))[0] if together else None
-        apart = self._hints.disagreement(plan, number, budget) if together and number is not None else ""
+        apart = (
+            self._suggestions.disagreement(plan, number, budget) if together and number is not None else ""
+        )
         in_vain, at_most = self._tell_most(plan, most, budget) if most else (False, "")
         users = ""
         if number is not None and is_there and not apart and not in_vain:
@@ -356,17 +328,17 @@ class Explainer:
         texts: dict[str, str] = {}
         for at, constraint in enumerate(plan.constraints):
             if at in bound[0].constraints and number in (None, at):
-                having, text = self._hints.absent(whole, at, bound, budget)
+                having, text = self._suggestions.absent(whole, at, bound, budget)
                 is_there = is_there and having > 0
                 if text:
                     texts[constraint.attribute] = f"; {text}"
-                texts[f"{constraint.attribute} derived"] = self._hints.misread(plan, at, budget)
+                texts[f"{constraint.attribute} derived"] = self._suggestions.misread(plan, at, budget)
         return is_there, "".join(texts.values())
 
     def _tell_most(self, plan: ClaimPlan, most: int, budget: Budget) -> tuple[bool, str]:
         """Return whether a request waits in vain for devices in use, and how many it could have of what it asks for."""
         item = plan.requests[0].alternatives[0]
-        vain = self._never.most_bound(plan, self._tally(item, budget), budget)
+        vain = self.idle.most_bound(plan, self.counter.count(item, budget), budget)
         even = free = ""
         if vain is not None and vain.number is not None:
             even = f" even {vain.when}" if vain.number <= most else ""
@@ -385,88 +357,88 @@ class Explainer:
             for request in plan.requests:
                 for item in request.alternatives:
                     if number in item.constraints:
-                        claims.update(*self._tally(item, budget).holders.values())
+                        claims.update(*self.counter.count(item, budget).holders.values())
         except (FatalError, AbortedError):
             return ""
         if not claims:
             return ""
-        count, names = find_holders(claims, plan.key[0])
+        count, names = holders_text(claims, plan.key[0])
         return f"; others are in use {count}{f' ({names})' if names else ''}"
 
-    def _tell_failure(self, plan: ClaimPlan, item: Alternative, tally: Tally) -> Explanation | None:
+    def _tell_failure(self, plan: ClaimPlan, item: Alternative, counts: DeviceCounts) -> Explanation | None:
         """Return the failure of a selector that leaves no device because of it, if there is one."""
         (of_class, class_selectors), (of_request, request_selectors) = _selectors(plan, item)
-        stages = [(of_class, class_selectors, tally.class_details, tally.in_class)]
-        left = tally.in_class
-        for obstacle in tally.selectors:
-            left -= obstacle.count
-            stages.append((of_request, request_selectors, obstacle, left))
-        for source, expressions, obstacle, left in stages:
+        left = counts.figures.in_class
+        stages = [(of_class, class_selectors, counts.of_stage(CLASS), left)]
+        for number in range(len(request_selectors)):
+            left -= counts.of_stage(number).count
+            stages.append((of_request, request_selectors, counts.of_stage(number), left))
+        for source, expressions, refusals, left in stages:
             if left:
                 continue
-            if obstacle.failure is None:
+            if refusals.failure is None:
                 return None
-            found = obstacle.failure
-            answers = self.tallies.candidates.selectors.get(expressions[found.number])
-            text = failing(answers, source, found.number, found.content, found.index)
+            found = refusals.failure
+            answers = self.counter.candidates.selectors.get(expressions[found.number])
+            text = failing(answers, source, found.number, found.slice_, found.device)
             return Explanation(Reason.SELECTOR_FAILED, text, source.request)
         return None
 
-    def _tell(self, plan: ClaimPlan, tally: Tally, budget: Budget) -> tuple[Reason, str]:
+    def _tell(self, plan: ClaimPlan, counts: DeviceCounts, budget: Budget) -> tuple[Reason, str]:
         """Return why a plan of one alternative does not fit, which no constraint keeps from it."""
         alternative = plan.requests[0].alternatives[0]
         class_name = alternative.device_class.metadata.name
         class_selectors = alternative.key.content.class_selectors
         request_selectors = alternative.key.content.request_selectors
         selectors = (*class_selectors, *request_selectors)
-        if not tally.published:
-            return Reason.NO_DEVICES, f"no devices are published{self._hints.empty(selectors)}"
-        text = f"{devices(tally.published)} published, {tally.in_class} in class {class_name}"
-        if not tally.in_class or tally.class_details.failure:
-            text += tally.class_details.detail()
-        if not tally.in_class:
-            hints = [self._hints.unknown(each, (), class_selectors, budget) for each in class_selectors]
-            text += "".join(hints) + self._hints.empty(selectors)
+        figures = counts.figures
+        if not figures.published:
+            return Reason.NO_DEVICES, f"no devices are published{self._suggestions.empty(selectors)}"
+        text = f"{devices(figures.published)} published, {figures.in_class} in class {class_name}"
+        left, out_of_class = figures.in_class, counts.of_stage(CLASS)
+        if not left or out_of_class.failure:
+            text += out_of_class.detail()
+        if not left:
+            hints = [self._suggestions.unknown(each, (), class_selectors, budget) for each in class_selectors]
+            text += "".join(hints) + self._suggestions.empty(selectors)
             return Reason.CLASS_MATCHES_NO_DEVICE, text
-        left = tally.in_class
-        for number, obstacle in enumerate(tally.selectors):
-            left -= obstacle.count
+        for number, expression in enumerate(request_selectors):
+            refusals = counts.of_stage(number)
+            left -= refusals.count
             text += f", {left} match selector #{number}"
-            if not left or obstacle.failure:
-                text += obstacle.detail()
+            if not left or refusals.failure:
+                text += refusals.detail()
             if not left:
                 before = (*class_selectors, *request_selectors[:number])
-                text += self._hints.unknown(request_selectors[number], before, selectors, budget)
-                text += self._hints.empty(selectors)
+                text += self._suggestions.unknown(expression, before, selectors, budget)
+                text += self._suggestions.empty(selectors)
                 return Reason.SELECTOR_MATCHES_NO_DEVICE, text
-        obstacles = [tally.obstacles[reason] for reason in TITLES if reason in tally.obstacles]
-        for obstacle in obstacles:
-            incomplete = obstacle.reason is Reason.POOL_INCOMPLETE
-            title = in_pools(obstacle.details) if incomplete else TITLES[obstacle.reason]
-            detail = self._detail(plan, obstacle, tally, budget)
-            text += f", {obstacle.count} {title}{detail}"
-        last = obstacles[-1].reason if obstacles else None
-        fit = self._fit(budget)
-        reason, rest = tell_left(plan, tally, last, fit=fit, never=self._never, budget=budget)
-        return reason, text + rest + tell_old(tally)
+        obstacles = [reason for reason in TITLES if reason in counts.refusals]
+        for reason in obstacles:
+            refusals = counts.refusals[reason]
+            incomplete = reason is Reason.POOL_INCOMPLETE
+            title = in_pools(refusals.details) if incomplete else TITLES[reason]
+            text += f", {refusals.count} {title}{self._detail(plan, reason, counts, budget)}"
+        last = obstacles[-1] if obstacles else None
+        reason, rest = self.idle.left(plan, counts, last, self._fit(budget), budget)
+        return reason, text + rest + counts.old_text()
 
-    def _detail(self, plan: ClaimPlan, obstacle: Obstacle, tally: Tally, budget: Budget) -> str:
-        if claims := tally.holders.get(obstacle.reason):
-            count, names = find_holders(claims, plan.key[0])
-            if obstacle.reason is Reason.DEVICE_IN_USE:
+    def _detail(self, plan: ClaimPlan, reason: Reason, counts: DeviceCounts, budget: Budget) -> str:
+        refusals, alternative = counts.refusals[reason], plan.requests[0].alternatives[0]
+        if claims := counts.holders.get(reason):
+            count, names = holders_text(claims, plan.key[0])
+            if reason is Reason.DEVICE_IN_USE:
                 return f" {count} ({names})" if names else f" {count}"
-            return obstacle.detail(f"; in use {count}: {names}" if names else f"; in use {count}")
-        if obstacle.reason is Reason.DEVICE_NOT_OWNED:
-            alternative = plan.requests[0].alternatives[0]
-            return obstacle.detail(tell_owning(alternative, self._published, self.tallies.candidates, budget))
-        if obstacle.reason is Reason.DEVICE_TAINTED:
-            alternative = plan.requests[0].alternatives[0]
-            taints = obstacle.details.keys()
-            rules = tell_rules(taints, alternative, self._published, self.tallies.candidates, budget)
-            return obstacle.detail(tell_tolerations(taints, alternative.tolerations) + rules)
-        if obstacle.reason is Reason.POOL_INCOMPLETE:
-            return obstacle.detail(advise_first(obstacle.details, self.inventory))
-        return obstacle.detail()
+            return refusals.detail(f"; in use {count}: {names}" if names else f"; in use {count}")
+        if reason is Reason.DEVICE_NOT_OWNED:
+            return refusals.detail(self._suggestions.own_command(alternative, budget))
+        if reason is Reason.DEVICE_TAINTED:
+            taints = refusals.details.keys()
+            rules = self._suggestions.taint_rules(taints, alternative, budget)
+            return refusals.detail(tolerations_meant(taints, alternative.tolerations) + rules)
+        if reason is Reason.POOL_INCOMPLETE:
+            return refusals.detail(advise_first(refusals.details, self._inventory))
+        return refusals.detail()
 
 
 def _names(plan: ClaimPlan) -> object:

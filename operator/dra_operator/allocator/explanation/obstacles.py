@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dra_operator.allocator.explanation.census import Place, PoolRecord
-from dra_operator.allocator.explanation.tainted import taint_text
+from dra_operator.allocator.explanation.pool_records import PoolRecord, SliceRecord
+from dra_operator.allocator.explanation.text import taint_text
 from dra_operator.allocator.matching.candidates import Candidates, untolerated
 from dra_operator.allocator.matching.capacity import CapacityError, Consumption, has_room, origin, refusal
 from dra_operator.allocator.plan import Alternative
@@ -56,7 +56,7 @@ _NumbersOf = Callable[[Draw], Iterable[int]]
 class Refusal(NamedTuple):
     """A reason, the devices it refuses, and a detail.
 
-    `users` holds the devices in use that it is due to, a set for each place of the pool; None where it is uses of those
+    `users` holds the devices in use that it is due to, a set for each slice of the pool; None where it is uses of those
     that it refuses, or no use at all.
     """
 
@@ -68,105 +68,97 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Obstacles:
-    """Finds what keeps devices away, by what is committed."""
+    """Finds what keeps devices of a pool from an alternative, by what is committed."""
 
     availability: Availability
     candidates: Candidates
+    alternative: Alternative
+    pool: PoolRecord
 
-    def each(
-        self, alternative: Alternative, record: PoolRecord, place: Place, devices: int
-    ) -> Iterator[Refusal]:
-        """Yield what keeps some devices of a place away; no device is refused twice."""
+    def each(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
+        """Yield what keeps some devices of a slice away; no device is refused twice."""
         steps = (self._pool, self._amounts, self._taints, self._nodes, self._operations, self._uses)
         for step in (*steps, self._counters, self._shares):
             if not devices:
                 break
-            for found in step(alternative, record, place, devices):
+            for found in step(record, devices):
                 devices &= ~found.devices
                 yield found
 
-    def _pool(self, _: Alternative, record: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
-        judgement = record.judgement
-        if judgement.verdict is not Verdict.COMPLETE and not place.old:
+    def _pool(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
+        judgement = self.pool.judgement
+        if judgement.verdict is not Verdict.COMPLETE and not record.old:
             incomplete = judgement.verdict is Verdict.INCOMPLETE
             reason = Reason.POOL_INCOMPLETE if incomplete else Reason.POOL_INVALID
             # What a node reaches is in a pool that is complete as far as that node can see.
-            if refused := devices & ~place.reachable:
-                yield Refusal(reason, refused, f"{'/'.join(record.pool.key)}: {judgement.reason}")
+            if refused := devices & ~record.reachable:
+                yield Refusal(reason, refused, f"{'/'.join(self.pool.pool.key)}: {judgement.reason}")
 
-    def _amounts(
-        self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
-    ) -> Iterator[Refusal]:
-        if not alternative.key.requests and not place.content.capacity:
+    def _amounts(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
+        if not self.alternative.key.requests and not record.slice_.capacity:
             return
         for index in bits.each(devices):
-            consumed = self.candidates.consumed(alternative.key, place.content, index)
+            consumed = self.candidates.consumed(self.alternative.key, record.slice_, index)
             if isinstance(consumed, CapacityError):
                 yield Refusal(Reason.CAPACITY_REQUEST_INVALID, 1 << index, str(consumed))
             elif consumed is None:
-                text = self._refusal(alternative, place.content, index)
+                text = self._refusal(record.slice_, index)
                 yield Refusal(Reason.CAPACITY_TOO_SMALL, 1 << index, text)
 
-    def _refusal(self, alternative: Alternative, content: Slice, index: int) -> str:
+    def _refusal(self, slice_: Slice, index: int) -> str:
         fractional = self.candidates.features.fractional_capacity_range
-        return refusal(alternative.key.requests, content.capacity_of(index), fractional=fractional)
+        return refusal(self.alternative.key.requests, slice_.capacity_of(index), fractional=fractional)
 
-    def _taints(
-        self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
-    ) -> Iterator[Refusal]:
-        refused = devices & ~self.candidates.tolerated(alternative.key, place.content, devices)
-        for barriers, behind in place.content.tainted_groups if refused else ():
+    def _taints(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
+        refused = devices & ~self.candidates.tolerated(self.alternative.key, record.slice_, devices)
+        for barriers, behind in record.slice_.tainted_groups if refused else ():
             if here := refused & behind:
-                barrier = untolerated(barriers, alternative.key.content.all_tolerations())
+                barrier = untolerated(barriers, self.alternative.key.content.all_tolerations())
                 assert barrier is not None
                 if barrier.effect == UNOWNED:
                     yield Refusal(Reason.DEVICE_NOT_OWNED, here, barrier.value)
                 else:
                     yield Refusal(Reason.DEVICE_TAINTED, here, taint_text(barrier))
 
-    def _nodes(self, _: Alternative, _record: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
-        for index in bits.each(devices & ~place.reachable):
-            yield Refusal(Reason.NODE_UNUSABLE, 1 << index, place.unreachable[index])
+    def _nodes(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
+        for index in bits.each(devices & ~record.reachable):
+            yield Refusal(Reason.NODE_UNUSABLE, 1 << index, record.unreachable[index])
 
-    def _operations(
-        self, _: Alternative, _record: PoolRecord, place: Place, devices: int
-    ) -> Iterator[Refusal]:
-        if refused := devices & ~place.operations:
+    def _operations(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
+        if refused := devices & ~record.operations:
             text = "their nodes cannot skip node operations"
             yield Refusal(Reason.NODE_OPERATIONS_UNSUPPORTED, refused, text)
 
-    def _uses(self, alternative: Alternative, _: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
-        if not alternative.admin_access and (taken := devices & place.taken):
+    def _uses(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
+        if not self.alternative.admin_access and (taken := devices & record.taken):
             yield Refusal(Reason.DEVICE_IN_USE, taken)
 
-    def _counters(self, _: Alternative, record: PoolRecord, place: Place, devices: int) -> Iterator[Refusal]:
-        state = self.availability.find_counters(place.counters)
+    def _counters(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
+        state = self.availability.find_counters(record.counters)
         if state is None:
             return
-        layout, content = state.layout, place.content
+        layout, slice_ = state.layout, record.slice_
         users: dict[tuple[Reason, int], _Users] = {}
-        paid = content.shareable & place.sharing if self.candidates.features.consumable_capacity else 0
-        for index in bits.each(devices & content.counted & ~paid):
-            lack = _lack_of(state, layout.draw(content, index))
+        paid = slice_.shareable & record.sharing if self.candidates.features.consumable_capacity else 0
+        for index in bits.each(devices & slice_.counted & ~paid):
+            lack = _lack_of(state, layout.draw(slice_, index))
             if lack is None:
                 continue
             reason, text, number = lack
             if number is None:
-                due_to: _Users = (0,) * len(record.places)
+                due_to: _Users = (0,) * len(self.pool.slices)
             elif (due_to := users.get((reason, number))) is None:
                 numbers_of = _sets_of if reason is Reason.GROUP_INCOMPATIBLE else _counters_of
-                due_to = users[reason, number] = _using(record, layout, number, numbers_of)
+                due_to = users[reason, number] = _using(self.pool, layout, number, numbers_of)
             yield Refusal(reason, 1 << index, text, due_to)
 
-    def _shares(
-        self, alternative: Alternative, _: PoolRecord, place: Place, devices: int
-    ) -> Iterator[Refusal]:
-        for index in bits.each(devices & place.sharing):
-            amounts = place.shared[index]
-            consumed = self.candidates.consumed(alternative.key, place.content, index)
+    def _shares(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
+        for index in bits.each(devices & record.sharing):
+            amounts = record.shared[index]
+            consumed = self.candidates.consumed(self.alternative.key, record.slice_, index)
             if amounts and isinstance(consumed, Consumption) and not has_room(consumed, amounts, {}):
-                capacity = place.content.capacity_of(index)
-                text = _exhausted(consumed, amounts, alternative.key.requests, capacity)
+                capacity = record.slice_.capacity_of(index)
+                text = _exhausted(consumed, amounts, self.alternative.key.requests, capacity)
                 yield Refusal(Reason.CAPACITY_EXHAUSTED, 1 << index, text)
 
 
@@ -192,16 +184,16 @@ def _lack_of(state: CounterState, draw: Draw) -> tuple[Reason, str, int | None] 
     return Reason.COUNTERS_EXHAUSTED, text, number
 
 
-def _using(record: PoolRecord, layout: CounterLayout, number: int, numbers_of: _NumbersOf) -> tuple[int, ...]:
-    """Return the devices in use that draw on a counter, or on a counter set, by place."""
+def _using(pool: PoolRecord, layout: CounterLayout, number: int, numbers_of: _NumbersOf) -> tuple[int, ...]:
+    """Return the devices in use that draw on a counter, or on a counter set, by slice."""
     return tuple(
         [
             bits.from_positions(
                 index
-                for index in bits.each(place.content.counted & (place.taken | place.sharing))
-                if place.counters is layout and number in numbers_of(layout.draw(place.content, index))
+                for index in bits.each(record.slice_.counted & (record.taken | record.sharing))
+                if record.counters is layout and number in numbers_of(layout.draw(record.slice_, index))
             )
-            for place in record.places
+            for record in pool.slices
         ]
     )
 

@@ -1,15 +1,16 @@
-"""The census: groups of pools that follow inventory and ledger."""
+"""Which slices count, and groups of pools that follow inventory and ledger."""
 
 import random
 from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Allocated, Allocator, Explanation, Unsatisfied
-from dra_operator.allocator.explanation import census
-from dra_operator.allocator.explanation.census import Census
+from dra_operator.allocator import Allocated, Allocator, Explanation, Reason, Unsatisfied
+from dra_operator.allocator.explanation import pool_records
+from dra_operator.allocator.explanation.pool_records import PoolRecords, PublishedSlices
 
 MODEL = 'device.attributes["gpu.example.com"].model == "{}"'
+OPTIONAL_MODEL = 'device.attributes["gpu.example.com"].?model.orValue("") == "a"'
 INDEX = 'device.attributes["gpu.example.com"].index == {}'
 SHARE = {"capacity": {"requests": {"memory": "30Gi"}}}
 COUNTERS = [{"name": "set", "counters": {"memory": {"value": "40Gi"}}}]
@@ -93,59 +94,45 @@ def test_what_is_told_never_depends_on_what_was_told_before(scene: Any, ask: Any
 
 
 @pytest.fixture
-def followed(scene: Any) -> tuple[Any, Census]:
-    """A census of ten equal nodes."""
+def records(scene: Any) -> PoolRecords:
+    """The records of ten nodes that are alike but for serial numbers."""
     scene.nodes(*(f"n{number}" for number in range(10)))
     for number in range(10):
         attributes = {"model": {"string": "a"}, "serial": {"string": f"x{number}"}}
         scene.slice(f"n{number}", {"name": "d", "attributes": attributes}, nodeName=f"n{number}")
-    allocator = scene.allocator
-    allocator.refresh()
-    return scene, Census(scene.inventory, allocator.availability, allocator.features)
+    scene.allocator.refresh()
+    return PoolRecords(scene.allocator.availability)
 
 
-def sizes(census: Census, *names: str) -> list[int]:
+def sizes(records: PoolRecords, *names: str) -> list[int]:
     """Return the sizes of the groups that are told apart by attributes of these names."""
-    grouping = census.grouping(frozenset(f"gpu.example.com/{name}" for name in names))
+    grouping = records.grouping(frozenset(f"gpu.example.com/{name}" for name in names))
     return sorted(len(group.members) for group in grouping.groups.values())
 
 
-def test_pools_are_told_apart_only_by_what_is_read(followed: Any) -> None:
+def test_pools_are_told_apart_only_by_what_is_read(records: PoolRecords) -> None:
     """Serial numbers divide the pools for who reads them, and for nobody else."""
-    _, census = followed
-
-    assert sizes(census) == sizes(census, "model") == [10]
-    assert sizes(census, "model", "serial") == [1] * 10
+    assert sizes(records) == sizes(records, "model") == [10]
+    assert sizes(records, "model", "serial") == [1] * 10
 
 
-def test_only_pools_that_changed_change_their_group(followed: Any, ask: Any) -> None:
+def test_only_pools_that_changed_change_their_group(scene: Any, ask: Any, records: PoolRecords) -> None:
     """A use, a node or a slice moves its pool and leaves the group of the others as it was."""
-    scene, census = followed
-    (group,) = census.grouping(frozenset()).groups.values()
+    assert sizes(records) == [10]
     scene.use("a", ask())
     scene.put("Node", "n1", spec={"unschedulable": True})
+    scene.inventory.remove("ResourceSlice", "n2")
     scene.allocator.refresh()
 
-    assert sizes(census) == [1, 1, 8]
-    assert group in census.grouping(frozenset()).groups.values()
+    assert sizes(records) == [1, 1, 7]
 
 
-def test_a_pool_that_goes_leaves_its_group(followed: Any) -> None:
-    """And a group without pools is dropped."""
-    scene, census = followed
-    for number in range(10):
-        scene.inventory.remove("ResourceSlice", f"n{number}")
-    scene.allocator.refresh()
-
-    assert sizes(census) == []
-
-
-@pytest.mark.parametrize("kept", [0, 3, 16])
+@pytest.mark.parametrize("kept", [1, 3, 16])
 def test_the_claims_that_hold_some_devices(
     scene: Any, ask: Any, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Are found for any set of them, whether there is room to keep the answer or not."""
-    monkeypatch.setattr(census, "_MAX_OWNERS", kept)
+    monkeypatch.setattr(pool_records, "_MAX_HOLDERS", kept)
     scene.nodes("n1")
     shareable = {"capacity": {"memory": {"value": "80Gi"}}, "allowMultipleAllocations": True}
     scene.slice("s", *({"name": f"d{number}", **(shareable if number > 2 else {})} for number in range(5)))
@@ -153,12 +140,85 @@ def test_the_claims_that_hold_some_devices(
         scene.use(f"u{number}", ask("r", 1, **(SHARE if number > 2 else {})))
     availability = scene.allocator.availability
     scene.allocator.refresh()
-    followed = Census(scene.inventory, availability, scene.allocator.candidates.features)
-    ((group,),) = [followed.grouping(None).groups.values()]
+    (group,) = PoolRecords(availability).grouping(None).groups.values()
 
     for _ in range(2):
         for devices in range(1 << 5):
             names = [f"d{index}" for index in range(5) if devices >> index & 1]
-            held = scene.ledger.holders(("gpu.example.com", "pool"), names)
-            assert group.example.owners(availability, (devices,)) == held
-            assert group.owners(availability, (devices,)) == held
+            assert group.holders(availability, (devices,)) == scene.ledger.holders(
+                ("gpu.example.com", "pool"), names
+            )
+
+
+@pytest.fixture
+def moved(scene: Any) -> Any:
+    """A pool whose driver has moved to another node and left the old slice behind."""
+    scene.nodes("n1", "n2")
+    old = {"name": "old", "attributes": {"model": {"string": "a"}}}
+    scene.slice("s1", old, "both", pool="p", generation=1, nodeName="n1")
+    scene.slice("s2", "both", pool="p", generation=2, nodeName="n2")
+    return scene
+
+
+def names(scene: Any) -> list[str]:
+    """Return the slices that count."""
+    scene.allocator.refresh()
+    published = PublishedSlices(scene.inventory, scene.allocator.availability.views)
+    return [slice_.name for slice_ in published]
+
+
+def test_an_old_generation_counts_as_long_as_a_node_sees_it(moved: Any) -> None:
+    """One that cannot be used does not, nor one that sees the newer generation as well."""
+    assert names(moved) == ["s2", "s1"]
+    moved.put("Node", "n1", spec={"unschedulable": True})
+    assert names(moved) == ["s2"]
+    moved.nodes("n1")
+    moved.slice("s2", "both", pool="p", generation=2, allNodes=True)
+    assert names(moved) == ["s2"]
+
+
+def test_its_devices_are_counted_and_told(moved: Any, ask: Any) -> None:
+    """Who deletes the old slice takes them away; who does not know of it looks for them in vain."""
+    moved.hold("holder", "both", "p")
+    found = moved.explain(moved.claim(ask("r", 2)))
+
+    assert found.reason is Reason.NOT_ENOUGH_DEVICES
+    assert found.message == (
+        "request r: 3 devices published, 3 in class gpu, 2 in use by 1 claim (holder), 1 left, "
+        "at most 1 on one node (n1), 2 requested; "
+        "2 of those matching are of an older generation that nodes still see (gpu.example.com/p)"
+    )
+
+
+def test_what_it_has_is_not_said_to_be_on_no_device(moved: Any, ask: Any) -> None:
+    """Nor is it blamed on a letter."""
+    moved.hold("holder", "old", "p")
+    found = moved.explain(
+        moved.claim(ask("r", 1, OPTIONAL_MODEL), constraints=[{"matchAttribute": "gpu.example.com/model"}])
+    )
+
+    assert found.message == (
+        "request r: 3 devices published, 3 in class gpu, 1 match selector #0, "
+        "1 in use by 1 claim (holder); 1 of those matching is of an older generation that nodes still see "
+        "(gpu.example.com/p)"
+    )
+
+
+def test_its_counters_are_its_own(scene: Any, ask: Any) -> None:
+    """Devices of both generations draw on what their own slices have."""
+    scene.nodes("n1", "n2")
+    draw = [{"counterSet": "set", "counters": {"memory": {"value": "30Gi"}}}]
+    for generation, node, total in ((1, "n1", "40Gi"), (2, "n2", "50Gi")):
+        counters = [{"name": "set", "counters": {"memory": {"value": total}}}]
+        options = {"pool": "p", "generation": generation, "count": 2, "nodeName": node}
+        scene.slice(f"c{generation}", sharedCounters=counters, **options)
+        devices = [{"name": name, "consumesCounters": draw} for name in ("a", f"b{generation}")]
+        scene.slice(f"d{generation}", *devices, **options)
+    scene.hold("holder", "a", "p")
+    found = scene.explain(scene.claim(ask("r", 1)))
+
+    assert found.reason is Reason.COUNTERS_EXHAUSTED
+    assert (
+        "(set/memory 10Gi left < 30Gi on 1, set/memory 20Gi left < 30Gi on 1; in use by 1 claim: holder)"
+        in found.message
+    )

@@ -1,9 +1,8 @@
-"""Pools set aside: what a claim waits for whose attempt has been ended by a pool that may be none of its business.
+"""Incomplete pools: what a claim waits for whose attempt has been ended by a pool that may be none of its business.
 
-A request for all devices ends the whole attempt at the first node with a pool that is not complete, whosever pool that
-is. To mend it helps only a claim that would then get devices. So the attempt is repeated as if there were no such
-pools: where the claim fits then, the pool is to blame; where it does not, what keeps it from the devices that there are
-is told as for any other claim, and the devices published in such pools are among them.
+A request for all devices ends the whole attempt at the first node with a pool that is not complete. To mend that pool
+helps only a claim that would then get devices. So the attempt is repeated without such pools: where the claim fits
+then, the pool is to blame; where it does not, what keeps it from the devices that there are is told as for any other.
 Source: docs/dra-semantics 2.5.
 """
 
@@ -13,9 +12,9 @@ from typing import Final
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError, Explanation, Failed, FatalError
+from dra_operator.allocator.explanation.device_counts import DeviceCounter
 from dra_operator.allocator.explanation.explain import Explainer, explain_failure
-from dra_operator.allocator.explanation.idle import Idle, IdleCluster
-from dra_operator.allocator.explanation.tally import TallyMaker
+from dra_operator.allocator.explanation.idle_cluster import IdleAnswers, IdleCluster
 from dra_operator.allocator.nodes.iteration import NodeIterator
 from dra_operator.allocator.plan import ClaimPlan
 from dra_operator.allocator.reasons import Reason
@@ -30,7 +29,7 @@ POOL_REASONS: Final = frozenset((Reason.POOL_INCOMPLETE, Reason.POOL_INVALID))
 _TOGETHER: Final = frozenset((Reason.REQUESTS_DO_NOT_FIT_TOGETHER, Reason.CONSTRAINT_UNSATISFIABLE))
 
 
-class _InCompletePools(SearchChain):
+class _CompletePoolsSearches(SearchChain):
     """The searches in a node of which only the complete pools are seen."""
 
     __slots__ = ()
@@ -43,20 +42,20 @@ class _InCompletePools(SearchChain):
 
 
 @dataclass(slots=True)
-class Aside:
+class IncompletePools:
     """Explains attempts that a pool has ended. Inventory, ledger and views must be up to date."""
 
-    tallies: TallyMaker
+    counter: DeviceCounter
     cluster: IdleCluster
     _searches: SearchChain = field(init=False)
     _explainer: Explainer = field(init=False)
     _walk: NodeIterator = field(init=False)
 
     def __post_init__(self) -> None:
-        availability, candidates = self.tallies.availability, self.tallies.candidates
-        self._searches = _InCompletePools.counting(availability, candidates)
-        idle = Idle(self.cluster, _InCompletePools.counting)
-        self._explainer = Explainer(self.tallies.inventory, self.tallies, self._fits, idle)
+        availability, candidates = self.counter.availability, self.counter.candidates
+        self._searches = _CompletePoolsSearches.counting(availability, candidates)
+        idle = IdleAnswers(self.cluster, _CompletePoolsSearches.counting)
+        self._explainer = Explainer(self.counter, self._fits, idle)
         self._walk = NodeIterator(availability, candidates)
 
     def explain(self, failed: Failed, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
@@ -85,11 +84,11 @@ class Aside:
             case Reason.SELECTOR_FAILED | Reason.SELECTOR_INVALID:
                 # The claim waits for its selector to be mended.
                 return found
-        return replace(found, message=found.message + self._tell_incomplete(found.message))
+        return replace(found, message=found.message + self._incomplete_text(found.message))
 
     def _find_lasting(self, plans: Sequence[ClaimPlan], budget: Budget) -> Explanation | None:
         """Return the error of a node on which the attempt ended, or came to before, if it stays without the pool."""
-        views = self.tallies.availability.views
+        views = self.counter.availability.views
         ended = 0
         for seen in views.of_pool.values():
             for view in seen.values():
@@ -99,32 +98,32 @@ class Aside:
         try:
             self._walk.first_that_fits(plans, views.usable & reached, self._searches, budget)
         except FatalError as error:
-            return explain_failure(error.failed(), self.tallies.inventory.classes)
+            return explain_failure(error.failed(), self.counter.availability.views.inventory.classes)
         return None
 
-    def _tell_incomplete(self, told: str) -> str:
+    def _incomplete_text(self, text: str) -> str:
         """Return which pools may get devices that nobody knows yet, as slices of them are missing.
 
-        Those that a text has already told as such are left out.
+        Those that a text names already are left out.
         """
-        views = self.tallies.availability.views
+        views = self.counter.availability.views
         keys = [
             key
             for key, seen in views.of_pool.items()
             if any(_may_get_more(view) and view.nodes & views.usable for view in seen.values())
         ]
         pools = ["/".join(key) for key in sorted(keys)]
-        pools = [pool for pool in pools if f"({pool}: " not in told and f", {pool}: " not in told]
+        pools = [pool for pool in pools if f"({pool}: " not in text and f", {pool}: " not in text]
         return f"; incomplete pools may still get some ({listed(pools)})" if pools else ""
 
     def _in_pools(self, plans: Sequence[ClaimPlan], budget: Budget) -> bool:
         """True if there are devices for some claims in pools that are not complete."""
         items = [item for plan in plans for request in plan.requests for item in request.alternatives]
-        return any(not POOL_REASONS.isdisjoint(self.tallies.make(item, budget).obstacles) for item in items)
+        return any(not POOL_REASONS.isdisjoint(self.counter.count(item, budget).refusals) for item in items)
 
     def _fits(self, plans: Sequence[ClaimPlan], budget: Budget) -> str | None:
         """Return the first node on which some claims fit as if there were no pools but complete ones, or None."""
-        usable = self.tallies.availability.views.usable
+        usable = self.counter.availability.views.usable
         found = self._walk.first_that_fits(plans, usable, self._searches, budget)
         return None if found is None else found[1]
 

@@ -11,7 +11,8 @@ from typing import Final
 
 from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.decision import AbortedError
-from dra_operator.allocator.explanation.published import Published
+from dra_operator.allocator.explanation.answer_cache import AnswerCache
+from dra_operator.allocator.explanation.pool_records import PublishedSlices
 from dra_operator.allocator.matching.candidates import Candidates, KeyContent
 from dra_operator.allocator.matching.failures import Whereabouts, in_class, in_request, partly_failing
 from dra_operator.allocator.matching.selectors import SelectorAnswers
@@ -20,7 +21,7 @@ from dra_operator.inventory import Slice, bits
 
 _MOST_EVALUATIONS: Final = 1000
 _SECONDS: Final = 0.5
-_MAX_KNOWN: Final = 1024
+_MOST_KNOWN: Final = 1024
 
 _Expressions = tuple[tuple[str, ...], tuple[str, ...]]
 """Those of a class, and those of a request."""
@@ -39,7 +40,7 @@ class _Failing:
     number: int
     asked: int
     failed: int
-    content: Slice
+    slice_: Slice
     index: int
     is_all: bool
 
@@ -65,23 +66,23 @@ class _FewEvaluations(Budget):
 
 
 @dataclass(slots=True)
-class PartlyFailing:
-    """Finds such selectors; remembers what it found while the inventory stays as it is."""
+class FailingSelectors:
+    """Finds such selectors."""
 
-    published: Published
+    published: PublishedSlices
     candidates: Candidates
-    _version: int = -1
-    _known: dict[_Expressions, tuple[_Failing, ...]] = field(default_factory=dict)
-    _slices: list[_Alike] = field(default_factory=list)
+    _known: AnswerCache[tuple[_Failing, ...]] = field(init=False)
+    _slices: AnswerCache[list[_Alike]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._known = AnswerCache(_MOST_KNOWN, self._version)
+        self._slices = AnswerCache(1, self._version)
+
+    def _version(self) -> object:
+        return self.published.inventory.version
 
     def find(self, plan: ClaimPlan, clock: Callable[[], float]) -> list[str]:
         """Return a sentence for each selector of a claim that fails on devices; views must be up to date."""
-        version = self.published.inventory.version
-        if version != self._version:
-            self._slices = _alike(self.published.slices())
-        if version != self._version or len(self._known) >= _MAX_KNOWN:
-            self._version = version
-            self._known.clear()
         return list(dict.fromkeys(self._sentences(plan, clock)))
 
     def _sentences(self, plan: ClaimPlan, clock: Callable[[], float]) -> Iterator[str]:
@@ -98,42 +99,41 @@ class PartlyFailing:
                     selector = self.candidates.selectors.get(item.key.expressions[found.number])
                     asked = found.asked if found.is_all else None
                     yield partly_failing(
-                        selector, source, number, found.content, found.index, failed=found.failed, asked=asked
+                        selector, source, number, found.slice_, found.index, failed=found.failed, asked=asked
                     )
 
     def _failing(self, content: KeyContent, clock: Callable[[], float]) -> tuple[_Failing, ...]:
         expressions = content.class_selectors, content.request_selectors
-        if (known := self._known.get(expressions)) is None:
-            known = self._known[expressions] = tuple(self._find(expressions, clock))
-        return known
+        return self._known.find(expressions, lambda: tuple(self._find(expressions, clock)))
 
     def _find(self, expressions: _Expressions, clock: Callable[[], float]) -> list[_Failing]:
         """Ask all expressions together, as the search did, and if they fail, one after the other."""
         selectors = self.candidates.selectors
         budget = selectors.budget = _FewEvaluations(clock)
         together = selectors.joined(*expressions)
+        slices = self._slices.find("alike", lambda: _alike(self.published))
         failing, is_all = list[_Alike](), True
         try:
-            for content, times in self._slices:
-                if together.answer(content, content.every, budget)[2]:
-                    failing.append((content, times))
+            for slice_, times in slices:
+                if together.answer(slice_, slice_.every, budget)[2]:
+                    failing.append((slice_, times))
                 budget.check()
         except AbortedError:
             is_all = False
         if not failing:
             return []
         each = [selectors.get(expression) for expression in (*expressions[0], *expressions[1])]
-        found = _ask_each(each, self._slices if is_all else failing, _FewEvaluations(clock))
+        found = _ask_each(each, slices if is_all else failing, _FewEvaluations(clock))
         return found if is_all else [replace(item, is_all=False) for item in found]
 
 
 def _alike(slices: Iterable[Slice]) -> list[_Alike]:
     """Return the first of slices that are alike in all that selectors read, and how many each stands for."""
     found: dict[object, list[Slice]] = {}
-    for content in slices:
+    for slice_ in slices:
         # Devices that cannot be read are not in columns.
-        key = content.serial if content.unreadable else (content.schema, content.serials)
-        found.setdefault(key, []).append(content)
+        key = slice_.serial if slice_.unreadable else (slice_.schema, slice_.serials)
+        found.setdefault(key, []).append(slice_)
     return [(alike[0], len(alike)) for alike in found.values()]
 
 
@@ -144,13 +144,13 @@ def _ask_each(
     found: dict[int, _Failing] = {}
     asked, is_all = [0] * len(selectors), True
     try:
-        for content, times in slices:
-            left = content.every
+        for slice_, times in slices:
+            left = slice_.every
             for number, selector in enumerate(selectors):
-                selected, failed = selector.ask(content, left, budget)
+                selected, failed = selector.ask(slice_, left, budget)
                 asked[number] += left.bit_count() * times
                 if failed:
-                    first = found.get(number) or _Failing(number, 0, 0, content, bits.lowest(failed), True)
+                    first = found.get(number) or _Failing(number, 0, 0, slice_, bits.lowest(failed), True)
                     found[number] = replace(first, failed=first.failed + failed.bit_count() * times)
                 left = selected
             budget.check()

@@ -1,9 +1,8 @@
-"""Reduced plans: the smaller questions that tell why a claim does not fit.
+"""Relaxation: the smaller questions that tell why a claim does not fit.
 
 What a claim fits without is what keeps it waiting. So explanations ask for less: one request of several, fewer devices,
-fewer constraints. Each is a plan like any other, and the walk that decides answers it. Other devices may be looked at
-on the way, and something be wrong with one of them, or the budget be used up: such a question has no answer, and
-nothing is told of it.
+fewer constraints. Each relaxed plan is a plan like any other. Where an error or the end of the budget keeps a question
+from an answer, nothing is told of it.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -44,21 +43,23 @@ def with_constraint(plan: ClaimPlan, number: int) -> ClaimPlan:
     return _bound_by(plan, (number,))
 
 
-def companions(plan: ClaimPlan, number: int, fit: Fit) -> tuple[int, ...]:
+def conflicting_constraints(plan: ClaimPlan, number: int, fit: Fit) -> tuple[int, ...]:
     """Return other constraints beside which one is in the way: none of them can be left out.
 
     There are none where that one alone is in the way.
     """
     others = [other for other in range(len(plan.constraints)) if other != number]
-    return _stuck(others, lambda some: _answer(fit, _bound_by(plan, [number, *some])))
+    return _minimal_conflict(others, lambda some: _answer(fit, _bound_by(plan, [number, *some])))
 
 
-def stuck_requests(plan: ClaimPlan, fit: Fit) -> tuple[RequestPlan, ...]:
+def conflicting_requests(plan: ClaimPlan, fit: Fit) -> tuple[RequestPlan, ...]:
     """Return requests of a plan, each of which fits alone, that do not fit together: none of them can be left out."""
-    return _stuck(plan.requests, lambda some: not some or _answer(fit, only(plan, some)))
+    return _minimal_conflict(plan.requests, lambda some: not some or _answer(fit, only(plan, some)))
 
 
-def _stuck(items: Sequence[_Item], answer: Callable[[Sequence[_Item]], bool | None]) -> tuple[_Item, ...]:
+def _minimal_conflict(
+    items: Sequence[_Item], answer: Callable[[Sequence[_Item]], bool | None]
+) -> tuple[_Item, ...]:
     """Return the first of some items that do not fit together, as few as leaving out one by one finds.
 
     To learn that something does not fit takes a look at every node, and that it does often one at the first. So the

@@ -1,0 +1,464 @@
+"""Suggestions: what was probably meant by a name, a value or a toleration that no device goes with.
+
+A name that is misspelt looks like a cluster whose devices are free and yet never fit, unless somebody counts who has
+it. All follows from what is published, whoever uses it, and is kept while that stays.
+Source: docs/dra-semantics 3.7 and 5.1.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher, get_close_matches
+from itertools import chain
+
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.comparison import conjuncts, listed_values
+from dra_operator.allocator.constraints import MATCH, elements
+from dra_operator.allocator.explanation.answer_cache import AnswerCache
+from dra_operator.allocator.explanation.pool_records import PublishedSlices
+from dra_operator.allocator.explanation.text import taint_text, toleration_text
+from dra_operator.allocator.matching.candidates import Candidates
+from dra_operator.allocator.plan import Alternative, ClaimPlan
+from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.text import listed, shortened
+from dra_operator.api.types import Device, DeviceToleration
+from dra_operator.cel import CelError, Selector, prepare_device
+from dra_operator.inventory import Slice, bits
+from dra_operator.inventory.ownership import UNOWNED, Ownership
+from dra_operator.inventory.taints import touches
+
+_NEAR = 0.7
+_MOST_NAMES = 256
+"""Among more names nothing is near: they differ from device to device, and each takes 10 microseconds to compare."""
+_MOST_KNOWN = 1024
+_DRIVER = frozenset(("driver",))
+_ANY_VALUE = "; without operator: Exists, a toleration is for one value: add it to tolerate any"
+
+
+@dataclass(slots=True)
+class Suggestions:
+    """Finds suggestions. All methods with a budget raise AbortedError if the time is used up."""
+
+    published: PublishedSlices
+    candidates: Candidates
+    _absent: AnswerCache[tuple[int, str]] = field(init=False)
+    _disagreeing: AnswerCache[str] = field(init=False)
+    _names: AnswerCache[frozenset[str]] = field(init=False)
+    _empty: AnswerCache[dict[str, str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._absent = AnswerCache(_MOST_KNOWN, self._version)
+        self._disagreeing = AnswerCache(_MOST_KNOWN, self._version)
+        self._names = AnswerCache(_MOST_KNOWN, self._version)
+        self._empty = AnswerCache(_MOST_KNOWN, self._version)
+
+    def _version(self) -> object:
+        return self.published.inventory.version
+
+    # --- attributes that constraints compare
+
+    def absent(
+        self, plan: ClaimPlan, number: int, bound: Sequence[Alternative], budget: Budget
+    ) -> tuple[int, str]:
+        """Return on how many of the devices for alternatives a constraint's attribute is, and a clause that says so.
+
+        The clause is empty where all have it, and where an alternative derives it. A name that was probably meant is
+        told if devices for each other request that is to have it have that name, too; or if it is one of the attributes
+        that requests of the claim derive. If the attribute itself is, no other was meant.
+        """
+        attribute = plan.constraints[number].attribute
+        if any(attribute in item.derived for item in bound):
+            return 1, ""
+        beside = [
+            request.alternatives
+            for request in plan.requests
+            if any(number in item.constraints for item in request.alternatives)
+            and not any(item in bound or attribute in item.derived for item in request.alternatives)
+        ]
+        derived = derived_names(plan)
+        key = (attribute, derived, *map(_serials, (bound, *beside)))
+        having, text = self._absent.find(
+            key, lambda: self._find_absent(attribute, bound, beside, derived, budget)
+        )
+        if text and attribute in derived:
+            # What other requests derive was meant, and not a name like it.
+            names = listed([item.name for item in bound])
+            requests, do = ("requests", "do") if len(bound) > 1 else ("request", "does")
+            text += f", and {requests} {names} {do} not derive it"
+        return having, text
+
+    def _find_absent(
+        self,
+        attribute: str,
+        bound: Sequence[Alternative],
+        beside: Sequence[Sequence[Alternative]],
+        derived: Collection[str],
+        budget: Budget,
+    ) -> tuple[int, str]:
+        total = having = 0
+        matching = list(self._selected(bound, budget))
+        counts: dict[object, int] = {}
+        for slice_, selected in matching:
+            total += selected.bit_count()
+            # What is counted of columns holds for all slices with them.
+            if (key := _columns_key(slice_, attribute, selected)) not in counts:
+                counts[key] = sum(
+                    [slice_.attribute(index, attribute) is not None for index in bits.each(selected)]
+                )
+            having += counts[key]
+        if having == total:
+            return having, ""
+        text = f"attribute {attribute} is on {having} of {total} matching device{'s' if total != 1 else ''}"
+        if having or attribute in derived:
+            return having, text
+        names = _attribute_names(matching)
+        for others in beside:
+            names &= _attribute_names(self._selected(others, budget))
+        near = near_name(attribute, names.union(derived))
+        return having, f'{text}; did you mean "{near}"?' if near else text
+
+    def misread(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
+        """Return what the derived attributes that a constraint compares read, which no device for them has.
+
+        Only where another name is close: what is guarded may be absent on purpose.
+        """
+        attribute = plan.constraints[number].attribute
+        texts: dict[str, None] = {}
+        for request in plan.requests:
+            for item in request.alternatives:
+                if number not in item.constraints or (expression := item.derived.get(attribute)) is None:
+                    continue
+                content = item.key.content
+                names = self._names_on((*content.class_selectors, *content.request_selectors), budget)
+                reads = self.candidates.derived.reads(expression)
+                texts[_meant(reads or (), names)] = None
+        return "".join(texts)
+
+    def disagreement(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
+        """Return what the devices for each request have of a constraint's attribute, if no value is common to all.
+
+        Of one request alone it says what types there are, if there are several, as no two of these agree. Nothing is
+        said where an alternative derives the attribute.
+        """
+        constraint = plan.constraints[number]
+        bound = [
+            request
+            for request in plan.requests
+            if all(number in item.constraints for item in request.alternatives)
+        ]
+        if constraint.kind != MATCH or any(
+            constraint.attribute in item.derived for request in bound for item in request.alternatives
+        ):
+            return ""
+        key = (
+            constraint.attribute,
+            *[(request.name, _serials(request.alternatives)) for request in bound],
+        )
+        text = self._disagreeing.find(
+            key,
+            lambda: _no_common_value(
+                {
+                    request.name: self._values(constraint.attribute, request.alternatives, budget)
+                    for request in bound
+                }
+            ),
+        )
+        return f"; {text}" if text else ""
+
+    def _values(
+        self, attribute: str, alternatives: Sequence[Alternative], budget: Budget
+    ) -> set[AttributeValue]:
+        """Return the values that the devices for some alternatives have, of lists each member."""
+        seen: set[AttributeValue] = set()
+        known: set[object] = set()
+        for slice_, selected in self._selected(alternatives, budget):
+            # Slices of equal nodes share their columns: what one of them has, all have.
+            if (key := _columns_key(slice_, attribute, selected)) not in known:
+                known.add(key)
+                values = [slice_.attribute(index, attribute) for index in bits.each(selected)]
+                seen.update([value for value in values if value is not None])
+        return {element for value in seen for element in elements(value)}
+
+    # --- what selectors read
+
+    def unknown(
+        self, expression: str, before: tuple[str, ...], all_of_them: Sequence[str], budget: Budget
+    ) -> str:
+        """Return what a selector reads that none of the devices has which those before it leave, where it is close.
+
+        Of a selector that `&&` joins each part is asked about the devices that the parts before it leave: what others
+        have was not meant. Nor was what other drivers have than those that one of all the selectors asks for.
+        """
+        if drivers := self._about_drivers(all_of_them):
+            if not self._names_on(drivers, budget):
+                return ""
+            before = (*drivers, *before)
+        names = self._names_on(before, budget)
+        parts = conjuncts(expression)
+        text = self._unknown(expression, names)
+        if not text or len(parts) == 1:
+            return text
+        texts: list[str] = []
+        for part in parts:
+            # Where the parts before it leave no device, what is known of those before.
+            names = self._names_on(before, budget) or names
+            texts.append(self._unknown(part, names))
+            before += (part,)
+        return "".join(dict.fromkeys(texts))
+
+    def _unknown(self, expression: str, names: frozenset[str]) -> str:
+        program = self.candidates.selectors.get(expression).program
+        return "" if program is None or program.reads is None else _meant(program.reads, names)
+
+    def _names_on(self, expressions: tuple[str, ...], budget: Budget) -> frozenset[str]:
+        """Return what devices that selectors select publish, as `attributes/domain/id` and `capacity/domain/id`."""
+        return self._names.find(expressions, lambda: self._find_names(expressions, budget))
+
+    def _find_names(self, expressions: tuple[str, ...], budget: Budget) -> frozenset[str]:
+        found: set[str] = set()
+        selectors = [self.candidates.selectors.get(expression) for expression in expressions]
+        for slice_ in self.published:
+            selected = slice_.every
+            for selector in selectors:
+                selected, _ = selector.ask(slice_, selected, budget)
+            if selected:
+                for table, columns in (("attributes", slice_.attributes), ("capacity", slice_.capacity)):
+                    bare = f"{table}/{slice_.driver}"
+                    found.update(f"{table}/{name}" if "/" in name else f"{bare}/{name}" for name in columns)
+        return frozenset(found)
+
+    # --- drivers
+
+    def empty(self, selectors: Sequence[str]) -> str:
+        """Return which drivers that some selectors ask for publish slices, and none with a device."""
+        empty = self._empty.find("drivers", self._find_empty)
+        wanted = [self.candidates.selectors.get(part).program for part in self._about_drivers(selectors)]
+        texts = [
+            f"; no device of driver {driver} is published: {text}"
+            for driver, text in empty.items()
+            if all(selector is None or _admits(selector, driver) for selector in wanted)
+        ]
+        return "".join(shortened(texts))
+
+    def _find_empty(self) -> dict[str, str]:
+        """Return a clause about the slices of each driver that publishes some and no device in them, by driver.
+
+        Slices with counters are not meant to have any.
+        """
+        empty: dict[str, list[Slice]] = {}
+        having: set[str] = set()
+        for slice_ in self.published:
+            if slice_.names:
+                having.add(slice_.driver)
+            elif not slice_.counter_sets:
+                empty.setdefault(slice_.driver, []).append(slice_)
+        return {driver: _empty_text(empty[driver]) for driver in sorted(empty.keys() - having)}
+
+    def _about_drivers(self, selectors: Sequence[str]) -> tuple[str, ...]:
+        """Return the parts of some selectors that look at nothing but the driver."""
+        found: list[str] = []
+        for part in chain.from_iterable(map(conjuncts, selectors)):
+            program = self.candidates.selectors.get(part).program
+            if program is not None and program.reads == _DRIVER:
+                found.append(part)
+        return tuple(found)
+
+    # --- taints
+
+    def taint_rules(self, taints: Collection[str], alternative: Alternative, budget: Budget) -> str:
+        """Return a clause that names the rules that set some of these taints on devices which an alternative selects.
+
+        A taint of a rule is on no device, so whoever looks there does not find it.
+        """
+        inventory = self.published.inventory
+        names = [
+            name
+            for name, rule in sorted(inventory.rules.items())
+            if taint_text(rule.spec.taint) in taints
+            and any(
+                inventory.tainted_by(rule, slice_) & self.candidates.select(alternative.key, slice_, budget)
+                for slice_ in self.published
+                if touches(rule, *slice_.key)
+            )
+        ]
+        return f"; set by DeviceTaintRule {listed(names)}" if names else ""
+
+    def own_command(self, alternative: Alternative, budget: Budget) -> str:
+        """Return a clause with the command by which an admin owns devices that an alternative selects."""
+        pools = {
+            slice_.key
+            for slice_ in self.published
+            if (unowned := _unowned(slice_))
+            and unowned & self.candidates.select(alternative.key, slice_, budget)
+        }
+        if not pools:
+            return ""
+        driver, pool = min(pools)
+        more = f" takes those of one of {len(pools)} pools" if len(pools) > 1 else " takes them"
+        return f"; dra-operator own --driver {driver} --pool {pool}{more}"
+
+    def _selected(self, alternatives: Sequence[Alternative], budget: Budget) -> Iterator[tuple[Slice, int]]:
+        """Yield the devices that belong to the class of an alternative, and that its selectors select, by slice."""
+        for slice_ in self.published:
+            found = 0
+            for item in alternatives:
+                found |= self.candidates.select(item.key, slice_, budget)
+            if found:
+                yield slice_, found
+
+
+def _serials(items: Sequence[Alternative]) -> tuple[int, ...]:
+    return tuple([item.key.serial for item in items])
+
+
+def _columns_key(slice_: Slice, attribute: str, devices: int) -> object:
+    return (*[column and column.serial for column in slice_.attribute_columns(attribute)], devices)
+
+
+def _attribute_names(selected: Iterable[tuple[Slice, int]]) -> set[str]:
+    """Return the attributes of some devices, each as `domain/id`."""
+    return {
+        name if "/" in name else f"{slice_.driver}/{name}"
+        for slice_, devices in selected
+        for name, column in slice_.attributes.items()
+        if any(column.values[index] is not None for index in bits.each(devices))
+    }
+
+
+def _no_common_value(values: dict[str, set[AttributeValue]]) -> str:
+    """Return what requests have, by name, if no value is common to all; of one request its types, if several."""
+    if len(values) == 1:
+        (only,) = values.values()
+        examples = {value.type: value for value in sorted(only, key=str, reverse=True)}
+        if len(examples) < 2:
+            return ""
+        listed_types = listed_values(set(examples.values()), with_types=True)
+        return f"its values are of different types, as {listed_types}"
+    if not values or not all(values.values()) or set.intersection(*values.values()):
+        return ""
+    # Types are told only where they may be what keeps the values apart.
+    several = len({value.type for found in values.values() for value in found}) > 1
+    texts = [f"{name} has {listed_values(found, with_types=several)}" for name, found in values.items()]
+    return f"their devices have no value in common: {listed(texts)}"
+
+
+def _meant(reads: Iterable[str], published: frozenset[str]) -> str:
+    """Return a clause about each attribute or capacity that is not published, where another was probably meant."""
+    texts: list[str] = []
+    for path in sorted(set(reads) - published):
+        table, _, name = path.partition("/")
+        names = {each.partition("/")[2] for each in published if each.startswith(f"{table}/")}
+        if name and (near := near_name(name, names)):
+            texts.append(f'; for {name}, did you mean "{near}"?')
+    return "".join(texts)
+
+
+def _empty_text(slices: Sequence[Slice]) -> str:
+    names = [
+        f"{slice_.name} {f'on {node}' if (node := slice_.nodes.node_name) else f'in pool {slice_.pool}'}"
+        for slice_ in sorted(slices, key=lambda slice_: slice_.name)
+    ]
+    if len(names) == 1:
+        return f"its ResourceSlice {names[0]} is empty"
+    return f"its {len(names)} ResourceSlices are empty ({listed(names)})"
+
+
+def _admits(selector: Selector, driver: str) -> bool:
+    """True if a selector that looks at nothing but the driver selects the devices of a driver."""
+    try:
+        return selector.match(prepare_device(driver, Device(name="")))
+    except CelError:
+        return False
+
+
+def _unowned(slice_: Slice) -> int:
+    """Return the devices of a slice that no taint makes ours."""
+    wanted = Ownership.UNOWNED.value
+    return sum(
+        behind
+        for barriers, behind in slice_.tainted_groups
+        if barriers[0].effect == UNOWNED and barriers[0].value == wanted
+    )
+
+
+def derived_names(plan: ClaimPlan) -> tuple[str, ...]:
+    """Return the attributes that a claim derives, whether or not a constraint asks for them."""
+    return tuple(
+        [
+            derived.name
+            for request in plan.claim.spec.devices.requests
+            for item in (request.exactly, *request.first_available)
+            if item is not None
+            for derived in item.derived_attributes
+        ]
+    )
+
+
+def tolerations_meant(taints: Collection[str], tolerations: Iterable[DeviceToleration]) -> str:
+    """Return a clause with the tolerations that may have been meant for these taints, or nothing."""
+    keys = {text.rpartition(":")[0].partition("=")[0] for text in taints}
+    items = list(tolerations)
+    texts = [
+        toleration_text(item)
+        for item in items
+        if not item.key or any(_is_near_key(item.key, key) for key in keys)
+    ]
+    only = "only " if len(texts) == len(items) else ""
+    advice = _ANY_VALUE if any(_lacks_operator(item, taints) for item in items) else ""
+    return f"; the request tolerates {only}{listed(texts)}{advice}" if texts else ""
+
+
+def _lacks_operator(item: DeviceToleration, taints: Collection[str]) -> bool:
+    """True if a toleration would cover one of these taints, if only it did not ask for the empty value."""
+    if item.operator == "Exists" or item.value:
+        return False
+    for text in taints:
+        name, _, effect = text.rpartition(":")
+        key, _, value = name.partition("=")
+        if value and item.key in ("", key) and item.effect in ("", effect):
+            return True
+    return False
+
+
+def _is_near_key(one: str, other: str) -> bool:
+    """True if one key may have been meant for the other: the domain is left out or wrong, or some letters are.
+
+    Domains are long, and would make any two keys of one domain look alike.
+    """
+    mine, theirs = one.rpartition("/"), other.rpartition("/")
+    if mine[2] == theirs[2]:
+        return True
+    return mine[0] == theirs[0] and bool(get_close_matches(mine[2], [theirs[2]], 1, cutoff=_NEAR))
+
+
+def near_name(attribute: str, names: set[str]) -> str:
+    """Return the name that was probably meant: the same in another domain, or a similar one in the same; or nothing."""
+    domain, _, identifier = attribute.rpartition("/")
+    elsewhere = sorted(name for name in names if name.partition("/")[2] == identifier)
+    if elsewhere:
+        return elsewhere[0]
+    # Domains are long, and would make any two names of one domain look alike.
+    same = sorted(name.partition("/")[2] for name in names if name.partition("/")[0] == domain)
+    close = get_close_matches(identifier, same, 1, cutoff=_NEAR) if len(same) <= _MOST_NAMES else ()
+    return f"{domain}/{close[0]}" if close else ""
+
+
+def near_object(name: str, names: Iterable[str]) -> str:
+    """Return the object that was probably meant by one that does not exist, or nothing where none is close.
+
+    A domain that both end in says nothing: typo.example.com is not like gpu.example.com.
+    """
+    alike = [(_likeness(name.lower(), each.lower()), each) for each in sorted(names)]
+    likeness, near = max(alike, key=lambda found: found[0], default=(0.0, ""))
+    return near if likeness >= _NEAR else ""
+
+
+def _likeness(one: str, other: str) -> float:
+    mine, theirs = one.split("."), other.split(".")
+    while len(mine) > 1 and len(theirs) > 1 and mine[-1] == theirs[-1]:
+        mine.pop()
+        theirs.pop()
+    matcher = SequenceMatcher(None, ".".join(mine), ".".join(theirs))
+    # The bounds are quick, and there may be many classes.
+    if min(matcher.real_quick_ratio(), matcher.quick_ratio()) < _NEAR:
+        return 0.0
+    return matcher.ratio()
