@@ -397,7 +397,8 @@ def test_shares_beside_whole_devices(scene: Any, ask: Any) -> None:
     scene.slice("s", {"name": "a", **shared}, "b")
 
     assert (
-        taken_together(scene, ask("p", 1), ask("q", allocationMode="All")) == "on n1, p and q want the same devices"
+        taken_together(scene, ask("p", 1), ask("q", allocationMode="All"))
+        == "on n1, p and q want the same devices"
     )
 
 
@@ -504,7 +505,9 @@ def test_more_devices_than_a_claim_can_have(
     devices = (kind(f"{which}{n}", which, **use("1Gi")) for which in "xy" for n in range(17))
     counted_pool(scene, "99Gi" if number > 16 else "30Gi", *devices)
 
-    found = taken_together(scene, ask("p", 16, KIND.format("x")), listing("q", (number, "y"), (17, "y"), (1, "z")))
+    found = taken_together(
+        scene, ask("p", 16, KIND.format("x")), listing("q", (number, "y"), (17, "y"), (1, "z"))
+    )
     assert found == told
 
 
