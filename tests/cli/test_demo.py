@@ -121,7 +121,7 @@ def test_an_operator_that_ends_is_told_and_not_waited_for(monkeypatch):
     async def ends(*_, **__):
         return 1
 
-    monkeypatch.setattr("dra_operator.controller.shell.serve", ends)
+    monkeypatch.setattr("dra_operator.controller.kopf_app.serve", ends)
     ended = CliRunner().invoke(app, ["demo"])
 
     assert (ended.exit_code, ended.stderr) == (1, "error: the operator has ended\n")

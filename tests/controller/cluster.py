@@ -8,7 +8,7 @@ from typing import Any
 from dra_operator.cluster.access import Access, Credentials
 from dra_operator.cluster.session import ApiSession
 from dra_operator.controller.dry_run import DryRun
-from dra_operator.controller.runtime import Runtime
+from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
 from dra_operator.sim.server import ApiServer
 
@@ -205,7 +205,7 @@ class Operator:
         # Few tests are about owned devices; a server in memory has no policy to protect them.
         quick |= {"devices": "all", "ownership_settle_seconds": 0, "ownership_quiet_seconds": 0}
         own = {"listen": "127.0.0.1:0", "lease_namespace": "default", "lease_identity": identity}
-        self.runtime = Runtime(
+        self.manager = Manager(
             Settings(**{**quick, **own, **settings}), access_to(url), on_crash=self._crash, dry_run=dry_run
         )
 
@@ -214,17 +214,17 @@ class Operator:
 
     async def start(self) -> "Operator":
         """Start and wait for nothing."""
-        await self.runtime.listen()
-        await self.runtime.start()
+        await self.manager.listen()
+        await self.manager.start()
         return self
 
     async def ready(self) -> "Operator":
         """Wait until it is ready."""
         for _ in range(500):
-            if not self.runtime.unready():
+            if not self.manager.unready():
                 return self
             await asyncio.sleep(0.01)
-        raise AssertionError(f"not ready: {self.runtime.unready()}")
+        raise AssertionError(f"not ready: {self.manager.unready()}")
 
     async def settled(self) -> None:
         """Wait until what was put so far has been taken in: the watches are quick, and passes short."""
@@ -232,10 +232,10 @@ class Operator:
 
     async def kill(self) -> None:
         """End it as SIGKILL would: nothing that is under way is finished, nor its Lease given up."""
-        self.runtime._leading._lease = None
-        for task in tuple(self.runtime._tasks):
+        self.manager._election._lease = None
+        for task in tuple(self.manager._tasks):
             task.cancel()
-        writer = self.runtime._writer
+        writer = self.manager._writer
         if writer is not None:
             await writer.drain(0)
-        await self.runtime.close()
+        await self.manager.close()

@@ -11,7 +11,7 @@ import structlog
 # The cluster is a module beside the tests, which importlib mode does not find by itself.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from passbench import FITS, Bench, Clock, writes
+from cycle_bench import FITS, Bench, Clock, writes
 
 from cluster import CLASS, Cluster, Operator, access_to, claim, node, resource_slice
 from dra_operator.cluster.session import ApiSession
@@ -54,7 +54,7 @@ async def start(cluster):
 
     yield begin
     for operator in started:
-        await operator.runtime.close()
+        await operator.manager.close()
 
 
 @pytest.fixture
@@ -63,16 +63,16 @@ async def unwatched(cluster):
     operator = await Operator(cluster.server.url).start()
     await operator.ready()
     yield operator
-    await operator.runtime.close()
+    await operator.manager.close()
 
 
 @pytest.fixture
 async def operator(unwatched):
     """The operator, ready."""
     yield unwatched
-    await unwatched.runtime.close()
+    await unwatched.manager.close()
     assert not unwatched.crashed
-    assert defects(unwatched.runtime.metrics) == 0
+    assert defects(unwatched.manager.metrics) == 0
 
 
 @pytest.fixture
@@ -92,8 +92,8 @@ def unused_port():
 @pytest.fixture(autouse=True)
 def quick_look(monkeypatch):
     """The runtime looks after itself often enough for tests."""
-    monkeypatch.setattr("dra_operator.controller.runtime.LOOK_SECONDS", 0.05)
-    monkeypatch.setattr("dra_operator.controller.denials.LASTING_SECONDS", 0.1)
+    monkeypatch.setattr("dra_operator.controller.manager.CHECK_SECONDS", 0.05)
+    monkeypatch.setattr("dra_operator.controller.permissions.LASTING_SECONDS", 0.1)
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +121,7 @@ def bench(clock):
     """A pass over nothing yet, which meets no defect unless the test is about one."""
     bench = Bench(clock)
     yield bench
-    assert bench.may_break or defects(bench.passes.desk.metrics) == 0
+    assert bench.may_break or defects(bench.metrics) == 0
 
 
 @pytest.fixture

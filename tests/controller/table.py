@@ -2,8 +2,8 @@
 
 from cluster import claim
 from dra_operator.cluster.reflector import Delta
-from dra_operator.controller.collisions import LASTING_SECONDS
-from dra_operator.controller.reports import Notice
+from dra_operator.controller.allocation_checks import LASTING_SECONDS
+from dra_operator.controller.event_dedup import EventRequest
 
 DRIVER = "gpu.example.com"
 USER = [{"resource": "pods", "name": "pod", "uid": "1"}]
@@ -77,4 +77,4 @@ class Table:
 
 def said(effects):
     """The Events among effects, by object, with their sentences."""
-    return {effect.subject.name: effect.message for effect in effects if isinstance(effect, Notice)}
+    return {effect.subject.name: effect.message for effect in effects if isinstance(effect, EventRequest)}

@@ -1,16 +1,16 @@
 """What a pass does beside deciding may break, for one claim or for all, and every other claim goes on."""
 
 import pytest
-from passbench import FITS, Allocator, notices, writes
+from cycle_bench import FITS, Allocator, event_reasons, writes
 from structlog.testing import capture_logs
 
 from cluster import claim
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AnnotateWrite, DeallocateWrite, Refused
-from dra_operator.controller import passes as module
-from dra_operator.controller.collisions import Collisions
-from dra_operator.controller.passes import Tick
-from dra_operator.controller.problems import Problems
+from dra_operator.controller.allocation_checks import DoubleAllocationReporter
+from dra_operator.controller.cycle import Tick
+from dra_operator.controller.object_problems import ObjectProblems
+from dra_operator.controller.write_results import ClaimReleaser
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
@@ -28,18 +28,18 @@ def breakable(bench):
 
 @pytest.fixture
 def breaks(monkeypatch):
-    """Have one function of the pass fail for the claims named in this set."""
+    """Have one step of the cycle fail for the claims named in this set."""
     names = set()
 
     def fail(function):
-        sound = getattr(module, function)
+        sound = getattr(ClaimReleaser, function)
 
-        def call(desk, key):
+        def call(self, key):
             if key[1] in names:
                 raise RuntimeError("a defect")
-            return sound(desk, key)
+            return sound(self, key)
 
-        monkeypatch.setattr(module, function, call)
+        monkeypatch.setattr(ClaimReleaser, function, call)
         return names
 
     return fail
@@ -47,12 +47,12 @@ def breaks(monkeypatch):
 
 def count(bench, place):
     """Return how many defects of a place were counted."""
-    return bench.passes.desk.metrics.errors.labels(place)._value.get()
+    return bench.metrics.errors.labels(place)._value.get()
 
 
 def test_a_claim_that_cannot_be_tidied_holds_up_nobody(bench, breaks):
     """Other deleted claims go, and those that wait are allocated, in the same pass."""
-    breaks("tidy").add("bad")
+    breaks("release_unmanaged").add("bad")
     bench.allocator.answers["new"] = FITS
     with capture_logs() as logs:
         done = bench.run(bench.delta(deleted("bad")), bench.delta(deleted("good")), bench.delta(claim("new")))
@@ -65,14 +65,14 @@ def test_a_claim_that_cannot_be_tidied_holds_up_nobody(bench, breaks):
 
 def test_a_claim_that_cannot_be_tidied_is_told_once_and_tried_again_later_each_time(bench, breaks, clock):
     """Its Event says that the operator has a defect; one traceback a wait is enough."""
-    bad = breaks("tidy")
+    bad = breaks("release_unmanaged")
     bad.add("bad")
-    told = notices(bench.run(bench.delta(deleted("bad"))))
+    told = event_reasons(bench.run(bench.delta(deleted("bad"))))
     waits = []
     for _ in range(3):
         waits.append(bench.wake_at - clock.now)
         clock.now = bench.wake_at
-        told += notices(bench.run())
+        told += event_reasons(bench.run())
     bad.clear()
     clock.now = bench.wake_at
 
@@ -82,12 +82,12 @@ def test_a_claim_that_cannot_be_tidied_is_told_once_and_tried_again_later_each_t
     assert count(bench, "tidying") == 4
 
     clock.now += 1200
-    assert notices(bench.run()) == [], "what is no longer so is not told again"
+    assert event_reasons(bench.run()) == [], "what is no longer so is not told again"
 
 
 def test_a_change_of_an_untidy_claim_does_not_end_its_wait_unheeded(bench, breaks, clock):
     """A change that comes while it is put off is not taken for the attempt that is due."""
-    bad = breaks("tidy")
+    bad = breaks("release_unmanaged")
     bad.add("bad")
     bench.run(bench.delta(deleted("bad")))
     bad.clear()
@@ -99,7 +99,7 @@ def test_a_change_of_an_untidy_claim_does_not_end_its_wait_unheeded(bench, break
 
 def test_a_claim_that_was_untidy_is_decided_at_once_when_it_waits_again(bench, breaks):
     """The wait is for what it was then."""
-    bad = breaks("tidy")
+    bad = breaks("release_unmanaged")
     bad.add("bad")
     bench.run(bench.delta(claim("bad", labels={"dra-operator.io/allocate": "false"})))
     bad.clear()
@@ -114,7 +114,7 @@ def test_a_claim_that_was_untidy_is_decided_at_once_when_it_waits_again(bench, b
 
 def test_a_claim_that_was_untidy_and_is_gone_is_told_no_more(bench, breaks, clock):
     """Also where its end could not be tidied up."""
-    bad = breaks("tidy")
+    bad = breaks("release_unmanaged")
     bad.add("bad")
     bench.allocator.answers["new"] = FITS
     bench.run(bench.delta(deleted("bad")))
@@ -123,12 +123,12 @@ def test_a_claim_that_was_untidy_and_is_gone_is_told_no_more(bench, breaks, cloc
     bad.clear()
     clock.now += 1200
 
-    assert notices(bench.run()) == []
+    assert event_reasons(bench.run()) == []
 
 
 def test_an_annotation_that_cannot_be_kept_holds_up_no_other(bench, breaks):
     """The others are written, and this one is not tried in each pass."""
-    breaks("keep_annotation").add("bad")
+    breaks("write_annotation").add("bad")
     done = bench.run(bench.delta(claim("bad")), bench.delta(claim("good")))
     done += bench.run() + bench.run()
 
@@ -139,10 +139,10 @@ def test_an_annotation_that_cannot_be_kept_holds_up_no_other(bench, breaks):
 @pytest.mark.parametrize(
     ("reporter", "report"),
     [
-        (Problems, "report_inventory"),
-        (Collisions, "report"),
+        (ObjectProblems, "report_inventory"),
+        (DoubleAllocationReporter, "report"),
         (Allocator, "refresh"),
-        (Problems, "measure"),
+        (ObjectProblems, "measure"),
     ],
 )
 def test_a_report_that_breaks_stops_no_decision(bench, clock, monkeypatch, reporter, report):

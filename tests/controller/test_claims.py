@@ -14,7 +14,7 @@ from dra_operator.api.types import (
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
 )
-from dra_operator.controller.claims import ClaimBook, PodUse, Standing, is_released, order, pod_use
+from dra_operator.controller.claims import ClaimStore, PodUse, Standing, is_released, order, pod_use
 
 KEY = ("team-a", "gpu")
 
@@ -37,7 +37,7 @@ def pod(phase="Running", **fields):
 @pytest.fixture
 def book():
     """A book with one claim."""
-    book = ClaimBook()
+    book = ClaimStore()
     book.put(claim())
     return book
 
@@ -145,7 +145,7 @@ def test_pods_of_another_namespace_do_not_count(book):
 
 def test_a_pod_that_came_before_its_claim_counts():
     """The order in which pods and claims are listed does not matter."""
-    book = ClaimBook()
+    book = ClaimStore()
     book.put_pod(pod_use(pod()))
     book.put(claim())
 
@@ -168,7 +168,7 @@ happenings = st.one_of(
 @given(st.lists(happenings, max_size=12))
 def test_claims_and_pods_may_come_and_go_in_any_order(happened):
     """What waits, and how many there are of each standing, follows from the claims and pods that are left."""
-    book, claims, pods = ClaimBook(), {}, {}
+    book, claims, pods = ClaimStore(), {}, {}
     for item in happened:
         if isinstance(item, PodUse):
             changed = book.put_pod(item)

@@ -14,27 +14,27 @@ from dra_operator.cluster.delivery import Delivery
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.reflector import Delta, Reflector
 from dra_operator.cluster.writer import Writer
-from dra_operator.controller import passes
-from dra_operator.controller.denials import Denials
-from dra_operator.controller.fence import Fence
-from dra_operator.controller.intake import Intake
+from dra_operator.controller.fencing import WriteFence
+from dra_operator.controller.ingest import Ingest
 from dra_operator.controller.loop import Loop
 from dra_operator.controller.metrics import Metrics
-from dra_operator.controller.problems import Problems
+from dra_operator.controller.object_problems import ObjectProblems
+from dra_operator.controller.permissions import ReadAccess
+from dra_operator.controller.write_results import ClaimReleaser
 
 BREAKABLE = {
-    Defect.PASS: (Fence, "stands"),
+    Defect.PASS: (WriteFence, "is_pending"),
     Defect.DECISION: (Allocator, "allocate"),
-    Defect.TIDYING: (passes, "tidy"),
-    Defect.REPORT: (Problems, "report_inventory"),
-    Defect.INTAKE: (Intake, "take"),
+    Defect.TIDYING: (ClaimReleaser, "release_unmanaged"),
+    Defect.REPORT: (ObjectProblems, "report_inventory"),
+    Defect.INTAKE: (Ingest, "apply"),
     Defect.EFFECT: (Writer, "submit"),
     Defect.WRITE: (Delivery, "deliver"),
     Defect.OUTCOME: (Reflector, "observe"),
     Defect.EVENT: (EventRecorder, "_deliver"),
     Defect.REFLECTOR: (Reflector, "_event"),
     Defect.DELTA: (Loop, "put"),
-    Defect.TASK: (Denials, "look"),
+    Defect.TASK: (ReadAccess, "check"),
 }
 """What is called where each defect is met."""
 
@@ -78,7 +78,7 @@ async def test_a_defect_is_logged_and_counted(cluster, unwatched, break_once, de
         await cluster.until(lambda: defect.text in [line["event"] for line in logs], defect.text)
 
     assert [type(line["exc_info"]) for line in logs if line["event"] == defect.text] == [RuntimeError]
-    counts = counted(unwatched.runtime.metrics)
+    counts = counted(unwatched.manager.metrics)
     assert {place: number for place, number in counts.items() if number != "0.0"} == {defect.place: "1.0"}
 
 
@@ -89,7 +89,7 @@ async def test_a_defect_costs_one_object_at_most(cluster, unwatched, break_once,
     await unwatched.settled()
     break_once(defect)
     cluster.put(claim("first"))
-    await cluster.until(lambda: counted(unwatched.runtime.metrics)[defect.place] == "1.0", defect.text)
+    await cluster.until(lambda: counted(unwatched.manager.metrics)[defect.place] == "1.0", defect.text)
     cluster.put(claim("second"))
 
     assert await cluster.allocated("second")
@@ -102,9 +102,9 @@ async def test_no_write_is_waited_for_in_vain(cluster, unwatched, break_once, de
     await unwatched.settled()
     break_once(defect)
     cluster.put(claim())
-    await cluster.until(lambda: counted(unwatched.runtime.metrics)[defect.place] == "1.0", defect.text)
+    await cluster.until(lambda: counted(unwatched.manager.metrics)[defect.place] == "1.0", defect.text)
 
-    await cluster.until(lambda: not unwatched.runtime._passes.desk.flights, "the end of the write")
+    await cluster.until(lambda: not unwatched.manager._cycle._in_flight, "the end of the write")
 
 
 def test_every_place_is_counted_from_zero():
@@ -131,7 +131,7 @@ def test_no_traceback_is_logged_beside_the_count(repository: Path):
     assert found == {
         ("defects.py", "log.error"),
         ("defects.py", "log.critical"),
-        ("shell.py", "log.critical"),
+        ("kopf_app.py", "log.critical"),
     }
 
 

@@ -23,7 +23,7 @@ async def dry(cluster):
         return told
 
     yield begin
-    await operator.runtime.close()
+    await operator.manager.close()
     asked = {name.partition(" ")[0] for name in cluster.server.requests if name not in before}
     assert asked.isdisjoint(WRITES)
 

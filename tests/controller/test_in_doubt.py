@@ -1,13 +1,14 @@
 """What nobody knows of a write: the device stays taken until somebody knows, and no longer than that takes."""
 
 import pytest
-from passbench import FITS, KEY, writes
+from cycle_bench import FITS, KEY, writes
 
 from cluster import FINALIZER, allocation, claim, pod
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import DeallocateWrite, Forbidden, Unaccepted, Unknown
 from dra_operator.controller.claims import PodUse
-from dra_operator.controller.passes import Tick
+from dra_operator.controller.cycle import Tick
+from dra_operator.controller.object_problems import ObjectProblems
 
 UNREAD = ApiError(403, "Forbidden", "no", verb="get", resource="resourceclaims")
 UNCLEAR = pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_a_device_of_an_unknown_outcome_is_nobodys_when_claims_are_heard_of_agai
         bench.heard |= {"ResourceClaim"}
 
     bench.allocator.answers = {"other": FITS}
-    bench.passes.run(items(), lambda _: None, lambda: False)
+    bench.cycle.run(items(), lambda _: None, lambda: False)
 
     assert KEY in bench.ledger.holders(("d", "p"), ["gpu-0"])
 
@@ -85,8 +86,7 @@ def test_a_device_of_an_unknown_outcome_is_nobodys_when_its_time_is_over_during_
     bench.heard -= {"ResourceClaim"}
     bench.run(Unknown(write))
     clock.now += 119.5
-    problems = bench.passes._problems
-    monkeypatch.setattr(problems, "report_inventory", lambda: setattr(clock, "now", clock.now + 1))
+    monkeypatch.setattr(ObjectProblems, "report_inventory", lambda _: setattr(clock, "now", clock.now + 1))
     bench.allocator.answers = {}
     bench.run(Tick())
 
@@ -97,8 +97,8 @@ async def test_claims_are_not_heard_of_before_a_watch_that_is_open_again_has_cau
     cluster, operator, monkeypatch
 ):
     """It is accepted first, and tells what was missed after that."""
-    monkeypatch.setattr("dra_operator.controller.runtime.CATCHING_UP_SECONDS", 60)
-    hears, claims = operator.runtime._hears, operator.runtime._reflectors["ResourceClaim"]
+    monkeypatch.setattr("dra_operator.controller.manager.CATCHING_UP_SECONDS", 60)
+    hears, claims = operator.manager._is_up_to_date, operator.manager._reflectors["ResourceClaim"]
     claims.well_since -= 60
     assert hears("ResourceClaim")
     cluster.server.faults.answer(503, times=1, verb="watch", kind="ResourceClaim")
@@ -106,7 +106,7 @@ async def test_claims_are_not_heard_of_before_a_watch_that_is_open_again_has_cau
     await cluster.until(lambda: claims.counters.failures and claims.trouble is None)
     assert not hears("ResourceClaim")
 
-    monkeypatch.setattr("dra_operator.controller.runtime.CATCHING_UP_SECONDS", 0)
+    monkeypatch.setattr("dra_operator.controller.manager.CATCHING_UP_SECONDS", 0)
     assert hears("ResourceClaim")
 
 
@@ -149,7 +149,7 @@ async def test_a_device_is_nobodys_while_nobody_may_be_told_whether_its_claim_ha
     """The answer is lost with the rights to read claims, and the claim is a pod's by then: it is not decided again."""
     for place in ("cluster.delivery.ROLES_SECONDS", "cluster.delivery.DOUBT_SECONDS"):
         monkeypatch.setattr(f"dra_operator.{place}", 0.05)
-    for place in ("landing.FORBIDDEN", "passes.UNHEARD"):
+    for place in ("write_results.FORBIDDEN", "cycle.UNHEARD"):
         monkeypatch.setattr(f"dra_operator.controller.{place}", (0.05, 0.1))
     faults = cluster.server.faults
     for verb in ("get", "list", "watch"):
@@ -161,7 +161,7 @@ async def test_a_device_is_nobodys_while_nobody_may_be_told_whether_its_claim_ha
     faults.cut_watches("ResourceClaim")
     cluster.put(pod(uses="first"))
     await cluster.allocated("first")
-    forbidden = operator.runtime.metrics.writes.labels("allocate", "forbidden")
+    forbidden = operator.manager.metrics.writes.labels("allocate", "forbidden")
     await cluster.until(forbidden._value.get)
     await cluster.stays(lambda: not cluster.devices("second"))
     faults.clear()

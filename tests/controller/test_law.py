@@ -8,7 +8,7 @@ stored. In the end all is well, and every claim that can have a device has one.
 from random import Random
 
 import pytest
-from passbench import Bench, Unsatisfied, fits
+from cycle_bench import Bench, Unsatisfied, fits
 
 from cluster import FINALIZER, PENDING, claim
 from dra_operator.cluster.delivery import DOUBT_SECONDS
@@ -26,8 +26,8 @@ from dra_operator.cluster.writes import (
     Written,
 )
 from dra_operator.controller.claims import PodUse
-from dra_operator.controller.reports import Notice
-from dra_operator.controller.runtime import CATCHING_UP_SECONDS
+from dra_operator.controller.event_dedup import EventRequest
+from dra_operator.controller.manager import CATCHING_UP_SECONDS
 
 DEVICES = ("gpu-0", "gpu-1", "gpu-2")
 NAMES = ("a", "b", "c", "d", "e", "f")
@@ -149,7 +149,7 @@ class World:
         self.bench.heard = {"ResourceSlice"} | claims
         items, self.queue = self.queue, []
         for effect in self.bench.run(*items):
-            if not isinstance(effect, Notice):
+            if not isinstance(effect, EventRequest):
                 self.under_way.append((self.clock.now + self.chance.choice([0.01, 0.3, 2]), effect))
 
     def rest(self, seconds):
@@ -221,4 +221,4 @@ def test_each_device_is_of_one_claim_and_none_is_left_over(seed, clock):
     taken = sorted(device for name in world.stored for device in world.devices(name))
     assert len(taken) == min(len(DEVICES), len(world.stored))
     assert sorted(world.bench.ledger.held(("d", "p"))) == taken
-    assert len(world.bench.passes.desk.flights) == 0
+    assert len(world.bench.cycle._in_flight) == 0

@@ -7,25 +7,25 @@ import weakref
 
 import pytest
 
+from dra_operator.controller.cycle import Tick
 from dra_operator.controller.loop import ROOM, Loop
 from dra_operator.controller.metrics import Metrics
-from dra_operator.controller.passes import Tick
 
 QUIET, LATEST = 0.02, 0.1
 
 
-class Passes:
+class SchedulingCycle:
     """A stand-in that notes what it is given."""
 
     def __init__(self):
-        self.learnt, self.runs, self.errors, self.effects = [], [], [], []
+        self.observed, self.runs, self.errors, self.effects = [], [], [], []
 
     def takes_long(self):
         """Take no time, unless a test says otherwise."""
 
-    def learn(self, items):
-        """Note what was learnt."""
-        self.learnt += items
+    def observe(self, items):
+        """Keep what was observed."""
+        self.observed += items
 
     def run(self, items, emit, _stopping):
         """Note a pass, or fail as the test wants."""
@@ -40,7 +40,7 @@ class Passes:
 @pytest.fixture
 def passes():
     """A stand-in for the passes."""
-    return Passes()
+    return SchedulingCycle()
 
 
 @pytest.fixture
@@ -71,14 +71,14 @@ async def until(condition):
 
 
 async def test_nothing_is_decided_before_the_gate_opens(loop, passes):
-    """What arrives earlier is learnt; the first pass tries everything."""
+    """What arrives earlier is observed; the first pass tries everything."""
     loop.put("delta")
-    await until(lambda: passes.learnt)
+    await until(lambda: passes.observed)
     assert not passes.runs
 
     loop.open()
     await until(lambda: passes.runs)
-    assert passes.learnt == ["delta"]
+    assert passes.observed == ["delta"]
     assert isinstance(passes.runs[0][0], Tick)
 
 
@@ -95,7 +95,7 @@ async def test_the_depth_of_the_queue_is_what_waits_now(passes):
     assert depth() == 2
 
     task = asyncio.create_task(loop.run())
-    await until(lambda: passes.learnt == ["a", "b"])
+    await until(lambda: passes.observed == ["a", "b"])
     assert depth() == 0
 
     loop.stop()
@@ -180,7 +180,7 @@ async def test_a_list_waits_for_room(loop, passes):
     assert not waiting.done()
     await waiting
 
-    await until(lambda: len(passes.learnt) == ROOM + 1)
+    await until(lambda: len(passes.observed) == ROOM + 1)
 
 
 async def test_what_is_known_settles_once(passes, done):
@@ -197,7 +197,7 @@ async def test_what_is_known_settles_once(passes, done):
     )
     task = asyncio.create_task(loop.run())
     loop.put(Tick())
-    await until(lambda: passes.learnt)
+    await until(lambda: passes.observed)
     assert not settled
 
     loop.open()
@@ -235,13 +235,13 @@ async def test_what_was_taken_in_is_let_go(loop, passes):
     class Piece:
         pass
 
-    def learn(items):
+    def observe(items):
         seen = []
         for item in items:
             seen.append(weakref.ref(item))
             alive.append(sum(each() is not None for each in seen))
 
-    passes.learn = learn
+    passes.observe = observe
     for _ in range(5):
         loop.put(Piece())
     await until(lambda: len(alive) == 5)

@@ -12,8 +12,8 @@ from dra_operator.allocator.explanation import pool_records
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AllocateWrite, AnnotateWrite, Conflict, Refused, Written, steps
 from dra_operator.controller.claims import PodUse
+from dra_operator.controller.cycle import SchedulingCycle
 from dra_operator.controller.metrics import Metrics
-from dra_operator.controller.passes import Passes
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 
@@ -49,7 +49,9 @@ class World:
         self.clock = clock
         inventory, ledger = Inventory(), Ledger()
         allocator = Allocator(inventory, ledger, clock=clock, share_ids=lambda: "id")
-        self.passes = Passes(inventory, ledger, allocator, metrics=Metrics(), event_refresh=1200, clock=clock)
+        self.cycle = SchedulingCycle(
+            inventory, ledger, allocator, metrics=Metrics(), event_refresh=1200, clock=clock
+        )
         self.versions = itertools.count(1)
         self.made = itertools.count(1)
         self.bodies = {}
@@ -84,7 +86,7 @@ class World:
         while self.items:
             items, self.items = self.items, []
             effects = []
-            self.passes.run(items, effects.extend, lambda: False)
+            self.cycle.run(items, effects.extend, lambda: False)
             self.clock.now += 1
             for number, effect in enumerate(effects):
                 if hasattr(effect, "resource_version"):
@@ -129,7 +131,7 @@ class World:
         del self.bodies[key]
         self.items.append(Delta("ResourceClaim", *key, None))
 
-    def cycle(self, count: int) -> None:
+    def turn_over(self, count: int) -> None:
         """Make so many claims of all kinds, let them be decided and some be used by pods, and delete them."""
         for number in range(count):
             request = DEFAULTS | REQUESTS[number % len(REQUESTS)]
@@ -192,14 +194,14 @@ def test_nothing_is_kept_of_claims_that_are_gone(clock):
     world = World(clock)
     world.run()
     for _ in range(3):
-        world.cycle(AT_ONCE)
-    before = books(world.passes)
+        world.turn_over(AT_ONCE)
+    before = books(world.cycle)
 
     for _ in range(CYCLES // AT_ONCE):
-        world.cycle(AT_ONCE)
+        world.turn_over(AT_ONCE)
 
-    after = books(world.passes)
-    metrics = world.passes.desk.metrics
+    after = books(world.cycle)
+    metrics = world.cycle.metrics
     assert {
         metrics.registry.get_sample_value("dra_operator_decisions_total", {"result": result}) > CYCLES / 5
         for result in ("allocated", "failed", "unsatisfied")
@@ -218,11 +220,11 @@ def test_nothing_is_kept_of_nodes_that_are_gone(clock, monkeypatch, claims):
     world.run()
     for number in range(200):
         if number == 10:
-            before = books(world.passes)
+            before = books(world.cycle)
         if number < claims:
-            world.cycle(AT_ONCE // 4)
+            world.turn_over(AT_ONCE // 4)
         world.replace_nodes(5)
 
-    after = books(world.passes)
+    after = books(world.cycle)
     assert all(after.pop(place, 0) <= most for place, most in BOUNDED.items())
     assert {place: count for place, count in after.items() if count > before.get(place, 0)} == {}

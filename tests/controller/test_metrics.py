@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from passbench import FITS
+from cycle_bench import FITS
 
 from cluster import claim
 from dra_operator import __version__
@@ -36,8 +36,8 @@ def test_every_metric_is_explained_once():
 def test_every_metric_that_the_page_names_is_there(repository: Path):
     """Whoever writes an alert by the page gets one that can fire."""
     metrics = Metrics()
-    metrics.tell_reflectors(lambda: {"Node": SimpleNamespace(counters=Counters(), silence=0.0)})
-    metrics.count_events(dict)
+    metrics.register_reflectors(lambda: {"Node": SimpleNamespace(counters=Counters(), silence=0.0)})
+    metrics.register_events(dict)
     told = set(re.findall(r"^# HELP (\S+)", metrics.text().decode(), re.MULTILINE))
     named = set(re.findall(r"dra_operator_\w+", (repository / "docs" / "operator.md").read_text()))
 
@@ -81,7 +81,7 @@ def test_what_the_process_uses_is_told(what):
 def test_what_reflectors_count_is_told_by_kind():
     """As it is when somebody asks; how long a kind was not heard of, too, but not of one that never was."""
     metrics, found = Metrics(), {}
-    metrics.tell_reflectors(lambda: found)
+    metrics.register_reflectors(lambda: found)
     counted = Counters(lists=1, events=20, repaired=3, failures=2)
     found["Node"] = SimpleNamespace(counters=counted, silence=7.5)
     found["Pod"] = SimpleNamespace(counters=Counters(), silence=None)
@@ -102,7 +102,7 @@ def test_what_reflectors_count_is_told_by_kind():
 def test_what_became_of_events_is_told_by_outcome():
     """What did not happen yet is zero, which an alert can tell from an operator that is not there."""
     metrics = Metrics()
-    metrics.count_events(lambda: {"created": 3, "refused": 1})
+    metrics.register_events(lambda: {"created": 3, "refused": 1})
 
     assert series_of(metrics, "dra_operator_events") == [
         'dra_operator_events_total{outcome="created"} 3.0',
@@ -117,7 +117,7 @@ def test_a_pass_is_measured(bench, clock):
     bench.allocator.takes = lambda: setattr(clock, "now", clock.now + 0.25)
     bench.allocator.answers = {"a": FITS}
     bench.run(bench.delta(claim("a")), bench.delta(claim("b")))
-    registry = bench.passes.desk.metrics.registry
+    registry = bench.metrics.registry
 
     def read(name, **labels):
         return registry.get_sample_value(f"dra_operator_{name}", labels)

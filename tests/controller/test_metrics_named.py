@@ -27,8 +27,8 @@ SERIES = re.compile(r"(?:_bucket|_sum|_count)$")
 def told() -> dict[str, tuple[str, ...]]:
     """Return the name of each metric there is, with its labels."""
     metrics = Metrics()
-    metrics.tell_reflectors(lambda: {"Node": SimpleNamespace(counters=Counters(), silence=0.0)})
-    metrics.count_events(dict)
+    metrics.register_reflectors(lambda: {"Node": SimpleNamespace(counters=Counters(), silence=0.0)})
+    metrics.register_events(dict)
     names = re.findall(r"^# HELP (\S+)", metrics.text().decode(), re.MULTILINE)
     labels = {
         name: tuple(metric._labelnames)

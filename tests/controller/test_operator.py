@@ -48,7 +48,7 @@ async def test_the_oldest_claim_comes_first(cluster):
         await cluster.allocated("z")
         await cluster.waits("a")
     finally:
-        await operator.runtime.close()
+        await operator.manager.close()
 
 
 async def test_the_annotation_goes_with_the_wait(cluster, operator):
@@ -157,7 +157,7 @@ async def test_a_slice_that_cannot_be_read_gets_an_event_and_stops_nobody(cluste
     broken = resource_slice("gpu-9", name="broken", pool="other")
     broken["spec"]["devices"][0]["capacity"] = {"memory": {"value": "12 GB"}}
     # No API server stores such a slice; a newer one may store what looks as strange to us.
-    operator.runtime._loop.put(Delta("ResourceSlice", "", "broken", broken))
+    operator.manager._loop.put(Delta("ResourceSlice", "", "broken", broken))
     cluster.put(claim())
 
     await cluster.allocated()
@@ -169,7 +169,7 @@ async def test_a_pool_that_stays_incomplete_gets_an_event_although_nothing_else_
     cluster, operator, monkeypatch
 ):
     """The time alone wakes a pass; a pool that is completed meanwhile gets none."""
-    monkeypatch.setattr("dra_operator.controller.problems.INCOMPLETE_SECONDS", 2.0)
+    monkeypatch.setattr("dra_operator.controller.object_problems.INCOMPLETE_SECONDS", 2.0)
     cluster.put(resource_slice("a", name="half", pool="half", count=2))
     cluster.put(resource_slice("a", name="whole-1", count=2))
     await operator.settled()
@@ -193,9 +193,9 @@ async def test_metrics_count_what_happened(cluster, operator, gpu):
     await operator.settled()
     # One for each claim, and one on the Lease.
     created = b'dra_operator_events_total{outcome="created"} 3.0'
-    await cluster.until(lambda: created in operator.runtime.metrics.text(), "the Events")
+    await cluster.until(lambda: created in operator.manager.metrics.text(), "the Events")
 
-    text = operator.runtime.metrics.text().decode()
+    text = operator.manager.metrics.text().decode()
     assert "dra_operator_allocations_total 1.0" in text
     assert 'dra_operator_pending_claims{reason="DeviceInUse"} 1.0' in text
     assert 'dra_operator_writes_total{kind="allocate",outcome="written"} 1.0' in text

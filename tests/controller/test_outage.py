@@ -30,7 +30,7 @@ async def operator(cluster, monkeypatch):
     operator = await Operator(cluster.server.url).start()
     await operator.ready()
     yield operator
-    await operator.runtime.close()
+    await operator.manager.close()
 
 
 async def test_the_first_claim_after_an_outage_is_allocated_at_once(cluster, operator):
@@ -41,11 +41,11 @@ async def test_the_first_claim_after_an_outage_is_allocated_at_once(cluster, ope
     ]
     names = [f"early-{number}" for number in range(CONCURRENCY)]
     cluster.put(*map(claim, names), claim("hopeless", request={"deviceClassName": "absent"}))
-    await cluster.until(lambda: operator.runtime._writer.in_flight == CONCURRENCY)
+    await cluster.until(lambda: operator.manager._writer.in_flight == CONCURRENCY)
     await cluster.until(lambda: outage[0].met)
     outage.append(faults.answer(503, times=None, verb="watch"))
     faults.cut_watches()
-    await cluster.until(lambda: operator.runtime._reflectors["ResourceClaim"].trouble)
+    await cluster.until(lambda: operator.manager._reflectors["ResourceClaim"].trouble)
     await asyncio.sleep(1)
 
     begun = time.monotonic()

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from passbench import notices, writes
+from cycle_bench import event_reasons, writes
 from table import DRIVER, USER, Table, has, said, slices
 
 from cluster import CLASS, claim, node
@@ -15,9 +15,9 @@ from dra_operator.api.types import (
 )
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import Written
-from dra_operator.controller import collisions, messages
-from dra_operator.controller.collisions import LASTING_SECONDS
-from dra_operator.controller.reports import Notice
+from dra_operator.controller import allocation_checks, messages
+from dra_operator.controller.allocation_checks import LASTING_SECONDS
+from dra_operator.controller.event_dedup import EventRequest
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def test_a_counter_that_is_overdrawn_is_told_on_the_claims(table):
         "to default/ours (2), default/theirs (4); two allocators serve this driver; nothing is taken back; "
         "delete claims until the others fit, or have the driver publish more",
     )
-    assert notices(effects) == ["DeviceOvercommitted"] * 2
-    assert notices(table.wait()) == []
+    assert event_reasons(effects) == ["DeviceOvercommitted"] * 2
+    assert event_reasons(table.wait()) == []
 
 
 def test_claims_of_other_namespaces_are_told_by_number(table):
@@ -76,7 +76,7 @@ def test_nothing_is_said_of_what_passes(table):
     woken_at = table.bench.wake_at
     effects += table.publish(memory=6)
 
-    assert notices(effects) + notices(table.wait()) == []
+    assert event_reasons(effects) + event_reasons(table.wait()) == []
     assert woken_at == table.clock.now
 
 
@@ -89,9 +89,8 @@ def test_what_has_lasted_since_it_was_looked_at_is_not_slept_over(table):
     table.bench.run()
     table.clock.now += LASTING_SECONDS * 0.5
 
-    assert table.bench.passes._collisions.next_due() == begun + LASTING_SECONDS
-    assert notices(table.bench.run()) == ["DeviceOvercommitted"] * 2
-    assert table.bench.passes._collisions.next_due() is None
+    assert table.bench.wake_at == begun + LASTING_SECONDS
+    assert event_reasons(table.bench.run()) == ["DeviceOvercommitted"] * 2
 
 
 def test_of_two_things_that_are_overcommitted_the_first_is_told_first(table):
@@ -117,8 +116,8 @@ def test_what_is_decided_and_not_stored_is_not_too_much_yet(table):
     stored = table.bench.delta(claim("ours"), allocation=dict(write.allocation))
     table.bench.run(stored, Written(write, {}))
 
-    assert notices(before) == []
-    assert notices(table.wait()) == ["DeviceOvercommitted"] * 2
+    assert event_reasons(before) == []
+    assert event_reasons(table.wait()) == ["DeviceOvercommitted"] * 2
 
 
 def test_what_comes_again_is_told_again(table):
@@ -127,7 +126,7 @@ def test_what_comes_again_is_told_again(table):
     told = []
     for _ in range(2):
         table.put("b", "whole", used=USER)
-        told += notices(table.wait())
+        told += event_reasons(table.wait())
         table.bench.run(Delta("ResourceClaim", "default", "b", None))
 
     assert told == ["DeviceOvercommitted"] * 4
@@ -147,7 +146,7 @@ def test_what_a_driver_takes_back_is_told_on_its_slice(table):
         in sentence
     )
     assert "nothing is taken back" in sentence
-    assert b"dra_operator_overcommitments 1.0" in table.bench.passes.desk.metrics.text()
+    assert b"dra_operator_overcommitments 1.0" in table.bench.metrics.text()
 
 
 def test_what_is_found_at_the_start_is_told_on_its_slice(bench):
@@ -167,10 +166,10 @@ def test_a_share_more_is_no_news(table):
     """Of a device that stays overcommitted the same claims and the same slice are not told again."""
     table.put("a", 6, used=USER)
     table.publish(rate=5)
-    told = notices(table.wait())
+    told = event_reasons(table.wait())
     effects = table.put("b", 1, used=USER) + table.wait()
 
-    assert (told, notices(effects)) == (["DeviceOvercommitted"], [])
+    assert (told, event_reasons(effects)) == (["DeviceOvercommitted"], [])
 
 
 def test_no_time_counts_in_which_nothing_is_heard_of_slices(table):
@@ -183,19 +182,19 @@ def test_no_time_counts_in_which_nothing_is_heard_of_slices(table):
     again = table.wait()
     early, late = table.bench.run(), table.wait()
 
-    assert [notices(effects) for effects in (before, again, early)] == [[], [], []]
-    assert notices(late) == ["DeviceOvercommitted"] * 2
+    assert [event_reasons(effects) for effects in (before, again, early)] == [[], [], []]
+    assert event_reasons(late) == ["DeviceOvercommitted"] * 2
 
 
 def test_what_was_told_stays_told_while_nothing_is_heard_of_slices(table):
     """It has not ended, so it does not begin anew."""
     table.put("a", "half-0", used=USER)
     table.put("b", "whole", used=USER)
-    told = notices(table.wait())
+    told = event_reasons(table.wait())
     table.bench.heard -= {"ResourceSlice"}
-    told += notices(table.bench.run())
+    told += event_reasons(table.bench.run())
     table.bench.heard |= {"ResourceSlice"}
-    told += notices(table.bench.run()) + notices(table.wait()) + notices(table.wait())
+    told += event_reasons(table.bench.run()) + event_reasons(table.wait()) + event_reasons(table.wait())
 
     assert told == ["DeviceOvercommitted"] * 2
 
@@ -205,12 +204,12 @@ def test_nothing_is_kept_of_what_has_ended(table):
     table.put("a", "half-0", used=USER)
     table.put("b", "whole", used=USER)
     table.wait()
-    kept = table.bench.passes._collisions
-    before = [len(kept._told), len(kept._since)]
+    kept = table.bench.cycle._double_allocations
+    before = [len(kept._reported), len(kept._since)]
     table.bench.run(Delta("ResourceClaim", "default", "b", None))
 
     assert before == [1, 1]
-    assert [len(kept._told), len(kept._since)] == [0, 0]
+    assert [len(kept._reported), len(kept._since)] == [0, 0]
     assert not any(kept._facts.values())
 
 
@@ -227,14 +226,14 @@ def test_a_sentence_is_formed_when_something_changes(table, monkeypatch):
 
     table.put("b", 1, used=USER)
     table.clock.now += 1200
-    (notice,) = [effect for effect in table.bench.run() if isinstance(effect, Notice)]
+    (notice,) = [effect for effect in table.bench.run() if isinstance(effect, EventRequest)]
     assert "5 published, 7 allocated" in notice.message
     assert len(formed) == 2
 
 
 async def test_nothing_is_said_while_nothing_is_heard_of_slices(cluster, operator, monkeypatch):
     """A driver may have added what a pod got: that is seen when the slices are."""
-    monkeypatch.setattr(collisions, "LASTING_SECONDS", 0.1)
+    monkeypatch.setattr(allocation_checks, "LASTING_SECONDS", 0.1)
     sizes = {"half-0": 2, "half-1": 2}
     cluster.put(node(), CLASS, *slices(memory=2, sizes=sizes), claim("ours"))
     assert await cluster.allocated("ours") == ["half-0"]
@@ -243,7 +242,7 @@ async def test_nothing_is_said_while_nothing_is_heard_of_slices(cluster, operato
         for verb in ("list", "watch")
     ]
     cluster.server.faults.cut_watches("ResourceSlice")
-    await cluster.until(lambda: operator.runtime._reflectors["ResourceSlice"].trouble)
+    await cluster.until(lambda: operator.manager._reflectors["ResourceSlice"].trouble)
     cluster.put(*slices(memory=4, sizes=sizes))
     status = {"allocation": has("half-1"), "reservedFor": USER}
     cluster.put(claim("theirs") | {"status": status})
@@ -252,7 +251,7 @@ async def test_nothing_is_said_while_nothing_is_heard_of_slices(cluster, operato
     assert cluster.devices("ours") == ["half-0"]
     for fault in faults:
         fault.times = 0
-    await cluster.until(lambda: operator.runtime._reflectors["ResourceSlice"].trouble is None)
+    await cluster.until(lambda: operator.manager._reflectors["ResourceSlice"].trouble is None)
     await asyncio.sleep(0.5)
     assert cluster.devices("ours") == ["half-0"]
     assert not {"DeviceOvercommitted"}.intersection(cluster.reasons("ours") + cluster.reasons("theirs"))

@@ -56,7 +56,7 @@ async def test_a_claim_that_changes_under_the_decision_is_decided_again(cluster,
 
     await cluster.allocated()
     assert cluster.claim()["metadata"]["labels"] == {"a": "b"}
-    assert CONFLICT in operator.runtime.metrics.text()
+    assert CONFLICT in operator.manager.metrics.text()
 
 
 async def test_a_claim_that_is_recreated_under_the_decision_gets_its_own(cluster, operator, gpu):
@@ -68,7 +68,7 @@ async def test_a_claim_that_is_recreated_under_the_decision_gets_its_own(cluster
     cluster.put(claim())
 
     assert await cluster.allocated() == ["gpu-0"]
-    await cluster.until(lambda: CONFLICT in operator.runtime.metrics.text(), "the conflict")
+    await cluster.until(lambda: CONFLICT in operator.manager.metrics.text(), "the conflict")
 
 
 async def test_a_write_that_is_refused_is_told_on_the_claim(cluster, operator, gpu):
@@ -92,8 +92,8 @@ async def test_a_write_that_is_not_permitted_is_named(cluster, operator, gpu):
     cluster.put(claim())
 
     await cluster.until(lambda: "Forbidden" in cluster.reasons("claim"))
-    assert operator.runtime.unready() == [f"not permitted to patch resourceclaims: {message}"]
-    assert operator.runtime.stuck() == []
+    assert operator.manager.unready() == [f"not permitted to patch resourceclaims: {message}"]
+    assert operator.manager.stuck() == []
 
 
 async def test_a_webhook_that_denies_a_claim_does_not_make_the_operator_unready(cluster, operator, gpu):
@@ -105,13 +105,13 @@ async def test_a_webhook_that_denies_a_claim_does_not_make_the_operator_unready(
     cluster.put(claim("first"))
 
     await cluster.until(lambda: "AllocationRefused" in cluster.reasons("first"))
-    assert operator.runtime.unready() == []
+    assert operator.manager.unready() == []
 
 
 @pytest.mark.parametrize("verb", ["create", "patch"])
 async def test_events_that_are_not_permitted_are_named(cluster, operator, gpu, monkeypatch, verb):
     """Allocation goes on, and the operator is ready; `/readyz` names the right until it is there."""
-    monkeypatch.setattr("dra_operator.controller.unsaid.RETRY_SECONDS", 0.1)
+    monkeypatch.setattr("dra_operator.controller.watch_health.RETRY_SECONDS", 0.1)
     message = f'events is forbidden: User "operator" cannot {verb} resource "events"'
     there = cluster.server.faults.answer(
         409,
@@ -123,13 +123,13 @@ async def test_events_that_are_not_permitted_are_named(cluster, operator, gpu, m
     fault = cluster.server.faults.answer(403, times=None, verb=verb, kind="Event", message=message)
     cluster.put(claim())
     await cluster.allocated()
-    await cluster.until(operator.runtime.notes)
-    assert operator.runtime.notes() == [f"not permitted to {verb} events: {message}"]
-    assert operator.runtime.unready() == []
+    await cluster.until(operator.manager.notes)
+    assert operator.manager.notes() == [f"not permitted to {verb} events: {message}"]
+    assert operator.manager.unready() == []
 
     fault.times = there.times = 0
     with capture_logs() as logs:
-        await cluster.until(lambda: not operator.runtime.notes())
+        await cluster.until(lambda: not operator.manager.notes())
         await cluster.until(lambda: cluster.reasons("claim") == ["Allocated"])
         told = {"event": "permitted again", "verb": verb, "resource": "events", "log_level": "info"}
         await cluster.until(lambda: told in logs, seconds=6)
@@ -147,7 +147,7 @@ async def test_nothing_is_allocated_before_everything_is_listed(cluster, gpu, st
     cluster.put(claim())
     operator = await start()
     await cluster.until(
-        lambda: "not permitted to list devicetaintrules: no right" in operator.runtime.unready()
+        lambda: "not permitted to list devicetaintrules: no right" in operator.manager.unready()
     )
     await cluster.stays(lambda: not cluster.devices())
     await cluster.until(lambda: "Forbidden" in cluster.reasons("dra-operator", "Namespace"), seconds=6)
@@ -162,9 +162,9 @@ async def test_an_outage_is_one_reason_not_to_be_ready(cluster, operator, gpu):
     cluster.server.faults.answer(404, times=None, verb="watch", kind="Node", message="none of mine")
     cluster.server.faults.answer(503, times=None)
     cluster.server.faults.cut_watches()
-    await cluster.until(lambda: any(line.startswith("Node: ") for line in operator.runtime.unready()))
+    await cluster.until(lambda: any(line.startswith("Node: ") for line in operator.manager.unready()))
 
-    heard = [line.partition(": ")[0] for line in operator.runtime.unready() if "the Lease" not in line]
+    heard = [line.partition(": ")[0] for line in operator.manager.unready() if "the Lease" not in line]
     assert sorted(heard) == [
         "Node",
         "ResourceClaim, ResourceSlice, DeviceClass, DeviceTaintRule, Namespace, Pod",
@@ -206,7 +206,7 @@ async def test_nothing_is_decided_by_half_a_list(one_by_one, cluster, operator):
     cluster.server.faults.cut_watches("ResourceClaim")
     cluster.server.faults.resume_watches("ResourceClaim")
 
-    await cluster.until(lambda: operator.runtime._reflectors["ResourceClaim"].counters.lists == 2)
+    await cluster.until(lambda: operator.manager._reflectors["ResourceClaim"].counters.lists == 2)
     await operator.settled()
     assert cluster.devices("m") == []
     cluster.put({**after, "status": {}})
@@ -235,9 +235,9 @@ async def test_an_api_server_that_is_away_at_the_start_is_waited_for():
     operator = await Operator(url).start()
     try:
         async with asyncio.timeout(5):
-            while operator.runtime.unready()[0][:11] != "API server:":  # noqa: ASYNC110 - nothing signals it
+            while operator.manager.unready()[0][:11] != "API server:":  # noqa: ASYNC110 - nothing signals it
                 await asyncio.sleep(0.01)
-        base = f"http://{operator.runtime.address}"
+        base = f"http://{operator.manager.address}"
         async with aiohttp.ClientSession() as session:
             async with session.get(f"{base}/healthz") as response:
                 assert response.status == 200
@@ -247,7 +247,7 @@ async def test_an_api_server_that_is_away_at_the_start_is_waited_for():
         await server.start()
         await operator.ready()
     finally:
-        await operator.runtime.close()
+        await operator.manager.close()
         server.faults.cut_watches()
         await server.stop()
 
@@ -256,7 +256,7 @@ async def test_an_api_server_that_goes_away_is_waited_for(cluster, operator, gpu
     """Readiness goes red, and work resumes without a restart."""
     cluster.server.faults.cut_watches()
     await cluster.server.stop()
-    await cluster.until(operator.runtime.unready)
+    await cluster.until(operator.manager.unready)
     cluster.put(claim())
     await cluster.server.start()
 
@@ -283,7 +283,7 @@ async def test_a_kind_that_is_not_served_is_skipped():
             else:
                 pytest.fail("the claim was not allocated")
         finally:
-            await operator.runtime.close()
+            await operator.manager.close()
             server.faults.cut_watches()
 
 
@@ -294,13 +294,13 @@ async def test_a_cluster_without_claims_is_told_apart_from_one_that_is_away():
         operator = await Operator(server.url).start()
         try:
             for _ in range(100):
-                if "does not serve ResourceClaim" in operator.runtime.unready()[0]:
+                if "does not serve ResourceClaim" in operator.manager.unready()[0]:
                     break
                 await asyncio.sleep(0.01)
             else:
-                pytest.fail(str(operator.runtime.unready()))
+                pytest.fail(str(operator.manager.unready()))
         finally:
-            await operator.runtime.close()
+            await operator.manager.close()
 
 
 @pytest.fixture
@@ -308,7 +308,7 @@ async def unstarted(cluster):
     """The operator, for tests that change something before it starts."""
     operator = Operator(cluster.server.url)
     yield operator
-    await operator.runtime.close()
+    await operator.manager.close()
 
 
 def leave_out(runtime, kind):
@@ -331,25 +331,25 @@ def leave_out(runtime, kind):
 
 async def test_a_kind_that_is_served_later_is_watched_without_a_restart(cluster, unstarted):
     """A feature that is switched on while the operator runs counts from then on."""
-    serve_again = leave_out(unstarted.runtime, "DeviceTaintRule")
+    serve_again = leave_out(unstarted.manager, "DeviceTaintRule")
     await unstarted.start()
     await unstarted.ready()
-    assert "DeviceTaintRule" not in unstarted.runtime.summary()["objects"]
+    assert "DeviceTaintRule" not in unstarted.manager.summary()["objects"]
     serve_again()
-    await cluster.until(lambda: "DeviceTaintRule" in unstarted.runtime.summary()["objects"])
+    await cluster.until(lambda: "DeviceTaintRule" in unstarted.manager.summary()["objects"])
 
 
 async def test_a_kind_that_is_found_later_is_waited_for(cluster, gpu, unstarted):
     """Until the rules that are served now have been listed, none of them can be broken."""
-    serve_again = leave_out(unstarted.runtime, "DeviceTaintRule")
+    serve_again = leave_out(unstarted.manager, "DeviceTaintRule")
     await unstarted.start()
     await unstarted.ready()
     fault = cluster.server.faults.answer(503, times=None, verb="list", kind="DeviceTaintRule")
     serve_again()
-    await cluster.until(lambda: "DeviceTaintRule" in unstarted.runtime.summary()["objects"])
+    await cluster.until(lambda: "DeviceTaintRule" in unstarted.manager.summary()["objects"])
     cluster.put(claim())
     await cluster.stays(lambda: not cluster.devices())
-    assert unstarted.runtime.unready()
+    assert unstarted.manager.unready()
 
     fault.times = 0
     await cluster.allocated()
@@ -366,9 +366,9 @@ async def test_a_kind_that_is_no_longer_served_is_skipped(cluster, gpu, unstarte
     await cluster.waits()
     cluster.server.faults.answer(404, times=None, kind="DeviceTaintRule")
     cluster.server.faults.cut_watches("DeviceTaintRule")
-    await cluster.until(lambda: unstarted.runtime._reflectors["DeviceTaintRule"].trouble)
-    leave_out(unstarted.runtime, "DeviceTaintRule")
-    unstarted.runtime._discovered_at = float("-inf")
+    await cluster.until(lambda: unstarted.manager._reflectors["DeviceTaintRule"].trouble)
+    leave_out(unstarted.manager, "DeviceTaintRule")
+    unstarted.manager._discovered_at = float("-inf")
 
     await cluster.allocated()
     await unstarted.ready()
@@ -380,10 +380,10 @@ async def test_a_kind_that_ends_before_it_was_listed_is_not_waited_for(cluster, 
     cluster.server.faults.answer(404, times=None, kind="DeviceTaintRule")
     cluster.put(claim())
     await unstarted.start()
-    found = unstarted.runtime._reflectors
+    found = unstarted.manager._reflectors
     await cluster.until(lambda: "DeviceTaintRule" in found and found["DeviceTaintRule"].trouble)
-    leave_out(unstarted.runtime, "DeviceTaintRule")
-    unstarted.runtime._discovered_at = float("-inf")
+    leave_out(unstarted.manager, "DeviceTaintRule")
+    unstarted.manager._discovered_at = float("-inf")
 
     await cluster.allocated()
     await unstarted.ready()
@@ -391,35 +391,35 @@ async def test_a_kind_that_ends_before_it_was_listed_is_not_waited_for(cluster, 
 
 async def test_a_kind_that_is_served_in_another_version_ends_the_operator(cluster, unstarted):
     """What is known was read in the old version; a new start reads it in the new one, and no defect is told of."""
-    serve_again = leave_out(unstarted.runtime, "DeviceTaintRule")
+    serve_again = leave_out(unstarted.manager, "DeviceTaintRule")
     await unstarted.start()
     await unstarted.ready()
     serve_again(lambda found: {**found, "Node": replace(found["Node"], version="v2")})
     await cluster.until(lambda: unstarted.crashed)
-    assert unstarted.runtime.stuck() == ["Node is served as v2 now, was v1"]
+    assert unstarted.manager.stuck() == ["Node is served as v2 now, was v1"]
 
 
 async def test_what_is_served_no_longer_matters_to_an_operator_that_stops(cluster, unstarted):
     """Whoever stopped it gets 0 for an answer, and no line that says that it had to end."""
-    serve_again = leave_out(unstarted.runtime, "DeviceTaintRule")
+    serve_again = leave_out(unstarted.manager, "DeviceTaintRule")
     await unstarted.start()
     await unstarted.ready()
     asked, answered = asyncio.Event(), asyncio.Event()
     serve_again(lambda found: {**found, "Node": replace(found["Node"], version="v2")})
-    discover = unstarted.runtime._discover
+    discover = unstarted.manager._discover
 
     async def late():
         asked.set()
         await answered.wait()
         return await discover()
 
-    unstarted.runtime._discover = late
+    unstarted.manager._discover = late
     await asked.wait()
-    unstarted.runtime._stopping = True
+    unstarted.manager._stopping = True
     answered.set()
 
     await cluster.stays(lambda: not unstarted.crashed)
-    unstarted.runtime._stopping = False
+    unstarted.manager._stopping = False
 
 
 # --- sudden death
@@ -432,7 +432,7 @@ async def test_a_killed_operator_loses_nothing(cluster, gpu, start, subresource)
     cluster.server.faults.delay(30, times=1, verb="patch", kind="ResourceClaim", subresource=subresource)
     cluster.put(claim("first"), claim("second"))
     first = await start()
-    await cluster.until(lambda: first.runtime._writer is not None and first.runtime._writer.in_flight)
+    await cluster.until(lambda: first.manager._writer is not None and first.manager._writer.in_flight)
     await asyncio.sleep(0.05)
     await first.kill()
     await start()
@@ -461,7 +461,7 @@ async def test_a_restart_says_nothing_twice(cluster, start):
     first = await start()
     await cluster.until(lambda: cluster.events("claim"))
     await cluster.waits()
-    await first.runtime.close()
+    await first.manager.close()
     second = await start()
     await second.ready()
 
@@ -470,11 +470,11 @@ async def test_a_restart_says_nothing_twice(cluster, start):
 
 async def test_silence_of_the_api_server_is_told(operator):
     """Not ready when a kind has not been heard of for longer than a quiet cluster is silent."""
-    reflector = operator.runtime._reflectors["ResourceClaim"]
+    reflector = operator.manager._reflectors["ResourceClaim"]
     later = reflector.last_contact + 130
     reflector._clock = lambda: later
 
-    assert "ResourceClaim: nothing heard from the API server for 130 s" in operator.runtime.unready()
+    assert "ResourceClaim: nothing heard from the API server for 130 s" in operator.manager.unready()
 
 
 async def test_a_stale_annotation_of_an_earlier_operator_is_taken_off(cluster, gpu, start):

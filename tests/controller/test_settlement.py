@@ -5,11 +5,11 @@ import pytest
 from dra_operator.api.names import OWNED_FINALIZER, OWNED_KEY, SETTLED_ANNOTATION
 from dra_operator.api.read import read_object
 from dra_operator.cluster.ownership_policy import PoolsFence, RulesFence
-from dra_operator.controller.settlement import FenceState, SettlementTimer
+from dra_operator.controller.owned_devices import PolicyState, SettlementTimer
 
 POOL, OTHER = ("gpu", "one"), ("gpu", "two")
-RULES = FenceState(RulesFence("operator", "v1"))
-NO_FENCE = FenceState(None, "not installed")
+RULES = PolicyState(RulesFence("operator", "v1"))
+NO_FENCE = PolicyState(None, "not installed")
 
 
 def rule(name="own", generation=1, settled=None, finalizers=(OWNED_FINALIZER,), **selector):
@@ -44,7 +44,7 @@ def test_nothing_settles_before_the_policy_was_looked_for(timer):
 
 def test_with_the_policy_a_rule_settles_after_its_time(timer):
     """A rule is used 30 s after it was seen first, and says when that is."""
-    timer.observe_fence(RULES, 0)
+    timer.observe_policy(RULES, 0)
     assert settled(timer, 10, rule()).due == 40
 
     assert settled(timer, 40, rule()).rules == {"own"}
@@ -52,7 +52,7 @@ def test_with_the_policy_a_rule_settles_after_its_time(timer):
 
 def test_a_changed_rule_settles_anew(timer):
     """Another generation of a rule selects other devices, so the time starts again."""
-    timer.observe_fence(RULES, 0)
+    timer.observe_policy(RULES, 0)
     settled(timer, 0, rule())
 
     assert not settled(timer, 31, rule(generation=2)).rules
@@ -61,9 +61,9 @@ def test_a_changed_rule_settles_anew(timer):
 
 def test_a_rule_settles_no_earlier_than_its_policy(timer):
     """A policy that was installed after the rule protects from then on, and from then the time counts."""
-    timer.observe_fence(NO_FENCE, 0)
+    timer.observe_policy(NO_FENCE, 0)
     settled(timer, 0, rule())
-    timer.observe_fence(RULES, 100)
+    timer.observe_policy(RULES, 100)
 
     assert not settled(timer, 129, rule()).rules
     assert settled(timer, 130, rule()).rules == {"own"}
@@ -71,7 +71,7 @@ def test_a_rule_settles_no_earlier_than_its_policy(timer):
 
 def test_what_has_settled_stays_so_after_a_restart(timer):
     """A rule whose annotation names its generation is used at once; one that was changed since is not."""
-    timer.observe_fence(RULES, 0)
+    timer.observe_policy(RULES, 0)
 
     assert settled(timer, 0, rule(generation=3, settled="uid-own/3")).rules == {"own"}
     assert not settled(timer, 0, rule("other", generation=4, settled="uid-other/3")).rules
@@ -79,20 +79,20 @@ def test_what_has_settled_stays_so_after_a_restart(timer):
 
 def test_the_annotation_of_another_rule_does_not_fit(timer):
     """A rule that was copied with its annotations is a new one."""
-    timer.observe_fence(RULES, 0)
+    timer.observe_policy(RULES, 0)
 
     assert not settled(timer, 0, rule("copy", settled="uid-own/1")).rules
 
 
 def test_a_rule_that_is_not_held_is_not_used(timer):
     """Without our finalizer a rule could go while allocations are being written; a dry run writes none."""
-    timer.observe_fence(RULES, 0)
+    timer.observe_policy(RULES, 0)
     settled(timer, 0, rule(finalizers=()))
     assert settled(timer, 100, rule(finalizers=())).rules == frozenset()
     assert settled(timer, 100, rule()).rules == {"own"}
 
     dry = SettlementTimer(settle=30, quiet=600, holds_rules=False)
-    dry.observe_fence(RULES, 0)
+    dry.observe_policy(RULES, 0)
     settled(dry, 0, rule(finalizers=()))
 
     assert settled(dry, 30, rule(finalizers=())).rules == {"own"}
@@ -100,13 +100,13 @@ def test_a_rule_that_is_not_held_is_not_used(timer):
 
 def test_rules_are_marked_when_all_that_they_own_is_used(timer):
     """A rule for two pools is marked when both are quiet; with a policy for pools as well."""
-    timer.observe_fence(NO_FENCE, 0)
+    timer.observe_policy(NO_FENCE, 0)
     settled(timer, 0, rule())
     timer.observe_allocation(OTHER, 100)
     assert settled(timer, 600, rule()).marked == frozenset()
     assert settled(timer, 700, rule()).marked == {"own"}
 
-    timer.observe_fence(FenceState(PoolsFence("operator", frozenset({"gpu"}), frozenset())), 1000)
+    timer.observe_policy(PolicyState(PoolsFence("operator", frozenset({"gpu"}), frozenset())), 1000)
 
     assert settled(timer, 1029, rule()).marked == frozenset()
     assert settled(timer, 1030, rule()).marked == {"own"}
@@ -114,7 +114,7 @@ def test_rules_are_marked_when_all_that_they_own_is_used(timer):
 
 def test_without_the_policy_a_restart_begins_the_quiet_time_anew(timer):
     """What somebody stored before this operator began is not known, whatever the annotation says."""
-    timer.observe_fence(NO_FENCE, 0)
+    timer.observe_policy(NO_FENCE, 0)
 
     assert not settled(timer, 599, rule(settled="uid-own/1", pool="one")).pools
     assert settled(timer, 1199, rule(settled="uid-own/1", pool="one")).pools == {POOL}
@@ -122,7 +122,7 @@ def test_without_the_policy_a_restart_begins_the_quiet_time_anew(timer):
 
 def test_without_the_policy_a_pool_must_have_been_quiet(timer):
     """A pool is used when nobody else has stored an allocation there for 600 s, and is not protected."""
-    timer.observe_fence(NO_FENCE, 0)
+    timer.observe_policy(NO_FENCE, 0)
     settled(timer, 0, rule(pool="one"))
     timer.observe_allocation(POOL, 500)
 
@@ -134,7 +134,7 @@ def test_without_the_policy_a_pool_must_have_been_quiet(timer):
 
 def test_a_pool_that_others_use_is_not_quiet_however_old_the_rule(timer):
     """Each allocation of somebody else stops the use of a pool without policy for another 600 s."""
-    timer.observe_fence(NO_FENCE, 0)
+    timer.observe_policy(NO_FENCE, 0)
     settled(timer, 0, rule(pool="one"))
     assert settled(timer, 600, rule(pool="one")).pools == {POOL}
 
@@ -145,7 +145,7 @@ def test_a_pool_that_others_use_is_not_quiet_however_old_the_rule(timer):
 
 def test_taints_in_slices_are_not_protected_by_the_policy_for_rules(timer):
     """The policy knows rules only, so devices that are owned by their slice wait until the pool is quiet."""
-    timer.observe_fence(RULES, 0)
+    timer.observe_policy(RULES, 0)
     timer.observe_published(POOL, 0, owned=True)
 
     assert settled(timer, 31).unfenced == {POOL}
@@ -155,7 +155,7 @@ def test_taints_in_slices_are_not_protected_by_the_policy_for_rules(timer):
 
 def test_a_policy_for_pools_protects_the_pools_that_it_names(timer):
     """Slices of a pool in the list settle as rules do, others wait for quiet."""
-    timer.observe_fence(FenceState(PoolsFence("operator", frozenset(), frozenset({POOL}))), 0)
+    timer.observe_policy(PolicyState(PoolsFence("operator", frozenset(), frozenset({POOL}))), 0)
     for key in (POOL, OTHER):
         timer.observe_published(key, 0, owned=True)
 

@@ -17,13 +17,13 @@ async def hasty(cluster):
     await operator.ready()
     await operator.settled()
     yield operator
-    await operator.runtime.close()
+    await operator.manager.close()
 
 
 async def close(operator):
     """Stop an operator; return what it logs."""
     with capture_logs() as logs:
-        await operator.runtime.close()
+        await operator.manager.close()
     return [line["event"] for line in logs]
 
 
@@ -35,7 +35,7 @@ async def test_without_a_pass_there_is_none_to_be_left_unfinished(hasty):
 async def test_a_pass_that_runs_is_left_unfinished(cluster, hasty, monkeypatch):
     """Which is told, and takes no longer than it may."""
     begun, go_on = threading.Event(), threading.Event()
-    monkeypatch.setattr(hasty.runtime._passes, "run", lambda *_: (begun.set(), go_on.wait(5)))
+    monkeypatch.setattr(hasty.manager._cycle, "run", lambda *_: (begun.set(), go_on.wait(5)))
     cluster.put(node(), CLASS, resource_slice("gpu-0"), claim())
     await cluster.until(begun.is_set)
 
@@ -48,13 +48,13 @@ import asyncio, time
 from dra_operator.controller.loop import Loop
 from dra_operator.controller.metrics import Metrics
 
-class Passes:
+class SchedulingCycle:
     def run(self, items, emit, stopping):
         print("begun", flush=True)
         time.sleep(60)
 
 async def main():
-    loop = Loop(Passes(), print, metrics=Metrics(), quiet=0, latest=0, full=1000)
+    loop = Loop(SchedulingCycle(), print, metrics=Metrics(), quiet=0, latest=0, full=1000)
     loop.open()
     running = asyncio.create_task(loop.run())
     while loop.running_since is None:

@@ -13,7 +13,7 @@ import pytest
 from cluster import CLASS, claim, node, resource_slice
 from dra_operator.cluster import writer
 from dra_operator.cluster.backoff import Backoff
-from dra_operator.controller import landing
+from dra_operator.controller import write_results
 
 NAMES = [f"claim-{number}" for number in range(8)]
 ROUNDS = 400
@@ -24,7 +24,7 @@ def hasty(monkeypatch):
     """Let what was put off be tried again at once, so that much happens in a second."""
     monkeypatch.setitem(writer.Writer.__init__.__kwdefaults__, "backoff", Backoff(base=0.001, cap=0.01))
     for pause in ("CONFLICT", "REFUSAL", "FORBIDDEN"):
-        monkeypatch.setattr(landing, pause, (0.02, 0.05))
+        monkeypatch.setattr(write_results, pause, (0.02, 0.05))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from passbench import FITS, notices, writes
+from cycle_bench import FITS, event_reasons, writes
 
 from cluster import claim
 from dra_operator.api.names import PENDING_ANNOTATION
@@ -17,7 +17,7 @@ from dra_operator.cluster.writes import (
     Unanswered,
     Written,
 )
-from dra_operator.controller.passes import Tick
+from dra_operator.controller.cycle import Tick
 
 AWAY = "failed calling webhook"
 
@@ -44,7 +44,7 @@ def test_the_event_of_a_claim_is_refreshed_while_its_write_is_under_way(bench, a
     """`kubectl describe` goes on to say why it waits."""
     clock.now += 1200
 
-    assert notices(bench.run()) == ["AllocationRefused"]
+    assert event_reasons(bench.run()) == ["AllocationRefused"]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_write_that_fails_as_before_is_no_news_and_annotated_at_once(bench, ag
     bench.run(bench.delta(claim()))
     effects = bench.run(outcome(again))
 
-    assert notices(effects) == []
+    assert event_reasons(effects) == []
     assert [write.text for write in writes(effects, AnnotateWrite)] == [
         f"the API server {why} the allocation: {AWAY}"
     ]
@@ -95,7 +95,7 @@ def test_a_claim_whose_allocation_was_cleared_meanwhile_is_told_anew_why_it_wait
     stored = bench.delta(claim(), allocation=dict(again.allocation))
     (third,) = writes(bench.run(stored, bench.delta(claim()), Written(again, {})), AllocateWrite)
 
-    assert notices(bench.run(Unaccepted(third, None, AWAY))) == ["AllocationRefused"]
+    assert event_reasons(bench.run(Unaccepted(third, None, AWAY))) == ["AllocationRefused"]
 
 
 def test_a_claim_that_was_made_anew_counts_no_more_for_what_the_one_before_waited(bench, again):
@@ -113,7 +113,7 @@ def test_a_write_that_gets_no_answer_is_told_by_event_and_gauge_until_it_does(be
     """Nothing else happens to the claim meanwhile: its devices may have been stored."""
     effects = bench.run(Unanswered(write, "PATCH /...: no answer in time"))
 
-    assert (notices(effects), writes(effects)) == (["AllocationRefused"], [])
+    assert (event_reasons(effects), writes(effects)) == (["AllocationRefused"], [])
     assert bench.metric("pending_claims", reason="AllocationRefused") == 1
     assert bench.metric("writes_total", kind="allocate", outcome="unanswered") == 1
     assert bench.wake_at > clock.now
@@ -126,4 +126,4 @@ def test_an_annotation_that_gets_no_answer_is_nobodys_trouble(bench):
     """It holds nothing else up."""
     (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
 
-    assert notices(bench.run(Unanswered(annotate, "cut"))) == []
+    assert event_reasons(bench.run(Unanswered(annotate, "cut"))) == []

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from passbench import FITS, writes
+from cycle_bench import FITS, writes
 
 from cluster import FINALIZER, allocation, claim, node
 from dra_operator.allocator import Failed, Reason
@@ -18,7 +18,7 @@ NOON = datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()
 def since(bench, clock):
     """Return the seconds after noon since which somebody waits for a reason; None if nobody does."""
     started = clock.now
-    bench.passes.desk.wall = lambda: datetime.fromtimestamp(NOON + clock.now - started, UTC)
+    bench.wall = lambda: datetime.fromtimestamp(NOON + clock.now - started, UTC)
 
     def read(reason):
         found = bench.metric("pending_since_timestamp_seconds", reason=reason)

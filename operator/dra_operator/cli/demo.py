@@ -109,8 +109,8 @@ def _api_server(port: int) -> Iterator[Any]:
 async def _show(server: Any, kubeconfig: Path, *, keep: bool) -> int:
     from dra_operator.cluster.access import load_access  # noqa: PLC0415
     from dra_operator.cluster.session import ApiSession  # noqa: PLC0415
+    from dra_operator.controller.kopf_app import serve  # noqa: PLC0415
     from dra_operator.controller.settings import Settings  # noqa: PLC0415
-    from dra_operator.controller.shell import serve  # noqa: PLC0415
 
     access = await asyncio.to_thread(load_access, str(kubeconfig))
     stop = asyncio.Event()

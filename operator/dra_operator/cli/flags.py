@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import typer
 
 from dra_operator.cli.lines import refuse
-from dra_operator.controller.settings import Loaded, Settings, SettingsError, flag, load
+from dra_operator.controller.settings import LoadedSettings, Settings, SettingsError, flag, load
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -45,7 +45,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def load_or_exit(flags: Mapping[str, str], config: str | None) -> Loaded:
+def load_or_exit(flags: Mapping[str, str], config: str | None) -> LoadedSettings:
     """Return the settings; print what is wrong with them and exit with 2 if they cannot be used."""
     try:
         return load(flags, config)

@@ -14,8 +14,8 @@ from dra_operator.cli.flags import load_or_exit, with_settings
 from dra_operator.cli.lines import refuse
 
 if TYPE_CHECKING:
-    from dra_operator.controller.reports import Notice
-    from dra_operator.controller.runtime import Runtime
+    from dra_operator.controller.event_dedup import EventRequest
+    from dra_operator.controller.manager import Manager
 
 _DRY_RUN = (
     "Nothing is written: no Lease, no allocation, no annotation, no Event. "
@@ -49,7 +49,7 @@ def run(
     from dra_operator.cluster.access import AccessError, load_access  # noqa: PLC0415
     from dra_operator.controller import logs  # noqa: PLC0415
     from dra_operator.controller.dry_run import DryRun  # noqa: PLC0415
-    from dra_operator.controller.shell import is_sound, serve  # noqa: PLC0415
+    from dra_operator.controller.kopf_app import is_sound, serve  # noqa: PLC0415
 
     take_turns()
     collect_seldom()
@@ -67,17 +67,17 @@ def run(
     if not dry_run:
         raise typer.Exit(asyncio.run(serve(settings, access, settle=settle)))
     typer.echo(_DRY_RUN, err=True)
-    runtimes: list[Runtime] = []
+    managers: list[Manager] = []
 
     def tell_listed() -> None:
         settle()
-        objects = runtimes[0].summary()["objects"]
+        objects = managers[0].summary()["objects"]
         counts = ", ".join(f"{count} {KINDS[kind].plural}" for kind, count in objects.items())
         typer.echo(f"Listed: {counts}.", err=True)
 
     table = _Table()
     instead = DryRun(table.show)
-    serving = serve(settings, access, started=runtimes.append, settle=tell_listed, dry_run=instead)
+    serving = serve(settings, access, started=managers.append, settle=tell_listed, dry_run=instead)
     raise typer.Exit(asyncio.run(serving) or int(table.is_unread))
 
 
@@ -89,15 +89,15 @@ class _Table:
         """Whether whoever reads them has seen enough; then the process is on its way to its end."""
         self._widths = [0, 0]
 
-    def show(self, notice: "Notice") -> None:
+    def show(self, event: "EventRequest") -> None:
         """Print an Event."""
-        subject = notice.subject
+        subject = event.subject
         path = "/".join(filter(None, (subject.namespace, subject.name)))
-        cells = [printable(f"{subject.kind.lower()}/{path}"), notice.reason]
+        cells = [printable(f"{subject.kind.lower()}/{path}"), event.reason]
         self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, cells, strict=True)]
         row = "   ".join(cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))
         try:
-            typer.echo(f"{row}   {printable(notice.message)}")
+            typer.echo(f"{row}   {printable(event.message)}")
         except BrokenPipeError:
             if not self.is_unread:
                 self.is_unread = True

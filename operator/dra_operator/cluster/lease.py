@@ -9,7 +9,7 @@ The holder counts from the moment at which it sent the last renewal that was ans
 the fifteen seconds: `permit` holds a write up until the Lease is renewed. An API server that was away is therefore no
 reason to end: whoever waits does not count the time in which it could not see a renewal, so the holder is mostly the
 first to come back, and goes on. What was sent before and is stored later is what the next holder has a fence against
-(`controller.fence`).
+(`controller.fencing`).
 
 A Lease that is found in an older version than the one that was answered tells that etcd was restored from a backup:
 nobody else can take a write back. What is known of all other objects may be of a time that never was, also where no

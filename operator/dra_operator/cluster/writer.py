@@ -6,7 +6,7 @@ whose own claim is in trouble gives its slot back while it waits, so that one br
 a cluster; one that waits for the API server keeps it, since the others would fare no better.
 
 Each write that is submitted gets exactly one outcome, and before it perhaps `Unanswered`. Whoever submits waits for the
-outcome before the next write to the same claim, which depends on it (`controller.flights`); here all writes are of
+outcome before the next write to the same claim, which depends on it (`controller.queue`); here all writes are of
 different claims.
 """
 

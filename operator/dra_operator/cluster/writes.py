@@ -82,7 +82,7 @@ class AnnotateWrite:
 class FenceWrite:
     """Take our finalizer off a claim without devices, so that what was sent on its present version fails.
 
-    Why that is needed, and of which claims, says `controller.fence`.
+    Why that is needed, and of which claims, says `controller.fencing`.
     """
 
     kind: ClassVar[str] = "fence"

@@ -1,19 +1,14 @@
-"""The operator: the Kopf shell, the loop of passes, health, metrics and logs.
+"""The operator: Kopf application, loop of scheduling cycles, health, metrics and logs.
 
-- The process: `shell` (Kopf) starts `runtime`, which wires everything together by `settings`; `leading` and `standby`
-  say what it does while it decides and while another one does; `health`, `metrics` and `logs` speak for it, in the
-  words of `messages`. `dry_run` stands in for what writes.
-- When: `loop` starts a pass once changes have settled.
-- A pass (`passes`): `intake` takes in what arrived and keeps the claim book (`claims`), `landing` takes in the answers
-  to writes, `tidying` lets claims go that need no decision; the allocator is asked about the others, each in its
-  turn (`turns`), again since devices were taken (`taken`). `desk` is what these share.
-- What holds a claim up: `flights` (a write is on its way), `putoff` (not again just yet), `fence` (writes of an earlier
-  operator).
-- Devices that are ours: `settlement` says from when they may be used, `ownership_fence` which policy protects them, and
-  `ownership` keeps their rules.
-- What people are told: `telling` of a claim that waits, `problems` of other objects, `rights` of what is not permitted;
-  by `reports`, once for each change. `collisions` tells of claims that have more than there is, `breakages` of
-  allocations that cannot be used any more, `selector_warnings` of selectors that fail on devices elsewhere. `asides`
-  keeps all that from stopping a pass. `interruptions` says of which kinds nothing is heard, `unheard` why, `denials`
-  what the operator itself may not do, and `unsaid` which Events cannot be sent.
+- The process: `kopf_app` starts the `manager`, which wires everything together by `settings`. `leader_election` says
+  whether this operator decides; `health`, `metrics` and `logs` report on it, in the words of `messages`. `dry_run`
+  stands in for what writes.
+- When: `loop` starts a cycle once changes have settled; `timers` says when time alone makes one necessary.
+- A scheduling cycle (`cycle`): `ingest` takes in what arrived and keeps the claim store (`claims`), `write_results` the
+  answers to writes and what claims need without a decision; the `queue` says which claims are tried, in which order,
+  and which have a write in flight. `fencing` holds decisions up for late writes of an earlier operator.
+- Devices that are ours: `owned_devices` says from when they may be used, and keeps their rules.
+- What people read: `pending_status` of a claim that waits, `object_problems` of other objects, `allocation_checks` of
+  devices that two claims hold or nobody can use any more; by `event_dedup`, once for each change.
+- What the operator lacks: `permissions`, and watches or Events that do not get through (`watch_health`).
 """

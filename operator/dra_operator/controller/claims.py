@@ -1,13 +1,8 @@
-"""Which claims are ours: the claim book, and the standing of every claim in it.
+"""The claim store: all claims, the pods that use them, and the standing of each claim.
 
-kube-scheduler allocates the claims of pods, and takes an allocation back if it wants the pod elsewhere. Two allocators
-would fight over a claim, so the operator takes only claims that no pod uses. A pod that names a claim makes it the
-scheduler's; when the last such pod is gone, the claim is ours again. The book keeps both sides of this relation, the
-claims and the pods that name them, and nothing else.
-
-A pod that has finished needs no devices. But as long as it is there, kube-controller-manager reserves whatever is
-allocated to its claim for it, notices that it has finished, and clears the allocation, all at once. Whoever allocates
-the claim again does so some twenty times a second. (Source: `podNeedsWork` and `syncClaim` of its claim controller.)
+kube-scheduler allocates the claims of pods, so the operator takes only those that no pod uses. A pod that has finished
+still counts: as long as it is there, kube-controller-manager reserves whatever is allocated to its claim for it, and
+clears that again, some twenty times a second. (Source: `podNeedsWork` and `syncClaim` of its claim controller.)
 """
 
 from collections import Counter
@@ -65,7 +60,7 @@ def pod_use(body: Mapping[str, Any]) -> PodUse:
     )
 
 
-class ClaimBook:
+class ClaimStore:
     """All claims of the cluster, and the pods that use them."""
 
     def __init__(self) -> None:
@@ -84,12 +79,12 @@ class ClaimBook:
         """Keep the newest state of a claim."""
         key = claim_key(claim)
         self._claims[key] = claim
-        self._judge(key)
+        self._update_standing(key)
 
     def remove(self, key: Key) -> None:
         """Forget a claim that is gone."""
         self._claims.pop(key, None)
-        self._judge(key)
+        self._update_standing(key)
 
     def put_pod(self, use: PodUse) -> frozenset[Key]:
         """Keep what a pod uses, and return the claims whose standing may have changed by it.
@@ -109,7 +104,7 @@ class ClaimBook:
             self._users.setdefault((use.namespace, name), set()).add(use.name)
         changed = frozenset((use.namespace, name) for name in before ^ use.claims)
         for key in changed:
-            self._judge(key)
+            self._update_standing(key)
         return changed
 
     def standing(self, claim: ResourceClaim) -> Standing:
@@ -141,7 +136,7 @@ class ClaimBook:
         """Return how many claims there are of each standing."""
         return dict(self._counts)
 
-    def _judge(self, key: Key) -> None:
+    def _update_standing(self, key: Key) -> None:
         before = self._standings.pop(key, None)
         if before is not None:
             self._counts[before] -= 1
@@ -188,3 +183,8 @@ def order(claim: ResourceClaim) -> tuple[str, str, str]:
     """Return what claims are sorted by: the oldest first, then by namespace and name."""
     metadata = claim.metadata
     return metadata.creation_timestamp or "", metadata.namespace, metadata.name
+
+
+def text(key: Key) -> str:
+    """Return a claim's key as people write it."""
+    return "/".join(key)

@@ -1,21 +1,22 @@
 """The dry run: what stands in for the writer and the recorder of Events where nothing is to be written.
 
 A write is made to the claim in memory, as the API server would make it, so that it counts for what is decided next; an
-Event is shown. In the cluster the claim stays as it is: what happens to it there counts from then on, and when somebody
-else allocates in a pool, what was only assumed there is decided again.
+Event is shown. What happens to the claim in the cluster counts from then on, and when somebody else allocates in a
+pool, what was only assumed there is decided again.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from dra_operator.api.kinds import KINDS
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import Body, Conflict, Gone, Unsent, Write, Written, allocation_of, steps
 from dra_operator.controller.claims import Key
-from dra_operator.controller.passes import Item
-from dra_operator.controller.reports import Notice
+from dra_operator.controller.cycle import Item
+from dra_operator.controller.event_dedup import EventRequest
 
-TOLD_UP_TO = "0"
+REPORTED_UP_TO = "0"
 """The version up to which Events have been shown: whatever claims say already is shown once more."""
 
 _CLAIM = KINDS["ResourceClaim"].kind
@@ -23,6 +24,7 @@ _Pool: TypeAlias = tuple[str, str]
 """Driver and name of a pool."""
 
 
+@dataclass(slots=True)
 class DryRun:
     """Takes the place of `cluster.writer.Writer` and `cluster.events.EventRecorder`; used on the event loop.
 
@@ -31,14 +33,13 @@ class DryRun:
 
     busy = False
 
-    def __init__(self, show: Callable[[Notice], None]) -> None:
-        self._show = show
-        self._shown: dict[tuple[str, str, str], Notice] = {}
-        self._put: Callable[[Item], None] = lambda _: None
-        self._stored: dict[Key, Body] = {}
-        """The claims as they are in the cluster."""
-        self._assumed: dict[Key, Body] = {}
-        """Those that would be different, as they would be."""
+    show: Callable[[EventRequest], None]
+    _shown: dict[tuple[str, str, str], EventRequest] = field(default_factory=dict)
+    _put: Callable[[Item], None] = lambda _: None
+    _stored: dict[Key, Body] = field(default_factory=dict)
+    """The claims as they are in the cluster."""
+    _assumed: dict[Key, Body] = field(default_factory=dict)
+    """Those that would be different, as they would be."""
 
     def deliver_to(self, put: Callable[[Item], None]) -> None:
         """Deliver what would change, and the outcomes of writes, to `put`."""
@@ -80,13 +81,13 @@ class DryRun:
             self._put(Delta(_CLAIM, *key, None if is_gone else body))
             self._put(Written(write, body))
 
-    def record(self, notice: Notice) -> None:
+    def record(self, event: EventRequest) -> None:
         """Show an Event that is news."""
-        subject = notice.subject
+        subject = event.subject
         about = (subject.kind, subject.namespace, subject.name)
-        if self._shown.get(about) != notice:
-            self._shown[about] = notice
-            self._show(notice)
+        if self._shown.get(about) != event:
+            self._shown[about] = event
+            self.show(event)
 
     async def drain(self, _seconds: float) -> int:
         """Return how many writes were left unfinished: none, as none takes any time."""

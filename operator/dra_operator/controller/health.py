@@ -1,9 +1,8 @@
-"""Health: the answers for the kubelet and Prometheus, from an HTTP server of our own, as Kopf serves one path only.
+"""Health: an HTTP server for the kubelet and Prometheus, of our own, as Kopf serves one path only.
 
 `/healthz` is red when nothing but a restart would help; `/readyz` while the operator cannot do its work, which a
-restart would not change, and it names what is amiss though work goes on; `/leaderz` while another operator decides,
-which is as it should be. All speak plain text, for people who ask with curl: of a failed probe the kubelet shows only
-the status.
+restart would not change; `/leaderz` while another operator decides, which is as it should be. All answer plain text,
+for people who ask with curl: of a failed probe the kubelet shows only the status.
 """
 
 import socket

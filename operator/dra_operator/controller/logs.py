@@ -1,10 +1,8 @@
-"""Logs: every line of the process through one pipe, JSON for machines, colours for people.
+"""Logs: every line of the process through one pipeline, as JSON or coloured text.
 
-structlog renders; the standard library transports, so that the lines of Kopf, aiohttp and asyncio come out
-alike. Kopf's own `kopf.configure()` is not called, because it puts a handler of its own in front; and its
-loggers that have a line for each event of each object, or for each login, are kept to warnings. While the API
-server is away at the start, Kopf has an error for each of its attempts; the operator says so itself, once, so
-these are lines of the level `debug`.
+structlog renders and the standard library transports, so that lines of Kopf, aiohttp and asyncio come out alike.
+Kopf's own `kopf.configure()` is not called, since it installs a handler of its own; its loggers with a line for each
+event or login are kept to warnings, and its attempts that it will repeat to the level `debug`.
 """
 
 import logging

@@ -1,11 +1,8 @@
-"""The loop: when a pass runs, and where what it decided goes.
+"""The loop: when a cycle runs, and where what it decided goes.
 
-Changes come in bursts: a driver publishes a hundred slices, a job makes a thousand claims. A pass for each change would
-decide the same claims a thousand times. So a pass starts when nothing has changed for a moment (`quiet`), or some time
-after the first change (`latest`), and takes in everything at once. It runs in a thread, because the event loop must go
-on answering probes and sending writes while the allocator computes. The end of the process does not wait for it.
-
-A pass that ends with an error is tried again, later each time. What it had taken in is not lost.
+Changes come in bursts, so a cycle starts when nothing has changed for a moment (`quiet`), or some time after the first
+change (`latest`), and takes in everything at once (debouncing). It runs in a thread: the event loop must go on
+answering probes and sending writes. A cycle that ends with an error is tried again, and what it had taken in stays.
 """
 
 import asyncio
@@ -20,38 +17,38 @@ from dra_operator.cluster.defects import Defect
 from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite
 from dra_operator.cluster.threads import in_thread
 from dra_operator.cluster.writes import Unknown
-from dra_operator.controller.desk import Effect
+from dra_operator.controller.cycle import Emit, Item, Tick
+from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.metrics import Metrics
-from dra_operator.controller.passes import Emit, Item, Tick
-from dra_operator.controller.reports import Notice
+from dra_operator.controller.queue import Effect
 
 ROOM = 500
 """If more changes than this wait, reflectors do not list the next page yet."""
 RETRY = (1.0, 30.0)
-"""First and longest wait, in seconds, after a pass that ended with an error."""
+"""First and longest wait, in seconds, after a cycle that ended with an error."""
 
 
-class PassesLike(Protocol):
-    """What the loop runs: `controller.passes.Passes`, or a stand-in in tests."""
+class CycleLike(Protocol):
+    """What the loop runs: `controller.cycle.SchedulingCycle`, or a stand-in in tests."""
 
-    def learn(self, items: Iterable[Item]) -> None:
+    def observe(self, items: Iterable[Item]) -> None:
         """Take in what arrived and decide nothing."""
 
     def run(self, items: Iterable[Item], emit: Emit, stopping: Callable[[], bool]) -> float | None:
-        """Take in what arrived and decide; return by when the next pass is needed."""
+        """Take in what arrived and decide; return by when the next cycle is needed."""
 
 
 class Loop:
-    """Collects what arrives and runs the passes; used on the event loop only.
+    """Collects what arrives and runs the cycles; used on the event loop only.
 
-    `carry_out` gets each write and Event, on the event loop, in order. `settle` is called once, in the pass
-    thread, after the first pass that decided: what is known then stays. `quiet`, `latest` and `full` are in
+    `carry_out` gets each write and Event, on the event loop, in order. `settle` is called once, in the thread of
+    cycles, after the first that decided: what is known then stays. `quiet`, `latest` and `full` are in
     seconds.
     """
 
     def __init__(
         self,
-        passes: PassesLike,
+        cycle: CycleLike,
         carry_out: Callable[[Effect], None],
         *,
         metrics: Metrics,
@@ -61,7 +58,7 @@ class Loop:
         settle: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._passes = passes
+        self._cycle = cycle
         self._carry_out = carry_out
         self._metrics = metrics
         self._quiet = quiet
@@ -79,12 +76,12 @@ class Loop:
         self._idle.set()
         self._stopping = False
         self.running_since: float | None = None
-        """When the pass that runs now began, by the clock; None between passes."""
+        """When the cycle that runs now began, by the clock; None between cycles."""
         self.settled = False
-        """Whether a pass has decided since everything was listed."""
+        """Whether a cycle has decided since everything was listed."""
 
     def put(self, item: Item) -> None:
-        """Queue what arrived for the next pass."""
+        """Queue what arrived for the next cycle."""
         self._last = self._clock()
         if not self._queue:
             self._first = self._last
@@ -92,7 +89,7 @@ class Loop:
         self._arrived.set()
 
     async def room(self) -> None:
-        """Wait while too many changes wait for a pass: until they are taken in, their whole bodies are in memory."""
+        """Wait while too many changes wait for a cycle: until they are taken in, their whole bodies are in memory."""
         while len(self._queue) > ROOM:
             self._taken.clear()
             await self._taken.wait()
@@ -104,7 +101,7 @@ class Loop:
             self.put(Tick())
 
     def close(self) -> None:
-        """Stop deciding, after the pass that runs, until `open`: something has to be listed again."""
+        """Stop deciding, after the cycle that runs, until `open`: something has to be listed again."""
         self._gate.clear()
 
     @property
@@ -113,7 +110,7 @@ class Loop:
         return self._gate.is_set()
 
     async def run(self) -> None:
-        """Run passes until cancelled, or until `stop` is called."""
+        """Run cycles until cancelled, or until `stop` is called."""
         failures, wake_at = 0, None
         next_full = self._clock() + self._full
         while not self._stopping:
@@ -122,7 +119,7 @@ class Loop:
                 self._queue.append(Tick())
                 next_full = self._clock() + self._full
             try:
-                wake_at = await self._pass()
+                wake_at = await self._run_cycle()
                 failures = 0
             except Exception:
                 self._metrics.passes.labels("error").inc()
@@ -133,12 +130,12 @@ class Loop:
                 self.put(Tick())
 
     def stop(self) -> None:
-        """Start no further pass; the one that runs ends after its current claim."""
+        """Start no further cycle; the one that runs ends after its current claim."""
         self._stopping = True
         self._arrived.set()
 
     async def idle(self) -> None:
-        """Wait for the end of the pass that runs; return at once if none does."""
+        """Wait for the end of the cycle that runs; return at once if none does."""
         await self._idle.wait()
 
     async def _wait(self, until: float) -> None:
@@ -153,7 +150,7 @@ class Loop:
                 return
             await asyncio.sleep(start - now)
 
-    async def _pass(self) -> float | None:
+    async def _run_cycle(self) -> float | None:
         if self._stopping:
             return None
         items, self._queue = self._queue, []
@@ -163,11 +160,11 @@ class Loop:
         self._idle.clear()
         try:
             if not self.is_open:
-                await in_thread("pass", partial(self._passes.learn, _drained(items)))
+                await in_thread("pass", partial(self._cycle.observe, _drained(items)))
                 return None
             emit = self._emit_to(asyncio.get_running_loop())
             wake_at = await in_thread(
-                "pass", partial(self._passes.run, _drained(items), emit, self._is_stopping)
+                "pass", partial(self._cycle.run, _drained(items), emit, self._is_stopping)
             )
             if not self.settled and not self._stopping:
                 await in_thread("pass", self._settle)
@@ -190,8 +187,8 @@ class Loop:
                     self._metrics.defect_logger.exception(Defect.EFFECT, effect=type(effect).__name__)
                     if isinstance(effect, RuleWrite):
                         self.put(RuleOutcome(effect))
-                    elif not isinstance(effect, Notice):
-                        # The passes wait for the outcome of each write.
+                    elif not isinstance(effect, EventRequest):
+                        # Cycles wait for the outcome of each write.
                         self.put(Unknown(effect))
 
         def emit(effects: list[Effect]) -> None:

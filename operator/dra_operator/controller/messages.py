@@ -1,8 +1,8 @@
-"""What the operator says: the texts of log lines and Events, each written once.
+"""The texts of log lines and Events, each written once.
 
-People search logs, alerts and Events by these words, so they are part of what others rely on:
-docs/operator.md lists them. A log line is one of the texts below and its facts as fields; an Event is a
-reason in CamelCase and one sentence. What is logged of defects of our own stands in `cluster.defects`.
+People search logs, alerts and Events by these words, so docs/operator.md lists them. A log line is one of the texts
+below and its facts as fields; an Event is a reason in CamelCase and one sentence. What is logged of defects of our own
+stands in `cluster.defects`.
 """
 
 from collections.abc import Collection, Mapping, Sequence

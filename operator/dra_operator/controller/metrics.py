@@ -1,8 +1,7 @@
-"""Metrics: what an alert or a graph needs to know of the operator, in a registry of its own.
+"""Metrics for Prometheus, in a registry of their own, which keeps two operators in one process apart, as in tests.
 
-A registry of its own keeps two operators in one process apart, as in tests, and leaves out what the Python
-client would add by itself, but for what the process uses: dashboards of other operators ask for memory, processor
-time and start under the same names. Names follow Prometheus' rules: base units, `_total` for counters.
+Of what the Python client adds by itself only the process metrics are kept: dashboards of other operators ask for
+memory, processor time and start under the same names. Names follow Prometheus' rules: base units, counters `_total`.
 """
 
 import platform
@@ -122,7 +121,7 @@ class Metrics:
         self.loop_lag_seconds = self._gauge("loop_lag_seconds", "How late the event loop ran its last timer.")
 
     def _begin_at_zero(self) -> None:
-        """Tell of what has not happened yet: of a series that begins with its first error, there is no increase."""
+        """Expose what has not happened yet as zero: a series that begins with its first error has no increase."""
         for defect in Defect:
             self.errors.labels(defect.place)
         for decision in get_args(Decision):
@@ -139,12 +138,12 @@ class Metrics:
         self.requests.labels(verb, resource, status).inc()
         self.request_seconds.labels(verb).observe(seconds)
 
-    def tell_reflectors(self, reflectors: Callable[[], Mapping[str, Reflector]]) -> None:
-        """Tell of reflectors, by kind; `reflectors` is asked at each scrape."""
+    def register_reflectors(self, reflectors: Callable[[], Mapping[str, Reflector]]) -> None:
+        """Add the metrics of reflectors, by kind; `reflectors` is asked at each scrape."""
         self.registry.register(_Reflectors(reflectors))
 
-    def count_events(self, counts: Callable[[], Mapping[str, int]]) -> None:
-        """Tell what became of Events, by outcome; `counts` is asked at each scrape."""
+    def register_events(self, counts: Callable[[], Mapping[str, int]]) -> None:
+        """Add what became of Events, by outcome; `counts` is asked at each scrape."""
         self.registry.register(_Events(counts))
 
     def text(self) -> bytes:

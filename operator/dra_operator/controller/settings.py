@@ -1,10 +1,8 @@
-"""Settings: one declaration, four ways to set it.
+"""Settings: one declaration, four ways to set each.
 
-Each field below is a flag of `run` (`--quiet-seconds`), a variable of the environment
-(`DRA_OPERATOR_QUIET_SECONDS`) and a field of the YAML configuration file (`quiet_seconds`); a flag beats the
-environment, which beats the file, which beats the default. An operator that starts with a setting it did not
-understand does something nobody asked for, so an unknown name or a value that is not allowed ends the start,
-and says which name, which value, where it came from, and what is allowed.
+A field is a flag of `run` (`--quiet-seconds`), a variable of the environment (`DRA_OPERATOR_QUIET_SECONDS`) and a field
+of the YAML configuration file (`quiet_seconds`); a flag beats the environment, which beats the file, which beats the
+default. An unknown name or a value that is not allowed ends the start, with what is allowed.
 """
 
 import difflib
@@ -210,14 +208,14 @@ class Settings(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSettings:
     """Settings, and for each that is not the default where it was set."""
 
     settings: Settings
     origins: Mapping[str, str]
 
 
-def load(flags: Mapping[str, str], config: str | None = None) -> Loaded:
+def load(flags: Mapping[str, str], config: str | None = None) -> LoadedSettings:
     """Return the settings in force.
 
     `flags` has what the command line gave, as text, by field name. `config` is the configuration file;
@@ -250,7 +248,7 @@ def load(flags: Mapping[str, str], config: str | None = None) -> Loaded:
         raise SettingsError(problems) from None
     if problems:
         raise SettingsError(problems)
-    return Loaded(settings, origins)
+    return LoadedSettings(settings, origins)
 
 
 def allowed(name: str) -> str:

@@ -1,0 +1,360 @@
+"""Checks of stored allocations: devices that two claims hold, broken allocations, and selectors that fail elsewhere.
+
+What claims brought about is reported on the claims; what slices brought about on the slice, once for the pool and not
+for each of hundreds of claims. Nothing is taken back: who uses a device only a person can tell, and kube-scheduler
+forgets a device when any claim that holds it is cleared. While nothing is heard of slices nothing is judged.
+"""
+
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import InitVar, dataclass, field
+from datetime import datetime
+
+from dra_operator.allocator import Allocator, Reason
+from dra_operator.allocator.decision import claim_key
+from dra_operator.api.names import BROKEN_ANNOTATION, OPT_OUT_LABEL
+from dra_operator.api.types import ResourceClaim
+from dra_operator.cluster.writes import AnnotateWrite
+from dra_operator.controller import messages
+from dra_operator.controller.claims import ClaimStore, Key, version_of
+from dra_operator.controller.event_dedup import EventDeduplicator, one_line, subject_of, warning
+from dra_operator.controller.ingest import Ingest
+from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.queue import Backoff, InFlightWrites
+from dra_operator.controller.timers import TokenBucket
+from dra_operator.inventory import Inventory
+from dra_operator.ledger import BrokenAllocations, Cause, Ledger, Overcommitment, Overcommitments
+
+LASTING_SECONDS = 2.0
+"""How long more must be allocated of something than there is, in seconds, before it is reported.
+
+An allocation can be seen before the slice that made room for it: they come in by watches of their own. Of the time in
+which nothing is heard of slices, none counts.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _CaseReport:
+    """What was reported of a case, while that was so."""
+
+    case: Overcommitment
+    facts: AbstractSet[Hashable]
+
+
+@dataclass(slots=True)
+class DoubleAllocationReporter:
+    """Keeps track of what claims have too much. `hears` says whether a kind is heard of now.
+
+    `retained` are the claims whose deletion waits, since another claim holds a device of theirs.
+    """
+
+    inventory: InitVar[Inventory]
+    ledger: Ledger
+    claims: ClaimStore
+    retained: AbstractSet[Key]
+    ingest: Ingest
+    events: EventDeduplicator
+    metrics: Metrics
+    clock: Callable[[], float]
+    hears: Callable[[str], bool]
+    _heard: bool = True
+    _overcommitments: Overcommitments = field(init=False)
+    _ledger_version: int = -1
+    _facts: dict[str, set[Hashable]] = field(
+        default_factory=lambda: {"device": set(), "overcommitment": set()}
+    )
+    """What was reported, by sort."""
+    _reported: dict[tuple[object, ...], _CaseReport] = field(default_factory=dict)
+    """What was reported of each thing that is overcommitted."""
+    _since: dict[tuple[object, ...], float] = field(default_factory=dict)
+    """Since when each thing is overcommitted, by the clock; for ever if that has lasted."""
+
+    def __post_init__(self, inventory: Inventory) -> None:
+        self._overcommitments = Overcommitments(inventory, self.ledger)
+
+    def report(self) -> float | None:
+        """Report what is new, if what is used or published has changed.
+
+        What was decided and is not stored yet does not count: of two who are after one device at the same moment the
+        API server may still refuse one. Return when the next thing will have been overcommitted for long.
+        """
+        self._report_devices()
+        self._report_overcommitments()
+        begun = [since for since in self._since.values() if since > -math.inf]
+        return min(begun) + LASTING_SECONDS if begun else None
+
+    def _report_devices(self) -> None:
+        version = self.ledger.version
+        if version == self._ledger_version:
+            return
+        found, count = set[Hashable](), 0
+        for collision in self.ledger.collisions():
+            # Looked at again until it is over: that an assumption is confirmed, or that a claim waits to be cleared,
+            # changes no version of the ledger.
+            version = -1
+            stored = self._stored(collision.claims)
+            if len(stored) < 2:
+                continue
+            count += 1
+            for claim in stored:
+                key = claim_key(claim)
+                others = [claim_key(other) for other in stored if other is not claim]
+                fact, waits = ("collision", collision.device, key), key in self.retained
+                self._add("device", fact, found)
+                message = messages.collision(collision.device, key, others, waits=waits)
+                self.events.report_problem(fact, subject_of(claim), messages.EVENT_COLLISION, message)
+        self._clear("device", found)
+        self._ledger_version = version
+        self.metrics.collisions.set(count)
+
+    def _report_overcommitments(self) -> None:
+        found = set[Hashable]()
+        cases = self._lasting(self._overcommitments.find())
+        for case in cases:
+            self._report_case(case, found)
+        self._reported = {case.key: self._reported[case.key] for case in cases}
+        self._clear("overcommitment", found)
+        self.metrics.overcommitments.set(len(cases))
+
+    def _lasting(self, cases: Iterable[Overcommitment]) -> list[Overcommitment]:
+        """Return those of some cases that have lasted, and are stored with all their claims."""
+        now, heard = self.clock(), self._heard
+        self._heard = self.hears("ResourceSlice")
+        stored = [case for case in cases if len(self._stored(case.claims)) == len(case.claims)]
+        since = {case.key: self._since.get(case.key, now) for case in stored}
+        # What was heard again may have come while the cycle was under way.
+        if not (heard and self._heard):
+            since = {key: now if begun > -math.inf else begun for key, begun in since.items()}
+        lasting = [case for case in stored if now >= since[case.key] + LASTING_SECONDS]
+        self._since = since | {case.key: -math.inf for case in lasting}
+        return lasting
+
+    def _stored(self, keys: Iterable[Key]) -> list[ResourceClaim]:
+        """Return those of some claims whose allocation is stored."""
+        claims = [claim for key in keys if (claim := self.claims.get(key)) is not None]
+        return [claim for claim in claims if claim.status.allocation is not None]
+
+    def _report_case(self, case: Overcommitment, found: set[Hashable]) -> None:
+        before = self._reported.get(case.key)
+        if before is not None and before.case is case:
+            # As it was: the sentence of each of hundreds of cases takes longer than to find them.
+            found |= before.facts
+            return
+        facts = set[Hashable]()
+        if case.by_claims:
+            subjects = [subject_of(claim) for claim in self._stored(case.claims)]
+        else:
+            subjects = [self.ingest.subject("ResourceSlice", case.slice_name)]
+        namespaces = dict.fromkeys(subject.namespace for subject in subjects)
+        texts = {namespace: messages.overcommitted(case, namespace) for namespace in namespaces}
+        for subject in subjects:
+            fact = ("overcommitted", case.key, subject.kind, subject.namespace, subject.name)
+            self._add("overcommitment", fact, facts)
+            # Who else has a share of it by now, and how much, is no news.
+            message = texts[subject.namespace]
+            self.events.report_problem(fact, subject, messages.EVENT_OVERCOMMITTED, message, case.key)
+        self._reported[case.key] = _CaseReport(case, facts)
+        found |= facts
+
+    def _add(self, sort: str, fact: Hashable, found: set[Hashable]) -> None:
+        found.add(fact)
+        # At once: after a defect further down it is still known what is to be cleared.
+        self._facts[sort].add(fact)
+
+    def _clear(self, sort: str, found: set[Hashable]) -> None:
+        for fact in self._facts[sort] - found:
+            self.events.clear(fact)
+        self._facts[sort] = found
+
+
+RATE = 10.0
+"""How many annotations may be written in a second."""
+
+
+UNHEARD_SECONDS = 1.0
+"""How often it is asked whether slices are heard of again."""
+
+
+@dataclass(slots=True)
+class BrokenAllocationReporter:
+    """Keeps track of broken allocations. `hears` says whether a kind is heard of now."""
+
+    inventory: InitVar[Inventory]
+    claims: ClaimStore
+    in_flight: InFlightWrites
+    backoff: Backoff
+    events: EventDeduplicator
+    metrics: Metrics
+    clock: Callable[[], float]
+    wall: Callable[[], datetime]
+    hears: Callable[[str], bool]
+    _heard: bool = True
+    _allocations: BrokenAllocations = field(init=False)
+    _seen: dict[Key, None] = field(default_factory=dict)
+    """The claims that came in since the last check."""
+    _unknown: set[Key] = field(default_factory=set)
+    """The claims that could not be judged: what was reported of them stays."""
+    _unsettled: dict[Key, None] = field(default_factory=dict)
+    """The claims whose annotation may not be right, those first that wait for the longest."""
+    _bucket: TokenBucket = field(init=False)
+
+    def __post_init__(self, inventory: Inventory) -> None:
+        self._allocations = BrokenAllocations(inventory)
+        self._bucket = TokenBucket(RATE, self.clock)
+
+    def observe(self, keys: Iterable[Key]) -> None:
+        """Take in that claims came, or are gone."""
+        self._seen.update(dict.fromkeys(keys))
+
+    def report(self) -> float | None:
+        """Judge what has changed, and report it; return when time alone makes that necessary again."""
+        self._collect()
+        self._allocations.follow()
+        was_heard, self._heard = self._heard, self.hears("ResourceSlice") and self.hears("Node")
+        if self._heard:
+            if not was_heard:
+                self._allocations.restart(self.clock())
+            self._allocations.refresh(self.clock(), self.wall().timestamp())
+            for key in tuple(self._allocations.judged):
+                self._report_claim(key, is_known=self._allocations.judged.pop(key))
+        self._annotate()
+        self._count()
+        return self._next_due()
+
+    def _next_due(self) -> float | None:
+        due = self._allocations.next_due()
+        if not self._heard:
+            due = self.clock() + UNHEARD_SECONDS if self._allocations.is_pending else None
+        if not self._is_any_due():
+            return due
+        turn = self._bucket.full_at()
+        return turn if due is None else min(due, turn)
+
+    def _collect(self) -> None:
+        while self._seen:
+            key = next(iter(self._seen))
+            # After a defect the others go on.
+            del self._seen[key]
+            claim = self.claims.get(key)
+            allocation = None if claim is None else claim.status.allocation
+            stated = None if claim is None else _stated(claim)
+            if self._allocations.put(key, allocation, was_broken=stated is not None) and stated is not None:
+                self._unknown.add(key)
+            if allocation is None:
+                self._unknown.discard(key)
+                self.events.clear(("broken", key))
+            if claim is None:
+                self._unsettled.pop(key, None)
+            elif stated is not None or key in self._allocations.found:
+                self._unsettled[key] = None
+
+    def _report_claim(self, key: Key, *, is_known: bool) -> None:
+        """Report what was found of a claim."""
+        claim = self.claims.get(key)
+        if not is_known:
+            self._unknown.add(key)
+            return
+        self._unknown.discard(key)
+        if claim is None:
+            return
+        fact, breakages = ("broken", key), self._allocations.found.get(key)
+        if breakages is None:
+            self.events.clear(fact)
+        else:
+            text = messages.broken(breakages)
+            if _stated(claim) == one_line(text):
+                # An operator that ran before this one has said so.
+                event = warning(subject_of(claim), messages.EVENT_BROKEN, text)
+                self.events.set_known(fact, event, breakages)
+            self.events.report_problem(fact, subject_of(claim), messages.EVENT_BROKEN, text, breakages)
+        if breakages is not None or _stated(claim) is not None:
+            self._unsettled[key] = None
+
+    def _annotate(self) -> None:
+        """Bring annotations up to date, as many as may be written now."""
+        for key in tuple(self._unsettled):
+            claim = self.claims.get(key)
+            if claim is None or (text := self._text(key, claim)) == _stated(claim):
+                del self._unsettled[key]
+            elif self._may_write(key, claim):
+                if not self._bucket.has_one():
+                    return
+                self._bucket.take_one()
+                self.in_flight.submit(
+                    AnnotateWrite(
+                        *version_of(claim), annotation=BROKEN_ANNOTATION, current=_stated(claim), text=text
+                    )
+                )
+
+    def _text(self, key: Key, claim: ResourceClaim) -> str | None:
+        """Return what the annotation of a claim should say; None if it should not be there."""
+        metadata = claim.metadata
+        opted_out = metadata.labels.get(OPT_OUT_LABEL) == "false"
+        if opted_out or metadata.deletion_timestamp is not None or key in self._unknown:
+            return _stated(claim)
+        breakages = self._allocations.found.get(key)
+        return None if breakages is None else one_line(messages.broken(breakages))
+
+    def _is_any_due(self) -> bool:
+        claims = [(key, self.claims.get(key)) for key in self._unsettled]
+        return any(claim is not None and self._may_write(key, claim) for key, claim in claims)
+
+    def _may_write(self, key: Key, claim: ResourceClaim) -> bool:
+        """Return whether nothing but the rate keeps an annotation from being written; an answer brings a cycle."""
+        return key not in self.in_flight and not self.backoff.holds_claim(claim)
+
+    def _count(self) -> None:
+        causes = Counter(
+            cause for found in self._allocations.found.values() for cause in {item.cause for item in found}
+        )
+        for cause in Cause:
+            self.metrics.broken_allocations.labels(cause.value).set(causes[cause])
+
+
+def _stated(claim: ResourceClaim) -> str | None:
+    """Return what a claim says about its allocation being broken, or None if it says nothing."""
+    return claim.metadata.annotations.get(BROKEN_ANNOTATION)
+
+
+SELECTOR_SECONDS = 0.02
+"""How long a cycle looks at claims; one of them may take longer."""
+MOST_STORED = 4096
+"""Of more claims that were allocated at once the first ones are not looked at any further."""
+SELECTOR_PAUSE = 10
+"""How many times as long as it took nothing is looked at afterwards."""
+
+
+@dataclass(slots=True)
+class SelectorWarnings:
+    """Has an Event recorded for each claim whose allocation was just stored and whose selectors fail on a device."""
+
+    claims: ClaimStore
+    events: EventDeduplicator
+    allocator: Allocator
+    clock: Callable[[], float]
+    _stored: deque[tuple[Key, str]] = field(default_factory=lambda: deque(maxlen=MOST_STORED))
+    _again_at: float = float("-inf")
+
+    def add(self, key: Key, uid: str) -> None:
+        """Have the selectors of a claim looked at whose allocation was just stored."""
+        self._stored.append((key, uid))
+
+    def report(self) -> float | None:
+        """Look at some of the claims; return when the next one is to be looked at."""
+        started = self.clock()
+        if self._stored and started >= self._again_at:
+            now = started
+            while self._stored and now < started + SELECTOR_SECONDS:
+                self._check(*self._stored.popleft())
+                now = self.clock()
+            self._again_at = now + SELECTOR_PAUSE * (now - started)
+        return max(self._again_at, self.clock()) if self._stored else None
+
+    def _check(self, key: Key, uid: str) -> None:
+        claim = self.claims.get(key)
+        if claim is not None and claim.metadata.uid == uid:
+            for text in self.allocator.find_failing(claim):
+                message = f"{text}; {messages.NOT_REACHED}"
+                self.events.record(warning(subject_of(claim), Reason.SELECTOR_FAILED.value, message))

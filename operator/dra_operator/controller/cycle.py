@@ -1,0 +1,491 @@
+"""The scheduling cycle: take in what arrived, decide the claims that wait, report what came of it.
+
+One cycle runs at a time, in a thread of its own. Nothing else touches the inventory, the ledger and the claim store, so
+nothing needs a lock. Writes and Events are for the event loop and handed over as the cycle goes (`emit`). A decision
+counts from the moment it is made: it is assumed in the ledger, as by kube-scheduler, until the answer to its write.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TypeAlias
+
+from dra_operator.allocator import Allocated, Allocator, Decision, Failed
+from dra_operator.allocator.decision import claim_key
+from dra_operator.api.types import ResourceClaim
+from dra_operator.api.write import allocation_to_wire
+from dra_operator.cluster.defects import Defect
+from dra_operator.cluster.reflector import Delta
+from dra_operator.cluster.rule_writer import RuleOutcome
+from dra_operator.cluster.writes import AllocateWrite, WriteOutcome
+from dra_operator.controller import messages
+from dra_operator.controller.allocation_checks import (
+    BrokenAllocationReporter,
+    DoubleAllocationReporter,
+    SelectorWarnings,
+)
+from dra_operator.controller.claims import ClaimStore, Key, PodUse, annotation, text, version_of
+from dra_operator.controller.event_dedup import (
+    EventDeduplicator,
+    EventRequest,
+    Subject,
+    subject_of,
+    warning,
+)
+from dra_operator.controller.fencing import WriteFence
+from dra_operator.controller.ingest import DeltaEffects, Ingest, name_of
+from dra_operator.controller.logs import get_logger
+from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.object_problems import ObjectProblems
+from dra_operator.controller.owned_devices import OwnedDevices, PolicyState, SettlementTimer
+from dra_operator.controller.pending_status import PendingReason, PendingStatus
+from dra_operator.controller.permissions import WriteAccess
+from dra_operator.controller.queue import Effect, InFlightWrites, SchedulingQueue
+from dra_operator.controller.timers import BestEffortTask, Timers
+from dra_operator.controller.write_results import ClaimReleaser, WriteResultHandler
+from dra_operator.inventory import Inventory
+from dra_operator.ledger import Ledger
+
+BUDGET = 1.0
+"""Seconds for which a cycle decides, however long it took in; the next one takes in what arrived, and continues."""
+EXPLAINING = 0.2
+"""Seconds for which a cycle explains, whatever the rest of it took: claims that arrive meanwhile wait for its end."""
+FLUSH = 0.01
+"""Seconds after which decisions made so far are handed over."""
+UNHEARD = (1.0, 30.0)
+"""First and longest wait, in seconds, of a claim that may have been allocated, while nothing is heard of claims."""
+ABORTED = (30.0, 600.0)
+"""First and longest wait, in seconds, of a claim whose attempt used up its deadline or its steps."""
+BROKEN = (5.0, 600.0)
+"""First and longest wait, in seconds, of a claim that met a defect of ours."""
+
+
+class Tick:
+    """Has all pending claims tried again, whatever has changed."""
+
+
+Item: TypeAlias = Delta | PodUse | WriteOutcome | RuleOutcome | PolicyState | Tick
+"""What a cycle takes in."""
+Emit: TypeAlias = Callable[[list[Effect]], None]
+
+_OPERATOR = Subject("Namespace", "", "dra-operator")
+
+log = get_logger()
+
+
+@dataclass(eq=False)
+class SchedulingCycle:
+    """Runs the cycles and keeps their state; used by one thread at a time, but for `reasons` and `notes`.
+
+    `settlement` tells when owned devices may be used, which matters only if the inventory asks for ownership;
+    `operator` is what stands for this operator in Events. `clock` is monotonic, in seconds, `wall` the time of day in
+    UTC; `hears` says whether what is known of a kind is up to date.
+    """
+
+    inventory: Inventory
+    ledger: Ledger
+    allocator: Allocator
+    _: KW_ONLY
+    metrics: Metrics
+    event_refresh: float
+    clock: Callable[[], float]
+    wall: Callable[[], datetime] = lambda: datetime.now(UTC)
+    settlement: SettlementTimer = field(default_factory=lambda: SettlementTimer(settle=0.0, quiet=0.0))
+    operator: Subject = _OPERATOR
+    hears: Callable[[str], bool] = lambda _kind: True
+    number: int = 0
+    """The number of this cycle."""
+    _effects: list[Effect] = field(default_factory=list)
+    _touched: set[Key] = field(default_factory=set)
+    _failed_releases: set[Key] = field(default_factory=set)
+    """The claims that met a defect when they were released, which was reported."""
+    _unexplained: dict[Key, tuple[str, Decision]] = field(default_factory=dict)
+    """The uid of each claim that waits for an explanation, and what was decided about it."""
+    _counted_reasons: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.progressed_at = self.clock()
+        """When a step was finished last, by the clock."""
+        inventory, ledger, metrics, clock = self.inventory, self.ledger, self.metrics, self.clock
+        record = self._effects.append
+        timers = self._timers = Timers()
+        claims = self._claims = ClaimStore()
+        ingest = self._ingest = Ingest(inventory, ledger, claims)
+        in_flight = self._in_flight = InFlightWrites(record)
+        queue = self._queue = SchedulingQueue(claims, ledger, in_flight, clock, timers)
+        events = self._events = EventDeduplicator(self.event_refresh, clock, timers, record)
+        pending = self._pending = PendingStatus(events, clock, timers)
+        access = self._access = WriteAccess()
+        self._fence = WriteFence(in_flight, clock, timers)
+        self._selector_warnings = SelectorWarnings(claims, events, self.allocator, clock)
+        self._write_results = WriteResultHandler(
+            claims, ledger, in_flight, queue, events, pending, access, metrics, self._selector_warnings.add
+        )
+        self._releaser = ClaimReleaser(claims, ledger, in_flight, queue, events, pending, access)
+        self._problems = ObjectProblems(inventory, ingest, events, metrics, clock)
+        self._owned = OwnedDevices(
+            inventory, ledger, ingest, events, metrics, clock, timers, self.settlement, self.operator, record
+        )
+        self._double_allocations = DoubleAllocationReporter(
+            inventory, ledger, claims, self._releaser.retained, ingest, events, metrics, clock, self.hears
+        )
+        self._broken_allocations = BrokenAllocationReporter(
+            inventory,
+            claims,
+            in_flight,
+            queue.annotation_backoff,
+            events,
+            metrics,
+            clock,
+            self.wall,
+            self.hears,
+        )
+        self._tasks = {
+            name: BestEffortTask(name, clock, timers, metrics.defect_logger)
+            for name in ("inventory", "collisions", "breakages", "rules", "selectors", "views", "metrics")
+        }
+
+    # --- what others ask
+
+    def waive_fence(self) -> None:
+        """Decide without waiting for writes of an earlier operator, since nothing is written."""
+        self._fence.waive()
+
+    def set_reported_up_to(self, version: str | None) -> None:
+        """Set the version up to which an earlier operator has sent its Events; None if nobody knows."""
+        self._pending.reported_up_to = version
+
+    def reasons(self) -> tuple[str, ...]:
+        """Return why claims cannot be allocated, for `/readyz`. May be called in any thread."""
+        return (*self._fence.reasons(), *self._access.reasons())
+
+    def notes(self) -> list[str]:
+        """Return what is not as it should be though decisions go on. May be called in any thread."""
+        return self._owned.notes()
+
+    # --- the cycle
+
+    def observe(self, items: Iterable[Item]) -> None:
+        """Take in what arrived and decide nothing, since not everything has been listed yet."""
+        self._ingest_all(items)
+
+    def run(self, items: Iterable[Item], emit: Emit, stopping: Callable[[], bool]) -> float | None:
+        """Take in what arrived and decide; return the time by which the next cycle is needed, if it is.
+
+        `emit` is called several times with what is to be done; `stopping` says that no more decisions are wanted.
+        """
+        started = self.clock()
+        self.number += 1
+        self._requeue(items)
+        self._release_all()
+        self._tasks["inventory"].run(self._problems.report_inventory)
+        is_fenced = self._fence.is_pending()
+        if not is_fenced:
+            self._tasks["rules"].run(self._owned.write_rules)
+        self._flush(emit)
+        is_done = is_fenced or self._decide_all(emit, stopping)
+        # What is on its way goes first: to say why a claim waits can take longer than to allocate a hundred others.
+        self._flush(emit)
+        is_done &= self._explain_all(stopping)
+        self._report_all(emit)
+        # Where no claim waits for weeks, nobody else takes in what has changed, and it would heap up.
+        self._tasks["views"].run(self.allocator.refresh)
+        self._tasks["metrics"].run(partial(self._measure, started))
+        return self._timers.next_due() if is_done else started
+
+    def _requeue(self, items: Iterable[Item]) -> None:
+        """Take in what arrived, and activate the claims that it may help and those whose time has come."""
+        # What is heard of again only while items are taken in has not brought all that was missed.
+        is_heard = self.hears("ResourceClaim")
+        requeue_all = self._ingest_all(items)
+        requeue_all |= self._owned.refresh()
+        expired = self._queue.backoff.pop_expired()
+        requeue_all |= self._withdraw_unknown(expired, is_heard=is_heard)
+        if requeue_all:
+            self._queue.activate_all()
+        self._queue.active.add(expired)
+        self._queue.activate_due()
+        self._touched |= expired | self._queue.annotation_backoff.pop_expired() | self._releaser.retained
+
+    def _report_all(self, emit: Emit) -> None:
+        for event in self._pending.pop_late():
+            self._record_pending(event)
+        for key in self._pending.unsettled():
+            self._write_annotation(key)
+        self._pending.set_timer()
+        self._queue.observe_ledger()
+        self._tasks["collisions"].run(self._double_allocations.report)
+        self._tasks["breakages"].run(self._broken_allocations.report)
+        self._events.refresh()
+        self._flush(emit)
+        self._tasks["selectors"].run(self._selector_warnings.report)
+        self._flush(emit)
+
+    # --- taking in
+
+    def _ingest_all(self, items: Iterable[Item]) -> bool:
+        """Take in the items, each by itself; return whether every pending claim may be decided differently now."""
+        effects = DeltaEffects()
+        for item in items:
+            try:
+                self._ingest_one(item, effects)
+            except Exception:
+                # A defect of ours must cost one object, not all of them.
+                self.metrics.defect_logger.exception(Defect.INTAKE, item=name_of(item))
+            self.progressed_at = self.clock()
+        for key in effects.gone:
+            # One that was made anew at once begins to wait now. An answer that is still to come ends its own wait.
+            if key not in self._in_flight:
+                self._pending.end(key)
+        for key in effects.seen:
+            if self._claims.is_waiting(key):
+                self._pending.begin(key)
+                if key in self._queue.backoff:
+                    effects.requeue.add(key)
+        self._queue.active.add(effects.requeue)
+        self._touched |= effects.seen
+        self._problems.observe(effects)
+        self._broken_allocations.observe(effects.seen)
+        if self.number > 1:
+            # Before, everything is new that was listed.
+            self._owned.observe_claims(effects)
+        return effects.requeue_all
+
+    def _ingest_one(self, item: Item, effects: DeltaEffects) -> None:
+        match item:
+            case Delta():
+                self._fence.observe(item)
+                self._ingest.apply(item, effects)
+            case PodUse():
+                self._ingest.apply_pod(item, effects)
+            case PolicyState():
+                self._owned.observe_policy(item)
+            case RuleOutcome():
+                self._owned.observe_outcome(item)
+            case Tick():
+                effects.requeue_all = True
+            case _:
+                self._write_results.handle(item, effects, self.number)
+
+    def _withdraw_unknown(self, expired: set[Key], *, is_heard: bool) -> bool:
+        """Withdraw what is assumed for claims whose answer has not come in time; return whether that freed any.
+
+        While nothing is heard of claims it stands, as it may be stored.
+        """
+        used = self.ledger.version
+        for key in expired:
+            if self._in_flight.is_allocating(key):
+                continue
+            if is_heard:
+                self.ledger.withdraw(*key)
+            elif (
+                (claim := self._claims.get(key)) and not claim.status.allocation and self.ledger.results(key)
+            ):
+                self._queue.backoff.add(key, claim.metadata.uid, *UNHEARD)
+        return self.ledger.version != used
+
+    # --- what needs no decision
+
+    def _release_all(self) -> None:
+        """Do for each claim that was touched what needs no decision, for each by itself."""
+        touched, self._touched = self._touched, set()
+        for key in touched:
+            try:
+                self._release(key)
+            except Exception as error:
+                self.metrics.defect_logger.exception(Defect.TIDYING, claim=text(key))
+                self._report_failed_release(key, error)
+            self.progressed_at = self.clock()
+
+    def _release(self, key: Key) -> None:
+        self._releaser.release_unmanaged(key)
+        if not self._claims.is_waiting(key):
+            self._problems.excuse(key)
+            self._queue.remove(key)
+        if key in self._failed_releases and not self._is_left_alone(key):
+            self._failed_releases.discard(key)
+            self._queue.backoff.remove(key)
+            self._events.clear(("untidy", key))
+
+    def _is_left_alone(self, key: Key) -> bool:
+        """Return whether a claim that does not wait backs off, so that nothing was done for it."""
+        claim = self._claims.get(key)
+        return (
+            claim is not None and not self._claims.is_waiting(key) and self._queue.backoff.holds_claim(claim)
+        )
+
+    def _report_failed_release(self, key: Key, error: Exception) -> None:
+        """Report a defect of ours. The claim backs off; the others go on."""
+        claim = self._claims.get(key)
+        if claim is not None:
+            self._failed_releases.add(key)
+            self._queue.backoff.add(key, claim.metadata.uid, *BROKEN)
+            event = warning(subject_of(claim), messages.EVENT_INTERNAL, messages.defect(error))
+            self._events.report(("untidy", key), event, type(error).__name__)
+
+    def _write_annotation(self, key: Key) -> None:
+        """Bring the annotation of a claim up to date; after a defect of ours it stays until the next change."""
+        try:
+            self._releaser.write_annotation(key)
+        except Exception:
+            self.metrics.defect_logger.exception(Defect.TIDYING, claim=text(key))
+            self._pending.give_up(key)
+
+    # --- deciding
+
+    def _decide_all(self, emit: Emit, stopping: Callable[[], bool]) -> bool:
+        """Decide the active claims, each alone; return whether all are done."""
+        active = self._queue.active
+        claims = self._queue.begin_cycle(self._is_reported)
+        is_mid_round, last = active.is_mid_round, ""
+        flushed = self.clock()
+        until = flushed + BUDGET
+        for claim in claims:
+            now, key = self.clock(), claim_key(claim)
+            if stopping() or now >= until:
+                return False
+            if is_mid_round and claim.metadata.namespace != last:
+                # This one may take as long as those before it of its namespace.
+                self._flush(emit)
+                last = claim.metadata.namespace
+            active.start(key)
+            self._safely(self._decide, claim)
+            self.progressed_at = self.clock()
+            active.charge(key, self.progressed_at - now)
+            self.metrics.decision_seconds.observe(self.progressed_at - now)
+            if self.progressed_at - flushed >= FLUSH:
+                self._flush(emit)
+                flushed = self.progressed_at
+        return active.end_cycle()
+
+    def _explain_all(self, stopping: Callable[[], bool]) -> bool:
+        """Say why claims wait, first those of which nothing was said yet; return whether all are done.
+
+        Else they are in the order in which they came to need it. Each cycle explains at least one; the rest is left to
+        the next cycle, after its decisions.
+        """
+        until = self.clock() + EXPLAINING
+        for key in sorted(self._unexplained, key=self._is_reported):
+            uid, decision = self._unexplained.pop(key)
+            claim = self._claims.get(key)
+            if claim is None or claim.metadata.uid != uid or not self._claims.is_waiting(key):
+                continue
+            self._safely(partial(self._explain, decision), claim)
+            self.progressed_at = self.clock()
+            if self._unexplained and (stopping() or self.progressed_at >= until):
+                return False
+        return True
+
+    def _is_reported(self, key: Key) -> bool:
+        """Return whether it was said why a claim waits, if only on the claim, by an operator before this one."""
+        claim = self._claims.get(key)
+        return self._pending.reason(key) is not None or (claim is not None and annotation(claim) is not None)
+
+    def _safely(self, work: Callable[[Key, ResourceClaim], None], claim: ResourceClaim) -> None:
+        """Do some work on a claim. After a defect of ours the claim backs off; the others go on."""
+        key = claim_key(claim)
+        try:
+            work(key, claim)
+        except Exception as error:
+            self.ledger.withdraw(*key)
+            self._unexplained.pop(key, None)
+            self._problems.excuse(key)
+            self._queue.backoff.add(key, claim.metadata.uid, *BROKEN)
+            self.metrics.defect_logger.exception(Defect.DECISION, claim=text(key), uid=claim.metadata.uid)
+            self._set_pending(
+                key, claim, PendingReason(messages.EVENT_INTERNAL, None, messages.defect(error))
+            )
+
+    def _decide(self, key: Key, claim: ResourceClaim) -> None:
+        # If an answer never came, the claim's own earlier decision may still be assumed. It must not block the claim.
+        used = self.ledger.version
+        self.ledger.withdraw(*key)
+        if self.ledger.version != used:
+            # If the claim does not take these devices again, others may get them in the next cycle.
+            self._queue.active.add(self._claims.waiting())
+        decision = self.allocator.allocate((claim,))
+        self.metrics.decisions.labels(type(decision).__name__.lower()).inc()
+        self._queue.set_outcome(key, decision)
+        if isinstance(decision, Allocated):
+            self._unexplained.pop(key, None)
+            self._problems.excuse(key)
+            self._assume(key, claim, decision)
+            return
+        if isinstance(decision, Failed):
+            self._problems.blame(key, decision)
+            if decision.kind == "aborted":
+                self._queue.backoff.add(key, claim.metadata.uid, *ABORTED)
+        else:
+            self._problems.excuse(key)
+        # One that has been decided before keeps its place among them: else the last would never come to be the first.
+        self._unexplained[key] = claim.metadata.uid, decision
+
+    def _assume(self, key: Key, claim: ResourceClaim, decision: Allocated) -> None:
+        """Enter a decision in the ledger, and have it written."""
+        # kube-scheduler cannot use a claim whose allocation has no timestamp (docs/dra-semantics, 14).
+        timestamp = self.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+        allocation = replace(decision.results[0], allocation_timestamp=timestamp)
+        write = AllocateWrite(
+            *version_of(claim),
+            finalizers=claim.metadata.finalizers,
+            drop_annotation=annotation(claim) is not None,
+            allocation=allocation_to_wire(allocation),
+        )
+        self.ledger.assume(*key, allocation)
+        self._in_flight.nodes[key] = decision.node
+        self._pending.start_allocation(key, claim.metadata.uid)
+        self._in_flight.submit(write)
+
+    def _explain(self, decision: Decision, key: Key, claim: ResourceClaim) -> None:
+        explanation = self.allocator.explain((claim,), decision)[0]
+        why = PendingReason(explanation.reason.value, explanation.request, explanation.message)
+        self._set_pending(key, claim, why)
+
+    def _set_pending(self, key: Key, claim: ResourceClaim, why: PendingReason) -> None:
+        if self._access.forget_allocation(key):
+            self._events.clear((messages.EVENT_FORBIDDEN, key))
+        if event := self._pending.set(claim, why):
+            self._record_pending(event)
+
+    def _record_pending(self, event: EventRequest) -> None:
+        """Have an Event and a line of the log say why a claim waits."""
+        self._events.record(event)
+        log.info(
+            messages.PENDING,
+            claim=text((event.subject.namespace, event.subject.name)),
+            uid=event.subject.uid,
+            reason=event.reason,
+            why=event.message,
+            **{"pass": self.number},
+        )
+
+    # --- the way out
+
+    def _flush(self, emit: Emit) -> None:
+        if self._effects:
+            effects = self._effects[:]
+            self._effects.clear()
+            emit(effects)
+
+    def _measure(self, started: float) -> None:
+        self._problems.measure()
+        metrics = self.metrics
+        metrics.pass_seconds.observe(self.clock() - started)
+        metrics.writes_in_flight.set(len(self._in_flight))
+        for standing, count in self._claims.standings().items():
+            metrics.claims.labels(standing.value).set(count)
+        self._measure_waiting()
+
+    def _measure_waiting(self) -> None:
+        """Count the claims that wait, by reason, and say since when the one does that has waited longest."""
+        metrics, counts, now = self.metrics, self._pending.counts(), self.clock()
+        for reason in self._counted_reasons - counts.keys():
+            metrics.pending_claims.remove(reason)
+            metrics.pending_since_timestamp_seconds.remove(reason)
+        time = self.wall().timestamp()
+        for reason, (count, since) in counts.items():
+            waited = 0.0 if since is None else now - since
+            metrics.pending_claims.labels(reason).set(count)
+            metrics.pending_since_timestamp_seconds.labels(reason).set(time - waited)
+        self._counted_reasons = set(counts)

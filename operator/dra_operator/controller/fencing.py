@@ -1,0 +1,142 @@
+"""Fencing: what an earlier operator sent, and is not stored yet, fails before the first decision is made.
+
+An allocation is sent on a claim that has our finalizer and none yet (`cluster.writes`), so a list shows all claims of
+which one may be under way; to take the finalizer off gives each another version, and the late patch gets a 409. Claims
+that kube-scheduler is about to allocate are read again by it (k8s.io/kubernetes, dynamicresources, `bindClaim`).
+Why so: docs/decisions.md; what it means for users: docs/operator.md, "What a killed operator had sent".
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dra_operator.api.names import FINALIZER, OPT_OUT_LABEL
+from dra_operator.api.shortened import shortened
+from dra_operator.cluster.delivery import DOUBT_SECONDS
+from dra_operator.cluster.reflector import Delta
+from dra_operator.cluster.writes import FenceWrite, allocation_of, finalizers_of
+from dra_operator.controller import messages
+from dra_operator.controller.claims import Key, text
+from dra_operator.controller.logs import get_logger
+from dra_operator.controller.queue import Backoff, InFlightWrites
+from dra_operator.controller.timers import Timers
+
+AGAIN = (1.0, 30.0)
+"""First and longest pause, in seconds, from one attempt to fence a claim to the next."""
+
+log = get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _FencedVersion:
+    """The version of a claim on which an allocation may be under way."""
+
+    uid: str
+    version: str
+    finalizers: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class WriteFence:
+    """The claims that an earlier operator may still be allocating. Written in the thread of cycles.
+
+    What is listed must have been so after the end of the earlier operator: after the kill, or the moment from which it
+    held back its writes (`cluster.lease`). Decisions wait no longer than a patch can be under way (`DOUBT_SECONDS`), so
+    a sender that is frozen between the check of its Lease and its patch can be too late for that. `clock` is monotonic.
+    """
+
+    in_flight: InFlightWrites
+    clock: Callable[[], float]
+    timers: Timers
+    _end: float = 0.0
+    """When decisions need to wait no longer, by the clock, once everything has been listed."""
+    _backoff: Backoff = field(init=False)
+    _claims: dict[Key, _FencedVersion] = field(default_factory=dict)
+    _begun: int = 0
+    """How many claims had to be fenced when decisions were first wanted."""
+    _listed: bool = False
+    _over: bool = False
+
+    def __post_init__(self) -> None:
+        self._backoff = Backoff("fence", self.clock, self.timers)
+
+    def waive(self) -> None:
+        """Let decisions wait for nothing, as they are not written."""
+        self._over = True
+
+    def observe(self, delta: Delta) -> None:
+        """Take in what is listed, and later what becomes of it."""
+        if self._over or delta.kind != "ResourceClaim":
+            return
+        key = (delta.namespace, delta.name)
+        found = None if delta.body is None else _fenced_version(delta.body)
+        if not self._listed and found is not None:
+            self._claims[key] = found
+        elif key in self._claims and self._claims[key] != found:
+            # The answer, or a change by somebody else: what counts is that the version that was listed is over.
+            del self._claims[key]
+
+    def is_pending(self) -> bool:
+        """Return whether decisions must still wait, and write what ends that. Everything has been listed."""
+        if self._over:
+            return False
+        if not self._listed:
+            self._begin()
+        if not self._claims or self.clock() >= self._end:
+            self._finish()
+            return False
+        self._backoff.pop_expired()
+        for key, found in self._claims.items():
+            if key not in self.in_flight and not self._backoff.holds(key, found.uid, found.version):
+                self.in_flight.submit(FenceWrite(*key, found.uid, found.version, found.finalizers))
+                self._backoff.add(key, found.uid, *AGAIN)
+        return True
+
+    def reasons(self) -> tuple[str, ...]:
+        """Return why decisions wait, for `/readyz`, in one line or none. May be called in any thread."""
+        claims = self._names()
+        if not claims or not self._listed:
+            return ()
+        left = max(0.0, self._end - self.clock())
+        why = f"an earlier operator may still be writing to {', '.join(claims)}"
+        return (f"{why}; no claim is allocated until that cannot be stored any more, {left:.0f} s at most",)
+
+    def _begin(self) -> None:
+        self._listed = True
+        self._end = self.clock() + DOUBT_SECONDS
+        self.timers.set("fence", self._end)
+        self._begun = len(self._claims)
+        if self._claims:
+            log.info(messages.FENCING, claims=self._names())
+
+    def _finish(self) -> None:
+        self._over = True
+        if self._claims:
+            log.warning(messages.NOT_FENCED, claims=self._names())
+        elif self._begun:
+            log.info(messages.FENCED, claims=self._begun)
+        self._claims.clear()
+        self._backoff.clear()
+        self.timers.set("fence", None)
+
+    def _names(self) -> list[str]:
+        return shortened([text(key) for key in tuple(self._claims)])
+
+
+def _fenced_version(body: dict[str, Any]) -> _FencedVersion | None:
+    """Return the version of a claim if an operator may have sent an allocation on it, else None.
+
+    It is read straight from the wire, so that a claim that cannot be understood any more counts, too.
+    """
+    if allocation_of(body) is not None:
+        return None
+    metadata, finalizers = body["metadata"], finalizers_of(body)
+    if FINALIZER not in finalizers:
+        return None
+    if metadata.get("deletionTimestamp") or (body.get("status") or {}).get("reservedFor"):
+        return None
+    if (metadata.get("labels") or {}).get(OPT_OUT_LABEL) == "false":
+        return None
+    if any(owner.get("controller") for owner in metadata.get("ownerReferences") or ()):
+        return None
+    return _FencedVersion(metadata["uid"], metadata["resourceVersion"], finalizers)

@@ -1,0 +1,262 @@
+"""The Kopf application: start-up, clean-up, signals, login and the liveness probe of the process.
+
+Kopf handles no resource here: its event handlers never learn of what was deleted while a watch was broken, and it would
+put its annotations on objects of others (docs/kopf.md, 1.4 and 1.5). Kopf serves nothing before the start-up handler
+has returned, and would cut off its tasks after five seconds, so the clean-up handler stops the manager itself.
+"""
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import aiohttp
+import kopf
+import orjson
+
+from dra_operator._version import __version__
+from dra_operator.allocator.rehearsal import RehearsalError, rehearse
+from dra_operator.cluster.access import Access, trust_as_kubectl
+from dra_operator.cluster.defects import Defect
+from dra_operator.cluster.threads import in_thread
+from dra_operator.controller import messages
+from dra_operator.controller.dry_run import DryRun
+from dra_operator.controller.logs import get_logger
+from dra_operator.controller.manager import Manager
+from dra_operator.controller.settings import Settings
+
+log = get_logger()
+
+
+class EndlessBackoff:
+    """Back-offs in seconds that never end: a control plane that is away for an hour is no reason to exit.
+
+    They know which of Kopf's tasks they keep going. Of these, Kopf leaves its first look at what is served
+    behind when it ends, and then waits five seconds for it in vain.
+    """
+
+    def __init__(self) -> None:
+        self._asking: set[asyncio.Task[Any]] = set()
+
+    def __iter__(self) -> Iterator[float]:
+        """Return 1, 2, 4, ... up to 30, for ever; each request of Kopf's begins here, in its task."""
+        if (task := asyncio.current_task()) is not None:
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+        return self.seconds()
+
+    def end(self) -> None:
+        """Cancel the tasks that still ask the API server for something."""
+        for task in self._asking:
+            task.cancel()
+
+    @staticmethod
+    def seconds() -> Iterator[float]:
+        """Yield 1, 2, 4, ... up to 30, for ever."""
+        seconds = 1.0
+        while True:
+            yield seconds
+            seconds = min(seconds * 2, 30.0)
+
+
+class LoginPace:
+    """How long to wait before the next login, so that credentials that are refused are not offered in a hot loop.
+
+    Kopf logs in anew after each 401 of its first look at what is served, and takes what it gets for new
+    credentials each time, since they end later. `clock` is a monotonic clock in seconds.
+    """
+
+    LASTING = 60.0
+    """Credentials that were good for so long, in seconds, are replaced at once."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._backoff = EndlessBackoff.seconds()
+        self._last: float | None = None
+
+    def pause(self) -> float:
+        """Return how many seconds to wait before the login that is asked for now: 0, or 1, 2, 4, ... up to 30."""
+        now, pause = self._clock(), 0.0
+        if self._last is None or now >= self._last + self.LASTING:
+            self._backoff = EndlessBackoff.seconds()
+        else:
+            pause = next(self._backoff)
+        self._last = now + pause
+        return pause
+
+
+async def in_one_piece(
+    request: aiohttp.ClientRequest, ask: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Read an answer to Kopf to its end, and take what Kopf could not live with for no answer at all.
+
+    Kopf tries again when it cannot connect, and after a 403, 429 or 5xx. An answer that is cut in its middle, a proxy's
+    page or a 404 of its own would end Kopf, and the process with it. A middleware of aiohttp's; raises
+    ClientConnectionError.
+    """
+    answer = await ask(request)
+    try:
+        content = await answer.read()
+        if answer.ok:
+            orjson.loads(content)
+    except (aiohttp.ClientPayloadError, orjson.JSONDecodeError) as error:
+        raise aiohttp.ClientConnectionError(f"the answer is not whole: {error}") from error
+    # A version of a group may be gone since the groups were listed, which Kopf knows.
+    is_version_gone = answer.status == 404 and request.url.path not in ("/api", "/apis")
+    if 400 <= answer.status < 500 and answer.status not in (401, 403, 429) and not is_version_gone:
+        raise aiohttp.ClientConnectionError(f"{answer.status} {answer.reason}")
+    return answer
+
+
+def session_for(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
+    """Return the access `info` as a session of Kopf's that reads each answer to its end. Kopf closes it."""
+    context = info.as_ssl_context()
+    trust_as_kubectl(context)
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=context),
+        headers=info.as_http_headers(),
+        proxy=info.proxy_url,
+        middlewares=(in_one_piece,),
+    )
+    return kopf.AiohttpSession(
+        aiohttp_session=session,
+        server=info.server,
+        default_namespace=info.default_namespace,
+        expiration=info.expiration,
+    )
+
+
+def tune(settings: kopf.OperatorSettings, backoff: EndlessBackoff, drain: float) -> None:
+    """Set Kopf up as a shell only. `drain` is the setting `drain_seconds`. Source: docs/kopf.md, 1.7."""
+    settings.peering.standalone = True
+    settings.posting.enabled = False
+    settings.scanning.disabled = True
+    settings.networking.error_backoffs = backoff
+    settings.networking.request_timeout = 60
+    settings.networking.connect_timeout = 10
+    settings.watching.server_timeout = 300
+    # After a signal Kopf kills its own process then, however much is still to be written.
+    settings.process.ultimate_exiting_timeout = 60 + 2 * drain
+    settings.execution.default_backoff = 10
+
+
+def build_registry(
+    manager: Manager,
+    access: Access,
+    *,
+    backoff: EndlessBackoff,
+    started: Callable[[Manager], None],
+    stopped: Callable[[], None],
+) -> kopf.OperatorRegistry:
+    """Return Kopf's handlers: start-up, clean-up, login and probe, and none for any resource.
+
+    `backoff` is that of Kopf's requests. `started` is called when everything has been spawned, `stopped` when
+    the manager has stopped.
+    """
+    registry = kopf.OperatorRegistry()
+    pace = LoginPace()
+
+    @kopf.on.startup(registry=registry, id="runtime")
+    async def start(**_: Any) -> None:
+        await manager.start()
+        started(manager)
+
+    @kopf.on.cleanup(registry=registry, id="runtime")
+    async def stop(**_: Any) -> None:
+        _expect_signals()
+        await manager.close()
+        backoff.end()
+        stopped()
+
+    @kopf.on.login(registry=registry, id="access")
+    async def login(**_: Any) -> kopf.AiohttpSession:
+        await asyncio.sleep(pace.pause())
+        return session_for(await in_thread("credentials", access.connection_info))
+
+    @kopf.on.probe(registry=registry, id="runtime")
+    async def probe(**_: Any) -> dict[str, Any]:
+        if reasons := manager.stuck():
+            # Any other exception would make Kopf retry inside the request until the kubelet gives up.
+            raise kopf.PermanentError("; ".join(reasons))
+        return manager.summary()
+
+    return registry
+
+
+def _expect_signals() -> None:
+    """Let nothing come of further signals: Kopf knows the first one alone, and has a traceback for each other."""
+    loop = asyncio.get_running_loop()
+    # As Kopf does it: not in Windows, and in the main thread alone.
+    with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+        for sent in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(sent, lambda: None)
+
+
+def is_sound() -> bool:
+    """Return whether this installation decides a small cluster as it should; if not, the log says what is wrong.
+
+    It is the rehearsal as well: the first claim finds a process that has decided claims before.
+    """
+    try:
+        rehearse()
+    except RehearsalError as error:
+        log.critical(messages.NOT_SOUND, why=str(error), exc_info=error.__cause__)
+        return False
+    return True
+
+
+async def serve(
+    settings: Settings,
+    access: Access,
+    *,
+    stop: asyncio.Event | None = None,
+    started: Callable[[Manager], None] = lambda _: None,
+    settle: Callable[[], None] = lambda: None,
+    dry_run: DryRun | None = None,
+) -> int:
+    """Run the operator until a signal or `stop`, or until it must start again; return the exit code: 0, or else 1.
+
+    `started` is called with the manager once it runs; tests use it. `settle` is called once, in another thread,
+    when everything has been listed and taken in. `dry_run` gets what would otherwise be written; then nothing is
+    served over HTTP either.
+    """
+    stop = stop or asyncio.Event()
+    crashed = False
+
+    def on_crash() -> None:
+        nonlocal crashed
+        crashed = True
+        stop.set()
+
+    log.info(messages.STARTING, version=__version__, claims=settings.claims)
+    manager = Manager(settings, access, on_crash=on_crash, settle=settle, dry_run=dry_run)
+    try:
+        # Before Kopf, which would take seconds to give up.
+        if dry_run is None:
+            await manager.listen()
+    except OSError as error:
+        log.critical(messages.CANNOT_LISTEN, address=settings.listen, why=str(error))
+        await manager.close()
+        return 1
+    kopf_settings, backoff = kopf.OperatorSettings(), EndlessBackoff()
+    tune(kopf_settings, backoff, settings.drain_seconds)
+    # A task of Kopf's waits for the stop flag. After a signal nobody else raises it, and Kopf waits five
+    # seconds for the end of that task.
+    registry = build_registry(manager, access, backoff=backoff, started=started, stopped=stop.set)
+    try:
+        await kopf.operator(
+            registry=registry,
+            settings=kopf_settings,
+            clusterwide=True,
+            standalone=True,
+            liveness_endpoint=settings.liveness_endpoint or None,
+            stop_flag=stop,
+        )
+    except Exception:
+        manager.metrics.defect_logger.exception(Defect.TASK, task="kopf")
+        crashed = True
+    finally:
+        await manager.close()
+    return 1 if crashed else 0

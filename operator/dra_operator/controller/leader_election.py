@@ -1,0 +1,254 @@
+"""Leader election: whether this operator decides, and whether one that stands by could.
+
+An operator that stands by watches nothing: it would read all again in any case. So it asks what a reflector asks first,
+a list and a watch of each kind, cut after one object: an update of the operator that brings too small a role stops
+there, with the old one still at work. One that finds its Lease with somebody else ends. Why: docs/decisions.md.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import uuid4
+
+from dra_operator.api.kinds import Kind
+from dra_operator.cluster.access import Access
+from dra_operator.cluster.discovery import Served, served
+from dra_operator.cluster.lease import LEASE_NAME, Lease
+from dra_operator.cluster.lists import list_version
+from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
+from dra_operator.controller import messages
+from dra_operator.controller.event_dedup import EventRequest, Subject
+from dra_operator.controller.logs import get_logger
+from dra_operator.controller.settings import Settings
+
+GIVE_UP_SECONDS: Final = 5.0
+"""How long the end waits for the Lease to be given up."""
+
+log = get_logger()
+
+
+@dataclass(slots=True)
+class LeaderElection:
+    """Whether this operator decides. Without leader election it always does.
+
+    `record` has an Event recorded; `events_delivered` says whether all Events have been sent.
+    """
+
+    settings: Settings
+    access: Access
+    record: Callable[[EventRequest], None]
+    events_delivered: Callable[[], bool] = lambda: False
+    ended: str = ""
+    """Why this operator decides no more; empty before. Another one does, what it decided on is gone, or there is no
+    namespace for the Lease."""
+    _elects: bool = field(init=False)
+    _lease: Lease | None = None
+
+    def __post_init__(self) -> None:
+        self._elects = self.settings.leader_election == "lease"
+
+    async def win(self, session: ApiSession) -> None:
+        """Wait until this operator is the one that decides, or `ended` says why it cannot become that."""
+        if not self._elects:
+            return
+        settings = self.settings
+        lease = self._lease = Lease(
+            session,
+            settings.lease_namespace or self.access.namespace,
+            settings.lease_identity or f"{socket.gethostname()}_{uuid4()}",
+            seconds=settings.lease_seconds,
+            told=self.events_delivered,
+        )
+        holder, trouble = "", ""
+        while True:
+            try:
+                if await lease.take():
+                    break
+                if lease.holder not in (holder, lease.identity):
+                    log.info(
+                        messages.STANDING_BY, lease=lease.name, holder=lease.holder, identity=lease.identity
+                    )
+                holder, trouble = lease.holder, ""
+            except (ApiError, ApiUnreachable) as error:
+                if not settings.lease_namespace and _has_no_namespace(error):
+                    self.ended = messages.no_namespace(lease.namespace)
+                    log.critical(messages.LEASE_REFUSED, lease=lease.name, why=self.ended)
+                    return
+                if trouble != str(error) and self.forbidden is None:
+                    self._log_trouble(error)
+                holder, trouble = "", str(error)
+            await asyncio.sleep(lease.period)
+        log.info(messages.LEADING, lease=lease.name, identity=lease.identity)
+        subject = Subject("Lease", lease.namespace, LEASE_NAME, lease.uid)
+        self.record(EventRequest(subject, "Normal", messages.EVENT_LEADING, messages.leading(lease.identity)))
+
+    def _log_trouble(self, error: ApiError | ApiUnreachable) -> None:
+        why, server = self._trouble(), self.access.server
+        if _is_refusal(error):
+            log.warning(messages.LEASE_REFUSED, why=why, server=server)
+        else:
+            log.warning(messages.API_UNAVAILABLE, why=why, server=server)
+
+    async def keep(self) -> None:
+        """Remain the one that decides; return when another one is."""
+        if self._lease is None:
+            await asyncio.Event().wait()
+            return
+        lease = self._lease
+        await lease.keep()
+        if lease.went_back:
+            self.ended = f"{messages.WENT_BACK}: {messages.RESTORED}"
+            log.critical(messages.WENT_BACK, lease=lease.name, why=messages.RESTORED)
+            return
+        self.ended = f"{messages.LEASE_LOST}: {lease.holder or 'nobody yet'} holds the Lease {lease.name}"
+        log.critical(messages.LEASE_LOST, lease=lease.name, holder=lease.holder)
+
+    async def give_up(self) -> None:
+        """Let another one decide, in a few seconds or not at all. Nothing may be written any more."""
+        if self._lease is not None:
+            try:
+                await asyncio.wait_for(self._lease.give_up(), GIVE_UP_SECONDS)
+            except TimeoutError:
+                why = f"no answer in {GIVE_UP_SECONDS:g} s"
+                log.info("lease not given up", lease=self._lease.name, why=why)
+
+    async def permit(self) -> None:
+        """Wait until something may be written."""
+        if self._lease is not None:
+            await self._lease.permit()
+
+    @property
+    def reported_up_to(self) -> str | None:
+        """The version up to which the operator before this one had sent its Events; None if nobody knows."""
+        return self._lease.told_up_to if self._lease is not None else None
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this operator decides, and nobody else can."""
+        return not self._elects or (self._lease is not None and self._lease.valid)
+
+    @property
+    def stands_by(self) -> bool:
+        """Whether another operator decides, which is no trouble."""
+        lease = self._lease
+        if lease is None or lease.won or lease.error is not None:
+            return False
+        return lease.holder not in ("", lease.identity)
+
+    @property
+    def forbidden(self) -> ApiError | None:
+        """The refusal of the Lease for lack of a right, until it is granted."""
+        error = self._lease.error if self._lease is not None else None
+        return error if isinstance(error, ApiError) and error.is_missing_right else None
+
+    def denials(self) -> dict[str, ApiError | None]:
+        """Return the refusal of the Lease, or None where it is granted, by its name.
+
+        Empty while the API server is in trouble: then it says nothing of rights.
+        """
+        error = self._lease.error if self._lease is not None else None
+        return {"Lease": self.forbidden} if error is None or _is_refusal(error) else {}
+
+    def following(self) -> list[str]:
+        """Return why this operator is not the one that decides, for `/leaderz`; empty while it is."""
+        if self.is_leader:
+            return []
+        if self.ended:
+            return [self.ended]
+        if self._lease is not None and self.stands_by:
+            return [messages.standing_by(self._lease.name, self._lease.holder)]
+        return self.unready() or [messages.NOT_CONNECTED]
+
+    def unready(self) -> list[str]:
+        """Return what keeps this operator from deciding, or from standing by, for `/readyz`."""
+        lease = self._lease
+        if lease is None:
+            return []
+        if (seconds := lease.overdue) > 0:
+            return [messages.overdue(lease.name, seconds, self._trouble())]
+        return [] if lease.won or lease.error is None else [self._trouble()]
+
+    def _trouble(self) -> str:
+        """Return in a few words why the Lease cannot be read or written."""
+        if self.forbidden is not None:
+            return messages.forbidden(self.forbidden)
+        lease, error = self._lease, self._lease.error if self._lease is not None else None
+        if lease is None or error is None:
+            return "no answer yet"
+        return f"Lease {lease.name}: {error}" if _is_refusal(error) else f"API server: {error}"
+
+
+def _has_no_namespace(error: ApiError | ApiUnreachable) -> bool:
+    return isinstance(error, ApiError) and error.status == 404 and error.is_namespace_gone
+
+
+def _is_refusal(error: ApiError | ApiUnreachable) -> bool:
+    """True if the API server is there and does not take the Lease, mostly as there is no such namespace."""
+    return isinstance(error, ApiError) and error.status < 500 and error.status not in (401, 408, 429)
+
+
+AGAIN_SECONDS: Final = 300.0
+"""How often is asked again: a right may be withdrawn."""
+RETRY_SECONDS: Final = 10.0
+"""How soon, while one is missing or nothing is known."""
+ANSWERS_SECONDS: Final = 20.0
+"""How long all answers together may take: whoever looks after the operator waits for them."""
+
+
+@dataclass(slots=True)
+class StandbyAccess:
+    """What an operator that stands by knows of its rights to read `kinds`. `clock` is monotonic, in seconds."""
+
+    kinds: Mapping[str, Kind]
+    clock: Callable[[], float]
+    forbidden: dict[str, ApiError | None] = field(default_factory=dict)
+    """The refusal of each kind that is served; None where it may be listed and watched."""
+    _due_at: float = float("-inf")
+    _trouble: str = "not known yet what this operator is permitted to list"
+    _ended: bool = False
+
+    async def check(self, session: ApiSession) -> None:
+        """Ask for each kind, if it is time to."""
+        if self.clock() < self._due_at:
+            return
+        try:
+            async with asyncio.timeout(ANSWERS_SECONDS):
+                found = await served(session, self.kinds)
+                refusals = {name: await _refusal(session, kind) for name, kind in found.items()}
+            if not self._ended:
+                self.forbidden = refusals
+        except (ApiError, ApiUnreachable) as error:
+            self._trouble = f"API server: {error}"
+        except TimeoutError:
+            self._trouble = (
+                f"API server: no answer in {ANSWERS_SECONDS:g} s to what this operator is permitted to list"
+            )
+        self._due_at = self.clock() + (RETRY_SECONDS if self.reasons() else AGAIN_SECONDS)
+
+    def reasons(self) -> list[str]:
+        """Return what keeps the operator from taking over, one line for each right; empty if nothing is known to."""
+        if not self.forbidden:
+            return [self._trouble]
+        refusals = (error for error in self.forbidden.values() if error is not None)
+        return [messages.forbidden(error) for error in refusals]
+
+    def end(self) -> None:
+        """Know nothing more: it is the operator that decides from now on, and its reflectors know better."""
+        self.forbidden = {}
+        self._ended = True
+
+
+async def _refusal(session: ApiSession, kind: Served) -> ApiError | None:
+    """Return why a kind may not be listed and watched, or None if it may be. Raises ApiError, ApiUnreachable."""
+    try:
+        page = await session.request("GET", kind.path(), params={"limit": "1"}, timeout=ANSWERS_SECONDS)
+        # From here on, or the API server would send all that there is.
+        watch = {"watch": "1", "resourceVersion": list_version(kind.path(), page), "timeoutSeconds": "1"}
+        async with session.stream(kind.path(), params=watch, idle_timeout=ANSWERS_SECONDS):
+            return None
+    except ApiError as error:
+        if error.is_missing_right:
+            return error
+        raise

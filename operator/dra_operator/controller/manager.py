@@ -1,0 +1,542 @@
+"""The manager: wires together everything that runs while the operator runs.
+
+It outlives the API server: what is missing is named in `/readyz`, tried again, and work goes on. The process ends only
+by a defect of our own, or when what is known is worth nothing: another operator decides, etcd was restored, or a kind
+is served in another version. Nothing is allocated before this operator leads, and before every kind that is served has
+been listed once: with half of the objects, devices in use would look free, and taints would be missing.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from functools import partial
+from random import random
+from secrets import randbits
+from typing import Any
+
+from dra_operator.allocator import Allocator, Decider, Limits
+from dra_operator.api.kinds import KINDS, Kind
+from dra_operator.api.share_ids import share_id
+from dra_operator.cluster.access import Access
+from dra_operator.cluster.backoff import DEFAULT_BACKOFF
+from dra_operator.cluster.defects import Defect
+from dra_operator.cluster.discovery import Served, served
+from dra_operator.cluster.events import EventRecorder
+from dra_operator.cluster.reflector import Delta, Reflector
+from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite, RuleWriter
+from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
+from dra_operator.cluster.writer import Writer
+from dra_operator.cluster.writes import Conflict, WriteOutcome, Written
+from dra_operator.controller import messages
+from dra_operator.controller.claims import Key, PodUse, pod_use
+from dra_operator.controller.cycle import SchedulingCycle
+from dra_operator.controller.dry_run import REPORTED_UP_TO, DryRun
+from dra_operator.controller.event_dedup import EventRequest, Subject
+from dra_operator.controller.health import HealthServer
+from dra_operator.controller.leader_election import ANSWERS_SECONDS, LeaderElection, StandbyAccess
+from dra_operator.controller.logs import get_logger
+from dra_operator.controller.loop import Loop
+from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.owned_devices import PolicyProbe, SettlementTimer
+from dra_operator.controller.permissions import ReadAccess
+from dra_operator.controller.queue import Effect
+from dra_operator.controller.settings import Settings
+from dra_operator.controller.watch_health import EventDelivery, WatchHealth, find_trouble, unready_kinds
+from dra_operator.inventory import Inventory
+from dra_operator.inventory.ownership import Settlement
+from dra_operator.ledger import Ledger
+
+WATCHED: dict[str, Kind] = {
+    name: KINDS[name]
+    for name in (
+        "ResourceClaim",
+        "ResourceSlice",
+        "DeviceClass",
+        "DeviceTaintRule",
+        "Node",
+        "Namespace",
+        "Pod",
+    )
+}
+"""The kinds that decisions depend on."""
+NEEDED = ("ResourceClaim", "ResourceSlice", "DeviceClass")
+"""The kinds without which there is nothing to do."""
+OPTIONAL = tuple(name for name, kind in WATCHED.items() if kind.group and name not in NEEDED)
+"""The kinds that an API server may stop serving, when a feature is switched off."""
+CHECK_SECONDS = 2.0
+"""How often the operator checks itself."""
+REDISCOVER_SECONDS = 60.0
+"""How often the API server is asked again for kinds that it did not serve."""
+CATCHING_UP_SECONDS = 1.0
+"""How long a watch that is open again may take to deliver what was missed."""
+
+log = get_logger()
+
+
+class Manager:
+    """The operator without Kopf.
+
+    `on_crash` is called on the event loop when the process has to begin anew; `settle` is called once, in another
+    thread, when everything has been listed and taken in. `dry_run` gets what would otherwise be written.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        access: Access,
+        *,
+        on_crash: Callable[[], None],
+        settle: Callable[[], None] = lambda: None,
+        dry_run: DryRun | None = None,
+    ) -> None:
+        self.metrics = Metrics()
+        self.address: str | None = None
+        """Where health and metrics are served, as HOST:PORT, once started."""
+        self._settings, self._access, self._on_crash, self._dry_run = settings, access, on_crash, dry_run
+        self._clock = clock = time.monotonic
+        self._session = ApiSession(access, answered=self.metrics.count_request)
+        self._reflectors: dict[str, Reflector] = {}
+        self._watches: dict[str, asyncio.Task[None]] = {}
+        self._pods: set[Key] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._trouble: str | None = messages.NOT_CONNECTED
+        self._crashed: str | None = None
+        self._discovered_at = 0.0
+        self._connected = self._stopping = False
+        self._cycle = self._build_cycle()
+        self._loop = Loop(
+            self._cycle,
+            self._carry_out,
+            metrics=self.metrics,
+            quiet=settings.quiet_seconds,
+            latest=settings.latest_seconds,
+            full=settings.full_pass_seconds,
+            settle=settle,
+            clock=clock,
+        )
+        self._election = LeaderElection(settings, access, self._record, self._has_delivered_events)
+        self._standby_access = StandbyAccess(WATCHED, clock)
+        self._policy_probe = PolicyProbe(self._loop.put, clock, asks_who=dry_run is None)
+        self._watch_health = WatchHealth(clock)
+        self._read_access = ReadAccess(
+            self._own_subject(), self._record, settings.event_refresh_seconds, clock
+        )
+        self._writer: Writer | DryRun | None = None
+        self._rule_writer: RuleWriter | None = None
+        self._recorder: EventRecorder | None = None
+        self._event_delivery: EventDelivery | None = None
+        if dry_run is None:
+            self._recorder = EventRecorder(
+                self._session, busy=self._is_writing, defect_logger=self.metrics.defect_logger
+            )
+            self._event_delivery = EventDelivery(self._recorder, clock)
+        else:
+            dry_run.deliver_to(self._loop.put)
+            # What an earlier operator had sent could only be in the way of writes.
+            self._cycle.waive_fence()
+        self._health = self._build_health_server()
+
+    def _build_cycle(self) -> SchedulingCycle:
+        settings = self._settings
+        inventory = Inventory(settlement=Settlement() if settings.devices == "owned" else None)
+        ledger = Ledger()
+        allocator = Allocator(
+            inventory,
+            ledger,
+            limits=Limits(seconds=settings.claim_deadline_seconds, tries=settings.tries_per_node),
+            clock=self._clock,
+            share_ids=partial(share_id, randbits),
+            decider=Decider.OPERATOR,
+        )
+        return SchedulingCycle(
+            inventory,
+            ledger,
+            allocator,
+            metrics=self.metrics,
+            event_refresh=settings.event_refresh_seconds,
+            clock=self._clock,
+            settlement=SettlementTimer(
+                settle=settings.ownership_settle_seconds,
+                quiet=settings.ownership_quiet_seconds,
+                holds_rules=self._dry_run is None,
+            ),
+            operator=self._own_subject(),
+            hears=self._is_up_to_date,
+        )
+
+    def _build_health_server(self) -> HealthServer:
+        self.metrics.ready.set_function(lambda: not self.unready())
+        self.metrics.leading.set_function(lambda: self._election.is_leader)
+        self.metrics.register_reflectors(lambda: self._reflectors)
+        self.metrics.register_events(lambda: self._recorder.counts if self._recorder is not None else {})
+        return HealthServer(
+            self._settings.listen,
+            stuck=self.stuck,
+            unready=self.unready,
+            notes=self.notes,
+            following=self._election.following,
+            metrics=self.metrics.text,
+        )
+
+    # --- life
+
+    async def listen(self) -> None:
+        """Serve health and metrics. Raises OSError if the address cannot be listened on."""
+        self.address = await self._health.start()
+        log.info(messages.LISTENING, address=self.address)
+
+    async def start(self) -> None:
+        """Start everything else and wait for nothing."""
+        if self._recorder is not None:
+            self._spawn("events", self._recorder.run())
+        self._spawn("loop", self._loop.run())
+        self._spawn("connect", self._connect())
+        self._spawn("look", self._check_health())
+
+    async def close(self) -> None:
+        """Stop: no further cycle, what is being written gets its time, then everything ends."""
+        if self._stopping:
+            return
+        self._stopping = True
+        log.info(messages.STOPPING)
+        drain = self._settings.drain_seconds
+        self._loop.stop()
+        try:
+            async with asyncio.timeout(drain):
+                await self._loop.idle()
+        except TimeoutError:
+            log.warning(messages.PASS_LATE)
+        # Let what the last cycle handed over reach the writer before the writer closes.
+        await asyncio.sleep(0)
+        # Without the Lease nothing more may be written.
+        if self._writer is not None and (
+            left := await self._writer.drain(0 if self._election.ended else drain)
+        ):
+            log.warning(messages.DRAINED, writes=left)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._election.give_up()
+        await self._session.close()
+        await self._health.stop()
+        log.info(messages.STOPPED)
+
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=f"dra-operator {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Notice that a part has ended, which none may: asyncio would keep its exception to itself."""
+        self._tasks.discard(task)
+        if task.cancelled() or self._stopping:
+            return
+        error = task.exception()
+        if error is None and task.get_name().endswith(" connect"):
+            return
+        if error is None and self._election.ended:
+            self._crash(self._election.ended)
+            return
+        self.metrics.defect_logger.critical(Defect.TASK, error, task=task.get_name())
+        self._crash(f"{task.get_name()} ended: {error!r}")
+
+    def _crash(self, why: str) -> None:
+        """Have the process end, and say why at /healthz until then."""
+        self._crashed = why
+        self._on_crash()
+
+    # --- connecting
+
+    async def _connect(self) -> None:
+        """Get the Lease, find out what is served, watch it, and begin when everything has been listed."""
+        await self._election.win(self._session)
+        if self._election.ended:
+            self._crash(self._election.ended)
+            return
+        self._standby_access.end()
+        self._cycle.set_reported_up_to(REPORTED_UP_TO if self._dry_run else self._election.reported_up_to)
+        self._spawn("lease", self._election.keep())
+        found = await self._discover_needed()
+        self._trouble = None
+        log.info(
+            messages.CONNECTED,
+            server=self._access.server,
+            **{name: kind.api_version for name, kind in found.items()},
+        )
+        self._writer = self._dry_run or Writer(
+            self._session,
+            found["ResourceClaim"],
+            self._handle_outcome,
+            permit=self._election.permit,
+            concurrency=self._settings.write_concurrency,
+            timeout=self._settings.request_timeout_seconds,
+            defect_logger=self.metrics.defect_logger,
+        )
+        for name in WATCHED:
+            if name not in found:
+                log.info(messages.NOT_SERVED, kind=name)
+        self._watch(found)
+        await self._check_policy()
+        while late := [found for found in self._reflectors.values() if not found.synced.is_set()]:
+            await late[0].synced.wait()
+        log.info(messages.SYNCED, **{name: len(reflector) for name, reflector in self._reflectors.items()})
+        self._connected = True
+        self._open_or_close()
+
+    async def _discover_needed(self) -> dict[str, Served]:
+        """Return what is served, as soon as nothing that is needed is missing."""
+        failures = 0
+        while True:
+            wait = REDISCOVER_SECONDS
+            try:
+                found = await self._discover()
+                missing = [name for name in NEEDED if name not in found]
+                if not missing:
+                    return found
+                trouble = f"the API server does not serve {', '.join(missing)} of resource.k8s.io"
+            except (ApiError, ApiUnreachable) as error:
+                failures += 1
+                trouble, wait = f"API server: {error}", DEFAULT_BACKOFF.delay(failures, random)
+            if trouble != self._trouble:
+                log.warning(messages.API_UNAVAILABLE, why=trouble, server=self._access.server)
+            self._trouble = trouble
+            await self._session.outage.pause(wait)
+
+    def _open_or_close(self) -> None:
+        """Let decisions be made when everything has been listed, but not while the claims are being listed again.
+
+        In half a new list of claims, a device may be gone from the old holder and not yet at the new one. Half a list
+        of another kind does no more harm than the old one.
+        """
+        if self._reflectors["ResourceClaim"].halfway:
+            self._loop.close()
+        elif self._connected and all(found.synced.is_set() for found in self._reflectors.values()):
+            self._loop.open()
+
+    async def _discover(self) -> dict[str, Served]:
+        self._discovered_at = self._clock()
+        return await served(self._session, WATCHED)
+
+    def _watch(self, found: dict[str, Served]) -> None:
+        """Start a reflector for each kind that has none."""
+        for name, kind in found.items():
+            if name in self._reflectors:
+                continue
+            deliver = self._deliver_pod if name == "Pod" else self._deliver
+            self._reflectors[name] = Reflector(
+                self._session,
+                kind,
+                deliver,
+                room=self._loop.room,
+                turned=self._open_or_close,
+                clock=self._clock,
+                defect_logger=self.metrics.defect_logger,
+            )
+            self._watches[name] = self._spawn(name, self._reflectors[name].run())
+            # A dry run writes to no rule, so each of its writes stays under way.
+            if name == "DeviceTaintRule" and self._rule_writer is None and self._dry_run is None:
+                self._rule_writer = RuleWriter(
+                    self._session,
+                    kind,
+                    self._handle_rule_outcome,
+                    permit=self._election.permit,
+                    timeout=self._settings.request_timeout_seconds,
+                )
+                self._spawn("rules", self._rule_writer.run())
+
+    async def _check_policy(self) -> None:
+        """Find out which policy protects owned devices."""
+        if self._settings.devices == "owned":
+            await self._policy_probe.check(self._session)
+
+    # --- what goes through
+
+    def _deliver(self, delta: Delta) -> None:
+        if self._dry_run is not None:
+            self._dry_run.observe(delta)
+        self._loop.put(delta)
+        if delta.body is None and self._recorder is not None:
+            self._recorder.forget(delta.kind, delta.namespace, delta.name)
+
+    def _deliver_pod(self, delta: Delta) -> None:
+        """Pass on which claims a pod uses. Most pods use none; of these nothing is kept."""
+        pod = (delta.namespace, delta.name)
+        use = PodUse(*pod, frozenset()) if delta.body is None else pod_use(delta.body)
+        if use.claims:
+            self._pods.add(pod)
+        elif pod in self._pods:
+            self._pods.discard(pod)
+        else:
+            return
+        self._loop.put(use)
+
+    def _handle_outcome(self, outcome: WriteOutcome) -> None:
+        """Take in the answer to a write: the claim's newest state first, then what it means."""
+        try:
+            if isinstance(outcome, Written | Conflict) and outcome.body is not None:
+                self._reflectors["ResourceClaim"].observe(outcome.body)
+        finally:
+            # Without an outcome the claim would wait for it for ever.
+            self._loop.put(outcome)
+
+    def _handle_rule_outcome(self, outcome: RuleOutcome) -> None:
+        """Take in the answer to a write to a rule: the newest state of the rule first."""
+        try:
+            if (
+                outcome.body is not None
+                and (reflector := self._reflectors.get("DeviceTaintRule")) is not None
+            ):
+                reflector.observe(dict(outcome.body))
+        finally:
+            self._loop.put(outcome)
+
+    def _carry_out(self, effect: Effect) -> None:
+        if isinstance(effect, EventRequest):
+            self._record(effect)
+        elif isinstance(effect, RuleWrite):
+            if self._rule_writer is not None:
+                self._rule_writer.submit(effect)
+        elif self._writer is not None:
+            self._writer.submit(effect)
+
+    def _is_writing(self) -> bool:
+        """Whether Events should wait, because decisions are being written."""
+        return self._writer is not None and self._writer.busy
+
+    def _record(self, event: EventRequest) -> None:
+        if self._dry_run is not None:
+            self._dry_run.record(event)
+        if self._recorder is not None:
+            self._recorder.record(event.subject, event.type, event.reason, event.message)
+
+    def _has_delivered_events(self) -> bool:
+        """Whether each claim that was found waiting has been looked at, and all Events have been sent."""
+        return self._loop.settled and self._recorder is not None and not self._recorder.pending
+
+    # --- checks of itself
+
+    async def _check_health(self) -> None:
+        """Measure, and report what has been wrong for some time."""
+        while True:
+            due = self._clock() + CHECK_SECONDS
+            await asyncio.sleep(CHECK_SECONDS)
+            now = self._clock()
+            self.metrics.loop_lag_seconds.set(max(0.0, now - due))
+            self._watch_health.check(self._reflectors)
+            if self._election.stands_by:
+                await self._standby_access.check(self._session)
+            self._check_permissions()
+            if self._connected:
+                await self._check_policy()
+            if self._event_delivery is not None:
+                self._event_delivery.check()
+            if self._writer is not None and now - self._discovered_at >= REDISCOVER_SECONDS:
+                await self._rediscover()
+            if self._connected:
+                self._open_or_close()
+
+    def _check_permissions(self) -> None:
+        """Report what is denied. Of kinds without an answer yet, or with another trouble now, nothing new is known."""
+        asked = (self._standby_access.forbidden or self._reflectors or WATCHED).keys() | {"Lease"}
+        found = self._standby_access.forbidden | self._election.denials()
+        stale = self._settings.stale_seconds
+        for name, reflector in self._reflectors.items():
+            if reflector.forbidden is not None or find_trouble(reflector, stale) is None:
+                found[name] = reflector.forbidden
+        self._read_access.check(found, unanswered=asked - found.keys())
+
+    def _own_subject(self) -> Subject:
+        """Return what stands for the operator in the cluster: its pod if known, else its namespace."""
+        namespace = self._access.namespace
+        if self._settings.pod_name:
+            return Subject("Pod", namespace, self._settings.pod_name)
+        return Subject("Namespace", "", namespace)
+
+    async def _rediscover(self) -> None:
+        """Watch kinds that are served by now. If one is served in another version, the process must start again."""
+        in_trouble = any(reflector.trouble is not None for reflector in self._reflectors.values())
+        if all(name in self._reflectors for name in WATCHED) and not in_trouble:
+            self._discovered_at = self._clock()
+            return
+        try:
+            async with asyncio.timeout(ANSWERS_SECONDS):
+                found = await self._discover()
+        except (ApiError, ApiUnreachable, TimeoutError):
+            return
+        if self._stopping or self._crashed is not None:
+            return
+        for name, kind in found.items():
+            reflector = self._reflectors.get(name)
+            if reflector is not None and reflector.served != kind:
+                was, now = reflector.served.api_version, kind.api_version
+                log.critical(messages.SERVED_ANEW, kind=name, was=was, now=now)
+                self._crash(f"{name} is served as {now} now, was {was}")
+                return
+        for name in OPTIONAL:
+            if name not in found and name in self._reflectors and self._reflectors[name].trouble is not None:
+                await self._unwatch(name)
+        if any(name not in self._reflectors for name in found):
+            # As at the start: nothing may be decided before the objects of the new kind are known.
+            self._loop.close()
+            self._watch(found)
+
+    async def _unwatch(self, name: str) -> None:
+        """Forget a kind that is no longer served, with all of its objects."""
+        task, reflector = self._watches.pop(name), self._reflectors.pop(name)
+        task.cancel()
+        await asyncio.wait([task])
+        reflector.end()
+        log.info(messages.NOT_SERVED, kind=name)
+
+    def _is_up_to_date(self, kind: str) -> bool:
+        if (reflector := self._reflectors.get(kind)) is None or reflector.trouble is not None:
+            return False
+        return self._clock() >= reflector.well_since + CATCHING_UP_SECONDS
+
+    # --- health
+
+    def stuck(self) -> list[str]:
+        """Return why the operator is not alive, for `/healthz`; empty while it is."""
+        if self._crashed is not None:
+            return [self._crashed]
+        if self._loop.running_since is None:
+            return []
+        idle = self._clock() - max(self._cycle.progressed_at, self._loop.running_since)
+        if idle < self._settings.stuck_seconds:
+            return []
+        return [f"a pass has made no progress for {idle:.0f} s"]
+
+    def unready(self) -> list[str]:
+        """Return why the operator cannot do its work, for `/readyz`; empty while it can."""
+        if self._stopping:
+            return ["stopping"]
+        reasons = self.stuck() + self._election.unready()
+        if self._election.stands_by:
+            return reasons + self._standby_access.reasons()
+        if self._trouble is not None and not reasons:
+            reasons.append(self._trouble)
+        reasons.extend(unready_kinds(self._reflectors, self._settings.stale_seconds))
+        reasons.extend(self._cycle.reasons())
+        if reasons and self._access.unreadable:
+            reasons.append(messages.UNREADABLE)
+        if not reasons and not (self._loop.is_open and self._loop.settled):
+            reasons.append("about to begin")
+        return reasons
+
+    def notes(self) -> list[str]:
+        """Return what is not as it should be though the operator does its work, for `/readyz`."""
+        error = self._recorder.forbidden if self._recorder is not None else None
+        notes = [] if error is None else [messages.forbidden(error)]
+        if self._connected:
+            notes += [*self._policy_probe.notes(), *self._cycle.notes()]
+        return notes
+
+    def summary(self) -> dict[str, Any]:
+        """Return a few facts for Kopf's probe."""
+        return {
+            "ready": not self.unready(),
+            "leading": self._election.is_leader,
+            "pass": self._cycle.number,
+            "objects": {name: len(reflector) for name, reflector in self._reflectors.items()},
+        }

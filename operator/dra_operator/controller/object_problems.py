@@ -1,0 +1,154 @@
+"""What is wrong with objects that are not claims, reported on the object that causes it.
+
+A slice that cannot be understood, a class whose selector does not compile, a pool whose slices contradict each other:
+whoever must mend it looks at that object, not at the claims that wait because of it.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from dra_operator.allocator import Failed
+from dra_operator.controller import messages
+from dra_operator.controller.claims import Key
+from dra_operator.controller.event_dedup import EventDeduplicator
+from dra_operator.controller.ingest import DeltaEffects, Ingest, Unreadable
+from dra_operator.controller.logs import get_logger
+from dra_operator.controller.metrics import Metrics
+from dra_operator.inventory import Inventory
+from dra_operator.inventory.problems import Problem
+from dra_operator.inventory.slices import PoolKey
+
+_Blame: TypeAlias = tuple[str, str, str]
+"""Kind and name of an object, and the reason why a decision ended because of it."""
+
+INCOMPLETE_SECONDS = 45.0
+"""How long a pool has to be incomplete, in seconds, before it is reported.
+
+Drivers publish the slices of a pool one after the other, and each update makes it incomplete for a moment. A slice that
+was deleted by mistake is published again 30 s later by drivers built on Kubernetes' library (its `DefaultSyncDelay`).
+"""
+
+log = get_logger()
+
+
+@dataclass(slots=True)
+class ObjectProblems:
+    """Keeps track of problems and reports each when it arises or changes."""
+
+    inventory: Inventory
+    ingest: Ingest
+    events: EventDeduplicator
+    metrics: Metrics
+    clock: Callable[[], float]
+    _seen: tuple[int, int] = (-1, 0)
+    """Version and number of taint rules of the inventory that was looked at; a rule may taint nothing."""
+    _found: set[Hashable] = field(default_factory=set)
+    _broken: set[tuple[str, str]] = field(default_factory=set)
+    """Kind and name of the objects that `_found` is about."""
+    _incomplete: dict[PoolKey, float] = field(default_factory=dict)
+    """Since when each pool is incomplete, by the clock, in whatever generation: none of them was whole."""
+    _due: float | None = None
+    _unreadable: dict[tuple[str, str, str], Unreadable] = field(default_factory=dict)
+    _blames: dict[Key, _Blame] = field(default_factory=dict)
+    _blamed: dict[_Blame, set[Key]] = field(default_factory=dict)
+
+    def observe(self, effects: DeltaEffects) -> None:
+        """Take in which objects can be understood, and which cannot."""
+        for place, unreadable in effects.unreadable.items():
+            fact = ("unreadable", place)
+            if unreadable is None:
+                self._unreadable.pop(place, None)
+                self.events.clear(fact)
+                continue
+            self._unreadable[place] = unreadable
+            self.metrics.object_errors.labels(place[0]).inc()
+            self.events.report_problem(fact, unreadable.subject, messages.EVENT_INVALID, unreadable.message)
+        for key, problem in effects.bad_labels.items():
+            if problem is None:
+                self.events.clear(("label", key))
+            else:
+                self.events.report_problem(
+                    ("label", key), problem.subject, messages.EVENT_INVALID, problem.message
+                )
+
+    def blame(self, key: Key, failed: Failed) -> None:
+        """State that the decision about a claim ended because of an object.
+
+        Faults of the claim itself and of its namespace are reported on the claim.
+        """
+        if failed.subject is None or failed.subject[0] in ("ResourceClaim", "Namespace"):
+            self.excuse(key)
+            return
+        subject = self.ingest.subject(*failed.subject)
+        # An object that has its Event already needs no other; of one that does not exist the claim that names
+        # it says so.
+        if failed.subject in self._broken or not subject.uid:
+            self.excuse(key)
+            return
+        # The message names a device, perhaps another one for each claim; the reason is what matters.
+        blame = (*failed.subject, failed.reason.value)
+        if self._blames.get(key) != blame:
+            self.excuse(key)
+            self._blames[key] = blame
+            self._blamed.setdefault(blame, set()).add(key)
+        self.events.report_problem(("blamed", blame), subject, failed.reason.value, failed.message, blame)
+
+    def excuse(self, key: Key) -> None:
+        """State that a claim blames no object any more: it was decided otherwise, or is gone or not ours."""
+        blame = self._blames.pop(key, None)
+        if blame is None:
+            return
+        keys = self._blamed[blame]
+        keys.discard(key)
+        if not keys:
+            del self._blamed[blame]
+            self.events.clear(("blamed", blame))
+
+    def report_inventory(self) -> float | None:
+        """Look for problems of what exists, if it has changed or a pool has been incomplete for long.
+
+        To be called before claims are decided. Return when the next pool will have been incomplete for long.
+        """
+        now, seen = self.clock(), (self.inventory.version, len(self.inventory.rules))
+        if seen == self._seen and (self._due is None or now < self._due):
+            return self._due
+        problems = self.inventory.problems()
+        self._time_pools(problems, now)
+        found, broken = set[Hashable](), set[tuple[str, str]]()
+        for problem in problems:
+            pool, dedup_key = problem.incomplete, problem.topic or None
+            if pool is not None:
+                if now < self._incomplete[pool] + INCOMPLETE_SECONDS:
+                    continue
+                # How many slices there are by now is no news: there may be hundreds, each a little later.
+                dedup_key = "/".join(pool)
+            place = (problem.kind, problem.name)
+            fact = ("problem", place, dedup_key or problem.message)
+            found.add(fact)
+            self._found.add(fact)
+            broken.add(place)
+            subject = self.ingest.subject(*place)
+            self.events.report_problem(fact, subject, messages.EVENT_INVALID, problem.message, dedup_key)
+        self._clear(self._found - found)
+        self._found, self._broken = found, broken
+        for what, count in self.inventory.summary().items():
+            self.metrics.objects.labels(what).set(count)
+        self._seen = seen
+        return self._due
+
+    def measure(self) -> None:
+        """Count the objects that have a problem now that was reported; to be called after claims are decided."""
+        blamed = {(kind, name) for kind, name, _ in self._blamed}
+        self.metrics.problems.set(len(self._broken) + len(self._unreadable) + len(blamed))
+
+    def _time_pools(self, problems: Iterable[Problem], now: float) -> None:
+        """Keep since when pools are incomplete, and when the next of them will have been for long."""
+        pools = [problem.incomplete for problem in problems if problem.incomplete is not None]
+        self._incomplete = {pool: self._incomplete.get(pool, now) for pool in pools}
+        ends = [since + INCOMPLETE_SECONDS for since in self._incomplete.values()]
+        self._due = min((end for end in ends if now < end), default=None)
+
+    def _clear(self, facts: set[Hashable]) -> None:
+        for fact in facts:
+            self.events.clear(fact)

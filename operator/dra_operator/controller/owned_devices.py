@@ -1,0 +1,479 @@
+"""Owned devices: from when they may be used, which policy protects them, and the rules that own them.
+
+With the policy, `settle` seconds after the rule came or was changed: until then an API server may not know the rule.
+Without it, when nobody else has stored an allocation in the pool for `quiet` seconds: likely the last one, not surely.
+A rule gets a finalizer, so that it stays in force while allocations are being written, and an annotation once it has
+settled. Source: docs/operator.md, section "Devices that are ours".
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Final
+
+from dra_operator.api.names import OWNED_FINALIZER, SETTLED_ANNOTATION
+from dra_operator.api.shortened import listed
+from dra_operator.api.types import DeviceRequestAllocationResult, DeviceTaintRule
+from dra_operator.cluster.ownership_policy import POLICY, PoolsFence, RulesFence
+from dra_operator.cluster.ownership_reading import InstalledFence, read_fence
+from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite
+from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
+from dra_operator.controller import messages
+from dra_operator.controller.claims import Key, text
+from dra_operator.controller.event_dedup import EventDeduplicator, Subject, warning
+from dra_operator.controller.ingest import DeltaEffects, Ingest
+from dra_operator.controller.logs import get_logger
+from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.queue import Backoff
+from dra_operator.controller.timers import Timers
+from dra_operator.inventory import Changes, Inventory, Slice
+from dra_operator.inventory.ownership import is_owned_taint, owns, settled_mark
+from dra_operator.inventory.slices import PoolKey
+from dra_operator.inventory.taints import names_device, touches
+from dra_operator.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyState:
+    """Which policy refuses allocations of owned devices by others; without one `why` says why it is not there."""
+
+    fence: RulesFence | PoolsFence | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SettlementState:
+    """The rules and pools whose devices may be used; `unfenced` are pools that no policy protects.
+
+    `marked` are the rules of which all that they own may be used. `due` is when time alone changes this, by the clock,
+    or None.
+    """
+
+    rules: frozenset[str] = frozenset()
+    marked: frozenset[str] = frozenset()
+    pools: frozenset[PoolKey] = frozenset()
+    unfenced: frozenset[PoolKey] = frozenset()
+    due: float | None = None
+
+
+@dataclass(slots=True)
+class SettlementTimer:
+    """Remembers when taints, allocations of others and the policy were first seen. Times are of one monotonic clock.
+
+    `holds_rules`: a rule counts only with our finalizer, without which it could go while allocations are being written.
+    """
+
+    settle: float
+    quiet: float
+    holds_rules: bool = True
+    policy: PolicyState | None = None
+    """None until it has been looked for."""
+    _policy_since: float = math.inf
+    _rules: dict[str, tuple[object, float]] = field(default_factory=dict)
+    """By name: uid and generation of a rule, and when it was first seen so."""
+    _published: dict[PoolKey, float] = field(default_factory=dict)
+    _stored: dict[PoolKey, float] = field(default_factory=dict)
+
+    def observe_policy(self, state: PolicyState, now: float) -> None:
+        """Take in the policy that is installed now."""
+        if self.policy is None or self.policy.fence != state.fence:
+            self._policy_since = now
+        self.policy = state
+
+    def observe_rules(self, rules: Mapping[str, DeviceTaintRule], now: float) -> None:
+        """Take in the rules that own devices: one that came or was changed is seen from now on."""
+        known, self._rules = self._rules, {}
+        for name, rule in rules.items():
+            if owns(rule) and not rule.metadata.deletion_timestamp:
+                identity = (rule.metadata.uid, rule.metadata.generation)
+                before = known.get(name)
+                self._rules[name] = before if before and before[0] == identity else (identity, now)
+
+    def observe_published(self, key: PoolKey, now: float, *, owned: bool) -> None:
+        """Take in whether slices of a pool publish devices with the owned taint."""
+        if owned:
+            self._published.setdefault(key, now)
+        else:
+            self._published.pop(key, None)
+
+    def observe_allocation(self, key: PoolKey, now: float) -> None:
+        """Take in that somebody else has stored an allocation in a pool."""
+        self._stored[key] = now
+
+    @property
+    def owns_any(self) -> bool:
+        """True if any taint in force owns devices."""
+        return bool(self._rules or self._published)
+
+    def settled(
+        self, rules: Mapping[str, DeviceTaintRule], pools: Iterable[PoolKey], now: float
+    ) -> SettlementState:
+        """Return what may be used by now; nothing until the policy has been looked for."""
+        if self.policy is None:
+            return SettlementState()
+        # Nodes come and go, and most pools with them.
+        self._stored = {key: at for key, at in self._stored.items() if at + self.quiet > now}
+        fence, owning = self.policy.fence, [rules[name] for name in self._rules]
+        ends: list[float] = []
+        fenced = set[str]()
+        if isinstance(fence, RulesFence):
+            for rule in owning:
+                ends.append(end := self._fenced_end(rule))
+                if end <= now:
+                    fenced.add(rule.metadata.name)
+        used, unfenced, waiting = set[PoolKey](), set[PoolKey](), set[str]()
+        for key in self._published if isinstance(fence, RulesFence) else pools:
+            here = [rule for rule in owning if touches(rule, *key)]
+            if not here and key not in self._published:
+                continue
+            if isinstance(fence, PoolsFence) and fence.covers(*key):
+                end = max([self._fenced_end(rule) for rule in here] + self._published_end(key))
+            else:
+                unfenced.add(key)
+                end = self._quiet_end(key, here)
+            ends.append(end)
+            if end <= now:
+                used.add(key)
+            else:
+                waiting.update(rule.metadata.name for rule in here)
+        marked = fenced if isinstance(fence, RulesFence) else self._rules.keys() - waiting
+        due = min((end for end in ends if now < end < math.inf), default=None)
+        return SettlementState(
+            frozenset(fenced), frozenset(marked), frozenset(used), frozenset(unfenced), due
+        )
+
+    def _is_held(self, rule: DeviceTaintRule) -> bool:
+        return not self.holds_rules or OWNED_FINALIZER in rule.metadata.finalizers
+
+    def _fenced_end(self, rule: DeviceTaintRule) -> float:
+        """Return from when the devices of a rule may be used that a policy protects: what has settled stays so."""
+        if not self._is_held(rule):
+            return math.inf
+        if rule.metadata.annotations.get(SETTLED_ANNOTATION) == settled_mark(rule.metadata):
+            return -math.inf
+        return max(self._rules[rule.metadata.name][1], self._policy_since) + self.settle
+
+    def _published_end(self, key: PoolKey) -> list[float]:
+        """Return from when devices may be used that their slices own and a policy protects, if there are any."""
+        begun = self._published.get(key)
+        return [] if begun is None else [max(begun, self._policy_since) + self.settle]
+
+    def _quiet_end(self, key: PoolKey, rules: Sequence[DeviceTaintRule]) -> float:
+        """Return from when the owned devices of a pool may be used that no policy protects.
+
+        Nobody knows what was stored before this operator began, so the time starts anew with it.
+        """
+        if not all(map(self._is_held, rules)):
+            return math.inf
+        begun = [self._rules[rule.metadata.name][1] for rule in rules]
+        begun.append(self._stored.get(key, -math.inf))
+        begun.append(self._published.get(key, -math.inf))
+        return max(begun) + self.quiet
+
+
+CONFLICT = (0.05, 30.0)
+"""First and longest wait, in seconds, of a rule that was changed; it waits for the newer version at most."""
+RETRY = (5.0, 300.0)
+"""First and longest wait, in seconds, after a write to a rule that was not accepted."""
+_KIND = "DeviceTaintRule"
+
+log = get_logger()
+
+
+@dataclass(slots=True)
+class OwnedDevices:
+    """Used in the thread of cycles; `notes` may be called in any.
+
+    Where the inventory has no settlement, all devices are ours, and rules are only let go of.
+    """
+
+    inventory: Inventory
+    ledger: Ledger
+    ingest: Ingest
+    events: EventDeduplicator
+    metrics: Metrics
+    clock: Callable[[], float]
+    timers: Timers
+    timer: SettlementTimer
+    operator: Subject
+    """What stands for the operator itself in Events."""
+    write: Callable[[RuleWrite], None]
+    _owns_any: bool | None = None
+    _settled: SettlementState = field(default_factory=SettlementState)
+    _writing: set[str] = field(default_factory=set)
+    _backoff: Backoff = field(init=False)
+    _forbidden: str = ""
+    _dirty: bool = True
+    _version: int = -1
+    _changes: Changes = field(default_factory=Changes)
+
+    def __post_init__(self) -> None:
+        if self.inventory.settlement is not None:
+            # Else nobody takes in what has changed, and it would heap up.
+            self._changes = self.inventory.subscribe()
+        self._backoff = Backoff("rule", self.clock, self.timers)
+
+    # --- what is known
+
+    def observe_policy(self, state: PolicyState) -> None:
+        """Take in which policy is installed."""
+        if self.timer.policy != state:
+            if state.fence is not None:
+                log.info(messages.OWNERSHIP_FENCE, fence=type(state.fence).__name__)
+            else:
+                # Nothing is guaranteed.
+                log.warning(messages.OWNERSHIP_FENCE, fence="", why=state.why)
+            self._dirty = True
+        self.timer.observe_policy(state, self.clock())
+
+    def observe_claims(self, effects: DeltaEffects) -> None:
+        """Take in which claims somebody else allocated, and report those on devices that are ours."""
+        if self.inventory.settlement is None:
+            return
+        for key in effects.foreign:
+            for result in self.ledger.results(key):
+                if not result.admin_access:
+                    self.timer.observe_allocation((result.driver, result.pool), self.clock())
+                    self._dirty = self._dirty or (result.driver, result.pool) in self._settled.unfenced
+                    self._report_foreign(key, result)
+
+    def observe_outcome(self, outcome: RuleOutcome) -> None:
+        """Take in what came of a write to a rule."""
+        name, error = outcome.write.name, outcome.error
+        self._writing.discard(name)
+        key = ("", name)
+        if outcome.body is not None:
+            self._backoff.remove(key)
+            self._forbidden = ""
+            return
+        if error is None:
+            # Until the watch tells what is there now, the same would happen.
+            write = outcome.write
+            self._backoff.add(key, write.uid, *CONFLICT, version=write.resource_version)
+            return
+        self._backoff.add(key, outcome.write.uid, *RETRY)
+        is_missing = isinstance(error, ApiError) and error.is_missing_right
+        why = messages.forbidden(error) if is_missing and isinstance(error, ApiError) else str(error)
+        self._forbidden = why if is_missing else self._forbidden
+        log.warning(messages.RULE_NOT_WRITTEN, rule=name, why=why)
+
+    # --- what follows
+
+    def refresh(self) -> bool:
+        """Have the inventory use what has settled by now; return whether that changes any device."""
+        self._backoff.pop_expired()
+        if self.inventory.settlement is None:
+            return False
+        now = self.clock()
+        self._follow(now)
+        due = self._settled.due
+        if not self._dirty and (due is None or now < due):
+            return False
+        self._dirty = False
+        rules, before, version = self.inventory.rules, self._settled, self.inventory.version
+        self.timer.observe_rules(rules, now)
+        settled = self._settled = self.timer.settled(rules, self.inventory.pools, now)
+        self.timers.set("settlement", settled.due)
+        self._report_owning()
+        self.inventory.settle(settled.rules, settled.pools)
+        if self.inventory.version == version:
+            return False
+        log.info(
+            messages.OWNERSHIP_SETTLED,
+            rules=sorted(settled.rules - before.rules),
+            pools=["/".join(key) for key in sorted(settled.pools - before.pools)],
+        )
+        return True
+
+    def _follow(self, now: float) -> None:
+        """Take in which pools publish owned devices by themselves."""
+        pools, self._changes.pools = self._changes.pools, {}
+        self._changes.nodes.clear()
+        self._changes.classes.clear()
+        self._dirty = self._dirty or bool(pools) or self._version != self.inventory.rules_version
+        self._version = self.inventory.rules_version
+        for key in pools:
+            pool = self.inventory.pools.get(key)
+            owned = pool is not None and any(map(_publishes_owned, pool.slices.values()))
+            self.timer.observe_published(key, now, owned=owned)
+
+    def write_rules(self) -> None:
+        """Have written what the rules lack, each that is not being written."""
+        for name, rule in self.inventory.rules.items():
+            metadata = rule.metadata
+            if name in self._writing or self._backoff.holds(
+                ("", name), metadata.uid, metadata.resource_version
+            ):
+                continue
+            if (write := self._write_for(rule)) is not None:
+                self._writing.add(name)
+                self.write(write)
+
+    def _write_for(self, rule: DeviceTaintRule) -> RuleWrite | None:
+        metadata = rule.metadata
+        kept = tuple(name for name in metadata.finalizers if name != OWNED_FINALIZER)
+        is_held = OWNED_FINALIZER in metadata.finalizers
+        finalizers, annotations = None, dict[str, str | None]()
+        owns_here = self.inventory.settlement is not None and owns(rule)
+        if metadata.deletion_timestamp or not owns_here:
+            if not is_held or self._is_being_written(rule):
+                return None
+            finalizers = kept
+            log.info(messages.RULE_LET_GO, rule=metadata.name)
+        else:
+            if not is_held:
+                finalizers = (*kept, OWNED_FINALIZER)
+            mark = settled_mark(metadata)
+            if metadata.name in self._settled.marked and metadata.annotations.get(SETTLED_ANNOTATION) != mark:
+                annotations[SETTLED_ANNOTATION] = mark
+            if finalizers is None and not annotations:
+                return None
+        return RuleWrite(metadata.name, metadata.uid, metadata.resource_version, finalizers, annotations)
+
+    def _is_being_written(self, rule: DeviceTaintRule) -> bool:
+        """True if an allocation of ours on devices of the rule may still be stored."""
+        return any(
+            touches(rule, result.driver, result.pool) and names_device(rule, result.device)
+            for results in self.ledger.assumed()
+            for result in results
+        )
+
+    # --- what is reported
+
+    def _report_owning(self) -> None:
+        """Warn, once each time, when no taint makes any device ours."""
+        owns_any, before = self.timer.owns_any, self._owns_any
+        if self.timer.policy is None or owns_any == before:
+            return
+        self._owns_any = owns_any
+        if not owns_any:
+            log.warning(messages.OWNS_NO_DEVICE, why=messages.OWNS_NOTHING)
+            self.events.record(warning(self.operator, messages.EVENT_OWNS_NOTHING, messages.OWNS_NOTHING))
+
+    def _report_foreign(self, key: Key, result: DeviceRequestAllocationResult) -> None:
+        """Report an allocation by somebody else, if it is on a device that is ours and has settled."""
+        pool = self.inventory.pools.get((result.driver, result.pool))
+        for slice_ in pool.slices.values() if pool is not None else ():
+            index = slice_.indexes.get(result.device)
+            if index is None or not slice_.ours >> index & 1:
+                continue
+            self.metrics.foreign_allocations.inc()
+            message = messages.allocated_by_another(slice_.path(index), text(key))
+            self.events.record(warning(self._owner(slice_, result), messages.EVENT_FOREIGN, message))
+            log.warning(messages.FOREIGN, claim=text(key), device=slice_.path(index))
+            return
+
+    def _owner(self, slice_: Slice, result: DeviceRequestAllocationResult) -> Subject:
+        """Return the rule by which a device is ours, or the slice that says so itself."""
+        for name, rule in sorted(self.inventory.rules.items()):
+            if owns(rule) and touches(rule, *slice_.key) and names_device(rule, result.device):
+                return self.ingest.subject(_KIND, name)
+        return self.ingest.subject("ResourceSlice", slice_.name)
+
+    def notes(self) -> list[str]:
+        """Return what is not as it should be with owned devices though decisions go on, a line each."""
+        if self.inventory.settlement is None or self.timer.policy is None:
+            return []
+        return list(self._notes())
+
+    def _notes(self) -> Iterator[str]:
+        timer, settled = self.timer, self._settled
+        if not timer.owns_any:
+            yield messages.OWNS_NOTHING
+        if settled.unfenced:
+            why = timer.policy.why if timer.policy is not None else ""
+            yield messages.not_guaranteed(_texts(settled.unfenced), why)
+        if self._forbidden:
+            yield self._forbidden
+
+
+def _texts(pools: Iterable[tuple[str, str]]) -> str:
+    return listed(["/".join(key) for key in sorted(pools)])
+
+
+def _publishes_owned(slice_: Slice) -> bool:
+    return any(is_owned_taint(taint) for traits in slice_.traits for taint in traits.taints)
+
+
+AGAIN_SECONDS: Final = 15.0
+"""How often the policy is asked for."""
+
+_REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+@dataclass(slots=True)
+class PolicyProbe:
+    """Asks for the policy. `report` gets its state when it is known; `clock` is monotonic, in seconds.
+
+    `asks_who` says whether to ask whom the API server takes this operator for, which is a request to create something.
+    """
+
+    report: Callable[[PolicyState], None]
+    clock: Callable[[], float]
+    _: KW_ONLY
+    asks_who: bool
+    _due_at: float = float("-inf")
+    _username: str = ""
+    _uid: str = ""
+    """The uid of the policy that was found first: another one is another policy."""
+    _notes: tuple[str, ...] = ()
+
+    async def check(self, session: ApiSession) -> None:
+        """Ask for the policy, if it is time to. An API server that does not answer changes nothing."""
+        if self.clock() < self._due_at:
+            return
+        self._due_at = self.clock() + AGAIN_SECONDS
+        try:
+            if self.asks_who and not self._username:
+                self._username = await _own_username(session)
+            installed = await read_fence(session)
+        except (ApiError, ApiUnreachable):
+            return
+        before, self._notes = self._notes, tuple(_problems(installed, self._username))
+        for note in self._notes:
+            if note not in before:
+                log.warning(messages.OWNERSHIP_UNFIT, why=note)
+        self.report(self._state_of(installed))
+
+    def _state_of(self, installed: InstalledFence) -> PolicyState:
+        """Return what the policy protects, and if it protects nothing, why."""
+        self._uid = self._uid or installed.uid
+        if installed.uid not in ("", self._uid):
+            # The API server stops to follow the rules with the first policy, and does not begin again for the second.
+            # Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic, ensureParamsForPolicyLocked (1.37).
+            return PolicyState(None, messages.REPLACED)
+        if installed.denied is not None:
+            return PolicyState(None, messages.forbidden(installed.denied))
+        if installed.missing:
+            return PolicyState(None, f"the {installed.missing} {POLICY} is not installed")
+        if installed.fence is None:
+            return PolicyState(None, f"the policy {POLICY} or its binding is not as it was published")
+        if not installed.serves_parameters:
+            return PolicyState(None, f"the policy {POLICY} has no parameters here")
+        return PolicyState(installed.fence)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what is wrong with the policy that is installed, a line each."""
+        return self._notes
+
+
+async def _own_username(session: ApiSession) -> str:
+    """Return who this operator is to the API server; empty if that does not say."""
+    try:
+        review = await session.request(
+            "POST", _REVIEWS, body={"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        )
+    except ApiError as error:
+        if error.status in (403, 404):
+            return ""
+        raise
+    return str(((review.get("status") or {}).get("userInfo") or {}).get("username") or "")
+
+
+def _problems(installed: InstalledFence, username: str) -> list[str]:
+    found = []
+    if not installed.serves_parameters:
+        found.append(messages.refuses_all(POLICY))
+    if installed.fence is not None and username and installed.fence.username != username:
+        found.append(messages.not_exempt(POLICY, installed.fence.username, username))
+    return found

@@ -1,0 +1,376 @@
+"""The scheduling queue: a claim is active, backing off or unschedulable, as in kube-scheduler.
+
+Active claims are tried the oldest first; where a round takes longer than a cycle, fair by namespace. Unschedulable ones
+become active by a change that may help, and in batches since devices were taken, which helps none of them but one whose
+attempt ended with an error: searches skip devices in use, so a selector that failed on one fails no more.
+Source: k8s.io/kubernetes/pkg/scheduler/backend/queue.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeAlias
+
+from dra_operator.allocator import Decision, Failed
+from dra_operator.allocator.decision import claim_key
+from dra_operator.api.types import ResourceClaim
+from dra_operator.cluster.backoff import doubled
+from dra_operator.cluster.rule_writer import RuleWrite
+from dra_operator.cluster.writes import AllocateWrite, Write
+from dra_operator.controller.claims import ClaimStore, Key, order, version_of
+from dra_operator.controller.event_dedup import EventRequest
+from dra_operator.controller.timers import Timers
+from dra_operator.ledger import Ledger
+
+Effect: TypeAlias = Write | RuleWrite | EventRequest
+"""What a cycle wants done on the event loop."""
+
+
+@dataclass(slots=True)
+class _InFlight:
+    write: Write
+    queued: AllocateWrite | None = None
+
+
+class InFlightWrites:
+    """Writes that were sent and not answered, one for each claim. `send` gets those that may go out.
+
+    A write is conditional on the resourceVersion it was decided on, so two at once for one claim would make the second
+    fail. An allocation that is decided meanwhile is queued until the answer tells the new version.
+    """
+
+    def __init__(self, send: Callable[[Write], None]) -> None:
+        self.nodes: dict[Key, str] = {}
+        """The node each allocation that is sent was decided for."""
+        self._send = send
+        self._writes: dict[Key, _InFlight] = {}
+
+    def __len__(self) -> int:
+        return len(self._writes)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._writes
+
+    def is_allocating(self, key: Key) -> bool:
+        """True if an allocation of the claim is sent or queued."""
+        found = self._writes.get(key)
+        return found is not None and (isinstance(found.write, AllocateWrite) or found.queued is not None)
+
+    def submit(self, write: Write) -> None:
+        """Send a write if the claim has none in flight; else queue an allocation, and drop anything else."""
+        key = (write.namespace, write.name)
+        found = self._writes.get(key)
+        if found is None:
+            self._writes[key] = _InFlight(write)
+            self._send(write)
+        elif isinstance(write, AllocateWrite):
+            found.queued = write
+
+    def finish(self, write: Write) -> tuple[bool, AllocateWrite | None]:
+        """Take in the answer to a write; return whether it was waited for, and the allocation queued behind it."""
+        key = (write.namespace, write.name)
+        found = self._writes.get(key)
+        if found is None or found.write is not write:
+            return False, None
+        del self._writes[key]
+        return True, found.queued
+
+
+FAILED_SECONDS = 1.0
+"""How long claims whose attempt ended with an error wait after something was taken."""
+FAILED_AT_ONCE = 100
+"""How many of them are tried then, so that thousands of claims of a missing class do not slow down the others."""
+ALL_SECONDS = 30.0
+"""How long all others wait after something was taken: what their messages say of devices in use is out of date."""
+_BETWEEN_RESETS = 30.0
+"""A webhook that takes one write of a hundred is not sent all others again for each that it takes, only so often."""
+_FADING = 0.9
+"""How much of the time that a namespace took counts one cycle later."""
+_LONG = 3.0
+"""Where the claims of a namespace took more seconds than this, new ones do not go first."""
+_NOTHING = 0.01
+
+
+class ActiveQueue:
+    """The claims that are to be tried, each once in a round, so that the youngest get their turn as well.
+
+    A claim that was tried is tried again when all others of its namespace were. In the middle of a round the namespace
+    that took least time lately goes first, and a claim of which nothing was reported yet before those that wait
+    already, unless its namespace takes long.
+    """
+
+    def __init__(self) -> None:
+        self._active: set[Key] = set()
+        self._tried: set[Key] = set()
+        self._next_round: set[Key] = set()
+        self._spent: defaultdict[str, float] = defaultdict(float)
+        """The seconds that the claims of each namespace took lately."""
+
+    @property
+    def is_mid_round(self) -> bool:
+        """Whether some claim was tried in this round."""
+        return bool(self._tried)
+
+    def add(self, keys: AbstractSet[Key]) -> None:
+        """Have some claims tried: in this round, or in the next one if they were tried in this one."""
+        self._active |= keys - self._tried
+        self._next_round |= keys & self._tried
+
+    def begin_cycle(self) -> tuple[Key, ...]:
+        """Begin a cycle: return the claims to be tried, in any order."""
+        if self._next_round:
+            self._end_rounds()
+        fading = {name: seconds * _FADING for name, seconds in self._spent.items() if seconds > _NOTHING}
+        self._spent = defaultdict(float, fading)
+        return tuple(self._active)
+
+    def priority(self, key: Key, *, is_new: bool) -> tuple[bool, float, bool]:
+        """Return by what claims are sorted in the middle of a round, before their age."""
+        spent = self._spent.get(key[0], 0.0)
+        return not is_new or spent > _LONG, spent, not is_new
+
+    def remove(self, key: Key) -> None:
+        """Have a claim not tried now."""
+        self._active.discard(key)
+
+    def start(self, key: Key) -> None:
+        """Count a claim as tried in this round."""
+        self._active.discard(key)
+        self._tried.add(key)
+
+    def charge(self, key: Key, seconds: float) -> None:
+        """Charge the time that a claim took to its namespace."""
+        self._spent[key[0]] += seconds
+
+    def end_cycle(self) -> bool:
+        """End the round if all claims were tried; return whether none is active then."""
+        if not self._active:
+            self._tried.clear()
+            self._active, self._next_round = self._next_round, set()
+        return not self._active
+
+    def _end_rounds(self) -> None:
+        """End the round of each namespace all of whose claims were tried."""
+        ended = {namespace for namespace, _ in self._next_round} - {
+            namespace for namespace, _ in self._active
+        }
+        if ended:
+            self._tried = {key for key in self._tried if key[0] not in ended}
+            self._active |= {key for key in self._next_round if key[0] in ended}
+            self._next_round -= self._active
+
+
+@dataclass(slots=True)
+class _Entry:
+    uid: str
+    attempts: int
+    until: float
+    version: str | None
+    refusals: int
+    is_over: bool = False
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Claims, or other objects, that must not be tried again just yet: exponential back-off by key.
+
+    An entry ends when a cycle pops it, and not in the middle of one: it would end unnoticed. `name` tells its timers
+    from those of others; `clock` is monotonic, in seconds.
+    """
+
+    name: str
+    clock: Callable[[], float]
+    timers: Timers
+    _entries: dict[Key, _Entry] = field(default_factory=dict)
+    _refused: set[Key] = field(default_factory=set)
+    _next_reset_at: float = float("-inf")
+
+    def add(self, key: Key, uid: str, first: float, longest: float, version: str | None = None) -> float:
+        """Back off for `first` seconds, twice as long each time up to `longest`; return for how long.
+
+        With `version` only until the resourceVersion is another one. Without, a new version says nothing: our own
+        annotation makes one.
+        """
+        before = self._entries.get(key)
+        attempts = refusals = 0
+        if before is not None and before.uid == uid:
+            attempts, refusals = before.attempts, before.refusals
+        seconds = doubled(first, longest, attempts)
+        self._entries[key] = _Entry(uid, attempts + 1, self.clock() + seconds, version, refusals)
+        self._set_timer(key)
+        return seconds
+
+    def holds(self, key: Key, uid: str, version: str) -> bool:
+        """True if the object of that uid and resourceVersion must not be tried yet."""
+        entry = self._entries.get(key)
+        if entry is None or entry.uid != uid:
+            return False
+        if entry.version is not None and entry.version != version:
+            return False
+        return not entry.is_over
+
+    def holds_claim(self, claim: ResourceClaim) -> bool:
+        """True if the claim must not be tried yet."""
+        namespace, name, uid, version = version_of(claim)
+        return self.holds((namespace, name), uid, version)
+
+    def count_refusal(self, key: Key) -> int:
+        """Count that the API server refused a write; return how often it did since it accepted one.
+
+        Whatever else the claim backed off for is not counted.
+        """
+        if (entry := self._entries.get(key)) is None:
+            return 0
+        entry.refusals += 1
+        self._refused.add(key)
+        return entry.refusals
+
+    def expire(self, keys: Iterable[Key]) -> None:
+        """Let some entries end now: what they waited for is there."""
+        now = self.clock()
+        for key in keys:
+            if (entry := self._entries.get(key)) is not None:
+                entry.until = min(entry.until, now)
+                self._set_timer(key)
+
+    def accept(self, key: Key) -> None:
+        """Remove a claim of which the API server accepted a write.
+
+        If it had refused one before, such as a webhook that was wrong for all claims, the entries of all others that it
+        refused end as well, unless that was so in the last 30 s. A claim that it never refused shows nothing: a policy
+        may be about others only.
+        """
+        entry = self._entries.get(key)
+        self.remove(key)
+        if entry is not None and entry.refusals and self.clock() >= self._next_reset_at:
+            self.expire(self._refused)
+            self._refused.clear()
+            self._next_reset_at = self.clock() + _BETWEEN_RESETS
+
+    def remove(self, key: Key) -> None:
+        """Forget that there ever was a reason to back off."""
+        self._entries.pop(key, None)
+        self._refused.discard(key)
+        self._set_timer(key)
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        for key in tuple(self._entries):
+            self.remove(key)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._entries
+
+    def pop_expired(self) -> set[Key]:
+        """End the entries whose time is over and return their keys; these stay known, so that the next is longer."""
+        now = self.clock()
+        expired = {key for key, entry in self._entries.items() if entry.until <= now and not entry.is_over}
+        for key in expired:
+            self._entries[key].is_over = True
+            self._set_timer(key)
+        return expired
+
+    def _set_timer(self, key: Key) -> None:
+        entry = self._entries.get(key)
+        due = None if entry is None or entry.is_over else entry.until
+        self.timers.set(("back-off", self.name, key), due)
+
+
+@dataclass(slots=True)
+class SchedulingQueue:
+    """The active claims, those that back off, and when the unschedulable ones become active.
+
+    All claims of the store that wait and are in neither of the first two are unschedulable for now.
+    """
+
+    claims: ClaimStore
+    ledger: Ledger
+    in_flight: InFlightWrites
+    clock: Callable[[], float]
+    timers: Timers
+    active: ActiveQueue = field(default_factory=ActiveQueue)
+    backoff: Backoff = field(init=False)
+    annotation_backoff: Backoff = field(init=False)
+    """The claims of which an annotation cannot be written just now. That holds up nothing else of them."""
+    _failed: dict[Key, None] = field(default_factory=dict)
+    """Those whose attempt ended with an error, the longest ago first. One that was aborted backs off anyway."""
+    _version: int = field(init=False)
+    _failed_due: float | None = None
+    _all_due: float | None = None
+
+    def __post_init__(self) -> None:
+        self.backoff = Backoff("claim", self.clock, self.timers)
+        self.annotation_backoff = Backoff("annotation", self.clock, self.timers)
+        self._version = self.ledger.version
+
+    def activate_all(self) -> None:
+        """Have all claims that wait tried, by what is in use now."""
+        self._version = self.ledger.version
+        self._failed_due = self._all_due = None
+        self._set_timer()
+        self.active.add(self.claims.waiting())
+
+    def activate_due(self) -> None:
+        """Have the claims tried that waited long enough since something was taken."""
+        now = self.clock()
+        if self._all_due is not None and now >= self._all_due:
+            self.activate_all()
+        elif self._failed_due is not None and now >= self._failed_due:
+            self._failed_due = None
+            self._set_timer()
+            self.active.add(frozenset(islice(self._failed, FAILED_AT_ONCE)))
+
+    def begin_cycle(self, is_reported: Callable[[Key], bool]) -> list[ResourceClaim]:
+        """Begin a cycle: return the claims to be tried, in their order; the others are active no more."""
+        ready = []
+        for key in self.active.begin_cycle():
+            claim = self.claims.get(key)
+            if claim is None or not self._is_ready(key, claim):
+                self.active.remove(key)
+            else:
+                ready.append(claim)
+        if not self.active.is_mid_round:
+            return sorted(ready, key=order)
+
+        def priority(claim: ResourceClaim) -> tuple[tuple[bool, float, bool], tuple[str, str, str]]:
+            key = claim_key(claim)
+            return self.active.priority(key, is_new=not is_reported(key)), order(claim)
+
+        return sorted(ready, key=priority)
+
+    def set_outcome(self, key: Key, decision: Decision) -> None:
+        """Take in what was decided about a claim."""
+        self.remove(key)
+        if isinstance(decision, Failed) and decision.kind == "fatal":
+            self._failed[key] = None
+            self._set_timer()
+
+    def remove(self, key: Key) -> None:
+        """Forget a claim that does not wait any more."""
+        if key in self._failed:
+            del self._failed[key]
+            self._set_timer()
+
+    def observe_ledger(self) -> None:
+        """Start to wait if something was taken. What came back has had all claims tried."""
+        if self.ledger.version == self._version:
+            return
+        self._version, now = self.ledger.version, self.clock()
+        if self._failed_due is None:
+            self._failed_due = now + FAILED_SECONDS
+        if self._all_due is None:
+            self._all_due = now + ALL_SECONDS
+        self._set_timer()
+
+    def _is_ready(self, key: Key, claim: ResourceClaim) -> bool:
+        return (
+            self.claims.is_waiting(key)
+            and not self.in_flight.is_allocating(key)
+            and not self.backoff.holds_claim(claim)
+        )
+
+    def _set_timer(self) -> None:
+        is_failed_first = self._failed and self._failed_due is not None
+        self.timers.set("unschedulable", self._failed_due if is_failed_first else self._all_due)

@@ -1,0 +1,553 @@
+"""Devices that two claims hold, broken allocations, and selectors that fail elsewhere."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from cycle_bench import event_reasons, fits, writes
+from structlog.testing import capture_logs
+from table import said
+
+from cluster import CLASS, FINALIZER, allocation, claim, node, resource_slice
+from dra_operator.allocator import Allocated
+from dra_operator.api.names import BROKEN_ANNOTATION, PENDING_ANNOTATION
+from dra_operator.api.types import (
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+)
+from dra_operator.cluster.reflector import Delta
+from dra_operator.cluster.writes import AnnotateWrite, Conflict, DeallocateWrite, Refused, Written
+from dra_operator.controller import messages
+from dra_operator.controller.allocation_checks import SELECTOR_PAUSE, SELECTOR_SECONDS
+from dra_operator.controller.event_dedup import EventDeduplicator, EventRequest
+
+USER = [{"resource": "pods", "name": "pod", "uid": "1"}]
+GOING = {"deletionTimestamp": "2026-01-02T00:00:00Z", "finalizers": [FINALIZER]}
+
+
+def holder(bench, name, used=None, device="gpu-0", share=None, **metadata):
+    """A claim that has a device, or a share of it."""
+    allocated = allocation(device)
+    if share:
+        allocated["devices"]["results"][0]["shareID"] = share
+    return bench.delta(claim(name, **metadata), allocation=allocated, reservedFor=used)
+
+
+def cleared(effects):
+    """The claims that are let go."""
+    return [write.name for write in writes(effects, DeallocateWrite)]
+
+
+@pytest.mark.parametrize("used", [None, USER], ids=["unused", "used by a pod"])
+def test_both_claims_are_told_and_neither_is_written_to(bench, used):
+    """Who uses a device only a person can tell; kube-scheduler would forget the device with either of them."""
+    bench.run(holder(bench, "a"))
+    effects = bench.run(holder(bench, "b", used=used))
+
+    assert len(effects) == 2
+    assert said(effects) == {
+        name: f"device gpu.example.com/pool-1/gpu-0 is allocated to default/{name} and to default/{other}; two "
+        "allocators serve this driver; nothing is taken back: let no new pod start there, end what uses any of these "
+        "claims, and then restart kube-scheduler (docs/operator.md, Two holders)"
+        for name, other in (("a", "b"), ("b", "a"))
+    }
+    assert bench.metric("device_collisions") == 1
+
+
+def test_a_claim_of_another_namespace_is_not_named(bench):
+    """Whoever may read a claim need not know what others have."""
+    claims = [
+        holder(bench, "a"),
+        holder(bench, "b", namespace="other"),
+        holder(bench, "c", namespace="third"),
+    ]
+    found = said(bench.run(*claims))
+
+    assert "to default/a and to 2 claims of other namespaces;" in found["a"]
+    assert "default" not in found["b"]
+
+
+def test_a_device_held_alone_beside_a_share_is_held_twice(bench):
+    """A driver made it shareable, or exclusive, while it was held."""
+    effects = bench.run(holder(bench, "alone"), holder(bench, "sharing", share="s"))
+
+    assert sorted(said(effects)) == ["alone", "sharing"]
+
+
+def test_shares_of_one_device_are_no_collision(bench):
+    """That is what they are for."""
+    effects = bench.run(holder(bench, "a", share="s"), holder(bench, "b", share="t"))
+
+    assert event_reasons(effects) == []
+
+
+def test_a_deleted_claim_is_not_cleared_beside_another_holder(bench):
+    """It says so, and is cleared once it is the only one."""
+    bench.run(holder(bench, "ours"), holder(bench, "theirs", used=USER))
+    effects = bench.run(holder(bench, "ours", **GOING))
+    assert (cleared(effects), list(said(effects))) == ([], ["ours"])
+    assert "keeps its allocation until no other claim has the device" in said(effects)["ours"]
+
+    assert cleared(bench.run()) == []
+    assert cleared(bench.run(Delta("ResourceClaim", "default", "theirs", None))) == ["ours"]
+
+
+@pytest.mark.parametrize("share", ["ours", "theirs"])
+def test_a_deleted_claim_is_not_cleared_beside_a_share(bench, share):
+    """Nor a share beside who has the device alone."""
+    claims = [
+        holder(bench, name, share="s" if name == share else None, **({} if name == "theirs" else GOING))
+        for name in ("ours", "theirs")
+    ]
+    assert cleared(bench.run(*claims)) == []
+
+
+def test_two_deleted_claims_do_not_wait_for_each_other(bench):
+    """Neither can be used any more."""
+    bench.run(holder(bench, "a", **GOING), holder(bench, "b"))
+
+    assert sorted(cleared(bench.run(holder(bench, "b", **GOING)))) == ["a", "b"]
+
+
+def test_a_deleted_claim_waits_for_one_that_is_deleted_and_in_use(bench):
+    """Its pod still runs."""
+    effects = bench.run(holder(bench, "a", **GOING), holder(bench, "b", used=USER, **GOING))
+
+    assert cleared(effects) == []
+
+
+def test_a_deleted_claim_is_cleared_beside_one_that_shares_with_it(bench):
+    """A share is a thing of its own for kube-scheduler."""
+    effects = bench.run(holder(bench, "a", share="s", **GOING), holder(bench, "b", share="t"))
+
+    assert cleared(effects) == ["a"]
+
+
+def test_a_deleted_claim_without_devices_is_let_go(bench):
+    """There is nothing to be cleared of it."""
+    effects = bench.run(holder(bench, "theirs"), bench.delta(claim("ours", **GOING)))
+
+    assert cleared(effects) == ["ours"]
+
+
+def test_what_is_decided_and_not_stored_is_no_collision_yet(bench):
+    """The API server may still refuse one of the two; what others have twice is told meanwhile."""
+    result = DeviceRequestAllocationResult(
+        request="gpu", driver="gpu.example.com", pool="pool-1", device="gpu-0"
+    )
+    decision = AllocationResult(devices=DeviceAllocationResult(results=(result,)))
+    bench.allocator.answers["ours"] = Allocated("node-1", (decision,))
+    (write,) = writes(bench.run(bench.delta(claim("ours"))))
+    before = bench.run(
+        holder(bench, "theirs", used=USER),
+        *(holder(bench, name, used=USER, device="gpu-1") for name in ("a", "b")),
+    )
+    stored = bench.delta(claim("ours"), allocation=dict(write.allocation))
+    after = bench.run(stored, Written(write, {}))
+
+    assert {effect.subject.name for effect in before} == {"a", "b"}
+    assert event_reasons(after) == ["Allocated", *["DeviceAllocatedTwice"] * 2]
+
+
+@pytest.mark.parametrize("broken", [False, True], ids=["", "after a defect"])
+def test_what_comes_again_is_told_again(bench, monkeypatch, broken):
+    """An end is not told, so another beginning is; also of what was told when a pass could not go on."""
+    bench.run(holder(bench, "a", used=USER))
+    report = EventDeduplicator.report_problem
+
+    def report_and_break(*given):
+        report(*given)
+        raise RuntimeError
+
+    bench.may_break = broken
+    with monkeypatch.context() as patch:
+        if broken:
+            patch.setattr(EventDeduplicator, "report_problem", report_and_break)
+        first = event_reasons(bench.run(holder(bench, "b", used=USER)))
+    bench.clock.now += 3600
+    bench.run(Delta("ResourceClaim", "default", "b", None))
+    second = event_reasons(bench.run(holder(bench, "b", used=USER)))
+
+    assert first.count("DeviceAllocatedTwice") == (1 if broken else 2)
+    assert second.count("DeviceAllocatedTwice") == 2
+
+
+async def test_a_device_that_two_claims_hold_is_told_on_both(cluster, operator, gpu):
+    """The API server does not stop two allocators; the operator notices, stays ready, and decides the next claim."""
+    cluster.put(claim("one"), claim("two", labels={"dra-operator.io/allocate": "false"}))
+    await cluster.allocated("one")
+    cluster.change("ResourceClaim", "one", lambda body: body["status"].update(reservedFor=USER), "default")
+    status = {"allocation": allocation()}
+    cluster.change("ResourceClaim", "two", lambda body: body.update(status=status), "default")
+
+    for name in ("one", "two"):
+        await cluster.until(lambda name=name: "DeviceAllocatedTwice" in cluster.reasons(name))
+    (told,) = (event for event in cluster.events("one") if event["reason"] == "DeviceAllocatedTwice")
+    assert "end what uses any of these claims" in told["message"]
+    assert b"dra_operator_device_collisions 1.0" in operator.manager.metrics.text()
+    versions = [cluster.claim(name)["metadata"]["resourceVersion"] for name in ("one", "two")]
+    cluster.put(resource_slice("gpu-0", "gpu-1", generation=2), claim("three"))
+    assert await cluster.allocated("three") == ["gpu-1"]
+    assert operator.manager.unready() == []
+    assert versions == [cluster.claim(name)["metadata"]["resourceVersion"] for name in ("one", "two")]
+
+
+def test_devices_that_claims_have_twice_are_counted(bench):
+    """Until one of them has it alone."""
+    claims = [
+        holder(bench, f"{name}-{device}", used=USER, device=device) for name in "ab" for device in ("x", "y")
+    ]
+    bench.run(*claims)
+    assert bench.metric("device_collisions") == 2
+
+    bench.run(*[Delta("ResourceClaim", "default", f"b-{device}", None) for device in ("x", "y")])
+    assert bench.metric("device_collisions") == 0
+
+
+USER = [{"resource": "pods", "name": "pod", "uid": "1"}]
+ADVICE = "; end what uses this claim, and delete it: a new claim gets other devices"
+MISSING = "device gpu.example.com/pool-1/gpu-0 is not in generation 2 of its pool, which is complete" + ADVICE
+EVICTING = {"key": "broken", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
+
+
+def put(kind, body):
+    """The difference that brings an object of the cluster."""
+    return Delta(kind, "", body["metadata"]["name"], body)
+
+
+def gone(kind, name):
+    """The difference that takes it away."""
+    return Delta(kind, "", name, None)
+
+
+def annotations(effects):
+    """What annotations are to say, by claim."""
+    found = writes(effects, AnnotateWrite)
+    return {write.name: write.text for write in found if write.annotation == BROKEN_ANNOTATION}
+
+
+@pytest.fixture
+def held(bench):
+    """A claim of somebody's that has device gpu-0 of a node with two, and is in use."""
+    bench.run(
+        put("Node", node()),
+        put("ResourceSlice", resource_slice("gpu-0", "gpu-1")),
+        bench.delta(claim("theirs"), allocation=allocation(), reservedFor=USER),
+    )
+    return bench
+
+
+def test_a_device_that_is_missing_for_a_minute_is_told(held, clock):
+    """By Event, annotation and metric, and once."""
+    assert held.run(put("ResourceSlice", resource_slice("gpu-1", generation=2))) == []
+    clock.now = held.wake_at
+    effects = held.run()
+
+    assert clock.now == 1060
+    assert said(effects) == {"theirs": MISSING}
+    assert event_reasons(effects) == ["AllocationBroken"]
+    assert annotations(effects) == {"theirs": MISSING}
+    assert held.metric("broken_allocations", cause="device-missing") == 1
+    assert held.run() == []
+
+
+def test_a_kubelet_that_restarts_is_not_told(held, clock):
+    """Its slices are away for 20 s, and come back one generation later."""
+    effects = held.run(gone("ResourceSlice", "slice-1"))
+    clock.now += 20
+    effects += held.run()
+    effects += held.run(put("ResourceSlice", resource_slice("gpu-0", "gpu-1", generation=2)))
+    clock.now += 100
+
+    assert effects + held.run() == []
+
+
+def test_a_pool_without_slices_is_not_told(held, clock):
+    """Its driver may be updated; nobody knows that its devices are gone."""
+    held.run(gone("ResourceSlice", "slice-1"))
+    clock.now += 7200
+
+    assert held.run() == []
+
+
+def test_a_node_that_is_gone_is_told_at_once(held):
+    """Nobody makes a node anew with the same devices in their places."""
+    effects = held.run(gone("Node", "node-1"))
+
+    assert said(effects) == {"theirs": f"node node-1 is gone{ADVICE}"}
+    assert held.metric("broken_allocations", cause="node-gone") == 1
+
+
+@pytest.mark.parametrize("source", ["slice", "rule"])
+def test_a_taint_that_is_not_tolerated_is_told(held, source):
+    """With the rule that sets it."""
+    if source == "slice":
+        delta, by = put("ResourceSlice", resource_slice("gpu-0", taints=[EVICTING], generation=2)), ""
+    else:
+        rule = {"metadata": {"name": "drain"}, "spec": {"deviceSelector": {}, "taint": EVICTING}}
+        delta, by = put("DeviceTaintRule", rule), " of DeviceTaintRule drain"
+    effects = held.run(delta)
+
+    device = "device gpu.example.com/pool-1/gpu-0"
+    assert said(effects) == {
+        "theirs": f"{device} has the taint broken:NoExecute{by}, which is not tolerated{ADVICE}"
+    }
+    assert held.metric("broken_allocations", cause="tainted") == 1
+
+
+def test_a_taint_that_is_tolerated_for_a_time_is_told_after_it(bench, clock):
+    """Counted from when it was added, by the time of day."""
+    start = datetime(2026, 1, 1, tzinfo=UTC).timestamp() + 10
+    bench.wall = lambda: datetime.fromtimestamp(start + clock.now - 1000, UTC)
+    has = allocation()
+    tolerates = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}
+    has["devices"]["results"][0]["tolerations"] = [tolerates]
+    assert (
+        bench.run(
+            put("Node", node()),
+            put("ResourceSlice", resource_slice("gpu-0", taints=[EVICTING])),
+            bench.delta(claim("theirs"), allocation=has, reservedFor=USER),
+        )
+        == []
+    )
+    clock.now = bench.wake_at
+
+    assert clock.now == 1020
+    assert event_reasons(bench.run()) == ["AllocationBroken"]
+
+
+def annotated(bench, effects, name="theirs"):
+    """Let an annotation be written, and take that in."""
+    (write,) = writes(effects, AnnotateWrite)
+    told = {} if write.text is None else {BROKEN_ANNOTATION: write.text}
+    newer = bench.delta(claim(name, annotations=told), allocation=allocation(), reservedFor=USER)
+    return bench.run(newer, Written(write, {}))
+
+
+def test_what_is_mended_is_told_no_more(held):
+    """The annotation is taken off, and the same again is news."""
+    assert annotated(held, held.run(gone("Node", "node-1"))) == []
+    effects = held.run(put("Node", node()))
+    assert annotations(effects) == {"theirs": None}
+    assert held.metric("broken_allocations", cause="node-gone") == 0
+
+    assert annotated(held, effects) == []
+    assert event_reasons(held.run(gone("Node", "node-1"))) == ["AllocationBroken"]
+
+
+def test_what_was_told_stays_while_slices_are_away(held, clock):
+    """That nothing is known mends nothing."""
+    held.run(put("ResourceSlice", resource_slice("gpu-1", generation=2)))
+    clock.now += 60
+    annotated(held, held.run())
+
+    assert held.run(gone("ResourceSlice", "slice-1")) == []
+    assert held.metric("broken_allocations", cause="device-missing") == 1
+
+
+def test_an_allocation_that_has_ended_is_broken_no_more(held):
+    """Its claim waits; that comes first, as one write is on its way at a time."""
+    annotated(held, held.run(gone("Node", "node-1")))
+    told = claim("theirs", annotations={BROKEN_ANNOTATION: "node node-1 is gone"})
+    (write,) = writes(held.run(held.delta(told)), AnnotateWrite)
+
+    assert write.annotation == PENDING_ANNOTATION
+    assert held.metric("broken_allocations", cause="node-gone") == 0
+    assert annotations(held.run(Written(write, {}))) == {"theirs": None}
+
+
+def test_what_an_earlier_operator_told_is_not_told_again(bench, clock):
+    """Nor taken off until it is known to be over; a missing device need not be missing for another minute."""
+    told = claim("theirs", annotations={BROKEN_ANNOTATION: MISSING})
+    bench.heard -= {"ResourceSlice"}
+    held = bench.delta(told, allocation=allocation(), reservedFor=USER)
+    effects = bench.run(
+        put("Node", node()), put("ResourceSlice", resource_slice("gpu-1", generation=2)), held
+    )
+    bench.heard |= {"ResourceSlice"}
+    clock.now += 5
+
+    assert effects + bench.run() == []
+    assert bench.metric("broken_allocations", cause="device-missing") == 1
+
+
+def test_no_time_counts_in_which_nothing_is_heard_of_slices(held, clock):
+    """The driver may have published the device again meanwhile."""
+    held.run(put("ResourceSlice", resource_slice("gpu-1", generation=2)))
+    held.heard -= {"ResourceSlice"}
+    clock.now += 3600
+    assert held.run() == []
+    held.heard |= {"ResourceSlice"}
+    assert held.run() == []
+    clock.now += 60
+
+    assert event_reasons(held.run()) == ["AllocationBroken"]
+
+
+def test_annotations_are_written_ten_a_second(bench, clock):
+    """A node that is gone may have taken the devices of hundreds of claims; Events have a limit of their own."""
+    names = [f"gpu-{number}" for number in range(25)]
+    bench.run(put("Node", node()), put("ResourceSlice", resource_slice(*names)))
+    bench.run(*[bench.delta(claim(name), allocation=allocation(name), reservedFor=USER) for name in names])
+    effects = bench.run(gone("Node", "node-1"))
+    counts = [len(annotations(effects))]
+    for _ in range(3):
+        clock.now = bench.wake_at
+        counts.append(len(annotations(bench.run())))
+
+    assert event_reasons(effects) == ["AllocationBroken"] * 25
+    assert counts == [10, 10, 5, 0]
+    assert clock.now >= 1002
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"labels": {"dra-operator.io/allocate": "false"}},
+        {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": [FINALIZER]},
+    ],
+    ids=["opted out", "being deleted"],
+)
+def test_a_claim_that_is_left_alone_has_only_its_event(bench, metadata):
+    """Nothing is written to it."""
+    bench.run(
+        put("ResourceSlice", resource_slice("gpu-0")),
+        bench.delta(claim("theirs", **metadata), allocation=allocation(), reservedFor=USER),
+    )
+    effects = bench.run(gone("Node", "node-1"))
+
+    assert annotations(effects) == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds"),
+    [(lambda write: Refused(write, "no"), 10), (lambda write: Conflict(write, None, "changed"), 1)],
+    ids=["refused", "in conflict"],
+)
+def test_an_annotation_that_could_not_be_written_is_tried_again(held, clock, answer, seconds):
+    """That holds nothing else of the claim up."""
+    (write,) = writes(held.run(gone("Node", "node-1")), AnnotateWrite)
+    effects = held.run(answer(write))
+    clock.now += seconds
+
+    assert len(writes(effects + held.run(), AnnotateWrite)) == 1
+
+
+def test_another_annotation_says_why_a_claim_waits(held):
+    """Each is written by its own name."""
+    (write,) = writes(held.run(held.delta(claim("ours"))), AnnotateWrite)
+
+    assert write.annotation == PENDING_ANNOTATION
+
+
+async def test_a_broken_claim_is_told_on_the_api_server(cluster, operator):
+    """It says so until its node is there again; whoever made the allocation."""
+    cluster.put(node(), CLASS, resource_slice("gpu-0"))
+    cluster.put(claim("theirs") | {"status": {"allocation": allocation(), "reservedFor": USER}})
+    await operator.settled()
+    cluster.server.remove("Node", "node-1")
+
+    def told():
+        return (cluster.claim("theirs")["metadata"].get("annotations") or {}).get(BROKEN_ANNOTATION)
+
+    await cluster.until(told, "the annotation")
+    assert told() == f"node node-1 is gone{ADVICE}"
+    await cluster.until(lambda: "AllocationBroken" in cluster.reasons("theirs"), "the Event")
+    assert b'dra_operator_broken_allocations{cause="node-gone"} 1.0' in operator.manager.metrics.text()
+    cluster.put(node())
+    await cluster.until(lambda: told() is None, "the end of the annotation")
+
+
+FAILS = "request gpu: selector #0 fails on 2 of 3 devices: no such key: ready"
+READY = "device.attributes['gpu.example.com'].ready"
+
+
+def store(bench, *names):
+    """Decide some claims, and take in that their allocations are stored; return what is to be done then."""
+    bench.allocator.answers = {name: fits(f"gpu-{number}") for number, name in enumerate(names)}
+    sent = [write for name in names for write in writes(bench.run(bench.delta(claim(name))))]
+    items = []
+    for write in sent:
+        items += [bench.delta(claim(write.name), allocation=dict(write.allocation)), Written(write, {})]
+    return bench.run(*items)
+
+
+async def test_an_event_says_on_how_many_devices_the_selector_fails(cluster, operator):
+    """Beside that of the allocation, once the claim is allocated."""
+    slices = [resource_slice("gpu-0", name=f"slice-{n}", on=f"node-{n}", pool=f"pool-{n}") for n in (1, 2, 3)]
+    slices[0]["spec"]["devices"][0]["attributes"] = {"ready": {"bool": True}}
+    cluster.put(*(node(f"node-{n}") for n in (1, 2, 3)), CLASS, *slices)
+    cluster.put(claim(request={"selectors": [{"cel": {"expression": READY}}]}))
+
+    assert await cluster.allocated() == ["gpu-0"]
+    await cluster.until(lambda: "SelectorFailed" in cluster.reasons("claim"), "the warning")
+    (event,) = [event for event in cluster.events("claim") if event["reason"] == "SelectorFailed"]
+    assert event["type"] == "Warning"
+    assert event["message"] == (
+        "request gpu: selector #0 fails on 2 of 3 devices: gpu.example.com/pool-2/gpu-0: no such key: ready; "
+        "this device has no attributes; guard what not every device has by has(), or by .? and orValue(); "
+        f"{messages.NOT_REACHED}"
+    )
+    assert cluster.annotation() is None
+
+
+def test_the_warning_follows_the_allocation(bench):
+    """Both are told once; nothing is said while the allocation is on its way."""
+    bench.allocator.failing = {"claim": [FAILS]}
+    effects = store(bench, "claim")
+
+    assert event_reasons(effects) == ["Allocated", "SelectorFailed"]
+    assert event_reasons(bench.run()) == []
+    assert bench.allocator.looked_at == ["claim"]
+
+
+def test_a_claim_without_such_a_selector_has_no_warning(bench):
+    """It was looked at."""
+    assert event_reasons(store(bench, "claim")) == ["Allocated"]
+    assert bench.allocator.looked_at == ["claim"]
+
+
+def test_a_claim_that_is_gone_is_not_looked_at(bench):
+    """Nobody reads its Events."""
+    bench.allocator.failing = {"claim": [FAILS]}
+    bench.allocator.answers = {"claim": fits("gpu-0")}
+    (write,) = writes(bench.run(bench.delta(claim())))
+    stored = bench.delta(claim(), allocation=dict(write.allocation))
+
+    bench.run(stored, Written(write, {}), replace(stored, body=None))
+
+    assert bench.allocator.looked_at == []
+
+
+def test_it_takes_a_tenth_of_the_time_at_most(bench, clock):
+    """Each pass looks at one claim at least; the pass asks to be woken for the others."""
+
+    def slow(name):
+        bench.allocator.looked_at.append(name.metadata.name)
+        clock.now += 2 * SELECTOR_SECONDS
+        return []
+
+    bench.allocator.find_failing = slow
+    store(bench, "a", "b")
+    assert bench.allocator.looked_at == ["a"]
+    assert bench.wake_at == pytest.approx(clock.now + SELECTOR_PAUSE * 2 * SELECTOR_SECONDS)
+
+    bench.run()
+    assert bench.allocator.looked_at == ["a"]
+    clock.now = bench.wake_at
+    bench.run()
+    assert bench.allocator.looked_at == ["a", "b"]
+
+
+def test_a_defect_costs_one_warning(bench, clock):
+    """The other claim is looked at later, and everything else goes on."""
+    bench.may_break = True
+    bench.allocator.failing = {"a": ZeroDivisionError(), "b": [FAILS]}
+    with capture_logs():
+        effects = store(bench, "a", "b")
+    assert event_reasons(effects) == ["Allocated", "Allocated"]
+
+    clock.now = bench.wake_at
+    (warning,) = [effect for effect in bench.run() if isinstance(effect, EventRequest)]
+    assert warning.subject.name == "b"

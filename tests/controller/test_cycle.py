@@ -1,0 +1,500 @@
+"""The pass: order, budget, and what a decision or its failure leads to."""
+
+import pytest
+from cycle_bench import FITS, KEY, event_reasons, writes
+from structlog.testing import capture_logs
+
+from cluster import FINALIZER, PENDING, claim
+from dra_operator.allocator import Failed, Reason
+from dra_operator.cluster.reflector import Delta
+from dra_operator.cluster.writes import AnnotateWrite, Conflict, DeallocateWrite, Refused, Written
+from dra_operator.controller import cycle as module
+from dra_operator.controller.claims import PodUse
+from dra_operator.controller.cycle import Tick
+from dra_operator.controller.event_dedup import EventRequest
+from dra_operator.controller.object_problems import INCOMPLETE_SECONDS
+from dra_operator.controller.pending_status import PendingStatus
+from dra_operator.controller.write_results import ClaimReleaser, WriteResultHandler
+from dra_operator.inventory import Inventory
+
+# --- deciding
+# -------------------------------------------------------------------------------------------------------------
+
+
+def test_claims_are_decided_oldest_first_then_by_name(bench):
+    """The order of a pass is creationTimestamp, namespace, name, whatever order they arrived in."""
+    bench.run(
+        bench.delta(claim("c", creationTimestamp="2026-01-02T00:00:00Z")),
+        bench.delta(claim("b", creationTimestamp="2026-01-01T00:00:00Z")),
+        bench.delta(claim("a", creationTimestamp="2026-01-01T00:00:00Z")),
+    )
+
+    assert bench.allocator.asked == ["a", "b", "c"]
+
+
+def test_learning_decides_nothing(bench):
+    """Before everything is listed, claims are only taken in; the first pass decides them."""
+    bench.cycle.observe([bench.delta(claim())])
+    assert bench.allocator.asked == []
+
+    bench.run(Tick())
+    assert bench.allocator.asked == ["claim"]
+
+
+def test_what_was_learned_first_is_tidied_as_well(bench):
+    """A claim that was deleted while no operator ran is let go, however many pages of the list came after it."""
+    going = claim(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[FINALIZER])
+    bench.cycle.observe([bench.delta(going)])
+    bench.cycle.observe([bench.delta(claim("other"))])
+
+    assert [write.name for write in writes(bench.run(Tick()), DeallocateWrite)] == ["claim"]
+
+
+@pytest.fixture
+def steps(bench, monkeypatch):
+    """What a pass does, in order: claims explained, and batches handed over."""
+    found = []
+    explain = bench.allocator.explain
+
+    def note(claims, decision):
+        found.append(claims[0].metadata.name)
+        return explain(claims, decision)
+
+    monkeypatch.setattr(bench.allocator, "explain", note)
+    return found
+
+
+def test_decisions_are_on_their_way_before_anything_is_explained(bench, steps):
+    """To say why one claim waits never delays the devices of another."""
+    bench.allocator.answers["b"] = FITS
+
+    bench.cycle.run(
+        [bench.delta(claim("a")), bench.delta(claim("b"))],
+        lambda effects: steps.extend(write.name for write in writes(effects)),
+        lambda: False,
+    )
+
+    assert steps == ["b", "a"]
+
+
+def test_what_needs_no_decision_is_on_its_way_before_anything_is_decided(bench):
+    """A device that comes back is there for the next pass, however long this one takes."""
+    going = claim("going", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[FINALIZER])
+    asked = []
+
+    def emit(effects):
+        asked.extend(len(bench.allocator.asked) for _ in writes(effects, DeallocateWrite))
+
+    bench.cycle.run([bench.delta(claim()), bench.delta(going)], emit, lambda: False)
+
+    assert asked == [0]
+
+
+def test_explanations_do_not_outlast_a_pass(bench, steps, monkeypatch):
+    """What could not be told in its time is told in the next pass, of the claims that still wait."""
+    monkeypatch.setattr(module, "EXPLAINING", 0)
+    bench.run(*(bench.delta(claim(name)) for name in "abcd"))
+    assert (bench.wake_at is not None, steps) == (True, ["a"])
+
+    bench.run(Delta("ResourceClaim", "default", "b", None), PodUse("default", "pod", frozenset("d")))
+
+    assert steps == ["a", "c"]
+
+
+def test_nothing_more_is_explained_when_the_operator_stops(bench, steps):
+    """Whoever ends it waits for that."""
+    bench.run(*(bench.delta(claim(name)) for name in "ab"), stopping=lambda: len(bench.allocator.asked) == 2)
+
+    assert steps == ["a"]
+
+
+def test_a_claim_that_fits_by_now_is_not_told_why_it_waited(bench, steps, monkeypatch):
+    """There was no time to tell it before."""
+    monkeypatch.setattr(module, "EXPLAINING", 0)
+    bench.run(*(bench.delta(claim(name)) for name in "ab"))
+    bench.allocator.answers["b"] = FITS
+    bench.run(bench.delta(claim("b", labels={"changed": "true"})))
+
+    assert steps == ["a"]
+
+
+def test_a_decision_counts_at_once(bench, write):
+    """The device is assumed taken before the write is answered, and the claim is not decided again."""
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
+
+    bench.run(Tick())
+    assert bench.allocator.asked == ["claim"]
+
+
+def test_the_write_carries_what_makes_it_conditional(bench, write):
+    """Version and uid of the claim that was decided on, and a timestamp."""
+    assert (write.resource_version, write.uid) == ("1", "uid-claim")
+    assert write.allocation["allocationTimestamp"].endswith("Z")
+    assert not write.drop_annotation
+
+
+def test_an_allocation_takes_the_annotation_off(bench):
+    """The claim does not wait any more."""
+    bench.allocator.answers = {"claim": FITS}
+    (write,) = writes(bench.run(bench.delta(claim(annotations={PENDING: "waits"}))))
+
+    assert write.drop_annotation
+
+
+def test_a_pass_that_takes_in_much_makes_progress(bench, clock, monkeypatch):
+    """The probe that has a stuck operator started anew sees it, whatever step takes long."""
+    take = bench.cycle._ingest.apply
+
+    def slowly(*given):
+        clock.now += 100
+        take(*given)
+
+    monkeypatch.setattr(bench.cycle._ingest, "apply", slowly)
+    bench.cycle.observe([bench.delta(claim())])
+    assert bench.cycle.progressed_at == clock.now
+
+    monkeypatch.setattr(ClaimReleaser, "release_unmanaged", lambda *_: setattr(clock, "now", clock.now + 100))
+    bench.run(stopping=lambda: True)
+    assert bench.cycle.progressed_at == clock.now
+
+
+def test_a_claim_that_waits_is_not_tried_for_nothing(bench):
+    """A pass without a change that could help asks only about what is new."""
+    bench.run(bench.delta(claim("one")))
+    bench.run(bench.delta(claim("two")))
+
+    assert bench.allocator.asked == ["one", "two"]
+
+
+def test_a_tick_has_everything_tried_again(bench):
+    """The full pass is the net under all triggers."""
+    bench.run(bench.delta(claim()))
+    bench.run(Tick())
+
+    assert bench.allocator.asked == ["claim", "claim"]
+
+
+def test_a_pass_stops_between_two_claims(bench):
+    """When the operator stops, no further decision is made."""
+    bench.run(bench.delta(claim()), stopping=lambda: True)
+
+    assert bench.allocator.asked == []
+
+
+def test_a_long_pass_makes_room_for_what_arrived(bench, clock):
+    """After its budget a pass ends, and the next one goes on with the rest."""
+
+    def take_long():
+        clock.now += module.BUDGET
+
+    bench.allocator.takes = take_long
+    bench.run(bench.delta(claim("a")), bench.delta(claim("b")))
+    assert bench.allocator.asked == ["a"]
+    assert bench.wake_at is not None
+    assert bench.wake_at <= clock.now
+
+    bench.run()
+    assert bench.allocator.asked == ["a", "b"]
+
+
+def test_a_claim_that_used_up_its_deadline_is_put_off(bench, clock):
+    """It is told, and not tried again until its wait is over, so that it does not slow the others."""
+    bench.allocator.answers = {"claim": Failed("aborted", "10 s", Reason.SEARCH_ABORTED, KEY)}
+    assert "SearchAborted" in event_reasons(bench.run(bench.delta(claim())))
+
+    bench.run(Tick())
+    assert bench.allocator.asked == ["claim"]
+    clock.now += module.ABORTED[0]
+    bench.run()
+    assert bench.allocator.asked == ["claim", "claim"]
+
+
+def test_an_annotation_does_not_end_the_wait_of_a_claim_that_was_put_off(bench):
+    """Our own write about a claim that used up its deadline must not have it tried again."""
+    bench.allocator.answers = {"claim": Failed("aborted", "10 s", Reason.SEARCH_ABORTED, KEY)}
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    annotated = claim(annotations={"dra-operator.io/pending": annotate.text})
+    bench.run(bench.delta(annotated), Written(annotate, {}))
+    bench.run(Tick())
+
+    assert bench.allocator.asked == ["claim"]
+
+
+def test_decisions_are_handed_over_as_they_are_made(bench, clock):
+    """The first one is on its way while the last is being made."""
+    bench.allocator.answers = {"a": FITS, "b": FITS}
+    bench.allocator.takes = lambda: setattr(clock, "now", clock.now + 2 * module.FLUSH)
+    handed = []
+
+    def emit(effects):
+        handed.extend((write.name, len(bench.allocator.asked)) for write in writes(effects))
+
+    bench.cycle.run([bench.delta(claim(name)) for name in "ab"], emit, lambda: False)
+
+    assert handed == [("a", 1), ("b", 2)]
+
+
+def test_what_is_left_to_explain_when_the_time_is_up_is_told_in_the_next_pass(bench, clock):
+    """Which is needed at once."""
+    explain = bench.allocator.explain
+
+    def slowly(claims, decision):
+        clock.now += module.EXPLAINING * 0.6
+        return explain(claims, decision)
+
+    bench.allocator.explain = slowly
+    effects = bench.run(*(bench.delta(claim(name)) for name in "abc"))
+
+    assert len(event_reasons(effects)) == 2
+    assert bench.wake_at <= clock.now
+    assert len(event_reasons(bench.run())) == 1
+
+
+def test_a_defect_costs_one_claim_a_wait_and_the_others_nothing(bench, clock):
+    """An exception in one decision is told on its claim; the next claim is decided."""
+    bench.may_break = True
+    bench.allocator.answers = {"a": RuntimeError("boom"), "b": FITS}
+    with capture_logs() as logs:
+        effects = bench.run(bench.delta(claim("a")), bench.delta(claim("b")))
+
+    assert event_reasons(effects) == ["InternalError"]
+    assert [found.name for found in writes(effects)] == ["b"]
+    assert [(line["claim"], line["uid"]) for line in logs if line["log_level"] == "error"] == [
+        ("default/a", "uid-a")
+    ]
+
+    bench.run(Tick())
+    assert bench.allocator.asked == ["a", "b"]
+    clock.now = bench.wake_at
+    bench.run()
+    assert bench.allocator.asked == ["a", "b", "a"]
+
+
+def test_a_defect_in_a_decision_leaves_no_device_taken(bench, monkeypatch):
+    """Nobody writes what was decided."""
+    bench.may_break = True
+    bench.allocator.answers = {"claim": FITS}
+    monkeypatch.setattr(PendingStatus, "start_allocation", lambda *_: 1 / 0)
+    assert writes(bench.run(bench.delta(claim()))) == []
+
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
+
+
+def test_a_defect_in_taking_in_costs_one_object(bench, monkeypatch):
+    """What breaks our own code is skipped, and named in the log; what comes after it is taken in."""
+    bench.may_break = True
+    take = bench.cycle._ingest.apply
+
+    def break_on_bad(delta, changes):
+        if delta.name == "bad":
+            raise RuntimeError("boom")
+        take(delta, changes)
+
+    monkeypatch.setattr(bench.cycle._ingest, "apply", break_on_bad)
+    monkeypatch.setattr(WriteResultHandler, "handle", lambda *_: 1 / 0)
+    with capture_logs() as logs:
+        bench.run(bench.delta(claim("bad")), Written(None, {}), bench.delta(claim("good")))
+
+    assert bench.allocator.asked == ["good"]
+    assert [line["item"] for line in logs if line["log_level"] == "error"] == [
+        "ResourceClaim default/bad",
+        "Written",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("published", "said"),
+    [([True], ["no such key"]), ([], []), ([True, False], [])],
+    ids=["known", "not there", "gone"],
+)
+def test_what_is_wrong_with_another_object_is_told_there(bench, published, said):
+    """A class whose selector fails gets an Event of its own, once; a class that does not exist gets none."""
+    failed = Failed("fatal", "no such key", Reason.SELECTOR_FAILED, KEY, "gpu", ("DeviceClass", "gpu"))
+    bench.allocator.answers = {"a": failed, "b": failed}
+    device_class = {
+        "apiVersion": "resource.k8s.io/v1",
+        "metadata": {"name": "gpu", "uid": "uid-gpu"},
+        "spec": {},
+    }
+    classes = [Delta("DeviceClass", "", "gpu", device_class if there else None) for there in published]
+    effects = bench.run(*classes, bench.delta(claim("a")), bench.delta(claim("b")))
+
+    about_class = [
+        effect
+        for effect in effects
+        if isinstance(effect, EventRequest) and effect.subject.kind == "DeviceClass"
+    ]
+    assert [found.message for found in about_class] == said
+
+
+def test_what_another_writer_did_not_take_is_free_for_others(bench, write):
+    """A claim that got other devices than ours has whoever waits for ours tried."""
+    bench.run(bench.delta(claim("other")))
+    theirs = {"devices": {"results": [{"request": "gpu", "driver": "d", "pool": "p", "device": "gpu-1"}]}}
+    bench.run(bench.delta(claim(), allocation=theirs))
+
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
+    assert bench.allocator.asked.count("other") == 2
+
+
+@pytest.fixture
+def device_class(bench):
+    """A class that exists."""
+    body = {"apiVersion": "resource.k8s.io/v1", "metadata": {"name": "gpu", "uid": "uid-gpu"}, "spec": {}}
+    bench.run(Delta("DeviceClass", "", "gpu", body))
+
+
+def stumble(device="gpu-0"):
+    """A decision that ended because of the class, seen on a device."""
+    return Failed(
+        "fatal", f"on {device}: no such key", Reason.SELECTOR_FAILED, KEY, "gpu", ("DeviceClass", "gpu")
+    )
+
+
+def about(effects, kind):
+    """Return the Events about objects of a kind."""
+    return [effect for effect in effects if isinstance(effect, EventRequest) and effect.subject.kind == kind]
+
+
+def test_claims_that_stumble_over_one_object_on_other_devices_say_one_thing(bench, device_class):
+    """The device that the message names is not what is wrong; one Event, however often they are tried."""
+    bench.allocator.answers = {"a": stumble("gpu-0"), "b": stumble("gpu-1")}
+    effects = bench.run(bench.delta(claim("a")), bench.delta(claim("b")))
+    effects += bench.run(Tick()) + bench.run(Tick())
+
+    assert len(about(effects, "DeviceClass")) == 1
+
+
+@pytest.mark.parametrize("end", ["gone", "fits", "waits", "pod", "defect"])
+def test_an_object_is_blamed_while_a_claim_stumbles_over_it(bench, clock, device_class, end):
+    """When the last claim is gone, or decided otherwise, or not ours, nothing is told again of the object."""
+    bench.allocator.answers = {"claim": stumble()}
+    bench.run(bench.delta(claim()))
+    bench.may_break = end == "defect"
+    bench.allocator.answers = {"fits": {"claim": FITS}, "defect": {"claim": RuntimeError("boom")}}.get(
+        end, {}
+    )
+    bench.run(
+        {
+            "gone": Delta("ResourceClaim", *KEY, None),
+            "pod": PodUse("default", "pod", frozenset({"claim"})),
+        }.get(end, Tick())
+    )
+    clock.now += 1200
+
+    assert about(bench.run(), "DeviceClass") == []
+
+
+def test_an_object_stays_blamed_while_another_claim_stumbles_over_it(bench, clock, device_class):
+    """The Event of a class that is still broken is refreshed."""
+    bench.allocator.answers = {"a": stumble(), "b": stumble()}
+    bench.run(bench.delta(claim("a")), bench.delta(claim("b")))
+    bench.run(Delta("ResourceClaim", "default", "a", None))
+    clock.now += 1200
+
+    assert len(about(bench.run(), "DeviceClass")) == 1
+
+
+def test_objects_with_a_problem_are_counted(bench, clock, device_class):
+    """A class whose selector fails, a slice that cannot be read, a pool that stays incomplete; until mended."""
+
+    def publish(name, **spec):
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "d", "nodeName": "n", "pool": pool, "devices": [], **spec}
+        body = {"apiVersion": "resource.k8s.io/v1", "metadata": {"name": name, "uid": name}, "spec": spec}
+        return Delta("ResourceSlice", "", name, body)
+
+    half = {"name": "half", "generation": 1, "resourceSliceCount": 2}
+    bench.allocator.answers = {"claim": stumble()}
+    bench.run(bench.delta(claim()), publish("unreadable", devices="none"), publish("half", pool=half))
+    clock.now += INCOMPLETE_SECONDS
+    bench.run()
+    assert bench.metric("problems") == 3
+
+    bench.run(publish("unreadable"), publish("half"))
+    assert bench.metric("problems") == 1
+
+    bench.allocator.answers = {}
+    bench.run(Tick())
+    assert bench.metric("problems") == 0
+
+
+def test_the_numbers_of_objects_are_there_while_they_are_counted_anew(bench, monkeypatch, device_class):
+    """Prometheus asks in another thread: a series that is gone for a moment ends an alert."""
+    seen = []
+    summary = Inventory.summary
+
+    def count(inventory):
+        seen.append(bench.metric("objects", what="classes"))
+        return summary(inventory)
+
+    monkeypatch.setattr(Inventory, "summary", count)
+    bench.run(Delta("DeviceClass", "", "gpu", None))
+
+    assert seen == [1]
+    assert bench.metric("objects", what="classes") == 0
+
+
+def test_a_rule_that_taints_nothing_is_counted(bench):
+    """It alters no decision, but is there, and then is not."""
+    rule = {
+        "apiVersion": "resource.k8s.io/v1beta2",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "rule", "uid": "u"},
+        "spec": {"deviceSelector": {"driver": "none"}, "taint": {"key": "k", "effect": "NoSchedule"}},
+    }
+    bench.run(Delta("DeviceTaintRule", "", "rule", rule))
+    assert bench.metric("objects", what="taint_rules") == 1
+
+    bench.run(Delta("DeviceTaintRule", "", "rule", None))
+    assert bench.metric("objects", what="taint_rules") == 0
+
+
+def test_a_namespace_is_not_blamed(bench):
+    """That it does not permit admin access is told on the claim that wants it."""
+    failed = Failed("fatal", "no label", Reason.ADMIN_ACCESS_DENIED, KEY, "gpu", ("Namespace", "default"))
+    bench.allocator.answers = {"claim": failed}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "uid": "u"}}
+    effects = bench.run(Delta("Namespace", "", "default", namespace), bench.delta(claim()))
+
+    assert event_reasons(effects) == ["AdminAccessDenied"]
+
+
+def test_a_claim_that_could_not_be_let_go_is_let_go_when_its_wait_is_over(bench, clock):
+    """Although nothing has happened to it."""
+    going = claim(finalizers=[FINALIZER], deletionTimestamp="2026-01-01T00:00:00Z")
+    (write,) = writes(bench.run(bench.delta(going)), DeallocateWrite)
+    bench.run(Refused(write, "no"))
+    clock.now = bench.wake_at
+
+    assert len(writes(bench.run(), DeallocateWrite)) == 1
+
+
+def test_the_end_of_an_older_wait_takes_no_device_from_a_write_on_its_way(bench, clock):
+    """The newer version of the claim ended that wait; the write may still be stored when a pod has taken the claim."""
+    bench.allocator.answers = {"claim": FITS}
+    (write,) = writes(bench.run(bench.delta(claim())))
+    bench.run(Conflict(write, None, "changed"))
+    assert len(writes(bench.run(bench.delta(claim())))) == 1
+    bench.run(PodUse("default", "pod", frozenset({"claim"})))
+    clock.now += 31
+    bench.run()
+
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
+
+
+def test_a_reason_that_flaps_is_told_by_the_pass_that_its_turn_wakes(bench, clock):
+    """Event and log say how things are then, also if nothing has happened since."""
+    bench.run(bench.delta(claim()))
+    for answers in ({"claim": stumble()}, {}, {"claim": stumble()}, {}):
+        bench.allocator.answers = answers
+        told = event_reasons(bench.run(Tick()))
+    assert told == []
+    clock.now = bench.wake_at
+
+    with capture_logs() as logs:
+        told = event_reasons(bench.run())
+    assert told == ["DeviceInUse"]
+    assert [(line["event"], line["claim"], line["reason"]) for line in logs] == [
+        ("pending", "default/claim", "DeviceInUse")
+    ]

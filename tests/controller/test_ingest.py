@@ -1,0 +1,351 @@
+"""What arrives, made into state."""
+
+import pytest
+
+from dra_operator.api.types import (
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+)
+from dra_operator.cluster.reflector import Delta
+from dra_operator.controller.claims import ClaimStore, PodUse
+from dra_operator.controller.ingest import DeltaEffects, Ingest
+from dra_operator.inventory import Inventory
+from dra_operator.ledger import Ledger
+
+KEY = ("team-a", "gpu")
+
+
+class Feed:
+    """Everything that the ingest feeds."""
+
+    def __init__(self):
+        self.inventory, self.ledger, self.book = Inventory(), Ledger(), ClaimStore()
+        self.ingest = Ingest(self.inventory, self.ledger, self.book)
+
+    def apply(self, *bodies, gone=()):
+        """Take in objects on the wire, and deletions of (kind, namespace, name); return what changed."""
+        effects = DeltaEffects()
+        for body in bodies:
+            metadata = body["metadata"]
+            self.ingest.apply(
+                Delta(body["kind"], metadata.get("namespace", ""), metadata["name"], body), effects
+            )
+        for place in gone:
+            self.ingest.apply(Delta(*place, None), effects)
+        return effects
+
+
+@pytest.fixture
+def feed():
+    """An empty cluster."""
+    return Feed()
+
+
+def claim(*, allocated=False, spec=None, **metadata):
+    """A claim called team-a/gpu on the wire."""
+    results = [{"request": "gpu", "driver": "d", "pool": "p", "device": "gpu-0"}]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"namespace": "team-a", "name": "gpu", "uid": "u", **metadata},
+        "spec": spec or {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "c"}}]}},
+        "status": {"allocation": {"devices": {"results": results}}} if allocated else {},
+    }
+
+
+def resource_slice(**spec):
+    """A slice of one device on one node."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "s"},
+        "spec": {
+            "driver": "d",
+            "nodeName": "n",
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "gpu-0"}],
+            **spec,
+        },
+    }
+
+
+def node(**status):
+    """A node that is ready."""
+    conditions = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n"},
+        "status": {"conditions": conditions, **status},
+    }
+
+
+CLASS = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "c"}, "spec": {}}
+RULE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceTaintRule",
+    "metadata": {"name": "r"},
+    "spec": {"deviceSelector": {"driver": "d"}, "taint": {"key": "k", "effect": "NoSchedule"}},
+}
+NAMESPACE = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {"name": "team-a", "labels": {"resource.kubernetes.io/admin-access": "true"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "body"),
+    [
+        ([], resource_slice()),
+        ([resource_slice()], resource_slice(devices=[{"name": "gpu-1"}])),
+        ([], CLASS),
+        ([CLASS], {**CLASS, "spec": {"selectors": [{"cel": {"expression": "true"}}]}}),
+        ([resource_slice()], RULE),
+        ([], node()),
+        ([node()], {**node(), "metadata": {"name": "n", "labels": {"zone": "a"}}}),
+        ([node()], {**node(), "spec": {"unschedulable": True}}),
+        ([], NAMESPACE),
+    ],
+    ids=[
+        "slice added",
+        "slice changed",
+        "class added",
+        "class changed",
+        "rule added",
+        "node added",
+        "node relabelled",
+        "node cordoned",
+        "namespace permits admin access",
+    ],
+)
+def test_what_every_pending_claim_depends_on_is_a_wide_change(feed, before, body):
+    """Each event of dra-semantics 8.14 about something other than a claim has everything tried again."""
+    feed.apply(*before)
+
+    assert feed.apply(body).requeue_all
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (resource_slice(), ("ResourceSlice", "", "s")),
+        (CLASS, ("DeviceClass", "", "c")),
+        (node(), ("Node", "", "n")),
+    ],
+    ids=["slice", "class", "node"],
+)
+def test_a_deletion_is_a_wide_change(feed, body, place):
+    """What is gone can change a decision, too: a shared pool may be complete now."""
+    feed.apply(body)
+
+    assert feed.apply(gone=[place]).requeue_all
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (node(), node(conditions=[{"type": "Ready", "status": "True", "lastHeartbeatTime": "2027"}])),
+        (
+            node(),
+            node(conditions=[*node()["status"]["conditions"], {"type": "DiskPressure", "status": "True"}]),
+        ),
+        (resource_slice(), {**resource_slice(), "metadata": {"name": "s", "labels": {"a": "b"}}}),
+        (CLASS, {**CLASS, "metadata": {"name": "c", "resourceVersion": "2"}}),
+    ],
+    ids=["heartbeat", "another condition", "label of a slice", "version of a class"],
+)
+def test_what_decides_nothing_wakes_nobody(feed, before, after):
+    """Most effects help no claim and must not have all of them tried again."""
+    feed.apply(before)
+
+    assert not feed.apply(after).requeue_all
+
+
+def test_a_new_claim_is_dirty_and_not_wide(feed):
+    """A claim that arrives is tried; the others have nothing to gain."""
+    effects = feed.apply(claim())
+
+    assert (effects.requeue, effects.requeue_all) == ({KEY}, False)
+
+
+def test_our_own_annotation_does_not_have_the_claim_tried_again(feed):
+    """Only what can change the decision makes a claim dirty."""
+    feed.apply(claim())
+    effects = feed.apply(claim(annotations={"dra-operator.io/pending": "waits"}, resourceVersion="2"))
+
+    assert (effects.requeue, effects.seen) == (set(), {KEY})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+        {"labels": {"dra-operator.io/allocate": "false"}},
+        {"ownerReferences": [{"kind": "Pod", "name": "p", "uid": "1", "controller": True}]},
+        {"uid": "other"},
+    ],
+    ids=["deletion", "label", "owner", "uid"],
+)
+def test_what_can_change_whose_a_claim_is_makes_it_dirty(feed, change):
+    """The claim is looked at again."""
+    feed.apply(claim())
+
+    assert feed.apply(claim(**change)).requeue == {KEY}
+
+
+def test_a_cleared_allocation_frees_devices(feed):
+    """Deallocation is a wide change: somebody may have waited for the device."""
+    feed.apply(claim(allocated=True))
+
+    assert feed.apply(claim()).requeue_all
+    assert feed.ledger.holders(("d", "p"), ["gpu-0"]) == set()
+
+
+def test_a_deleted_claim_frees_devices(feed):
+    """So is the end of an allocated claim, whatever ends with it."""
+    feed.apply(claim(allocated=True), claim(name="other"))
+
+    assert feed.apply(gone=[("ResourceClaim", *KEY), ("ResourceClaim", "team-a", "other")]).requeue_all
+
+
+@pytest.mark.parametrize(
+    ("before", "what_helps"), [(claim(allocated=True), claim()), (NAMESPACE, CLASS)], ids=["device", "class"]
+)
+def test_what_helps_counts_whatever_comes_after_it(feed, before, what_helps):
+    """A claim that waits is tried, also where the rest of the batch has nothing for it."""
+    feed.apply(before, node())
+
+    assert feed.apply(what_helps, claim(name="other"), node()).requeue_all
+
+
+def test_a_device_that_came_back_helps_once(feed):
+    """What happens to claims after that has nobody tried again."""
+    feed.apply(claim(allocated=True))
+    feed.apply(claim())
+
+    assert not feed.apply(claim(allocated=True)).requeue_all
+
+
+def test_the_end_of_a_claim_that_held_nothing_helps_nobody(feed):
+    """A pending claim that is deleted frees nothing."""
+    feed.apply(claim())
+
+    assert not feed.apply(gone=[("ResourceClaim", *KEY)]).requeue_all
+
+
+@pytest.mark.parametrize(("assumed", "wide"), [("gpu-1", True), ("gpu-0", False), (None, False)])
+def test_an_allocation_of_another_writer_gives_back_what_was_assumed(feed, assumed, wide):
+    """Other devices than ours set ours free; our own come true, or merely taken devices, free nothing."""
+    feed.apply(claim())
+    if assumed is not None:
+        result = DeviceRequestAllocationResult(request="gpu", driver="d", pool="p", device=assumed)
+        devices = DeviceAllocationResult(results=(result,))
+        feed.ledger.assume(*KEY, AllocationResult(devices=devices))
+
+    assert feed.apply(claim(allocated=True)).requeue_all is wide
+
+
+def test_a_pod_that_ends_has_its_claims_looked_at(feed):
+    """The claim may be ours again."""
+    feed.apply(claim())
+    effects = DeltaEffects()
+    feed.ingest.apply_pod(PodUse("team-a", "train", frozenset({"gpu"})), effects)
+    feed.ingest.apply_pod(PodUse("team-a", "train", frozenset()), effects)
+
+    assert effects.requeue == {KEY}
+    assert feed.book.waiting() == {KEY}
+
+
+def test_an_object_that_cannot_be_understood_counts_as_absent(feed):
+    """Half-understood devices are not given away; what is wrong is named."""
+    feed.apply(resource_slice())
+    effects = feed.apply(
+        resource_slice(devices=[{"name": "gpu-0", "capacity": {"memory": {"value": "12 GB"}}}])
+    )
+
+    (unreadable,) = effects.unreadable.values()
+    assert unreadable.subject.name == "s"
+    assert '"12 GB"' in unreadable.message
+    assert effects.requeue_all
+    assert not feed.inventory.pools
+
+
+def test_one_object_that_cannot_be_understood_does_not_stop_the_others(feed):
+    """The next object of the batch is taken in as ever."""
+    broken = {**resource_slice(devices="none"), "metadata": {"name": "broken"}}
+    effects = feed.apply(broken, resource_slice())
+
+    assert [reading is None for reading in effects.unreadable.values()] == [False, True]
+    assert len(feed.inventory.pools) == 1
+
+
+def test_an_object_that_is_mended_is_readable_again(feed):
+    """The problem is over when the object is whole, or gone."""
+    feed.apply(resource_slice(devices="none"))
+
+    assert feed.apply(resource_slice()).unreadable == {("ResourceSlice", "", "s"): None}
+    assert feed.apply(gone=[("ResourceSlice", "", "s")]).unreadable == {("ResourceSlice", "", "s"): None}
+
+
+@pytest.mark.parametrize("states", [["none", []], [[], "none"]], ids=["mended", "broken"])
+def test_of_an_object_that_changes_twice_the_last_state_counts(feed, states):
+    """Nothing is told of what is mended by now, nor kept silent about what was whole for a moment."""
+    effects = feed.apply(*[resource_slice(devices=devices) for devices in states])
+
+    assert [reading is None for reading in effects.unreadable.values()] == [states[-1] == []]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        claim(allocated=True, spec={"devices": {"requests": "all of them"}}),
+        {
+            **claim(),
+            "status": {
+                "allocation": {
+                    "devices": {
+                        "results": [
+                            {
+                                "request": "gpu",
+                                "driver": "d",
+                                "pool": "p",
+                                "device": "gpu-0",
+                                "consumedCapacity": {"memory": "12 GB"},
+                            }
+                        ]
+                    }
+                }
+            },
+        },
+    ],
+    ids=["spec", "allocation"],
+)
+def test_a_claim_that_cannot_be_understood_keeps_its_devices(feed, broken):
+    """What it holds is not given to anybody else."""
+    effects = feed.apply(broken)
+
+    assert None not in effects.unreadable.values()
+    assert feed.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
+    assert not feed.book.waiting()
+
+
+@pytest.mark.parametrize("status", [{}, None], ids=["empty", "none"])
+def test_a_claim_that_cannot_be_understood_and_has_no_devices_is_not_decided(feed, status):
+    """Nobody knows what it asks for."""
+    feed.apply({**claim(spec={"devices": {"requests": "all of them"}}), "status": status})
+
+    assert feed.book.get(KEY) is None
+
+
+def test_a_claim_that_is_annotated_keeps_its_spec(feed):
+    """The same object: what the allocator has found out is about it. Another spec is another one."""
+    feed.apply(claim())
+    spec = feed.book.get(KEY).spec
+    feed.apply(claim(annotations={"a": "b"}))
+    assert feed.book.get(KEY).metadata.annotations == {"a": "b"}
+    assert feed.book.get(KEY).spec is spec
+
+    feed.apply(claim(spec={"devices": {"requests": [{"name": "b", "exactly": {"deviceClassName": "c"}}]}}))
+    assert feed.book.get(KEY).spec.devices.requests[0].name == "b"

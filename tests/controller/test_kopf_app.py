@@ -1,0 +1,320 @@
+"""The operator as a Kopf operator: start, signals, login, probe."""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import aiohttp
+import kopf
+import pytest
+
+from cluster import CLASS, Cluster, access_to, claim, node, resource_slice
+from dra_operator.cluster.access import AccessError
+from dra_operator.controller.kopf_app import EndlessBackoff, LoginPace, serve, tune
+from dra_operator.controller.leader_election import GIVE_UP_SECONDS
+from dra_operator.controller.manager import Manager
+from dra_operator.controller.settings import Settings
+from dra_operator.sim.server import ApiServer
+
+# Kopf warns of its own use of what Python deprecates.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:kopf")
+
+
+@pytest.fixture
+def apart():
+    """The API server in a thread of its own: when Kopf ends, it ends every task of its event loop."""
+    ready, end, made = threading.Event(), asyncio.Event(), []
+
+    async def stay_up():
+        async with ApiServer() as server:
+            made.extend((server, asyncio.get_running_loop()))
+            ready.set()
+            await end.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(stay_up()))
+    thread.start()
+    ready.wait()
+    server, loop = made
+    yield Cluster(server, None)
+    loop.call_soon_threadsafe(server.faults.cut_watches)
+    loop.call_soon_threadsafe(end.set)
+    thread.join()
+
+
+@pytest.fixture
+def shell(apart):
+    """Start the operator by Kopf, and stop it."""
+
+    @contextlib.asynccontextmanager
+    async def begin(url=apart.server.url, access=None, **settings):
+        stop, started = asyncio.Event(), asyncio.Event()
+        found = []
+
+        def note(runtime):
+            found.append(runtime)
+            started.set()
+
+        options = Settings(
+            **{
+                "listen": "127.0.0.1:0",
+                "quiet_seconds": 0.005,
+                "drain_seconds": 2,
+                "lease_namespace": "default",
+                "devices": "all",
+                **settings,
+            }
+        )
+        task = asyncio.create_task(serve(options, access or access_to(url), stop=stop, started=note))
+        await asyncio.wait_for(started.wait(), 5)
+        yield task, found[0], stop
+        stop.set()
+        await asyncio.wait_for(task, 10)
+
+    return begin
+
+
+async def told(runtime, why):
+    """Wait until a reason why the operator is not ready has that word."""
+    async with asyncio.timeout(10):
+        while not any(why in reason for reason in runtime.unready()):  # noqa: ASYNC110 - nothing signals it
+            await asyncio.sleep(0.01)
+
+
+async def test_kopf_runs_the_operator_and_stops_it_with_0(apart, shell):
+    """Start, allocate, stop: exit code 0, at once."""
+    apart.put(node(), CLASS, resource_slice("gpu-0"), claim())
+    async with shell() as (task, _, stop):
+        await apart.allocated()
+        stop.set()
+
+        assert await asyncio.wait_for(task, 10) == 0
+
+
+async def test_a_second_signal_is_no_error(apart, shell, caplog):
+    """Somebody in a hurry has said the same twice; the end takes the time it takes."""
+    async with shell() as (task, runtime, _):
+        await apart.until(lambda: not runtime.unready())
+        apart.server.faults.delay(0.5, kind="Lease")
+        for sent in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
+            os.kill(os.getpid(), sent)
+            await asyncio.sleep(0.1)
+
+        assert await asyncio.wait_for(task, 10) == 0
+
+    assert "Traceback" not in caplog.text
+
+
+async def test_nothing_is_waited_for_that_cannot_be_had(shell, unused_port):
+    """While nobody answers, neither at the start nor later, the operator ends with 0 and at once when told to."""
+    async with shell(f"http://127.0.0.1:{unused_port}") as (task, runtime, stop):
+        await told(runtime, "API server")
+        stop.set()
+
+        assert await asyncio.wait_for(task, 10) == 0
+
+
+@pytest.fixture
+def refusing():
+    """The address of an API server that takes no credentials, and what it was asked for."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(401)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", asked
+        server.shutdown()
+        thread.join()
+
+
+async def test_refused_credentials_are_not_offered_in_a_hot_loop(shell, refusing):
+    """A 401 to everything is answered by a pause, is told by /readyz, and does not hold up the end."""
+    url, asked = refusing
+    async with shell(url) as (task, runtime, stop):
+        await told(runtime, "401")
+        await asyncio.sleep(0.5)
+        # Kopf's first look; the operator's own requests go elsewhere.
+        assert 1 <= asked.count("/api") <= 2
+        stop.set()
+
+        assert await asyncio.wait_for(task, 10) == 0
+
+
+async def test_readyz_tells_why_there_are_no_better_credentials(shell, refusing):
+    """A 401 says that they are refused; that a plugin gives no others is what there is to mend."""
+
+    def read():
+        raise AccessError("the plugin hangs")
+
+    access = access_to(refusing[0])
+    access._source = read
+    async with shell(access=access) as (_, runtime, _):
+        await told(runtime, "401")
+        await told(runtime, "credentials cannot be read again; the log says why")
+
+
+FIRST_LOOK = {"/api": b'{"versions": []}', "/apis": b'{"groups": []}'}
+"""What Kopf asks for when it starts, and good answers."""
+
+
+class Script(BaseHTTPRequestHandler):
+    """A server that answers the first look at what is served badly once, and then well."""
+
+    bad: bytes
+    asked: list[str]
+
+    def do_GET(self):
+        """Answer, and note what was asked."""
+        first = self.path not in self.asked
+        self.asked.append(self.path)
+        if self.path not in FIRST_LOOK:
+            self.wfile.write(b"HTTP/1.1 503 Away\r\nContent-Length: 0\r\n\r\n")
+        elif first:
+            self.wfile.write(self.bad)
+        else:
+            body = FIRST_LOOK[self.path]
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            self.wfile.write(head.encode() + body)
+        self.close_connection = True
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{"vers',
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>",
+        b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 2\r\n\r\n{}",
+    ],
+    ids=["cut", "page", "404", "408"],
+)
+async def test_a_bad_answer_to_the_first_look_does_not_end_the_operator(shell, monkeypatch, bad):
+    """What a proxy or a server that dies says to Kopf's first look is asked again, and the process lives."""
+    monkeypatch.setattr(EndlessBackoff, "seconds", staticmethod(lambda: itertools.repeat(0.01)))
+    asked = []
+    handler = type("Handler", (Script,), {"bad": bad, "asked": asked})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            async with shell(f"http://127.0.0.1:{server.server_address[1]}") as (task, _, stop):
+                async with asyncio.timeout(5):
+                    while not task.done() and min(map(asked.count, FIRST_LOOK)) < 2:  # noqa: ASYNC110
+                        await asyncio.sleep(0.01)
+                await asyncio.sleep(0.1)
+                assert not task.done()
+                stop.set()
+
+                assert await asyncio.wait_for(task, 5) == 0
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_logins_keep_a_pace(clock):
+    """The first is at once, those that follow each other wait longer each time, and one after a good while does not."""
+    pace = LoginPace(clock)
+    pauses = []
+    for _ in range(7):
+        pauses.append(pace.pause())
+        clock.now += pauses[-1]
+    clock.now += LoginPace.LASTING
+
+    assert pauses == [0, 1, 2, 4, 8, 16, 30]
+    assert [pace.pause(), pace.pause()] == [0, 1]
+
+
+async def test_writes_on_their_way_are_finished_before_the_end(apart, shell):
+    """SIGTERM: no new pass, but what is being written is written."""
+    apart.put(node(), CLASS, resource_slice("gpu-0"), claim())
+    apart.server.faults.delay(0.3, times=1, verb="patch", kind="ResourceClaim", subresource="status")
+    async with shell() as (task, _, stop):
+        await apart.until(lambda: apart.claim()["metadata"].get("finalizers"))
+        stop.set()
+
+        assert await task == 0
+    assert apart.devices() == ["gpu-0"]
+
+
+async def test_a_part_that_ends_by_a_defect_ends_the_operator_with_1(shell, monkeypatch):
+    """A background task that dies is noticed, logged and ends the process: deaf is worse than dead."""
+
+    async def break_down(_self):
+        await asyncio.sleep(0.1)
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(Manager, "_check_health", break_down)
+    async with shell() as (task, _, _):
+        assert await asyncio.wait_for(task, 5) == 1
+
+
+async def test_an_address_that_is_taken_ends_the_start_with_1(apart):
+    """Without its probes the operator would be killed later, and nobody would see why."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        settings = Settings(listen=f"127.0.0.1:{taken.getsockname()[1]}")
+
+        assert await asyncio.wait_for(serve(settings, access_to(apart.server.url)), 15) == 1
+
+
+async def test_kopf_puts_nothing_on_any_object(apart, shell):
+    """No Kopf annotation, no Kopf finalizer, no patch but ours."""
+    apart.put(node(), CLASS, resource_slice("gpu-0"), claim())
+    async with shell():
+        await apart.allocated()
+
+    bodies = [body for kind in ("Node", "DeviceClass", "ResourceSlice") for body in apart.server.list(kind)]
+    assert not any("kopf" in str(body) for body in (*bodies, apart.claim()))
+    patched = {what for what in apart.server.requests if what.startswith(("patch", "update"))}
+    # The Lease is updated when it is given up at the end.
+    assert patched == {"patch ResourceClaim", "patch ResourceClaim/status", "update Lease"}
+
+
+async def test_kopf_answers_its_own_probe(apart, shell, unused_port):
+    """The setting `liveness_endpoint` has Kopf serve what the runtime says of itself."""
+    endpoint = f"http://127.0.0.1:{unused_port}/healthz"
+    async with shell(liveness_endpoint=endpoint) as (_, runtime, _):
+        await apart.until(lambda: not runtime.unready())
+        async with aiohttp.ClientSession() as session, session.get(endpoint) as response:
+            answer = await response.json()
+
+    assert answer["runtime"]["ready"] is True
+    assert answer["runtime"]["objects"]["Namespace"] == 4
+
+
+async def test_kopf_is_a_shell_only():
+    """No peering, no scanning, no Events of its own, and back-offs that never end."""
+    settings, backoff = kopf.OperatorSettings(), EndlessBackoff()
+    tune(settings, backoff, drain=10)
+
+    assert settings.peering.standalone
+    assert settings.scanning.disabled
+    assert not settings.posting.enabled
+    assert settings.networking.error_backoffs is backoff
+    assert list(itertools.islice(backoff, 8)) == [1, 2, 4, 8, 16, 30, 30, 30]
+
+
+def test_kopf_kills_nobody_who_may_still_be_writing():
+    """Pass and writes may take `drain_seconds` each, and the Lease its time, before Kopf kills its own process."""
+    settings = kopf.OperatorSettings()
+    tune(settings, EndlessBackoff(), drain=300)
+
+    assert settings.process.ultimate_exiting_timeout > 2 * 300 + GIVE_UP_SECONDS

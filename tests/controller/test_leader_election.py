@@ -1,0 +1,639 @@
+"""Of several operators one decides, and one that stands by says whether it could."""
+
+import asyncio
+import contextlib
+
+import aiohttp
+import pytest
+from structlog.testing import capture_logs
+
+from cluster import Operator, access_to, claim
+from dra_operator.api.kinds import KINDS
+from dra_operator.cluster.session import ApiError, ApiUnreachable
+from dra_operator.controller.leader_election import (
+    AGAIN_SECONDS,
+    RETRY_SECONDS,
+    LeaderElection,
+    StandbyAccess,
+)
+from dra_operator.controller.settings import Settings
+
+
+@pytest.fixture
+async def start(cluster, gpu):
+    """Start operators by identity; all are stopped at the end."""
+    started = []
+
+    async def begin(identity, url=None, **settings):
+        started.append(await Operator(url or cluster.server.url, identity, **settings).start())
+        return started[-1]
+
+    yield begin
+    for operator in started:
+        await operator.manager.close()
+
+
+async def ask(operator, path):
+    """Return what an operator answers."""
+    url = f"http://{operator.manager.address}{path}"
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        return response.status, await response.text()
+
+
+def leading(operator):
+    """Return the metric."""
+    lines = operator.manager.metrics.text().decode().splitlines()
+    return next(line for line in lines if line.startswith("dra_operator_leading "))
+
+
+def lease(cluster):
+    """Return who holds the Lease."""
+    return cluster.server.get("Lease", "dra-operator", "default")["spec"].get("holderIdentity")
+
+
+async def test_second_operator_stands_by_and_says_so(cluster, start):
+    """It is ready, since all is as it should be; it watches nothing, and /leaderz names the one that decides."""
+    first = await (await start("first")).ready()
+    second = await start("second")
+    await cluster.until(lambda: not second.manager.unready(), "standing by")
+    watches = cluster.server.requests["watch ResourceClaim"]
+    cluster.put(claim())
+    await cluster.allocated()
+
+    assert (await ask(first, "/leaderz"), leading(first)) == ((200, "ok\n"), "dra_operator_leading 1.0")
+    assert await ask(second, "/readyz") == (200, "ok\n")
+    assert await ask(second, "/leaderz") == (
+        503,
+        "standing by: first holds the Lease default/dra-operator\n",
+    )
+    assert leading(second) == "dra_operator_leading 0.0"
+    assert cluster.server.requests["watch ResourceClaim"] == watches
+    assert second.manager.summary()["objects"] == {}
+    assert (first.manager.summary()["leading"], second.manager.summary()["leading"]) == (True, False)
+
+
+async def test_operator_that_stops_hands_over(cluster, start):
+    """The next one decides at once, not when the Lease is over."""
+    first = await (await start("first")).ready()
+    second = await start("second")
+    await cluster.until(lambda: not second.manager.unready())
+    await first.manager.close()
+    assert lease(cluster) is None
+    cluster.put(claim())
+
+    assert await cluster.allocated() == ["gpu-0"]
+    assert lease(cluster) == "second"
+
+
+async def test_change_of_leader_is_told_on_the_lease(cluster, start):
+    """Who asks in the morning what happened at night finds both, with the times, by `kubectl describe lease`."""
+    first = await (await start("first")).ready()
+    await cluster.until(lambda: cluster.reasons("dra-operator", "Lease"))
+    await first.manager.close()
+    await (await start("second")).ready()
+    await cluster.until(lambda: len(cluster.events("dra-operator", "Lease")) == 2)
+
+    told = cluster.events("dra-operator", "Lease")
+    uid = cluster.server.get("Lease", "dra-operator", "default")["metadata"]["uid"]
+    assert sorted((event["type"], event["reason"], event["message"]) for event in told) == [
+        ("Normal", "LeaderElection", "first became leader"),
+        ("Normal", "LeaderElection", "second became leader"),
+    ]
+    assert {event["involvedObject"]["uid"] for event in told} == {uid}
+
+
+async def test_operator_that_is_killed_is_followed_when_its_lease_is_over(cluster, start):
+    """Three seconds here, fifteen by default."""
+    first = await (await start("first")).ready()
+    second = await start("second")
+    await first.kill()
+    cluster.put(claim())
+    assert cluster.devices() == []
+
+    await cluster.until(cluster.devices, "the allocation", 10)
+    assert cluster.devices() == ["gpu-0"]
+    assert (lease(cluster), leading(second)) == ("second", "dra_operator_leading 1.0")
+
+
+async def test_operator_that_was_followed_ends_and_writes_nothing_any_more(cluster, proxy, start):
+    """What it has decided while it was cut off stays with it, and what it had sent is refused when it arrives."""
+    cut_off = []
+    proxy.holds = lambda request: (
+        bool(cut_off) or (request.method == "PATCH" and request.path.endswith("/status"))
+    )
+    first = await (await start("first", url=proxy.url, drain_seconds=30)).ready()
+    cluster.put(claim("early", creationTimestamp="2026-01-02T00:00:00Z"))
+    await cluster.until(lambda: len(proxy.held) == 1, "the allocation")
+    cut_off.append(True)
+    await (await start("second")).ready()
+    cluster.put(claim("late", creationTimestamp="2026-01-01T00:00:00Z"))
+    with capture_logs() as logs:
+        await cluster.until(lambda: cluster.devices("late") or cluster.devices("early"), "one", 10)
+        cut_off.clear()
+        proxy.holds = lambda _: False
+        await proxy.let_through()
+        await cluster.until(lambda: first.crashed, "the end of the first", 10)
+    await first.manager.close()
+
+    assert sorted([cluster.devices("early"), cluster.devices("late")]) == [[], ["gpu-0"]]
+    assert first.manager.stuck() == ["lease lost: second holds the Lease default/dra-operator"]
+    assert first.manager._election.following() == first.manager.stuck()
+    lost = [line for line in logs if line["event"] == "lease lost"]
+    assert [(line["log_level"], line["holder"]) for line in lost] == [("critical", "second")]
+    assert lease(cluster) == "second"
+
+
+async def test_api_server_that_is_away_for_long_ends_nobody(cluster, start):
+    """Writes wait until the Lease is renewed, and go on then, since nobody else could take it."""
+    operator = await (await start("first")).ready()
+    fault = cluster.server.faults.answer(503, times=None, kind="Lease")
+    with capture_logs() as logs:
+        await cluster.until(operator.manager.unready, "the end of its time")
+        (text,) = operator.manager.unready()
+        assert text.startswith("the Lease default/dra-operator could not be renewed (API server: ")
+        assert "503 ServiceUnavailable" in text
+        assert (await ask(operator, "/leaderz"))[0] == 503
+        cluster.put(claim())
+        await cluster.stays(lambda: not cluster.claim()["metadata"].get("finalizers"))
+
+        fault.times = 0
+        assert await cluster.allocated() == ["gpu-0"]
+
+    assert [line["event"] for line in logs if line["event"].startswith("lease ")] == [
+        "lease not renewed, writes wait",
+        "lease renewed, writes go on",
+    ]
+    assert not operator.crashed
+
+
+async def test_right_that_is_missing_is_named(cluster, start):
+    """In /readyz, in an Event about the operator, and until it is granted."""
+    message = 'leases.coordination.k8s.io "dra-operator" is forbidden: User "x" cannot get resource "leases"'
+    fault = cluster.server.faults.answer(403, times=None, kind="Lease", message=message)
+    operator = await start("first")
+    expected = f"not permitted to get leases: {message}"
+    await cluster.until(lambda: operator.manager.unready() == [expected])
+    assert await ask(operator, "/leaderz") == (503, f"{expected}\n")
+    await cluster.until(lambda: "Forbidden" in cluster.reasons("dra-operator", "Namespace"))
+
+    fault.times = 0
+    await operator.ready()
+
+
+async def test_lease_in_a_namespace_that_does_not_exist_is_named(cluster, start):
+    """It is no API server that is away: whoever reads it finds the setting, or makes the namespace."""
+    with capture_logs() as logs:
+        operator = await start("first", lease_namespace="misspelt")
+        await cluster.until(
+            lambda: len(operator.manager.unready()) == 1 and "404" in operator.manager.unready()[0]
+        )
+
+    why = 'Lease misspelt/dra-operator: create leases: 404 NotFound: namespaces "misspelt" not found'
+    assert operator.manager.unready() == [why]
+    assert [(line["event"], line["why"]) for line in logs if line["log_level"] == "warning"] == [
+        ("lease refused", why)
+    ]
+
+
+async def test_without_the_namespace_of_its_lease_the_operator_ends(cluster, start):
+    """Where none is set: to wait would help nobody who has just typed `dra-operator run`."""
+    with capture_logs() as logs:
+        operator = await start("first", lease_namespace="")
+        await cluster.until(lambda: operator.crashed)
+
+    why = (
+        'there is no namespace "dra-operator" for the Lease; create it: kubectl create namespace dra-operator'
+    )
+    assert [(line["event"], line["why"]) for line in logs if line["log_level"] == "critical"] == [
+        ("lease refused", why)
+    ]
+
+
+async def test_right_that_is_withdrawn_is_named(cluster, start):
+    """Also of an operator that decides: in /readyz with verb and resource, and in an Event."""
+    operator = await (await start("first")).ready()
+    message = (
+        'leases.coordination.k8s.io "dra-operator" is forbidden: User "x" cannot update resource "leases"'
+    )
+    fault = cluster.server.faults.answer(403, times=None, kind="Lease", message=message)
+    await cluster.until(operator.manager.unready)
+
+    assert f"(not permitted to update leases: {message})" in operator.manager.unready()[0]
+    await cluster.until(lambda: "Forbidden" in cluster.reasons("dra-operator", "Namespace"))
+    fault.times = 0
+    await operator.ready()
+
+
+async def test_api_server_in_trouble_does_not_permit_the_lease(cluster, start):
+    """A 503 says nothing of the right that was denied before, so `permitted again` waits for an answer."""
+    operator = await (await start("first")).ready()
+    message = 'leases.coordination.k8s.io "dra-operator" is forbidden: User "x" cannot update resource'
+    with capture_logs() as logs:
+
+        def told():
+            return [line["event"] for line in logs if line.get("resource") == "leases"]
+
+        denial = cluster.server.faults.answer(403, times=None, kind="Lease", message=message)
+        await cluster.until(told, "the refusal")
+        trouble = cluster.server.faults.answer(503, times=None, kind="Lease")
+        denial.times = 0
+        await cluster.until(lambda: trouble.met, "the trouble")
+        await cluster.stays(lambda: told() == ["forbidden"])
+
+        trouble.times = 0
+        await operator.ready()
+        await cluster.until(lambda: told() == ["forbidden", "permitted again"], "the grant")
+
+
+async def test_one_that_stands_by_and_may_not_list_says_so(cluster, start, monkeypatch):
+    """In /readyz, in the log and in an Event, before it has to decide, and until it is granted."""
+    monkeypatch.setattr("dra_operator.controller.leader_election.RETRY_SECONDS", 0.05)
+    await (await start("first")).ready()
+    message = 'nodes is forbidden: User "x" cannot list resource "nodes"'
+    fault = cluster.server.faults.answer(403, times=None, verb="list", kind="Node", message=message)
+    with capture_logs() as logs:
+        second = await start("second")
+        await cluster.until(
+            lambda: second.manager.unready() == [f"not permitted to list nodes: {message}"], "the reason"
+        )
+        assert (await ask(second, "/readyz"))[0] == 503
+        await cluster.until(lambda: "Forbidden" in cluster.reasons("dra-operator", "Namespace"))
+        fault.times = 0
+        await cluster.until(lambda: not second.manager.unready(), "the grant")
+
+    assert [line["resource"] for line in logs if line["event"] == "forbidden"] == ["nodes"]
+
+
+async def test_one_that_takes_over_and_may_not_list_yet_does_not_say_that_it_may(cluster, start):
+    """What it told while it stood by stands until its reflectors have an answer, and is not told again."""
+    first = await (await start("first")).ready()
+    message = 'nodes is forbidden: User "x" cannot list resource "nodes"'
+    fault = cluster.server.faults.answer(403, times=None, verb="list", kind="Node", message=message)
+    with capture_logs() as logs:
+
+        def told():
+            return [line["event"] for line in logs if line.get("resource") == "nodes"]
+
+        second = await start("second")
+        await cluster.until(told, "the refusal")
+        held = cluster.server.faults.delay(0.5, verb="list", kind="Node")
+        await first.manager.close()
+        await cluster.until(lambda: held.met > 1, "the second list")
+        assert told() == ["forbidden"]
+
+        held.times = fault.times = 0
+        await second.ready()
+        await cluster.until(lambda: told() == ["forbidden", "permitted again"], "the grant")
+
+
+async def test_one_that_stands_by_and_loses_the_api_server_says_so(cluster, start):
+    """In /readyz and, when it is back, in the log, as at the start."""
+    await (await start("first")).ready()
+    with capture_logs() as logs:
+        second = await start("second")
+        await cluster.until(lambda: not second.manager.unready())
+        fault = cluster.server.faults.answer(500, times=None, verb="get", kind="Lease")
+        await cluster.until(second.manager.unready)
+        assert second.manager.unready() == (await ask(second, "/leaderz"))[1].splitlines()
+        fault.times = 0
+        await cluster.until(lambda: not second.manager.unready())
+
+    assert [line["event"] for line in logs if "holder" in line or "server" in line] == [
+        "standing by",
+        "API server not available",
+        "standing by",
+    ]
+
+
+async def test_one_whose_take_met_a_conflict_does_not_stand_by_for_itself(cluster, start):
+    """A container that is started anew finds its own name, which is nobody else's."""
+    await (await start("pod")).kill()
+    cluster.server.faults.answer(409, times=3, verb="update", kind="Lease")
+    with capture_logs() as logs:
+        operator = await start("pod")
+        await operator.ready()
+
+    assert "standing by" not in [line["event"] for line in logs]
+
+
+async def test_end_does_not_wait_long_for_the_lease(cluster, start, monkeypatch):
+    """Where the API server is silent the next operator waits a little longer, which is logged; the kubelet does not."""
+    monkeypatch.setattr("dra_operator.controller.leader_election.GIVE_UP_SECONDS", 0.1)
+    operator = await (await start("first", lease_seconds=60)).ready()
+    cluster.server.faults.delay(5, kind="Lease")
+    with capture_logs() as logs:
+        async with asyncio.timeout(2):
+            await operator.manager.close()
+
+    told = [(line["event"], line.get("why")) for line in logs]
+    assert ("lease not given up", "no answer in 0.1 s") in told
+
+
+async def test_namespace_that_does_not_exist_is_named(cluster, start):
+    """Not ready, with the words of the API server."""
+    operator = await start("first", lease_namespace="nowhere")
+
+    await cluster.until(lambda: 'namespaces "nowhere" not found' in "".join(operator.manager.unready()))
+
+
+async def test_without_leader_election_there_is_no_lease(cluster, start):
+    """Whoever says `none` decides at once."""
+    operator = await (await start("first", leader_election="none")).ready()
+
+    assert cluster.server.get("Lease", "dra-operator", "default") is None
+    assert (await ask(operator, "/leaderz"), leading(operator)) == (
+        (200, "ok\n"),
+        "dra_operator_leading 1.0",
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(None, "standing by"), (500, "API server not available")],
+    ids=["standing by", "in trouble"],
+)
+async def test_one_that_waits_says_so_once(cluster, start, code, said):
+    """However often it asks: a standby that waits for weeks fills no log."""
+    await (await start("first")).ready()
+    if code is not None:
+        cluster.server.faults.answer(code, times=None, verb="get", kind="Lease")
+    with capture_logs() as logs:
+        await start("second")
+        asked = cluster.server.requests["get Lease"]
+        await cluster.until(lambda: cluster.server.requests["get Lease"] >= asked + 3)
+
+    assert [line["event"] for line in logs].count(said) == 1
+
+
+async def test_lease_is_in_the_namespace_of_the_operator_where_none_is_given(cluster, start):
+    """As its credentials name it, so that its role for Leases fits."""
+    cluster.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "dra-operator"}})
+    await (await start("first", lease_namespace="")).ready()
+
+    assert cluster.server.get("Lease", "dra-operator", "dra-operator") is not None
+
+
+async def test_identity_is_that_of_the_host_where_none_is_given(cluster, start):
+    """With a part at random, so that two on one host are two."""
+    await (await start("")).ready()
+
+    host, _, part = lease(cluster).rpartition("_")
+    assert host
+    assert len(part) == 36
+
+
+async def test_operator_whose_lease_went_back_ends(cluster, start):
+    """Etcd was restored: what is known may not be stored any more. The next one takes the Lease at once."""
+    first = await (await start("first")).ready()
+    stored = cluster.server.get("Lease", "dra-operator", "default")
+    with capture_logs() as logs:
+        first.manager._election._lease._body["metadata"]["resourceVersion"] = "999999999"
+        await cluster.until(lambda: first.crashed, "the end")
+    assert [line["log_level"] for line in logs if line["event"] == "lease went back"] == ["critical"]
+    why = "lease went back: an older version of it is stored than before: etcd was restored; "
+    for path, code in (("/healthz", 500), ("/readyz", 503), ("/leaderz", 503)):
+        assert await ask(first, path) == (code, f"{why}what is known may not be stored any more\n")
+    await first.manager.close()
+    assert (stored["spec"]["holderIdentity"], lease(cluster)) == ("first", None)
+
+
+AWAY = ApiUnreachable("PUT leases: cut")
+DENIED = ApiError(403, "Forbidden", 'User "we" cannot get resource "leases"', verb="get", resource="leases")
+
+
+class Lease:
+    """A Lease that is found as a test says: the holder of each time, or what keeps it from being read."""
+
+    name, namespace, identity, uid, period = "ns/dra-operator", "ns", "we", "", 0.0
+
+    def __init__(self, found):
+        self.found, self.holder, self.error, self.won = list(found), "", None, False
+
+    async def take(self):
+        """Return whether it is ours now."""
+        found = self.found.pop(0)
+        self.error = found if isinstance(found, Exception) else None
+        if self.error is not None:
+            raise self.error
+        self.holder, self.won = found, found == "we"
+        return self.won
+
+
+def refused(code):
+    """Return a refusal."""
+    return ApiError(code, "No", "no", verb="get", resource="leases")
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (["other", "other", "third"], ["standing by", "standing by"]),
+        (["other", AWAY, AWAY, "other"], ["standing by", "API server not available", "standing by"]),
+        ([AWAY, "other", AWAY], ["API server not available", "standing by", "API server not available"]),
+        ([DENIED, DENIED], []),
+        ([refused(404)], ["lease refused"]),
+        ([refused(401)], ["API server not available"]),
+        ([refused(429)], ["API server not available"]),
+        ([refused(500)], ["API server not available"]),
+    ],
+    ids=[
+        "others",
+        "once away",
+        "away again",
+        "denied",
+        "no namespace",
+        "no credentials",
+        "busy",
+        "in trouble",
+    ],
+)
+async def test_each_state_is_told_when_it_begins(monkeypatch, found, said):
+    """Also one that was told before; but for a missing right, which others tell when it lasts."""
+    monkeypatch.setattr(
+        "dra_operator.controller.leader_election.Lease", lambda *_, **__: Lease([*found, "we"])
+    )
+    operator = LeaderElection(Settings(lease_namespace="ns"), access_to("http://api.example"), lambda _: None)
+    with capture_logs() as logs:
+        await operator.win(None)
+
+    assert [line["event"] for line in logs] == [*said, "leading"]
+
+
+def test_one_that_has_not_asked_yet_does_not_decide():
+    """Nothing is wrong with it, and /leaderz is red."""
+    operator = LeaderElection(Settings(lease_namespace="ns"), access_to("http://api.example"), lambda _: None)
+
+    assert (operator.unready(), operator.following()) == ([], ["not connected yet"])
+
+
+NOT_YET = ["not known yet what this operator is permitted to list"]
+
+
+def denied(verb, resource):
+    """The authorizer's refusal."""
+    text = f'{resource} is forbidden: User "x" cannot {verb} resource "{resource}"'
+    return ApiError(403, "Forbidden", text, verb=verb, resource=resource)
+
+
+class Session:
+    """An API server that serves Nodes and Pods; `troubles` says what a request raises, by verb and plural."""
+
+    def __init__(self):
+        self.asked = []
+        self.troubles = {}
+
+    def _ask(self, verb, plural):
+        self.asked.append((verb, plural))
+        if error := self.troubles.get((verb, plural)):
+            raise error
+
+    async def request(self, _method, path, *, params=None, timeout=60):  # noqa: ASYNC109 - as the session has it
+        """Answer discovery, and lists of one object."""
+        if params is None:
+            self._ask("discover", path)
+            return {"resources": [{"name": "nodes"}, {"name": "pods"}]}
+        assert (params, timeout) == ({"limit": "1"}, 20)
+        self._ask("list", path.rpartition("/")[2])
+        return {"metadata": {"resourceVersion": "7"}, "items": []}
+
+    @contextlib.asynccontextmanager
+    async def stream(self, path, *, params, idle_timeout):
+        """Answer a watch that goes on where the list was."""
+        assert (params["resourceVersion"], idle_timeout) == ("7", 20)
+        self._ask("watch", path.rpartition("/")[2])
+        yield
+
+
+@pytest.fixture
+def session():
+    """An API server that permits everything."""
+    return Session()
+
+
+@pytest.fixture
+def now():
+    """A clock that a test sets."""
+    return [7000.0]
+
+
+@pytest.fixture
+def standby(now):
+    """An operator that wants to read Nodes and Pods."""
+    return StandbyAccess({name: KINDS[name] for name in ("Node", "Pod")}, lambda: now[0])
+
+
+async def test_what_was_not_asked_yet_is_not_taken_for_granted(standby, session):
+    """Nobody relies on an operator of which nothing is known, and everybody on one that may do all."""
+    assert standby.reasons() == NOT_YET
+
+    await standby.check(session)
+
+    assert standby.reasons() == []
+    assert session.asked[1:] == [("list", "nodes"), ("watch", "nodes"), ("list", "pods"), ("watch", "pods")]
+
+
+@pytest.mark.parametrize("verb", ["list", "watch"])
+async def test_each_right_that_is_missing_has_a_line(standby, session, verb):
+    """And what is asked after it is asked all the same."""
+    session.troubles[verb, "nodes"] = denied(verb, "nodes")
+    session.troubles[verb, "pods"] = denied(verb, "pods")
+
+    await standby.check(session)
+
+    assert [text.partition(": ")[0] for text in standby.reasons()] == [
+        f"not permitted to {verb} nodes",
+        f"not permitted to {verb} pods",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "pause"),
+    [(None, AGAIN_SECONDS), (denied("list", "pods"), RETRY_SECONDS)],
+    ids=["well", "denied"],
+)
+async def test_is_asked_again_after_a_pause(standby, session, now, trouble, pause):
+    """A long one where all is well, and a short one where a right is missing."""
+    session.troubles["list", "pods"] = trouble
+    await standby.check(session)
+    once = len(session.asked)
+
+    now[0] += pause - 1
+    await standby.check(session)
+    assert len(session.asked) == once
+    now[0] += 1
+    session.troubles.clear()
+    await standby.check(session)
+
+    assert len(session.asked) > once
+    assert standby.reasons() == []
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [ApiUnreachable("no answer in time"), ApiError(503, "Unavailable", "later")],
+    ids=["silent", "busy"],
+)
+async def test_trouble_that_is_no_refusal_changes_nothing_that_is_known(standby, session, now, trouble):
+    """Before the first answer it is the reason; afterwards whoever holds the Lease says that there is trouble."""
+    session.troubles["watch", "nodes"] = trouble
+    await standby.check(session)
+    assert standby.reasons() == [f"API server: {trouble}"]
+
+    session.troubles.clear()
+    now[0] += RETRY_SECONDS
+    await standby.check(session)
+    session.troubles["watch", "nodes"] = trouble
+    now[0] += AGAIN_SECONDS
+    await standby.check(session)
+
+    assert standby.reasons() == []
+
+
+async def test_slow_answers_are_not_waited_for(standby, session, monkeypatch):
+    """Not for long, however each of them is in time: there is more to look after."""
+
+    async def stall(*_args, **_options):
+        await asyncio.sleep(0.03)
+        return {"resources": [{"name": "nodes"}, {"name": "pods"}]}
+
+    monkeypatch.setattr("dra_operator.controller.leader_election.ANSWERS_SECONDS", 0.05)
+    monkeypatch.setattr(session, "request", stall)
+
+    await standby.check(session)
+
+    assert standby.reasons() == ["API server: no answer in 0.05 s to what this operator is permitted to list"]
+
+
+async def test_one_that_decides_knows_better(standby, session):
+    """What was refused while it stood by is forgotten when it takes over."""
+    session.troubles["list", "pods"] = denied("list", "pods")
+    await standby.check(session)
+
+    standby.end()
+
+    assert standby.forbidden == {}
+
+
+async def test_a_look_that_ends_too_late_says_nothing(standby, session):
+    """Who has taken over meanwhile asks by itself."""
+    session.troubles["list", "pods"] = denied("list", "pods")
+    standby.end()
+
+    await standby.check(session)
+
+    assert standby.forbidden == {}
+
+
+async def test_what_is_no_list_is_trouble(standby, session, monkeypatch):
+    """Something between may answer with anything, and the process goes on."""
+
+    async def answer(_method, path, **_options):
+        return {"resources": [{"name": "nodes"}]} if path.count("/") == 2 else {"hello": 1}
+
+    monkeypatch.setattr(session, "request", answer)
+
+    await standby.check(session)
+
+    assert standby.reasons() == [
+        'API server: GET /api/v1/nodes: the answer is no list of objects, but {"hello": 1}'
+    ]

@@ -1,0 +1,304 @@
+"""What a person can read about a claim that waits."""
+
+import itertools
+
+import pytest
+
+from dra_operator.api.core import Metadata
+from dra_operator.api.names import PENDING_ANNOTATION
+from dra_operator.api.types import ResourceClaim
+from dra_operator.controller.event_dedup import EventDeduplicator, one_line
+from dra_operator.controller.pending_status import PendingReason, PendingStatus
+from dra_operator.controller.timers import Timers
+
+IN_USE = PendingReason("DeviceInUse", "gpu", "request gpu: 2 of 2 devices in use")
+NONE = PendingReason("NoDevices", "gpu", "request gpu: 0 devices published")
+
+
+class Pending(PendingStatus):
+    """The status of claims that wait, with its timers and what was recorded beside it."""
+
+    def __init__(self, clock):
+        self.timers, self.recorded = Timers(), []
+        self.events = EventDeduplicator(1200, clock, Timers(), self.recorded.append)
+        super().__init__(self.events, clock, self.timers, pause=10, rate=10)
+
+    def next_due(self):
+        """Return when an annotation or Event that has to wait may be written."""
+        self.set_timer()
+        return self.timers.next_due()
+
+
+@pytest.fixture
+def pending(clock):
+    """Nothing reported yet; annotations at most every ten seconds."""
+    return Pending(clock)
+
+
+def claim(text=None, uid="uid-1", name="gpu", version="1"):
+    """A claim, with or without our annotation."""
+    annotations = {} if text is None else {PENDING_ANNOTATION: text}
+    return ResourceClaim(
+        Metadata(namespace="team-a", name=name, uid=uid, annotations=annotations, resource_version=version)
+    )
+
+
+def test_a_claim_that_begins_to_wait_gets_an_event_and_an_annotation(pending):
+    """Both say the same."""
+    event = pending.set(claim(), IN_USE)
+
+    assert (event.type, event.reason, event.message) == ("Warning", "DeviceInUse", IN_USE.message)
+    assert pending.due_annotation(claim()) == IN_USE.message
+
+
+def test_other_numbers_are_no_event_and_reach_the_annotation_after_a_pause(pending, clock):
+    """The reason is the same, so only the annotation follows, and not too often."""
+    fewer = PendingReason("DeviceInUse", "gpu", "request gpu: 1 of 1 devices in use")
+    pending.set(claim(), IN_USE)
+    pending.mark_written(("team-a", "gpu"))
+
+    assert pending.set(claim(IN_USE.message), fewer) is None
+    assert pending.due_annotation(claim(IN_USE.message)) is None
+    assert pending.next_due() == clock.now + 10
+    clock.now += 10
+    assert pending.due_annotation(claim(IN_USE.message)) == fewer.message
+
+
+def test_another_reason_is_an_event_and_an_annotation_at_once(pending):
+    """A change of the reason does not wait."""
+    pending.set(claim(), IN_USE)
+    pending.mark_written(("team-a", "gpu"))
+
+    assert pending.set(claim(IN_USE.message), NONE).reason == "NoDevices"
+    assert pending.due_annotation(claim(IN_USE.message)) == NONE.message
+
+
+def test_an_annotation_that_is_refused_is_tried_again_later_each_time(pending, clock):
+    """Also with another reason: whoever takes no annotation hardly takes the next one."""
+    pending.set(claim(), IN_USE)
+    waits = []
+    for waiting in (NONE, IN_USE) * 5:
+        pending.mark_written(("team-a", "gpu"))
+        pending.mark_refused(("team-a", "gpu"))
+        pending.set(claim(), waiting)
+        assert pending.due_annotation(claim()) is None
+        waits.append(pending.next_due() - clock.now)
+        clock.now = pending.next_due()
+        assert pending.due_annotation(claim()) == waiting.message
+
+    assert waits == [20, 40, 80, 160, 320, 600, 600, 600, 600, 600]
+
+
+def test_an_annotation_that_was_taken_after_all_is_kept_as_any_other(pending, clock):
+    """The pause is that of the others again."""
+    pending.set(claim(), IN_USE)
+    pending.mark_written(("team-a", "gpu"))
+    pending.mark_refused(("team-a", "gpu"))
+    assert pending.due_annotation(claim(IN_USE.message)) is None
+    pending.set(claim(IN_USE.message), NONE)
+    pending.mark_written(("team-a", "gpu"))
+    pending.set(claim(NONE.message), PendingReason("NoDevices", "gpu", "request gpu: 1 device published"))
+
+    assert pending.due_annotation(claim(NONE.message)) is None
+    assert pending.next_due() == clock.now + 10
+
+
+def test_a_reason_that_changes_again_soon_waits(pending, clock):
+    """A reason that flaps has an Event each time, and an annotation every pause."""
+    for waiting in (IN_USE, NONE):
+        pending.set(claim(), waiting)
+        pending.mark_written(("team-a", "gpu"))
+    clock.now += 3
+
+    assert pending.set(claim(NONE.message), IN_USE).reason == "DeviceInUse"
+    assert pending.due_annotation(claim(NONE.message)) is None
+    assert pending.next_due() == clock.now + 7
+    clock.now += 7
+    assert pending.due_annotation(claim(NONE.message)) == IN_USE.message
+
+
+def flap(pending, clock, seconds, step=0.5):
+    """Let a reason change back and forth; return when Events told it, in seconds from the beginning."""
+    begun, told = clock.now, []
+    for number in range(int(seconds / step)):
+        found = [pending.set(claim(), (IN_USE, NONE)[number % 2]), *pending.pop_late()]
+        told += [clock.now - begun for event in found if event is not None]
+        clock.now += step
+    return told
+
+
+def test_a_reason_that_flaps_is_told_later_each_time(pending, clock):
+    """A driver that publishes its slices anew each second gets a few Events about each claim, not thousands."""
+    told = flap(pending, clock, 300)
+
+    assert told[:4] == [0, 0.5, 1, 1.5]
+    assert [round(later - earlier) for earlier, later in itertools.pairwise(told[3:])] == [
+        10,
+        20,
+        40,
+        60,
+        60,
+        60,
+    ]
+
+
+def test_what_is_told_late_is_how_things_are_then(pending, clock):
+    """Also if nothing is decided any more; and nothing, where the reason is again the one that was told."""
+    flap(pending, clock, 2.5)
+    assert pending.next_due() == clock.now + 9
+    clock.now += 9
+    assert [event.reason for event in pending.pop_late()] == ["DeviceInUse"]
+    pending.set(claim(), NONE)
+    pending.set(claim(), IN_USE)
+
+    clock.now = pending.next_due()
+    assert (pending.pop_late(), pending.next_due()) == ([], None)
+
+
+def test_a_reason_that_has_held_for_long_is_told_at_once(pending, clock):
+    """It flapped before, which says nothing about this change."""
+    flap(pending, clock, 20)
+    pending.set(claim(), IN_USE)
+    clock.now += 60
+    pending.pop_late()
+    clock.now += 120
+
+    assert pending.set(claim(), NONE).reason == "NoDevices"
+
+
+def test_nothing_is_told_late_of_a_claim_that_waits_no_more(pending, clock):
+    """It has its devices."""
+    flap(pending, clock, 5)
+    pending.clear(("team-a", "gpu"))
+    clock.now += 600
+
+    assert (pending.pop_late(), pending.next_due()) == ([], None)
+
+
+def write_due(pending, claims):
+    """Write what is due about claims, those first that were written longest ago; return their names."""
+    written = []
+    for key in pending.unsettled():
+        if pending.due_annotation(claims[key[1]]) is not None:
+            pending.mark_written(key)
+            written.append(key[1])
+    return written
+
+
+def test_nothing_is_told_late_of_a_claim_that_was_made_anew(pending, clock):
+    """A copy brings the annotation of the one before it, and what was left to say of that one goes with it."""
+    flap(pending, clock, 3)
+    assert pending.next_due() > clock.now
+
+    assert pending.set(claim(NONE.message, uid="uid-2"), NONE) is None
+    assert (pending.pop_late(), pending.next_due()) == ([], None)
+    clock.now += 3600
+    assert pending.set(claim(NONE.message, uid="uid-2"), NONE) is None
+
+
+def test_what_is_told_again_of_a_claim_that_was_made_anew_names_that_one(pending, clock):
+    """An Event about the one before it would not be found by whoever looks at the claim."""
+    pending.set(claim(), IN_USE)
+    pending.set(claim(IN_USE.message, uid="uid-2"), IN_USE)
+    clock.now += 1200
+
+    pending.events.refresh()
+    assert [event.subject.uid for event in pending.recorded] == ["uid-2"]
+
+
+def test_an_annotation_that_is_right_is_left_alone_until_claim_or_text_changes(pending):
+    """Whatever else changes in a cluster, nobody looks at all claims that wait."""
+    key, fewer = ("team-a", "gpu"), PendingReason("DeviceInUse", "gpu", "request gpu: 1 of 1 devices in use")
+    pending.set(claim(), IN_USE)
+    found = [pending.unsettled()]
+    pending.due_annotation(claim(IN_USE.message))
+    found.append(pending.unsettled())
+    pending.mark_changed(key)
+    found.append(pending.unsettled())
+    pending.due_annotation(claim(IN_USE.message))
+    pending.set(claim(IN_USE.message), fewer)
+    pending.due_annotation(claim(IN_USE.message))
+    found.append(pending.unsettled())
+
+    assert found == [[key], [], [key], [key]]
+
+
+def test_the_first_annotations_of_many_claims_are_due_at_once(pending):
+    """A thousand claims that begin to wait say so without a queue."""
+    claims = {str(number): claim(name=str(number)) for number in range(1000)}
+    for found in claims.values():
+        pending.set(found, IN_USE)
+
+    assert len(write_due(pending, claims)) == 1000
+
+
+def test_other_numbers_of_many_claims_go_out_at_a_bounded_rate(pending, clock):
+    """However many claims wait, ten annotations a second follow the numbers, the oldest first."""
+    claims = {str(number): claim(IN_USE.message, name=str(number)) for number in range(1000)}
+    for found in claims.values():
+        pending.set(found, IN_USE)
+    for seconds in range(20):
+        for found in claims.values():
+            pending.set(found, PendingReason("DeviceInUse", "gpu", f"request gpu: {seconds} devices in use"))
+        assert write_due(pending, claims) == [str(seconds * 10 + number) for number in range(10)]
+        assert pending.next_due() == clock.now + 1
+        assert write_due(pending, claims) == []
+        clock.now += 1
+
+
+def test_a_restart_tells_nothing_twice(pending):
+    """A claim whose annotation already says so gets no second Event."""
+    assert pending.set(claim(IN_USE.message), IN_USE) is None
+    assert pending.due_annotation(claim(IN_USE.message)) is None
+
+
+def test_a_claim_that_waits_no_more_is_told_anew_when_it_waits_again(pending):
+    """Pending, allocated, pending: two Events."""
+    pending.set(claim(), IN_USE)
+    pending.clear(("team-a", "gpu"))
+
+    assert pending.counts() == {}
+    assert pending.reason(("team-a", "gpu")) is None
+    assert pending.set(claim(), IN_USE) is not None
+
+
+def test_nothing_is_due_when_nothing_waits(pending):
+    """A claim that is not told of needs no annotation from us."""
+    assert pending.due_annotation(claim("stale")) is None
+    assert pending.next_due() is None
+
+
+def test_each_claim_that_waits_is_told_with_its_reason(pending):
+    """The gauges of waiting claims go by reason."""
+    pending.set(claim(), IN_USE)
+
+    assert pending.counts() == {"DeviceInUse": (1, None)}
+    assert pending.reason(("team-a", "gpu")) == "DeviceInUse"
+
+
+def test_texts_are_one_line_and_bounded():
+    """Whatever a message holds, somebody can read it."""
+    assert one_line("a\n  b") == "a b"
+    assert len(one_line("\u20ac" * 5000).encode()) <= 2048
+
+
+def test_after_one_that_was_taken_annotations_wait_no_longer_than_ever(pending, clock):
+    """Also where another text is due by the time the answer is here."""
+    pending.set(claim(), IN_USE)
+    for _ in range(5):
+        pending.mark_refused(("team-a", "gpu"))
+    pending.mark_written(("team-a", "gpu"))
+    pending.mark_accepted(("team-a", "gpu"))
+    pending.set(claim(IN_USE.message), NONE)
+    pending.due_annotation(claim(IN_USE.message))
+
+    assert pending.next_due() == clock.now + 10
+
+
+@pytest.mark.parametrize(("version", "is_told"), [("9", False), ("10", False), ("11", True), ("100", True)])
+def test_what_an_operator_before_wrote_and_had_no_time_to_tell_is_told(pending, version, is_told):
+    """It is newer than all that it had told, by number."""
+    pending.reported_up_to = "10"
+
+    assert (pending.set(claim(IN_USE.message, version=version), IN_USE) is not None) == is_told
+    assert pending.set(claim(IN_USE.message, version=version), IN_USE) is None

@@ -1,0 +1,632 @@
+"""The scheduling queue: what is tried when, what backs off, and what is in flight."""
+
+from dataclasses import replace
+
+import pytest
+from cycle_bench import FITS, Unsatisfied, fits, writes
+from cycle_bench import KEY as CLAIM_KEY
+
+from cluster import FINALIZER, PENDING, allocation, claim
+from dra_operator.allocator import Failed, Reason
+from dra_operator.api.names import PENDING_ANNOTATION
+from dra_operator.cluster.reflector import Delta
+from dra_operator.cluster.writes import (
+    AllocateWrite,
+    AnnotateWrite,
+    DeallocateWrite,
+    Refused,
+    Unaccepted,
+    Written,
+)
+from dra_operator.controller import cycle, queue
+from dra_operator.controller.cycle import Tick
+from dra_operator.controller.queue import ALL_SECONDS, FAILED_SECONDS, ActiveQueue, Backoff, InFlightWrites
+from dra_operator.controller.timers import Timers
+
+A, B, EVIL = ("default", "a"), ("default", "b"), ("evil", "c")
+
+
+@pytest.fixture
+def active():
+    """Two claims that are due."""
+    active = ActiveQueue()
+    active.add({A, B})
+    return active
+
+
+def test_who_had_a_turn_waits_for_the_others(active):
+    """However often it is wanted meanwhile."""
+    active.start(A)
+    active.add({A, B})
+    assert active.begin_cycle() == (B,)
+    assert not active.end_cycle()
+
+    active.start(B)
+    assert not active.end_cycle()
+    assert active.begin_cycle() == (A,)
+
+
+def test_a_round_ends_when_all_have_had_a_turn_or_need_none(active):
+    """Then each of them may be due at once."""
+    active.start(A)
+    active.remove(B)
+    assert active.end_cycle()
+    active.add({A})
+
+    assert active.begin_cycle() == (A,)
+
+
+def test_who_was_passed_over_may_be_due_again_in_the_same_round(active):
+    """It has had no turn."""
+    active.start(A)
+    active.remove(B)
+    active.add({B})
+
+    assert active.begin_cycle() == (B,)
+
+
+def test_a_round_ends_for_each_namespace_by_itself(active):
+    """Who has claims that others do not is decided again while they are still at it, and once for each change."""
+    active.add({EVIL})
+    for key in (A, B):
+        active.start(key)
+    active.add({A})
+    assert set(active.begin_cycle()) == {A, EVIL}
+
+    active.add({A})
+    active.start(A)
+    active.start(EVIL)
+    assert active.end_cycle()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "passes_since", "order"),
+    [
+        pytest.param(1, 0, ["new good", "new evil", "old good", "old evil"], id="took a bit more"),
+        pytest.param(10, 0, ["new good", "old good", "new evil", "old evil"], id="took long"),
+        pytest.param(10, 20, ["new good", "new evil", "old good", "old evil"], id="took long before"),
+    ],
+)
+def test_new_claims_come_first_unless_their_namespace_took_long_lately(active, seconds, passes_since, order):
+    """Whoever took less time goes before the others, and in each namespace the new ones before the old."""
+    active.charge(EVIL, seconds)
+    for _ in range(passes_since):
+        active.begin_cycle()
+    claims = [f"{age} {namespace}" for age in ("old", "new") for namespace in ("evil", "good")]
+
+    def place(name):
+        age, namespace = name.split()
+        return active.priority((namespace, name), is_new=age == "new")
+
+    assert sorted(claims, key=place) == order
+
+
+def test_changes_that_keep_coming_do_not_keep_the_youngest_waiting(bench, clock):
+    """Where a pass has time for one claim, three passes decide three, the oldest first again after that."""
+
+    def take_long():
+        clock.now += cycle.BUDGET
+
+    bench.allocator.takes = take_long
+    bench.run(*(bench.delta(claim(name)) for name in "abc"))
+    for _ in range(5):
+        bench.run(Tick())
+
+    assert "".join(bench.allocator.asked) == "abcabc"
+
+
+@pytest.fixture
+def reported():
+    """Three claims that say why they wait, as an operator has written that runs no more."""
+    told = {PENDING_ANNOTATION: "request gpu: ..."}
+    return [claim(name, annotations=told) for name in "abc"]
+
+
+def test_who_comes_while_a_round_takes_longer_than_a_pass_goes_before_those_that_wait_already(
+    bench, clock, reported
+):
+    """Of three claims that are tried again one a pass, the last two are after the one that came meanwhile."""
+
+    def take_long():
+        clock.now += cycle.BUDGET
+
+    bench.allocator.takes = take_long
+    bench.run(*(bench.delta(body) for body in reported))
+    bench.run(bench.delta(claim("z")))
+    for _ in range(2):
+        bench.run()
+
+    assert "".join(bench.allocator.asked) == "azbc"
+
+
+def test_claims_of_one_namespace_that_take_long_do_not_keep_those_of_another_waiting(bench, clock):
+    """Of claims of which nothing was said yet, those go first whose namespace has had the least time in this round."""
+
+    def take_long():
+        clock.now += cycle.BUDGET
+
+    bench.allocator.takes = take_long
+    bench.run(*(bench.delta(claim(name, namespace="evil")) for name in "abc"))
+    bench.run(bench.delta(claim("z", namespace="good")))
+    for _ in range(2):
+        bench.run()
+
+    assert "".join(bench.allocator.asked) == "azbc"
+
+
+def test_claims_that_take_long_and_come_without_end_do_not_keep_those_that_wait_from_their_turns(
+    bench, clock, reported
+):
+    """Those of another namespace are tried again with each change, pass after pass, as if they were alone."""
+
+    def take_long():
+        if bench.allocator.asked[-1].startswith("evil"):
+            clock.now += 10 * cycle.BUDGET
+
+    bench.allocator.takes = take_long
+    for number in range(6):
+        evil = [bench.delta(claim(f"evil-{number}-{one}", namespace="evil")) for one in range(3)]
+        bench.run(*evil, *(bench.delta(body) for body in reported if not number), Tick())
+    asked = bench.allocator.asked
+
+    assert [asked.count(name) for name in "abc"] == [6, 6, 6]
+
+
+def test_what_was_decided_does_not_wait_for_a_claim_of_another_namespace_that_takes_long(bench, clock):
+    """It is handed over before that one is decided."""
+    handed = []
+
+    def take_long():
+        if bench.allocator.asked[-1] != "z":
+            clock.now += cycle.BUDGET
+
+    bench.allocator.takes = take_long
+    bench.allocator.answers = {"z": FITS}
+    bench.run(*(bench.delta(claim(name, namespace="evil")) for name in "abc"))
+    came, at = bench.delta(claim("z", namespace="good")), clock.now
+    bench.cycle.run([came], lambda effects: handed.extend([clock.now] * len(writes(effects))), lambda: False)
+
+    assert (handed, clock.now - at) == ([at], cycle.BUDGET)
+
+
+def test_who_comes_with_a_change_goes_behind_those_that_wait_already(bench, reported):
+    """What has become free is for the oldest, where a pass has time for all."""
+    bench.run(*(bench.delta(body) for body in (*reported, claim("z"))))
+
+    assert "".join(bench.allocator.asked) == "abcz"
+
+
+def test_changes_that_take_all_the_time_of_a_pass_do_not_keep_claims_waiting(bench, clock):
+    """A driver that publishes all its slices anew costs as much to take in, pass after pass."""
+
+    def slowly(*items):
+        clock.now += cycle.BUDGET
+        yield from items
+
+    bench.cycle.run(slowly(bench.delta(claim("a")), bench.delta(claim("b"))), print, lambda: False)
+
+    assert bench.allocator.asked == ["a", "b"]
+
+
+@pytest.fixture
+def explained(bench, clock):
+    """The names of the claims that are explained, where a pass has time for one of them."""
+    explain, names = bench.allocator.explain, []
+
+    def slowly(claims, decision):
+        clock.now += cycle.EXPLAINING
+        names.append(claims[0].metadata.name)
+        return explain(claims, decision)
+
+    bench.allocator.explain = slowly
+    return names
+
+
+def test_changes_that_keep_coming_do_not_keep_the_youngest_from_being_told(bench, explained):
+    """Three passes explain three, though each decides all of them anew."""
+    bench.run(*(bench.delta(claim(name)) for name in "abc"))
+    for _ in range(5):
+        bench.run(Tick())
+
+    assert "".join(explained) == "abcabc"
+
+
+def test_claims_that_take_no_annotation_do_not_keep_others_from_being_told(bench, explained, reported):
+    """What was found of them by now is said by Events at least."""
+    bench.run(*(bench.delta(body) for body in reported), bench.delta(claim("y")), bench.delta(claim("z")))
+    for _ in range(4):
+        bench.run(Tick())
+
+    assert "".join(explained) == "yzabc"
+
+
+def test_who_comes_while_others_are_explained_anew_is_explained_before_them(bench, explained, reported):
+    """What is said of the others may be a bit old, but of this one nothing was said."""
+    bench.run(*(bench.delta(body) for body in reported))
+    bench.run(bench.delta(claim("z")))
+
+    assert "".join(explained) == "az"
+
+
+KEY = ("team-a", "gpu")
+
+
+@pytest.fixture
+def timers():
+    """No timer yet."""
+    return Timers()
+
+
+@pytest.fixture
+def backoff(clock, timers):
+    """Nothing backs off yet."""
+    return Backoff("claim", clock, timers)
+
+
+def test_each_wait_is_twice_as_long_up_to_the_longest(backoff):
+    """The back-off doubles and is bounded."""
+    waits = [backoff.add(KEY, "uid", 1, 5) for _ in range(5)]
+
+    assert waits == [1, 2, 4, 5, 5]
+
+
+def test_waits_go_on_however_often_it_was_in_vain(backoff):
+    """A webhook that is away for a night is asked a thousand times, each half minute; no number grows too large."""
+    waits = [backoff.add(KEY, "uid", 0.05, 30) for _ in range(1100)]
+
+    assert waits[-1] == 30
+
+
+def test_a_wait_for_time_outlasts_new_versions(backoff, clock):
+    """Our own annotation makes a new version; it must not end the wait."""
+    backoff.add(KEY, "uid", 10, 10)
+
+    assert backoff.holds(KEY, "uid", "2")
+    clock.now += 10
+    backoff.pop_expired()
+    assert not backoff.holds(KEY, "uid", "2")
+
+
+def test_a_wait_for_a_version_ends_with_it(backoff):
+    """What lost a race is tried again as soon as the version that won is here."""
+    backoff.add(KEY, "uid", 10, 10, version="1")
+
+    assert backoff.holds(KEY, "uid", "1")
+    assert not backoff.holds(KEY, "uid", "2")
+
+
+def test_another_claim_of_the_same_name_does_not_wait(backoff):
+    """A claim that was deleted and created anew starts afresh."""
+    backoff.add(KEY, "uid", 10, 100)
+
+    assert not backoff.holds(KEY, "other", "1")
+    assert backoff.add(KEY, "other", 10, 100) == 10
+
+
+def test_the_end_of_a_wait_is_reported_once(backoff, timers, clock):
+    """A claim whose time is over is tried once for it, not in every pass from then on."""
+    backoff.add(KEY, "uid", 10, 10)
+    assert timers.next_due() == clock.now + 10
+    assert backoff.pop_expired() == set()
+
+    clock.now += 10
+    assert backoff.pop_expired() == {KEY}
+    assert backoff.pop_expired() == set()
+    assert timers.next_due() is None
+
+
+def test_a_wait_whose_time_is_over_goes_on_until_somebody_looks(backoff, timers, clock):
+    """In the middle of a pass it does not end, and so it is not forgotten either."""
+    backoff.add(KEY, "uid", 10, 10)
+    clock.now += 11
+
+    assert backoff.holds(KEY, "uid", "1")
+    assert timers.next_due() == clock.now - 1
+
+
+def test_a_claim_whose_wait_ends_during_a_pass_is_tried_in_the_next(bench, write, clock):
+    """That pass comes at once, although nothing else needs it."""
+
+    def takes():
+        clock.now += 1
+
+    bench.allocator.takes = takes
+    bench.run(Unaccepted(write, None, "failed calling webhook"), bench.delta(claim("other")))
+    assert bench.wake_at < clock.now
+    bench.run()
+
+    assert bench.allocator.asked == ["claim", "other", "claim"]
+
+
+def test_a_wait_can_be_ended_and_the_next_is_longer_all_the_same(backoff):
+    """What the claim waited for is there; of others that do not wait nothing is known."""
+    backoff.add(KEY, "uid", 8, 60)
+    backoff.expire([KEY, ("default", "another")])
+
+    assert backoff.pop_expired() == {KEY}
+    assert backoff.add(KEY, "uid", 8, 60) == 16
+
+
+def test_the_first_wait_that_ends_is_the_next(backoff, timers, clock):
+    """A claim that is put off for ten minutes holds up none that waits for a moment."""
+    backoff.add(KEY, "uid", 600, 600)
+    backoff.add(("team-a", "other"), "uid", 1, 600)
+
+    assert timers.next_due() == clock.now + 1
+
+
+def test_what_is_forgotten_starts_with_the_first_wait_again(backoff):
+    """Success ends the row of failures."""
+    backoff.add(KEY, "uid", 1, 100)
+    backoff.remove(KEY)
+
+    assert backoff.add(KEY, "uid", 1, 100) == 1
+
+
+def test_a_write_that_fails_time_and_again_is_tried_later_each_time(bench, write, clock):
+    """Also as it is told on the claim, and taken off it by the next attempt, which makes new versions of it."""
+    waited = []
+    for _ in range(12):
+        effects = bench.run(bench.delta(claim()), Unaccepted(write, None, "failed calling webhook"))
+        for told in writes(effects, AnnotateWrite):
+            effects = bench.run(bench.delta(claim(annotations={PENDING: told.text})), Written(told, {}))
+        begun = clock.now
+        while not (found := writes(effects, AllocateWrite)):
+            clock.now += 0.25
+            effects = bench.run()
+        (write,) = found
+        waited.append(clock.now - begun)
+
+    assert waited == sorted(waited)
+    assert waited[-2:] == [30.0, 30.0]
+
+
+def refuse(backoff, *names):
+    """The API server refuses a write of each of some claims."""
+    for name in names:
+        backoff.add(("team-a", name), "uid", 60, 60)
+        backoff.count_refusal(("team-a", name))
+
+
+def test_a_claim_that_was_never_refused_ends_no_wait_of_others(backoff):
+    """A policy may be about others only; what it was put off for was another thing."""
+    refuse(backoff, "refused")
+    backoff.add(KEY, "uid", 60, 60)
+
+    backoff.accept(KEY)
+
+    assert backoff.pop_expired() == set()
+
+
+def test_waits_of_refused_claims_are_ended_seldom(backoff, clock):
+    """A webhook that takes few of many writes is not asked for all others again each time."""
+    refuse(backoff, "first", "second", "third")
+    backoff.accept(("team-a", "first"))
+    backoff.pop_expired()
+    refuse(backoff, "second", "third")
+    backoff.accept(("team-a", "second"))
+    assert backoff.pop_expired() == set()
+
+    clock.now += 30
+    refuse(backoff, "second", "third")
+    backoff.accept(("team-a", "second"))
+    assert backoff.pop_expired() == {("team-a", "third")}
+
+
+def test_an_accepted_claim_ends_only_waits_of_refusals_since_the_last_one(backoff, clock):
+    """What has been let go once and is put off for another reason since waits for that."""
+    refuse(backoff, "first", "second", "third")
+    backoff.accept(("team-a", "first"))
+    assert len(backoff.pop_expired()) == 2
+    clock.now += 30
+    backoff.add(("team-a", "third"), "uid", 60, 60)
+
+    backoff.accept(("team-a", "second"))
+
+    assert backoff.pop_expired() == set()
+
+
+@pytest.fixture
+def stubborn(bench):
+    """A claim that has its devices, and keeps our annotation by a policy."""
+    told = {"finalizers": [FINALIZER], "annotations": {PENDING: "waits"}}
+    (annotate,) = writes(bench.run(bench.delta(claim(**told), allocation=allocation())), AnnotateWrite)
+    assert writes(bench.run(Refused(annotate, "policy")), AnnotateWrite) == []
+    return told
+
+
+def test_a_claim_whose_annotation_cannot_be_taken_off_is_let_go_at_once(bench, stubborn):
+    """Whoever deletes it does not wait for a text."""
+    deleted = claim(**stubborn, deletionTimestamp="2026-01-01T00:00:00Z")
+
+    assert len(writes(bench.run(bench.delta(deleted, allocation=allocation())), DeallocateWrite)) == 1
+
+
+def test_a_claim_whose_annotation_cannot_be_taken_off_is_decided_at_once(bench, stubborn):
+    """When its allocation was cleared."""
+    bench.allocator.answers = {"claim": FITS}
+
+    assert len(writes(bench.run(bench.delta(claim(**stubborn))))) == 1
+
+
+def test_an_annotation_that_cannot_be_taken_off_is_tried_less_and_less_often(bench, stubborn, clock):
+    """Also when the claim changes, and until it is gone."""
+    for seconds in (10, 20, 40):
+        clock.now += seconds - 1
+        again = bench.delta(claim(**stubborn), allocation=allocation())
+        assert writes(bench.run(again), AnnotateWrite) == []
+        assert bench.wake_at == clock.now + 1
+        clock.now += 1
+        (annotate,) = writes(bench.run(), AnnotateWrite)
+        bench.run(Refused(annotate, "policy"))
+
+    clock.now += 80
+    (annotate,) = writes(bench.run(), AnnotateWrite)
+    bench.run(Written(annotate, {}))
+    assert CLAIM_KEY not in bench.cycle._queue.annotation_backoff, "what was in vain is over"
+
+    bench.run(replace(again, body=None))
+    assert CLAIM_KEY not in bench.cycle._queue.annotation_backoff
+
+
+FAILED = Failed("fatal", "no such key", Reason.SELECTOR_FAILED, ("default", "failed"), "gpu")
+
+
+@pytest.fixture
+def waiting(bench):
+    """Two claims that wait, one for devices, one because of an error; what was asked before is forgotten."""
+    bench.allocator.answers = {"failed": FAILED, "full": Unsatisfied(), "taker": FITS}
+    bench.run(bench.delta(claim("failed")), bench.delta(claim("full")))
+    bench.allocator.asked.clear()
+    return bench
+
+
+def test_what_failed_is_decided_soon_after_something_was_taken(waiting, clock):
+    """The device on which it failed may be the one that is in use now."""
+    waiting.run(waiting.delta(claim("taker")))
+    assert waiting.allocator.asked == ["taker"]
+    assert waiting.wake_at == clock.now + FAILED_SECONDS
+
+    clock.now += FAILED_SECONDS
+    waiting.run()
+
+    assert waiting.allocator.asked == ["taker", "failed"]
+
+
+def test_of_many_that_failed_a_few_are_decided_at_once(bench, clock, monkeypatch):
+    """In turn, one batch after something was taken: thousands would slow down whoever fits. None of it is put off."""
+    monkeypatch.setattr(queue, "FAILED_AT_ONCE", 2)
+    names = ["a", "b", "c"]
+    bench.allocator.answers = dict.fromkeys(names, FAILED) | {"taker": fits("gpu-0"), "other": fits("gpu-1")}
+    bench.allocator.answers["aborted"] = replace(FAILED, kind="aborted")
+    bench.run(*(bench.delta(claim(name)) for name in ["aborted", *names]))
+    asked = []
+    for taker in ("taker", "other"):
+        bench.run(bench.delta(claim(taker)))
+        bench.allocator.asked.clear()
+        for _ in range(2):
+            clock.now += FAILED_SECONDS
+            bench.run()
+        asked.append(bench.allocator.asked[:])
+
+    assert asked == [["a", "b"], ["a", "c"]]
+
+
+def test_all_that_wait_are_decided_in_the_end(waiting, clock):
+    """So people are told how many devices are in use now; once, and nothing more is due until something is taken."""
+    waiting.run(waiting.delta(claim("taker")))
+    clock.now += ALL_SECONDS
+    waiting.run()
+    assert sorted(waiting.allocator.asked) == ["failed", "full", "taker"]
+
+    clock.now += ALL_SECONDS
+    waiting.run()
+
+    assert len(waiting.allocator.asked) == 3
+
+
+def test_a_claim_that_was_decided_with_all_others_need_not_be_again(waiting, clock):
+    """What came back has had everybody decided, by what is in use now."""
+    waiting.run(waiting.delta(claim("taker")))
+    waiting.run(waiting.delta(claim("other")), Delta("ResourceClaim", "default", "taker", None))
+    asked = list(waiting.allocator.asked)
+
+    clock.now += ALL_SECONDS
+    waiting.run()
+
+    assert waiting.allocator.asked == asked
+
+
+@pytest.mark.parametrize(("seconds", "name"), [(FAILED_SECONDS, "failed"), (ALL_SECONDS, "full")])
+def test_what_else_is_taken_meanwhile_puts_nobody_off(waiting, clock, seconds, name):
+    """Somebody may take something each moment."""
+    waiting.allocator.answers["other"] = fits("gpu-1")
+    waiting.run(waiting.delta(claim("taker")))
+    clock.now += seconds / 2
+    waiting.run(waiting.delta(claim("other")))
+    assert waiting.allocator.asked.count(name) == 0
+
+    clock.now += seconds / 2
+    waiting.run()
+
+    assert waiting.allocator.asked.count(name) == 1
+
+
+def test_what_fails_no_more_is_not_decided_soon(waiting, clock):
+    """It waits for devices now, like others, or is gone."""
+    waiting.allocator.answers["failed"] = Unsatisfied()
+    waiting.run(waiting.delta(claim("failed", labels={"new": "label"})))
+    waiting.run(waiting.delta(claim("taker")))
+    assert waiting.wake_at == clock.now + ALL_SECONDS
+
+
+def test_what_failed_and_is_gone_wakes_nobody(waiting, clock):
+    """It is nothing to those that still wait."""
+    waiting.run(Delta("ResourceClaim", "default", "failed", None), waiting.delta(claim("taker")))
+
+    assert waiting.wake_at == clock.now + ALL_SECONDS
+
+
+@pytest.fixture
+def annotate():
+    """A write of our annotation."""
+    return AnnotateWrite(*KEY, "uid", "1", "dra-operator.io/pending", None, "waits")
+
+
+@pytest.fixture
+def allocate():
+    """A write of an allocation."""
+    return AllocateWrite(*KEY, "uid", "1", (), drop_annotation=False, allocation={})
+
+
+@pytest.fixture
+def sent():
+    """The writes that went out."""
+    return []
+
+
+@pytest.fixture
+def in_flight(sent):
+    """No write in flight."""
+    return InFlightWrites(sent.append)
+
+
+def test_a_claim_has_one_write_in_flight(in_flight, sent, annotate, allocate):
+    """A second would fail, since the first changes the version it was decided on."""
+    in_flight.submit(annotate)
+    in_flight.submit(allocate)
+
+    assert sent == [annotate]
+    assert in_flight.is_allocating(KEY)
+
+
+def test_an_allocation_is_queued_until_the_answer(in_flight, annotate, allocate):
+    """The answer to the first write brings the second one back."""
+    in_flight.submit(annotate)
+    in_flight.submit(allocate)
+
+    assert in_flight.finish(annotate) == (True, allocate)
+    assert KEY not in in_flight
+
+
+def test_an_annotation_is_not_queued(in_flight, annotate, allocate):
+    """By the time the allocation is written, an annotation would be out of date."""
+    in_flight.submit(allocate)
+    in_flight.submit(annotate)
+
+    assert in_flight.finish(allocate) == (True, None)
+
+
+def test_a_second_answer_to_one_write_does_not_end_the_next_one(in_flight, annotate, allocate):
+    """What was sent since then is still in flight."""
+    in_flight.submit(annotate)
+    in_flight.finish(annotate)
+    in_flight.submit(allocate)
+
+    assert in_flight.finish(annotate) == (False, None)
+    assert in_flight.is_allocating(KEY)
+
+
+def test_an_answer_that_nobody_waits_for_is_known(in_flight, annotate):
+    """The answer to a write that was never sent means nothing."""
+    assert in_flight.finish(annotate) == (False, None)

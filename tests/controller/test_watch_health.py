@@ -1,0 +1,176 @@
+"""What the log says of kinds that are not heard of."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from structlog.testing import capture_logs
+
+from dra_operator.cluster.reflector import Counters
+from dra_operator.cluster.session import Trouble
+from dra_operator.controller.watch_health import WatchHealth
+
+AWAY, DENIED = "nobody answers", "403 Forbidden"
+
+
+@dataclass
+class Watch:
+    """A reflector, as far as it is asked."""
+
+    trouble: Trouble | None = None
+    last_trouble: Trouble | None = None
+    counters: Counters = field(default_factory=Counters)
+
+    def fail(self, why):
+        """Meet a trouble, of a sort that is its first word."""
+        self.trouble = self.last_trouble = Trouble(why.split(maxsplit=1)[0], why)
+        self.counters.failures += 1
+
+    def succeed(self):
+        """Be heard of again."""
+        self.trouble = None
+
+
+class Night:
+    """Three kinds, a look at them every two seconds, and the lines that they lead to."""
+
+    def __init__(self, clock):
+        self.clock, self.health = clock, WatchHealth(clock)
+        self.watches = {kind: Watch() for kind in ("Claim", "Slice", "Pod")}
+        self.look()
+
+    def look(self, seconds=2.0):
+        """Look, after a time, and return what was logged: level, kinds, and why or how long."""
+        self.clock.now += seconds
+        with capture_logs() as logs:
+            self.health.check(self.watches)
+        return [
+            (line["log_level"], line["kinds"], line["why"] if "why" in line else line["seconds"])
+            for line in logs
+        ]
+
+    def fail(self, why, *kinds):
+        """Have kinds meet a trouble."""
+        for kind in kinds or self.watches:
+            self.watches[kind].fail(why)
+
+    def succeed(self, *kinds):
+        """Have kinds be heard of."""
+        for kind in kinds or self.watches:
+            self.watches[kind].succeed()
+
+
+@pytest.fixture
+def night(clock):
+    """All is well."""
+    return Night(clock)
+
+
+def test_an_outage_is_one_line_and_its_end_another(night):
+    """However many kinds meet it, and whatever each of them meets on the way."""
+    night.fail("the connection was cut")
+    night.fail(AWAY)
+    assert night.look() == [("warning", "Claim, Slice, Pod", AWAY)]
+
+    night.fail(AWAY)
+    assert night.look() == []
+    night.fail(DENIED)
+    night.succeed("Claim")
+    assert night.look() == []
+    night.fail("410 too old", "Claim")
+    night.succeed()
+    assert night.look() == [("info", "Claim, Slice, Pod", 6)]
+    assert night.look() == []
+
+
+def test_what_came_and_went_between_two_looks_is_told(night):
+    """Something that cuts connections is found by these lines."""
+    night.fail("the connection was cut", "Pod")
+    night.succeed()
+
+    assert night.look() == [("warning", "Pod", "the connection was cut"), ("info", "Pod", 0)]
+
+
+def test_troubles_of_different_sorts_are_told_apart(night):
+    """What one kind has is not hidden by an outage that begins at the same moment."""
+    night.fail(f"{AWAY}: claims", "Claim")
+    night.fail("garbage", "Slice")
+    night.fail(f"{AWAY}: pods", "Pod")
+
+    assert night.look() == [("warning", "Claim, Pod", f"{AWAY}: claims"), ("warning", "Slice", "garbage")]
+    assert night.look(1000) == []
+
+
+def test_a_kind_that_follows_is_told_by_itself(night):
+    """Nobody takes it for heard of."""
+    night.fail(AWAY, "Claim")
+    night.look()
+    night.fail(AWAY, "Pod")
+
+    assert night.look() == [("warning", "Pod", AWAY)]
+
+
+def test_kinds_that_are_heard_of_again_are_told_although_another_one_is_not(night):
+    """After a while: mostly the others follow in a moment."""
+    night.fail(AWAY)
+    night.look()
+    night.succeed("Claim", "Slice")
+    assert night.look() == []
+    assert night.look(10) == [("info", "Claim, Slice", 2)]
+
+    night.succeed("Pod")
+    assert night.look() == [("info", "Pod", 14)]
+
+
+def test_another_trouble_that_stays_is_told(night):
+    """An outage may end in something that somebody must mend; that it fails again and again puts nothing off."""
+    night.fail(AWAY)
+    night.look()
+    night.succeed("Claim", "Slice")
+    night.look()
+    night.fail(DENIED, "Pod")
+    assert night.look(10) == [("info", "Claim, Slice", 2)]
+    night.fail(DENIED, "Pod")
+    assert night.look(59) == []
+
+    assert night.look(1) == [("warning", "Pod", DENIED)]
+    night.fail(DENIED, "Pod")
+    assert night.look(1000) == []
+
+
+def test_a_trouble_that_was_not_told_in_time_is_not_told_when_it_is_over(night):
+    """Nobody can mend it any more."""
+    night.fail(AWAY, "Claim", "Pod")
+    night.look()
+    night.fail(DENIED, "Pod")
+    night.look()
+    night.succeed("Pod")
+
+    assert night.look(60) == []
+
+
+def test_a_kind_that_fails_again_was_not_heard_of(night):
+    """A server that comes and goes is one outage."""
+    night.fail(AWAY)
+    night.look()
+    night.succeed("Claim")
+    night.look()
+    night.fail(AWAY, "Claim")
+    night.succeed("Claim", "Slice")
+    assert night.look(9) == []
+    assert night.look(9) == []
+
+    night.succeed("Pod")
+    assert night.look() == [("info", "Claim, Slice, Pod", 22)]
+
+
+def test_a_kind_that_is_not_watched_any_more_is_left_out(night):
+    """That it is not served is told elsewhere; if it is served again, it begins anew."""
+    night.fail(AWAY)
+    night.look()
+    night.succeed("Claim", "Slice")
+    del night.watches["Pod"]
+    assert night.look() == [("info", "Claim, Slice", 2)]
+
+    night.watches["Pod"] = Watch()
+    night.fail(AWAY, "Pod")
+    assert night.look() == [("warning", "Pod", AWAY)]

@@ -1,0 +1,260 @@
+"""What is told of writes that the operator has no right to make, and when that is over."""
+
+from dataclasses import replace
+
+import pytest
+from cycle_bench import KEY, event_reasons, fits, writes
+from structlog.testing import capture_logs
+
+from cluster import FINALIZER, PENDING, allocation, claim
+from dra_operator.cluster.reflector import Delta
+from dra_operator.cluster.session import ApiError
+from dra_operator.cluster.writes import (
+    AnnotateWrite,
+    DeallocateWrite,
+    FenceWrite,
+    Forbidden,
+    Written,
+)
+from dra_operator.controller.claims import PodUse
+from dra_operator.controller.cycle import Tick
+from dra_operator.controller.event_dedup import EventRequest
+
+
+def denied(resource):
+    """Return the refusal of a patch."""
+    return ApiError(403, "Forbidden", "no", verb="patch", resource=resource)
+
+
+def deny(bench, write, right):
+    """Have a write denied for want of a right, and let be written on the claim what is said of it."""
+    effects = bench.run(Forbidden(write, denied(right)))
+    bench.run(*[Written(said, {}) for said in writes(effects, AnnotateWrite)])
+
+
+def test_a_success_ends_the_waits(bench, write, clock):
+    """The next one is the first again."""
+    for _ in range(2):
+        deny(bench, write, "resourceclaims/status")
+        clock.now += 1
+        (write,) = writes(bench.run())
+        bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Written(write, {}))
+        (write,) = writes(bench.run(bench.delta(claim())))
+
+
+def test_a_missing_right_is_known_until_a_write_succeeds(bench, write, clock):
+    """Readiness names it, and turns when the right is there, which is logged."""
+    deny(bench, write, "resourceclaims/status")
+    assert bench.cycle._access.reasons() == ("not permitted to patch resourceclaims/status: no",)
+
+    clock.now += 11
+    (again,) = writes(bench.run())
+    with capture_logs() as logs:
+        bench.run(bench.delta(claim(), allocation=dict(again.allocation)), Written(again, {}))
+    assert bench.cycle._access.reasons() == ()
+    lines = [(line["event"], line.get("verb"), line.get("resource")) for line in logs]
+    assert lines.count(("permitted again", "patch", "resourceclaims/status")) == 1
+    clock.now += 1200
+    assert event_reasons(bench.run()) == [], "what is no longer so is not told again"
+
+
+def test_all_that_were_denied_a_right_are_tried_when_it_is_there(bench, clock):
+    """However long they were put off, and in their order: those that come later must not take all of their devices."""
+    old = {"a": fits("gpu-0"), "b": fits("gpu-1")}
+    bench.allocator.answers = {**old, "late": fits("gpu-2")}
+
+    def told(effects):
+        """Have the annotations written of what a pass wants done."""
+        bench.run(*[Written(said, {}) for said in writes(effects, AnnotateWrite)])
+        return writes(effects)
+
+    tried = told(bench.run(*[bench.delta(claim(name)) for name in old]))
+    for _ in range(7):
+        told(bench.run(*[Forbidden(write, denied("resourceclaims/status")) for write in tried]))
+        clock.now += 32
+        tried = told(bench.run())
+    assert tried == [], "they wait for more than a minute by now"
+    (late,) = told(bench.run(bench.delta(claim("late"))))
+    written = bench.delta(claim("late"), allocation=dict(late.allocation))
+
+    assert [write.name for write in told(bench.run(written, Written(late, {})))] == ["a", "b"]
+
+
+def test_a_right_is_there_when_one_claim_shows_it(bench, clock):
+    """Readiness does not wait for the others that were denied it."""
+    found = writes(bench.run(bench.delta(claim("a")), bench.delta(claim("b"))), AnnotateWrite)
+    bench.run(*[Forbidden(write, denied("resourceclaims")) for write in found])
+    clock.now += 10
+    (again, _) = writes(bench.run(), AnnotateWrite)
+    bench.run(Written(again, {}))
+
+    assert bench.cycle._access.reasons() == ()
+
+
+def test_a_right_is_told_no_more_when_somebody_else_did_what_it_is_for(bench, clock):
+    """The claim that was to be let go is gone."""
+    released = claim(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[FINALIZER])
+    (deallocate,) = writes(bench.run(bench.delta(released, allocation=allocation())), DeallocateWrite)
+    assert event_reasons(bench.run(Forbidden(deallocate, denied("resourceclaims/status")))) == ["Forbidden"]
+    bench.run(Delta("ResourceClaim", "default", "claim", None))
+    clock.now += 1200
+
+    assert event_reasons(bench.run()) == []
+
+
+def test_a_right_that_is_there_is_told_no_more(bench, clock):
+    """The claim goes on to wait, and its annotation could be written at last."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.run(Forbidden(annotate, denied("resourceclaims")))
+    clock.now += 10
+    (annotate,) = writes(bench.run(), AnnotateWrite)
+    bench.run(bench.delta(claim(annotations={PENDING: annotate.text})), Written(annotate, {}))
+    clock.now += 1200
+
+    assert event_reasons(bench.run()) == ["DeviceInUse"]
+
+
+def test_why_a_claim_waits_is_told_again_when_its_annotation_could_be_written(bench, clock):
+    """Else its last Event would be of a right that is there."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    assert event_reasons(bench.run(Forbidden(annotate, denied("resourceclaims")))) == ["Forbidden"]
+    clock.now += 10
+    (annotate,) = writes(bench.run(), AnnotateWrite)
+
+    assert event_reasons(bench.run(Written(annotate, {}))) == ["DeviceInUse"]
+
+
+def test_a_fence_says_nothing_of_the_right_to_allocate(bench, write):
+    """It needs less: that it succeeded does not make the missing right one that is there."""
+    bench.run(
+        Forbidden(write, ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims/status"))
+    )
+    fence = FenceWrite(*KEY, write.uid, "1", (FINALIZER,))
+    bench.cycle._access.grant(fence)
+    assert bench.cycle._access.reasons() == ("not permitted to patch resourceclaims/status: no",)
+
+    bench.cycle._access.grant(write)
+    assert bench.cycle._access.reasons() == ()
+
+
+def test_the_right_to_update_is_shown_by_the_claims_that_need_it(bench, write):
+    """Other claims are patched: that they were written says nothing of it."""
+    error = ApiError(403, "Forbidden", "no", verb="update", resource="resourceclaims")
+    bench.run(Forbidden(write, error))
+    rights = bench.cycle._access
+    rights.grant(replace(write, name="another"))
+    assert rights.reasons() == ("not permitted to update resourceclaims: no",)
+
+    rights.grant(write)
+    assert rights.reasons() == ()
+
+
+def test_a_missing_right_is_logged_once(bench, write, clock):
+    """Not again for each claim and each attempt, until it was there in between."""
+    with capture_logs() as logs:
+        deny(bench, write, "resourceclaims/status")
+        clock.now += 11
+        (again,) = writes(bench.run())
+        deny(bench, again, "resourceclaims/status")
+        bench.cycle._access.grant(again)
+        clock.now += 11
+        (once_more,) = writes(bench.run())
+        deny(bench, once_more, "resourceclaims/status")
+
+    lines = [line for line in logs if line["event"] == "forbidden"]
+    assert [(line["verb"], line["resource"], line["why"]) for line in lines] == [
+        ("patch", "resourceclaims/status", "no")
+    ] * 2
+
+
+def test_one_that_may_not_bind_devices_may_write_the_status(bench, write, clock):
+    """A right that was given meanwhile is not named beside the one that lacks."""
+    deny(bench, write, "resourceclaims/status")
+    clock.now += 11
+    (again,) = writes(bench.run())
+    deny(bench, again, "resourceclaims/binding")
+
+    assert bench.cycle._access.reasons() == ("not permitted to patch resourceclaims/binding: no",)
+
+
+@pytest.mark.parametrize(
+    ("resource", "named"),
+    [
+        ("resourceclaims/status", ()),
+        ("resourceclaims", ("not permitted to patch resourceclaims: no",)),
+    ],
+    ids=["to allocate", "to say why it waits"],
+)
+def test_a_claim_without_devices_needs_no_right_to_allocate(bench, write, clock, resource, named):
+    """Else nothing would be written that shows that the right is there, and the operator stayed unready."""
+    bench.run(Forbidden(write, denied(resource)))
+    bench.allocator.answers = {}
+    clock.now += 11
+    bench.run()
+
+    assert bench.cycle._access.reasons() == named
+
+
+def test_a_claim_that_may_not_be_allocated_says_so(bench, write):
+    """In an Event, in its annotation and in the log: whoever lists what waits by the annotation finds it."""
+    with capture_logs() as logs:
+        effects = bench.run(Forbidden(write, denied("resourceclaims/status")))
+
+    why = "not permitted to patch resourceclaims/status: no"
+    assert [effect.message for effect in effects if isinstance(effect, EventRequest)] == [why]
+    assert [said.text for said in writes(effects, AnnotateWrite)] == [why]
+    assert [line["event"] for line in logs] == ["forbidden"]
+
+
+def test_claims_that_may_not_be_written_count_as_pending(bench, write, clock):
+    """Whoever looks at the numbers at night sees them, until the right is there."""
+    deny(bench, write, "resourceclaims/status")
+    assert bench.metric("pending_claims", reason="Forbidden") == 1
+
+    clock.now += 11
+    (again,) = writes(bench.run())
+    bench.run(bench.delta(claim(), allocation=dict(again.allocation)), Written(again, {}))
+    assert bench.metric("pending_claims", reason="Forbidden") is None
+
+
+def test_a_claim_that_may_not_be_let_go_keeps_the_right_named(bench):
+    """Somebody deleted it, and nothing but the right is in the way."""
+    going = claim(finalizers=[FINALIZER], deletionTimestamp="2026-01-01T00:00:00Z")
+    (write,) = writes(bench.run(bench.delta(going)), DeallocateWrite)
+    bench.run(Forbidden(write, denied("resourceclaims")))
+    bench.run(bench.delta(going))
+
+    assert bench.cycle._access.reasons() == ("not permitted to patch resourceclaims: no",)
+
+
+@pytest.mark.parametrize("end", ["gone", "pod"])
+def test_a_missing_right_is_forgotten_with_the_claim_that_needed_it(bench, write, end):
+    """A right that nobody needs any more does not keep the operator unready."""
+    deny(bench, write, "resourceclaims/status")
+    gone = Delta("ResourceClaim", *KEY, None)
+    bench.run(gone if end == "gone" else PodUse("default", "pod", frozenset({"claim"})))
+
+    assert bench.cycle._access.reasons() == ()
+
+
+@pytest.mark.parametrize("end", ["gone", "pod"])
+def test_a_missing_right_is_told_no_more_when_nobody_needs_it(bench, clock, end):
+    """Its Event is not repeated for ever."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    assert event_reasons(bench.run(Forbidden(annotate, denied("resourceclaims")))) == ["Forbidden"]
+    gone = Delta("ResourceClaim", *KEY, None)
+    bench.run(gone if end == "gone" else PodUse("default", "pod", frozenset({"claim"})))
+    clock.now += 1200
+
+    assert event_reasons(bench.run()) == []
+
+
+def test_a_missing_right_is_told_again_although_its_claim_was_decided_meanwhile(bench, clock):
+    """To say why it waits is still not permitted: the Event must not expire."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    assert event_reasons(bench.run(Forbidden(annotate, denied("resourceclaims")))) == ["Forbidden"]
+    bench.run(Tick())
+    clock.now += 1200
+
+    assert bench.allocator.asked == ["claim", "claim"]
+    assert "Forbidden" in event_reasons(bench.run())

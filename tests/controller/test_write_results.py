@@ -1,0 +1,510 @@
+"""What the answer to a write means for its claim, and what a claim needs without a decision."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from cycle_bench import FITS, KEY, event_reasons, fits, writes
+from structlog.testing import capture_logs
+
+from cluster import FINALIZER, PENDING, allocation, claim
+from dra_operator.allocator import Explanation, Reason
+from dra_operator.cluster.reflector import Delta
+from dra_operator.cluster.session import ApiError
+from dra_operator.cluster.writes import (
+    AllocateWrite,
+    AnnotateWrite,
+    Conflict,
+    DeallocateWrite,
+    Forbidden,
+    Gone,
+    NoAllocation,
+    NoFinalizer,
+    Refused,
+    Unaccepted,
+    Unsent,
+    Written,
+    steps,
+)
+from dra_operator.controller.claims import PodUse
+from dra_operator.controller.cycle import Tick
+from dra_operator.controller.event_dedup import EventRequest
+
+
+def denied(verb="patch"):
+    """Return the refusal of a request."""
+    return ApiError(403, "Forbidden", "no", verb=verb, resource="resourceclaims")
+
+
+def test_a_written_allocation_is_announced(bench, write):
+    """Event and metrics follow the API server's answer, not the decision."""
+    effects = bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Written(write, {}))
+
+    assert event_reasons(effects) == ["Allocated"]
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
+
+
+def test_an_allocation_is_told_with_its_node_and_how_long_it_took(bench, write, clock):
+    """From when the claim was seen until the answer was here, in the log and in the numbers."""
+    clock.now += 3.5
+    with capture_logs() as logs:
+        (notice,) = bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Written(write, {}))
+
+    (line,) = [line for line in logs if line["event"] == "allocated"]
+    assert (line["node"], line["devices"], line["waited_ms"], line["pass"]) == ("node-1", 1, 3500, 2)
+    assert (notice.type, notice.reason) == ("Normal", "Allocated")
+    assert (bench.metric("allocations_total"), bench.metric("allocation_seconds_sum")) == (1, 3.5)
+
+
+def test_an_allocation_that_all_nodes_can_use_is_told_without_a_node(bench):
+    """Who looks for what a node has would find it there, and it is everywhere."""
+    bench.allocator.answers = {"claim": fits("gpu-0", None)}
+    (write,) = writes(bench.run(bench.delta(claim())))
+    with capture_logs() as logs:
+        (notice,) = bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Written(write, {}))
+
+    assert [line["node"] for line in logs if line["event"] == "allocated"] == [""]
+    assert notice.message.startswith("allocated, usable on every node: ")
+
+
+def test_an_allocation_whose_claim_is_gone_by_now_is_logged_as_it_was_made(bench, write, clock):
+    """With its node and the time it took, though its answer is the last that is heard of it."""
+    stored = bench.delta(claim(), allocation=dict(write.allocation))
+    clock.now += 3.5
+    bench.run(stored, replace(stored, body=None))
+    with capture_logs() as logs:
+        bench.run(Written(write, {}))
+
+    assert [(line["node"], line["waited_ms"]) for line in logs] == [("node-1", 3500)]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        lambda _bench, stored: [replace(stored, body=None)],
+        lambda bench, _: [bench.delta(claim())],
+        lambda bench, stored: [
+            replace(stored, body=None),
+            bench.delta(claim(uid="new"), allocation=stored.body["status"]["allocation"]),
+        ],
+    ],
+    ids=["gone", "cleared again", "another's"],
+)
+def test_an_allocation_that_is_gone_by_now_is_not_announced(bench, write, later):
+    """The answer may be late."""
+    stored = bench.delta(claim(), allocation=dict(write.allocation))
+    bench.allocator.answers = {}
+    effects = bench.run(stored, *later(bench, stored), Written(write, {}))
+
+    assert "Allocated" not in event_reasons(effects)
+
+
+def test_a_write_has_one_answer(bench, write):
+    """A second one is not waited for, and means nothing."""
+    bench.run(Conflict(write, None, "changed"), Conflict(write, None, "changed"))
+
+    assert bench.metric("writes_total", kind="allocate", outcome="conflict") == 1
+
+
+def test_what_a_claim_needs_since_is_done_when_the_write_before_it_is_answered(bench):
+    """It may have been deleted meanwhile, and nothing else may happen to it."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    going = claim(finalizers=[FINALIZER], deletionTimestamp="2026-01-01T00:00:00Z")
+    assert writes(bench.run(bench.delta(going)), DeallocateWrite) == []
+
+    (write,) = writes(bench.run(Unsent(annotate)), DeallocateWrite)
+    with capture_logs() as logs:
+        bench.run(Written(write, {}))
+    assert bench.metric("deallocations_total") == 1
+    assert [(line["event"], line["claim"]) for line in logs] == [("deallocated", "default/claim")]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        lambda write: Conflict(write, None, "changed"),
+        Gone,
+        lambda write: Refused(write, "no"),
+        lambda write: Forbidden(write, denied()),
+    ],
+    ids=["conflict", "gone", "refused", "forbidden"],
+)
+def test_a_write_that_did_not_happen_gives_its_device_back(bench, write, outcome):
+    """What was assumed is withdrawn, and whoever waits for the device is tried."""
+    bench.run(bench.delta(claim("other")))
+    bench.run(outcome(write))
+
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
+    assert bench.allocator.asked.count("other") == 2
+
+
+def test_a_device_that_is_given_back_is_tried_for_also_where_another_write_succeeded(bench, write):
+    """That its answer came with the refusal of the first takes nothing from whoever waits."""
+    bench.allocator.answers["second"] = fits("gpu-1")
+    (second,) = writes(bench.run(bench.delta(claim("other")), bench.delta(claim("second"))))
+    stored = bench.delta(claim("second"), allocation=dict(second.allocation))
+    bench.run(Conflict(write, None, "changed"), stored, Written(second, {}))
+
+    assert bench.allocator.asked.count("other") == 2
+
+
+def test_a_device_that_another_was_faster_to_take_is_no_collision(bench, write):
+    """Until our write is stored one claim has it; that it is not stored is the rule."""
+    taken = bench.delta(claim("other"), allocation=dict(write.allocation))
+
+    assert event_reasons(bench.run(taken)) == []
+    assert event_reasons(bench.run(Conflict(write, None, "changed"))) == []
+
+
+def test_a_device_that_two_claims_have_is_a_collision_when_both_are_stored(bench, write):
+    """Each of them says so."""
+    bench.run(bench.delta(claim("other"), allocation=dict(write.allocation)))
+    effects = bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Written(write, {}))
+
+    assert sorted(event_reasons(effects)) == ["Allocated", "DeviceAllocatedTwice", "DeviceAllocatedTwice"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "why"),
+    [
+        (lambda write: Conflict(write, None, "somebody was faster"), "somebody was faster"),
+        (Gone, "the claim is gone"),
+    ],
+    ids=["conflict", "gone"],
+)
+def test_a_write_that_was_in_vain_is_logged_with_what_was_in_the_way(bench, write, outcome, why):
+    """Somebody who was faster and somebody who took it away are not one thing."""
+    with capture_logs() as logs:
+        bench.run(outcome(write))
+
+    assert [line["why"] for line in logs if line["event"] == "write conflict"] == [why]
+
+
+def test_a_conflict_is_tried_again_with_the_version_that_won(bench, write):
+    """Not before it is here: the same would happen again."""
+    bench.run(Conflict(write, None, "changed"))
+    assert bench.allocator.asked == ["claim"]
+
+    (again,) = writes(bench.run(bench.delta(claim())))
+    assert again.resource_version == "2"
+
+
+def test_a_conflict_without_a_newer_version_is_tried_again_after_a_while(bench, write, clock):
+    """A watch that is late does not hold the claim up for ever."""
+    bench.run(Conflict(write, None, "changed"))
+    clock.now += 0.1
+
+    assert len(writes(bench.run())) == 1
+
+
+def test_a_refusal_is_told_and_put_off(bench, write, clock):
+    """What the API server does not accept is tried again much later."""
+    with capture_logs() as logs:
+        effects = bench.run(Refused(write, "immutable"))
+    assert "AllocationRefused" in event_reasons(effects)
+    assert [(line["write"], line["why"]) for line in logs if line["event"] == "write refused"] == [
+        ("allocate", "immutable")
+    ]
+    bench.run(Tick())
+    assert bench.allocator.asked == ["claim"]
+
+    clock.now += 11
+    bench.run()
+    assert bench.allocator.asked == ["claim", "claim"]
+
+
+def test_all_that_were_refused_are_tried_when_one_of_them_is_taken(bench, clock):
+    """A webhook that was mended has nobody wait for ten minutes; a claim that was never refused shows nothing."""
+    bench.allocator.answers = {name: fits(f"gpu-{name}") for name in ("a", "b", "new")}
+
+    def told(*items):
+        """Run a pass, have its annotations written, and return its allocations."""
+        effects = bench.run(*items)
+        bench.run(*[Written(said, {}) for said in writes(effects, AnnotateWrite)])
+        return writes(effects)
+
+    def land(write):
+        return told(bench.delta(claim(write.name), allocation=dict(write.allocation)), Written(write, {}))
+
+    for name in ("a", "b"):
+        told(*[Refused(write, "no") for write in told(bench.delta(claim(name)))])
+        clock.now += 4
+    (new,) = told(bench.delta(claim("new")))
+    assert land(new) == []
+
+    clock.now += 3
+    (first,) = told()
+    assert [first.name, *(write.name for write in land(first))] == ["a", "b"]
+
+
+@pytest.mark.parametrize(("answer", "said"), [(Unaccepted, (None, "away")), (Refused, ("no",))])
+def test_what_is_in_vain_all_night_is_logged_seldom(bench, write, clock, answer, said):
+    """Both the allocation and what is to be said on the claim; each is tried again and again."""
+    counts, lines, sent = Counter(), [], [write]
+    while min(counts["allocate"], counts["annotate"]) < 50:
+        with capture_logs() as logs:
+            for denied in sent:
+                counts[denied.kind] += 1
+                effects = bench.run(answer(denied, *said))
+        lines += [
+            (line["write"], counts[line["write"]]) for line in logs if line["event"].startswith("write ")
+        ]
+        clock.now += 1201
+        sent = [
+            effect for effect in [*effects, *bench.run()] if isinstance(effect, AllocateWrite | AnnotateWrite)
+        ]
+
+    for kind in ("allocate", "annotate"):
+        assert [times for told, times in lines if told == kind and times <= 50] == [1, 2, 4, 8, 16, 32, 48]
+
+
+def test_the_first_refusal_is_logged_whatever_the_claim_was_put_off_for_before(bench, write, clock):
+    """Else nobody would read for a while that a webhook refuses a claim that lost races before."""
+    for _ in range(2):
+        bench.run(Conflict(write, None, "changed"))
+        clock.now += 31
+        (write,) = writes(bench.run())
+    with capture_logs() as logs:
+        bench.run(Refused(write, "no"))
+
+    assert [line["why"] for line in logs if line["event"] == "write refused"] == ["no"]
+
+
+def test_a_write_that_failed_at_each_attempt_is_told_and_soon_tried_again(bench, write, clock):
+    """A webhook that is away leaves no claim waiting without a word, neither on it nor in the numbers and the log."""
+    away = Unaccepted(write, None, "failed calling webhook")
+    with capture_logs() as logs:
+        effects = bench.run(away)
+    assert event_reasons(effects) == ["AllocationRefused"]
+    (annotate,) = writes(effects, AnnotateWrite)
+    assert annotate.text == "the API server does not accept the allocation: failed calling webhook"
+    assert bench.metric("pending_claims", reason="AllocationRefused") == 1
+    assert [line["log_level"] for line in logs if line["event"] == "write not accepted"] == ["warning"]
+
+    clock.now += 0.1
+    bench.run(Unaccepted(annotate, None, "failed calling webhook"))
+    assert bench.allocator.asked == ["claim", "claim"]
+
+
+@pytest.mark.parametrize("outcome", [Refused, lambda *given: Unaccepted(given[0], None, given[1])])
+def test_a_claim_that_cannot_be_let_go_says_so(bench, outcome):
+    """Whoever deleted it and sees that it stays finds out why where they look first."""
+    going = claim(finalizers=[FINALIZER])
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    (write,) = writes(bench.run(bench.delta(going)), DeallocateWrite)
+    effects = bench.run(outcome(write, "not today"))
+
+    (notice,) = [effect for effect in effects if isinstance(effect, EventRequest)]
+    assert (notice.reason, notice.message.endswith("which is being deleted: not today")) == (
+        "AllocationRefused",
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    "arrivals",
+    [
+        lambda bench, write: (
+            bench.delta(claim(), allocation=dict(write.allocation)),
+            bench.delta(claim()),
+        ),
+        lambda bench, _: (Delta("ResourceClaim", *KEY, None), bench.delta(claim(uid="new"))),
+    ],
+    ids=["cleared", "recreated"],
+)
+def test_a_late_success_has_a_claim_that_waits_again_decided(bench, write, arrivals):
+    """An allocation that was taken away before its answer came does not leave its claim behind."""
+    bench.run(*arrivals(bench, write))
+    bench.run(Written(write, {}))
+
+    assert bench.allocator.asked == ["claim", "claim"]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        lambda write: Refused(write, "policy"),
+        lambda write: Forbidden(write, denied()),
+    ],
+    ids=["refused", "forbidden"],
+)
+def test_an_annotation_that_cannot_be_written_does_not_put_the_allocation_off(bench, outcome):
+    """Why a claim waits matters less than that it need not; the annotation is not tried again at once."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    effects = bench.run(outcome(annotate))
+    assert writes(effects, AnnotateWrite) == []
+    assert "AllocationRefused" not in event_reasons(effects)
+    assert bench.allocator.asked == ["claim"]
+    bench.allocator.answers = {"claim": FITS}
+
+    assert len(writes(bench.run(Tick()))) == 1
+
+
+@pytest.mark.parametrize("outcome", [Refused, lambda *given: Unaccepted(given[0], None, given[1])])
+def test_an_annotation_that_is_not_taken_has_a_longer_pause(bench, clock, outcome):
+    """Twice that of one that was."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.run(outcome(annotate, "policy"))
+    clock.now += 10
+
+    assert writes(bench.run(), AnnotateWrite) == []
+
+
+def test_an_annotation_that_is_taken_at_last_has_the_usual_pause(bench, clock, monkeypatch):
+    """Also if another text is due by then."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.run(Refused(annotate, "policy"))
+    clock.now += 20
+    (annotate,) = writes(bench.run(), AnnotateWrite)
+    explanation = Explanation(Reason.DEVICE_IN_USE, "request gpu: another number", "gpu")
+    monkeypatch.setattr(bench.allocator, "explain", lambda *_: (explanation,))
+    told = bench.delta(claim(annotations={"dra-operator.io/pending": annotate.text}))
+    bench.run(Tick(), told, Written(annotate, {}))
+    clock.now += 10
+
+    assert [write.text for write in writes(bench.run(), AnnotateWrite)] == [explanation.message]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        lambda write: Refused(write, "no"),
+        lambda write: Unaccepted(write, None, "no"),
+        lambda write: Forbidden(write, denied()),
+    ],
+    ids=["refused", "not accepted", "forbidden"],
+)
+@pytest.mark.parametrize("annotated", [False, True], ids=["allocation", "annotation"])
+def test_nothing_is_told_of_a_claim_that_is_gone(bench, write, outcome, annotated):
+    """Whatever the API server said."""
+    if annotated:
+        (write,) = writes(bench.run(Refused(write, "policy")), AnnotateWrite)
+    bench.run(Delta("ResourceClaim", *KEY, None))
+
+    assert bench.run(outcome(write)) == []
+
+
+def test_the_answer_for_a_claim_that_was_recreated_changes_nothing(bench, write):
+    """An old write's success is not the new claim's."""
+    bench.run(Delta("ResourceClaim", *KEY, None), bench.delta(claim(uid="new")))
+    assert bench.allocator.asked == ["claim"]
+    effects = bench.run(Gone(write))
+
+    (again,) = writes(effects)
+    assert again.uid == "new"
+    assert event_reasons(effects) == []
+
+
+def test_an_allocation_decided_while_an_annotation_is_on_its_way_is_held(bench):
+    """It goes out with the version that the annotation made, and takes the annotation off."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.allocator.answers = {"claim": FITS}
+    assert writes(bench.run(Tick())) == []
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
+
+    annotated = claim(annotations={"dra-operator.io/pending": annotate.text}, finalizers=["example.com/own"])
+    (held,) = writes(bench.run(bench.delta(annotated), Written(annotate, {})))
+    assert (held.resource_version, held.drop_annotation) == ("2", True)
+    assert held.finalizers == ("example.com/own",), "those that others have set meanwhile stay"
+    assert bench.allocator.asked == ["claim", "claim"], "it is not decided once more"
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["gone", "made anew"])
+def test_a_held_allocation_goes_with_its_claim(bench, anew):
+    """Another claim of its name is decided for itself."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.allocator.answers = {"claim": FITS}
+    bench.run(Tick())
+    arrivals = [Delta("ResourceClaim", *KEY, None), *([bench.delta(claim(uid="new"))] if anew else ())]
+
+    found = writes(bench.run(*arrivals, Written(annotate, {})))
+    assert [write.uid for write in found] == ["new"] * anew
+
+
+@pytest.mark.parametrize(
+    ("metadata", "pods"),
+    [
+        ({}, [PodUse("default", "pod", frozenset({"claim"}))]),
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/own"]}, []),
+        ({"labels": {"dra-operator.io/allocate": "false"}}, []),
+    ],
+    ids=["pod", "deleted", "opted out"],
+)
+def test_a_held_allocation_does_not_go_out_to_a_claim_that_is_not_ours_any_more(bench, metadata, pods):
+    """What was decided is given back, and whoever waits for the device is tried."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.allocator.answers = {"claim": FITS}
+    bench.run(Tick())
+    bench.run(*pods, bench.delta(claim("other")))
+    annotated = claim(annotations={"dra-operator.io/pending": annotate.text}, **metadata)
+
+    assert writes(bench.run(bench.delta(annotated), Written(annotate, {}))) == []
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
+    assert bench.allocator.asked.count("other") == 2
+
+
+def test_a_held_allocation_is_given_up_with_the_annotation(bench):
+    """If the claim is no longer what was decided on, neither write happens."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.allocator.answers = {"claim": FITS}
+    bench.run(Tick())
+    bench.run(Gone(annotate))
+
+    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
+
+
+def test_a_held_allocation_is_decided_anew_when_an_annotation_may_be_stored(bench):
+    """It was never sent, so nothing of it is in doubt; it must not lie there for as long as no change helps anybody."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.allocator.answers = {"claim": FITS}
+    bench.run(Tick())
+
+    assert len(writes(bench.run(Forbidden(annotate, denied("get"))))) == 1
+
+
+def test_the_event_of_a_claim_that_waits_is_refreshed(bench, clock):
+    """It is told again before the API server forgets it, by a pass that time alone brings about."""
+    effects = bench.run(bench.delta(claim()))
+    (annotate,) = writes(effects, AnnotateWrite)
+    bench.run(
+        bench.delta(claim(annotations={"dra-operator.io/pending": annotate.text})), Written(annotate, {})
+    )
+    assert bench.wake_at == clock.now + 1200
+
+    clock.now += 1200
+    assert event_reasons(bench.run()) == ["DeviceInUse"]
+
+
+GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("status", "patches"),
+    [({"allocation": allocation()}, [NoAllocation, NoFinalizer]), ({}, [NoFinalizer])],
+    ids=["allocated", "not allocated"],
+)
+def test_a_deleted_claim_loses_its_devices_before_it_can_vanish(bench, status, patches):
+    """The finalizer goes last, and nothing is cleared that is not there."""
+    (write,) = writes(
+        bench.run(bench.delta(claim(finalizers=[FINALIZER], **GOING), **status)), DeallocateWrite
+    )
+
+    assert [type(step) for step in steps(write)] == patches
+
+
+def test_nothing_is_written_to_a_claim_that_is_being_deleted_but_what_lets_it_go(bench):
+    """What others hold is theirs, and our annotation goes with it."""
+    going = claim(finalizers=["example.com/own"], annotations={PENDING: "waits"}, **GOING)
+
+    assert bench.run(bench.delta(going)) == []
+
+
+def test_an_annotation_that_somebody_took_off_is_written_again(bench, clock):
+    """The claim still waits, and says so."""
+    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
+    bench.run(bench.delta(claim(annotations={PENDING: annotate.text})), Written(annotate, {}))
+    clock.now += 60
+    effects = bench.run(bench.delta(claim()))
+
+    assert [write.text for write in writes(effects, AnnotateWrite)] == [annotate.text]
+    assert event_reasons(effects) == []
