@@ -196,6 +196,8 @@ class DeviceCounter:
         """Stop following what changes, after nobody has explained for as long as it took for most pools to change."""
         if self._records is not None and self._records.is_far_behind:
             self._records = None
+            # Its keys are groups of these records.
+            self._of_groups = AnswerCache(_MOST_OF_GROUPS, never)
 
     def _count(self, alternative: Alternative, budget: Budget) -> DeviceCounts:
         if self._records is None:
