@@ -86,7 +86,7 @@ def test_plain_comparisons_are_told(content: Slice, expression: str, told: str |
     """With the device's own value; anything else is not guessed at."""
     found = comparison.read(expression)
 
-    assert (None if found is None else found.tell(content, 0b1)) == (told and {told: 1})
+    assert (None if found is None else found.describe(content, 0b1)) == (told and {told: 1})
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_of_anything_else_what_it_reads_is_told(content: Slice, expression: str,
     """Unless it reads nothing, or what it reads is computed."""
     found = comparison.reading(compile_selector(expression).reads)
 
-    assert (None if found is None else found.tell(content, 0b1)) == (told and {told: 1})
+    assert (None if found is None else found.describe(content, 0b1)) == (told and {told: 1})
 
 
 def test_only_so_much_of_what_is_read_is_told(content: Slice) -> None:
@@ -132,7 +132,7 @@ def test_only_so_much_of_what_is_read_is_told(content: Slice) -> None:
     found = comparison.reading(frozenset(f"attributes/gpu.io/{name}" for name in "abcd"))
 
     assert found is not None
-    assert found.tell(content, 0b1) == {"no gpu.io/a and no gpu.io/b and no gpu.io/c and more": 1}
+    assert found.describe(content, 0b1) == {"no gpu.io/a and no gpu.io/b and no gpu.io/c and more": 1}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_devices_of_which_the_same_is_told_are_counted(expression: str, told: di
     found = comparison.read(expression) or comparison.reading(compile_selector(expression).reads)
 
     assert found is not None
-    assert found.tell(slice_of(*devices), 0b1101) == told
+    assert found.describe(slice_of(*devices), 0b1101) == told
 
 
 VALUES = (0, 1, 2, "0", "1", "true", "false", True, False)
@@ -182,7 +182,7 @@ def test_what_is_told_is_true_of_the_device(operator: str, *, backwards: bool) -
             continue
         found = comparison.read(expression)
         assert found is not None
-        (text,) = found.tell(content, 0b1)
+        (text,) = found.describe(content, 0b1)
         words = text.split()
         told += 1
         if type(value) is type(literal):

@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from dra_operator.allocator.search.result_types import RequestPicks
 from dra_operator.api.kinds import KINDS
 from dra_operator.cluster.access import Credentials
+from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.protobuf import PROTOBUF
 
-CLAIMS = RequestPicks(KINDS["ResourceClaim"], "v1")
-CLASSES = RequestPicks(KINDS["DeviceClass"], "v1")
+CLAIMS = Served(KINDS["ResourceClaim"], "v1")
+CLASSES = Served(KINDS["DeviceClass"], "v1")
 
 
 @dataclass

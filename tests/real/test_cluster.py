@@ -6,11 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from dra_operator.allocator.search.result_types import RequestPicks
 from dra_operator.api.kinds import KINDS
 from dra_operator.api.names import BROKEN_ANNOTATION, FINALIZER, PENDING_ANNOTATION
 from dra_operator.cluster.access import load_access
-from dra_operator.cluster.discovery import served
+from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.session import ApiSession
 from dra_operator.cluster.writer import Writer
@@ -25,8 +24,8 @@ from dra_operator.cluster.writes import (
     Written,
 )
 
-CLAIMS = RequestPicks(KINDS["ResourceClaim"], "v1")
-CLASSES = RequestPicks(KINDS["DeviceClass"], "v1")
+CLAIMS = Served(KINDS["ResourceClaim"], "v1")
+CLASSES = Served(KINDS["DeviceClass"], "v1")
 
 
 SPEC = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}}
@@ -157,7 +156,7 @@ class TestWriter:
     @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
     async def test_older_versions_take_the_same_patches(self, make_claim, read, write, version):
         """What is written through an older version is stored the same."""
-        outcome = await write(allocate(make_claim()), RequestPicks(CLAIMS.kind, version))
+        outcome = await write(allocate(make_claim()), Served(CLAIMS.kind, version))
 
         assert isinstance(outcome, Written)
         assert read()["status"]["allocation"] == allocation()

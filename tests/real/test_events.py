@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from dra_operator.allocator.search.result_types import RequestPicks
 from dra_operator.api.kinds import KINDS
+from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.events import MESSAGE_BYTES, EventRecorder
 
-CLAIMS = RequestPicks(KINDS["ResourceClaim"], "v1")
-CLASSES = RequestPicks(KINDS["DeviceClass"], "v1")
+CLAIMS = Served(KINDS["ResourceClaim"], "v1")
+CLASSES = Served(KINDS["DeviceClass"], "v1")
 
 
 @pytest.fixture

@@ -102,18 +102,18 @@ class Comparison:
     typed: str = ""
     optional: bool = False
 
-    def columns(self, content: Slice) -> tuple[Column[Any] | None, ...]:
+    def columns(self, slice_: Slice) -> tuple[Column[Any] | None, ...]:
         """Return the columns of a slice that the text depends on."""
-        return _columns(content, self.table, self.domain, self.name)
+        return _columns(slice_, self.table, self.domain, self.name)
 
-    def tell(self, content: Slice, devices: int) -> Counter[str]:
+    def describe(self, slice_: Slice, devices: int) -> Counter[str]:
         """Return what was compared for a set of devices, each text with the number of devices that it is about."""
         if self.table == "driver":
-            return Counter({f"driver {content.driver} {self.rest}": devices.bit_count()})
-        columns = self.columns(content)
-        return Counter([self._tell(_value(columns, index)) for index in bits.each(devices)])
+            return Counter({f"driver {slice_.driver} {self.rest}": devices.bit_count()})
+        columns = self.columns(slice_)
+        return Counter([self._describe(_value(columns, index)) for index in bits.each(devices)])
 
-    def _tell(self, value: AttributeValue | DeviceCapacity | None) -> str:
+    def _describe(self, value: AttributeValue | DeviceCapacity | None) -> str:
         if value is None and self.optional:
             return f"no {self.domain}/{self.name}"
         if self.kind and isinstance(value, AttributeValue) and value.type != self.kind:
@@ -127,30 +127,30 @@ class Reading:
 
     parts: tuple[str, ...]
 
-    def columns(self, content: Slice) -> tuple[Column[Any] | None, ...]:
+    def columns(self, slice_: Slice) -> tuple[Column[Any] | None, ...]:
         """Return the columns of a slice that the text depends on."""
         found: list[Column[Any] | None] = []
         for part in self.parts[:_MOST_READ]:
             table, _, full = part.partition("/")
-            found += _columns(content, table, *full.split("/", 1)) if full else ()
+            found += _columns(slice_, table, *full.split("/", 1)) if full else ()
         return tuple(found)
 
-    def tell(self, content: Slice, devices: int) -> Counter[str]:
+    def describe(self, slice_: Slice, devices: int) -> Counter[str]:
         """Return what a set of devices has of them, each text with the number of devices that it is about."""
-        return Counter([self._tell_all(content, index) for index in bits.each(devices)])
+        return Counter([self._describe_all(slice_, index) for index in bits.each(devices)])
 
-    def _tell_all(self, content: Slice, index: int) -> str:
-        texts = [self._tell(part, content, index) for part in self.parts[:_MOST_READ]]
+    def _describe_all(self, slice_: Slice, index: int) -> str:
+        texts = [self._describe(part, slice_, index) for part in self.parts[:_MOST_READ]]
         return " and ".join([*texts, *(["more"] if len(self.parts) > _MOST_READ else [])])
 
-    def _tell(self, part: str, content: Slice, index: int) -> str:
+    def _describe(self, part: str, slice_: Slice, index: int) -> str:
         table, _, full = part.partition("/")
         if table == "driver":
-            return f"driver is {content.driver}"
+            return f"driver is {slice_.driver}"
         if not full:
-            return f"{table} is {_scalar_text(bool(content.shareable >> index & 1))}"
+            return f"{table} is {_scalar_text(bool(slice_.shareable >> index & 1))}"
         domain, name = full.split("/", 1)
-        value = _value(_columns(content, table, domain, name), index)
+        value = _value(_columns(slice_, table, domain, name), index)
         return f"no {full}" if value is None else f"{name} is {_text(value)}"
 
 
@@ -262,12 +262,12 @@ def _list(literal: str) -> str:
     return f"[{', '.join(items[:_MOST_LISTED])}, {len(items) - _MOST_LISTED} more]"
 
 
-def _columns(content: Slice, table: str, domain: str, name: str) -> tuple[Column[Any] | None, ...]:
+def _columns(slice_: Slice, table: str, domain: str, name: str) -> tuple[Column[Any] | None, ...]:
     full = f"{domain}/{name}"
     if table == "attributes":
-        return content.attribute_columns(full)
-    bare = content.capacity.get(name) if domain == content.driver else None
-    return (content.capacity.get(full), bare)
+        return slice_.attribute_columns(full)
+    bare = slice_.capacity.get(name) if domain == slice_.driver else None
+    return (slice_.capacity.get(full), bare)
 
 
 def _value(columns: tuple[Column[Any] | None, ...], index: int) -> AttributeValue | DeviceCapacity | None:

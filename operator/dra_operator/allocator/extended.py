@@ -1,12 +1,8 @@
 """Extended resources: the claim that stands for what a pod's containers ask for by resource name.
 
-A container may ask for `example.com/gpu: 2` and know nothing of claims. Where no device plugin of the node serves that
-name and a DeviceClass does, the scheduler makes one claim for all of the pod's containers. The claim differs from node
-to node, since each may serve other names by plugins.
-
-Containers that run beside each other get a request each. Init containers that end before others begin use what those
-will need later, and share one request for what is missing. Source: docs/dra-semantics 8.7; kube-scheduler,
-`dynamicresources/extendeddynamicresources.go`, and k8s.io/dynamic-resource-allocation `extendedresourcecache`.
+Where no device plugin of a node serves a name and a DeviceClass does, kube-scheduler makes one claim for all containers
+of the pod, with a request each for those that run beside each other. Init containers that end before share a request
+for what is missing. Source: docs/dra-semantics 8.7; kube-scheduler `dynamicresources/extendeddynamicresources.go`.
 """
 
 from collections.abc import Iterable, Mapping

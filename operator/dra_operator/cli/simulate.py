@@ -17,7 +17,7 @@ import typer
 from dra_operator.api.text import printable
 from dra_operator.cli import outcomes
 from dra_operator.cli.arguments import choice_of, file_path, node_name, place
-from dra_operator.cli.load import add_daemon_pods, gather
+from dra_operator.cli.load import LoadResult, add_daemon_pods, gather
 from dra_operator.cli.manifests import read
 from dra_operator.cli.offline import Cluster, UnknownNodeError
 from dra_operator.cli.output import opened, refuse, refusing
@@ -80,19 +80,36 @@ def simulate(
 
     Exit code 0: every claim has its devices; 1: a claim waits; 2: something could not be read.
     """
-    places = [*(file or ()), *(more or ())]
-    if not places:
-        refuse("no manifests are given: name files or folders, as in -f FILE")
-    found = list(read(places))
-    if not found:
-        refuse("there is no object in what is given")
-    gathered = gather(found)
+    gathered = _load([*(file or ()), *(more or ())])
     try:
         cluster = Cluster(gathered, node or ())
     except UnknownNodeError as error:
         refuse(*map(printable, (*gathered.errors, f"--node: {error}")))
     add_daemon_pods(gathered, cluster.nodes)
     _say(f"error: {line}" for line in gathered.errors)
+    decided, missing, notes = _decide(gathered, cluster)
+    _say(f"note: {line}" for line in notes)
+    with refusing(None, out):
+        _print(decided, output, out)
+    counts = Counter(outcome.state for outcome in decided)
+    _say([", ".join(f"{counts[state]} {state.value}" for state in State if counts[state]) or "no claims"])
+    if gathered.errors:
+        raise typer.Exit(2)
+    if missing or counts[State.PENDING]:
+        raise typer.Exit(1)
+
+
+def _load(places: Sequence[str]) -> LoadResult:
+    if not places:
+        refuse("no manifests are given: name files or folders, as in -f FILE")
+    found = list(read(places))
+    if not found:
+        refuse("there is no object in what is given")
+    return gather(found)
+
+
+def _decide(gathered: LoadResult, cluster: Cluster) -> tuple[list[Outcome], list[str], tuple[str, ...]]:
+    """Return what becomes of each claim, what is missing for claims to be made, and all notes with that."""
     made, missing = make_claims(gathered)
     sets = make_sets(gathered, cluster.scheduler, [*gathered.of_kind("ResourceClaim"), *made])
     decided = decide(sets, cluster.scheduler)
@@ -103,15 +120,7 @@ def simulate(
     failing = cluster.find_failing(decided)
     unused = find_unused_templates(gathered)
     notes = (*gathered.notes, *unused, *cluster.notes, *special.notes, *missing, *apart, *failing)
-    _say(f"note: {line}" for line in notes)
-    with refusing(None, out):
-        _print(decided, output, out)
-    counts = Counter(outcome.state for outcome in decided)
-    _say([", ".join(f"{counts[state]} {state.value}" for state in State if counts[state]) or "no claims"])
-    if gathered.errors:
-        raise typer.Exit(2)
-    if missing or counts[State.PENDING]:
-        raise typer.Exit(1)
+    return decided, missing, notes
 
 
 def _say(lines: Iterable[str]) -> None:

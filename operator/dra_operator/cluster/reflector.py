@@ -280,7 +280,7 @@ class Reflector:
         if self._seen.get(key) == _seen(item) or self._outlives(key, version):
             return
         self._repair()
-        self._take(item)
+        self._apply(item)
 
     def _outlives(self, key: Key, version: str) -> bool:
         """Return whether an answer told more of an object than the list of that version, which runs now."""
@@ -354,7 +354,7 @@ class Reflector:
         stale = known is not None and not _newer(seen, known)
         if stale or seen.uid in self._gone:
             return False
-        self._take(body)
+        self._apply(body)
         return True
 
     def _remove(self, body: dict[str, Any]) -> None:
@@ -366,7 +366,7 @@ class Reflector:
             return
         self._drop(key)
 
-    def _take(self, body: dict[str, Any]) -> None:
+    def _apply(self, body: dict[str, Any]) -> None:
         key, seen = _key(body), _seen(body)
         known = self._seen.get(key)
         if known is not None and known.uid != seen.uid:

@@ -96,6 +96,12 @@ class Metrics:
             "object_errors", "Objects that could not be understood, by kind.", "kind"
         )
         self.problems = self._gauge("problems", "Objects that have a problem now; an Event says which.")
+        self._declare_states()
+        self._begin_at_zero()
+        self.defect_logger = DefectLogger(lambda defect: self.errors.labels(defect.place).inc())
+        """Where each part of the operator reports its defects."""
+
+    def _declare_states(self) -> None:
         self.collisions = self._gauge("device_collisions", "Devices that two claims hold now.")
         self.broken_allocations = self._gauge(
             "broken_allocations",
@@ -110,9 +116,6 @@ class Metrics:
             "Counters, and capacities of shared devices, of which more is allocated than published now.",
         )
         self.errors = self._counter("errors", "Defects of the operator, by place.", "place")
-        self._begin_at_zero()
-        self.defect_logger = DefectLogger(lambda defect: self.errors.labels(defect.place).inc())
-        """Where each part of the operator reports its defects."""
         self.objects = self._gauge("objects", "Objects that the operator knows, by kind of object.", "what")
         self.ready = self._gauge("ready", "1 if the operator is ready, else 0.")
         self.leading = self._gauge("leading", "1 while this operator decides, else 0.")

@@ -1,10 +1,8 @@
 """What is left of a pool's counters, and which compatibility groups still have a place.
 
-A device pays its counters once, however many claims share it, and whether or not its slice concerns the node that is
-searched. Compatibility groups of the devices in place are folded in the order of the slices, those that concern the
-node first; where they contradict each other (a driver changed its slices) the first one decides and the rest narrows it
-down.
-Source: docs/dra-semantics 4.3.
+A device pays its counters once, however many claims share it. Compatibility groups of the devices in place are folded
+in the order of the slices, those that concern the node first; where they contradict each other, the first decides and
+the others narrow it down. Source: docs/dra-semantics 4.3.
 """
 
 from dataclasses import dataclass, field

@@ -248,14 +248,14 @@ def _sums(board: SearchModel) -> Iterator[_Total]:
     for place in sorted({place for draw in draws.values() for place in draw}):
         number, counter = place
         drawn = {position: draw.get(place, 0) for position, draw in draws.items()}
-        taken = [[_of(choice, drawn) for choice in demand] for demand in demands]
+        taken = [[_range(choice, drawn) for choice in demand] for demand in demands]
         yield _added(board.left[number][counter], taken, f"counter {stock.title_of(place)}")
     if not reached & ~board.shareable:
         keys = [[stock.number_of(item.key) for item in request.alternatives] for request in board.requests]
         rooms = [stock.room(position, {}) for position in bits.each(reached)]
         for name in sorted({name for room in rooms for name in room}):
             taken = [
-                [_of_capacity(stock, numbers[at], demand[at], name) for at in those]
+                [_capacity_range(stock, numbers[at], demand[at], name) for at in those]
                 for demand, numbers, those in zip(board.demands, keys, able, strict=True)
             ]
             yield _added(sum([room.get(name, 0) for room in rooms]), taken, f"capacity {name}")
@@ -287,14 +287,14 @@ def _want_one_device(board: SearchModel) -> bool:
     return bool(common)
 
 
-def _of(choice: Choice, amounts: Mapping[int, int]) -> tuple[int, int]:
+def _range(choice: Choice, amounts: Mapping[int, int]) -> tuple[int, int]:
     """Return what a choice takes at least and at the most, by what each of its devices takes."""
     each = sorted([amounts.get(position, 0) for position in bits.each(choice.mask)])
     return sum(each[: choice.count]), sum(each[len(each) - choice.count :])
 
 
-def _of_capacity(stock: RemainingSupply, key: int, choice: Choice, name: str) -> tuple[int, int]:
-    return _of(choice, {at: stock.amounts(key, at).get(name, 0) for at in bits.each(choice.mask)})
+def _capacity_range(stock: RemainingSupply, key: int, choice: Choice, name: str) -> tuple[int, int]:
+    return _range(choice, {at: stock.amounts(key, at).get(name, 0) for at in bits.each(choice.mask)})
 
 
 def _added(have: int, taken: Sequence[Sequence[tuple[int, int]]], of: str) -> _Total:

@@ -377,7 +377,7 @@ class _PoolCounting:
     ) -> Counter[str]:
         serials = tuple(column and column.serial for column in compared.columns(slice_))
         key = (compared, slice_.driver, slice_.shareable, serials, devices)
-        return self.counter.texts(key, lambda: compared.tell(slice_, devices))
+        return self.counter.texts(key, lambda: compared.describe(slice_, devices))
 
     def _obstruct(self, place: int, devices: int) -> tuple[int, int]:
         """Count what keeps the selected devices of a slice away, and what that is due to.

@@ -125,15 +125,15 @@ class Explainer:
                 continue
             if node is None:
                 found = self._explain_request(plan, request, budget)
-                others = self._tell_others(plan, request, found.reason, budget)
-                others += self._tell_never_together(plan, found, budget)
+                others = self._describe_others(plan, request, found.reason, budget)
+                others += self._describe_never_together(plan, found, budget)
                 return replace(found, message=f"{found.message}{others}")
             nodes[request.name] = node
         if not failing:
             found = self._explain_together(plan, nodes, budget)
             if " even if " in found.message:
                 return found
-            never = self._tell_never_together(plan, found, budget)
+            never = self._describe_never_together(plan, found, budget)
             return replace(found, message=f"{found.message}{never}")
         part = only(plan, [request for request in plan.requests if request.name in nodes])
         if len(nodes) < 2 or self.fits((part,), budget) is not None:
@@ -166,7 +166,9 @@ class Explainer:
         reasons = [each.reason for each in found]
         bound = Reason.CONSTRAINT_UNSATISFIABLE in reasons
         never = (
-            "" if bound or {*reasons} == {Reason.SELECTOR_FAILED} else self._tell_never(plan, request, budget)
+            ""
+            if bound or {*reasons} == {Reason.SELECTOR_FAILED}
+            else self._describe_never(plan, request, budget)
         )
         if not request.prioritized:
             return replace(found[0], message=f"{found[0].message}{never}")
@@ -188,15 +190,15 @@ class Explainer:
         except FatalError as error:
             return explain_failure(error.failed(), self._inventory.classes)
         if bound:
-            reason, text = Reason.CONSTRAINT_UNSATISFIABLE, self._tell_constraint(whole, plan, budget)
+            reason, text = Reason.CONSTRAINT_UNSATISFIABLE, self._describe_constraint(whole, plan, budget)
         else:
             counts = self.counter.count(item, budget)
-            if (failure := self._tell_failure(plan, item, counts)) is not None:
+            if (failure := self._describe_failure(plan, item, counts)) is not None:
                 return failure
-            reason, text = self._tell(free, counts, budget)
+            reason, text = self._describe(free, counts, budget)
         return Explanation(reason, f"request {item.name}: {text}", request.name)
 
-    def _tell_never(self, plan: ClaimPlan, request: RequestPlan, budget: Budget) -> str:
+    def _describe_never(self, plan: ClaimPlan, request: RequestPlan, budget: Budget) -> str:
         """Return what would keep a request waiting if all devices were free: constraints on what none of them has."""
         texts: dict[str, str] = {}
         for at, constraint in enumerate(plan.constraints):
@@ -208,7 +210,7 @@ class Explainer:
             return "".join(texts.values())
         return self.idle.constraint(plan, request, self._counts_of((request,), budget), budget)
 
-    def _tell_never_together(self, plan: ClaimPlan, found: Explanation, budget: Budget) -> str:
+    def _describe_never_together(self, plan: ClaimPlan, found: Explanation, budget: Budget) -> str:
         tallies = self._counts_of(plan.requests, budget) if len(plan.requests) > 1 else ()
         return self.idle.together(plan, tallies, found.message, budget)
 
@@ -220,7 +222,7 @@ class Explainer:
         except AbortedError:
             return ()
 
-    def _tell_others(self, plan: ClaimPlan, request: RequestPlan, reason: Reason, budget: Budget) -> str:
+    def _describe_others(self, plan: ClaimPlan, request: RequestPlan, reason: Reason, budget: Budget) -> str:
         """Return which requests after one do not fit either, for another reason."""
         texts: list[str] = []
         for other in plan.requests[plan.requests.index(request) + 1 :]:
@@ -252,7 +254,7 @@ class Explainer:
             name = self._name_constraints(plan, number, budget)
             text = f"the requests fit together on node {node}, but not with {name}"
             if number is not None:
-                text += self._tell_between(plan, number, budget)
+                text += self._describe_between(plan, number, budget)
             return Explanation(Reason.CONSTRAINT_UNSATISFIABLE, text)
         places = listed([f"{name} on {where}" for name, where in nodes.items()])
         text = f"each request fits alone ({places}), but no node has room for all of them{bound}"
@@ -265,7 +267,7 @@ class Explainer:
         cause = self._contention.describe(free, whole, nodes, budget)
         return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, f"{text}; {cause}" if cause else text)
 
-    def _tell_between(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
+    def _describe_between(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
         """Return why requests do not fit together with a constraint, or nothing where that cannot be found out."""
         alone = with_constraint(plan, number)
         try:
@@ -277,7 +279,7 @@ class Explainer:
         except (FatalError, AbortedError):
             return ""
         cause = self._contention.describe_constraint(alone, number, budget)
-        return (f"; {cause}" if cause else "") + self._tell_users(plan, number, budget)
+        return (f"; {cause}" if cause else "") + self._describe_users(plan, number, budget)
 
     def _fit(self, budget: Budget) -> Fit:
         return lambda plan: self.fits((plan,), budget)
@@ -299,24 +301,24 @@ class Explainer:
         others = () if number is None else conflicting_constraints(plan, number, self._fit(budget))
         return " beside ".join([name, *(constraint_name(plan, other) for other in others)])
 
-    def _tell_constraint(self, whole: ClaimPlan, plan: ClaimPlan, budget: Budget) -> str:
+    def _describe_constraint(self, whole: ClaimPlan, plan: ClaimPlan, budget: Budget) -> str:
         """Return what keeps one alternative from devices that are free: a constraint, and who lacks its attribute."""
         number = self._find_constraint(plan, budget)
-        is_there, lacks = self._tell_lacks(whole, plan, number, budget)
+        is_there, lacks = self._describe_lacks(whole, plan, number, budget)
         together = is_there and plan.requests[0].alternatives[0].count != 1
         most = most_that_fit(plan, self._fit(budget))[0] if together else None
         apart = (
             self._suggestions.disagreement(plan, number, budget) if together and number is not None else ""
         )
-        in_vain, at_most = self._tell_most(plan, most, budget) if most else (False, "")
+        in_vain, at_most = self._describe_most(plan, most, budget) if most else (False, "")
         users = ""
         if number is not None and is_there and not apart and not in_vain:
-            users = self._tell_users(plan, number, budget)
+            users = self._describe_users(plan, number, budget)
         none = "none together satisfy" if together and most != 0 else "none satisfies"
         name = self._name_constraints(plan, number, budget)
         return f"devices are free, but {none} {name}{at_most}{lacks}{apart}{users}"
 
-    def _tell_lacks(
+    def _describe_lacks(
         self, whole: ClaimPlan, plan: ClaimPlan, number: int | None, budget: Budget
     ) -> tuple[bool, str]:
         """Return whether each attribute of the constraints on a request is on a device, and who lacks one of them.
@@ -335,7 +337,7 @@ class Explainer:
                 texts[f"{constraint.attribute} derived"] = self._suggestions.misread(plan, at, budget)
         return is_there, "".join(texts.values())
 
-    def _tell_most(self, plan: ClaimPlan, most: int, budget: Budget) -> tuple[bool, str]:
+    def _describe_most(self, plan: ClaimPlan, most: int, budget: Budget) -> tuple[bool, str]:
         """Return whether a request waits in vain for devices in use, and how many it could have of what it asks for."""
         item = plan.requests[0].alternatives[0]
         vain = self.idle.most_bound(plan, self.counter.count(item, budget), budget)
@@ -345,7 +347,7 @@ class Explainer:
             free = "" if even else f", at most {vain.number} {vain.when}"
         return vain is not None, f", at most {most} together{even}, {item.count} requested{free}"
 
-    def _tell_users(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
+    def _describe_users(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
         """Return which claims use devices for the requests that a constraint binds, if that one alone is in the way.
 
         Nothing where that cannot be found out: without it there is enough to tell.
@@ -365,7 +367,9 @@ class Explainer:
         count, names = holders_text(claims, plan.key[0])
         return f"; others are in use {count}{f' ({names})' if names else ''}"
 
-    def _tell_failure(self, plan: ClaimPlan, item: Alternative, counts: DeviceCounts) -> Explanation | None:
+    def _describe_failure(
+        self, plan: ClaimPlan, item: Alternative, counts: DeviceCounts
+    ) -> Explanation | None:
         """Return the failure of a selector that leaves no device because of it, if there is one."""
         (of_class, class_selectors), (of_request, request_selectors) = _selectors(plan, item)
         left = counts.figures.in_class
@@ -384,7 +388,7 @@ class Explainer:
             return Explanation(Reason.SELECTOR_FAILED, text, source.request)
         return None
 
-    def _tell(self, plan: ClaimPlan, counts: DeviceCounts, budget: Budget) -> tuple[Reason, str]:
+    def _describe(self, plan: ClaimPlan, counts: DeviceCounts, budget: Budget) -> tuple[Reason, str]:
         """Return why a plan of one alternative does not fit, which no constraint keeps from it."""
         alternative = plan.requests[0].alternatives[0]
         class_name = alternative.device_class.metadata.name

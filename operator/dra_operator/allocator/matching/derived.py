@@ -1,9 +1,7 @@
-"""Derived attributes: computed for a device when a constraint asks for one, and only then.
+"""Derived attributes: computed for a device when a constraint asks for one, once for what an expression can tell apart.
 
-A value is computed once for each thing that its expression can tell apart. What goes wrong ends the attempt that
-reaches the device. Where requests that derive an attribute differently could take one device, or an expression fails
-or may take long, devices are not grouped by it: only the exhaustive search knows which request takes a
-device, and when.
+An error ends the attempt that reaches the device. Where requests that derive an attribute differently could have one
+device, or an expression fails or may take long, devices are not grouped by it: the exhaustive search decides.
 Source: docs/dra-semantics 8.13, KEP-6080.
 """
 

@@ -1,10 +1,8 @@
-"""Groups: the devices of a node by the values of some attributes, which match and distinct constraints are about.
+"""Groups: the devices of a node by the values of attributes, which match and distinct constraints are about.
 
-They depend on what is published alone, so they are found once for a node view, as far as there is room for all views. A
-list is in the groups of all its values; only maximal groups are kept. Where groups overlap each has a mark, a bit above
-those of the devices, so that sets of admitted devices carry the groups that are still open through every intersection.
-Odd are devices that cannot be told, such as lists without their feature: only the exhaustive search deals with these.
-Source: docs/dra-semantics 3.7; docs/engine section 9.
+A list is in the groups of all its values; only maximal groups are kept. Where groups overlap each has a mark, a bit
+above those of the devices, so that sets of admitted devices carry the open groups through every intersection. Devices
+that are odd, such as lists without their feature, are left to the exhaustive search. Source: docs/dra-semantics 3.7.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,10 +1,8 @@
-"""Selectors, evaluated once for all devices that they cannot tell apart.
+"""Selectors, evaluated once for all devices that they cannot tell apart (an equivalence cache by the values they read).
 
-The selectors of a class and a request are evaluated together. Their answer is kept by the values that they read
-(`reads`). So in a cluster of equal nodes they are evaluated a handful of times, and a slice whose columns are known is
-answered as a whole. Explanations ask them one by one, as they must tell which of them refuses a device.
-
-An error is an answer as well. It is not raised here, but when a search reaches the device.
+The selectors of a class and a request are evaluated together. A slice whose columns are known is answered as a whole.
+Explanations ask selectors one by one, as they tell which of them refuses a device. An error is an answer as well: it is
+raised when a search reaches the device.
 """
 
 from collections import Counter

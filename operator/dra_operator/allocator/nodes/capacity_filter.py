@@ -1,10 +1,8 @@
 """Capacity filter: the amounts of a claim, compared with the most that the devices of a node have left.
 
-A claim with amounts of its own is a new search problem, and comparing takes a fraction of asking each device. Nodes
-that were looked at are indexed by what they have left (`ledger.capacity_index`); if searches are in vain where enough
-is left, then by what the selected devices have left. Amounts and policies must be ordinary: then what a policy makes of
-an amount is no error, and never less than the amount.
-Source: docs/engine section 5.
+Nodes are indexed by what they have left (`ledger.capacity_index`); if searches are in vain where enough is left, then
+by what the selected devices have left. Amounts and policies must be ordinary: then what a policy makes of an amount is
+no error, and never less than the amount. Source: docs/engine section 5.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -104,19 +104,19 @@ class Meter:
         self._call(step.function.name, step.overload, step.arguments, result)
 
     def _list(self, step: MakeList, _value: Any) -> None:
-        self._take(step.elements)
+        self._pop(step.elements)
         self.cost += LIST_COST
 
     def _map(self, step: MakeMap, _value: Any) -> None:
-        self._take(tuple(part for key, value, _ in step.entries for part in (key, value)))
+        self._pop(tuple(part for key, value, _ in step.entries for part in (key, value)))
         self.cost += MAP_COST
 
     def _message(self, step: MakeMessage, _value: Any) -> None:
-        self._take(tuple(value for _, value, _ in step.fields))
+        self._pop(tuple(value for _, value, _ in step.fields))
         self.cost += MESSAGE_COST
 
     def _call(self, name: str, overload: str, arguments: tuple[Step, ...], result: Any) -> None:
-        values = self._take(arguments)
+        values = self._pop(arguments)
         if values is not None:
             self.cost += call_cost(name, overload, values, result)
 
@@ -140,7 +140,7 @@ class Meter:
             if top == identity:
                 return value
 
-    def _take(self, steps: tuple[Step, ...]) -> list[Any] | None:
+    def _pop(self, steps: tuple[Step, ...]) -> list[Any] | None:
         """Take the values of these steps off the stack, the last first; None if one is not there."""
         values = []
         for step in reversed(steps):
