@@ -171,7 +171,7 @@ def outcome() -> Callable[[Decision], Any]:
 
 @pytest.fixture
 def take_as_plainly(scene: Any, outcome: Callable[[Decision], Any]) -> Callable[[ResourceClaim], None]:
-    """Give a claim what the fast searches find, which has to be what the plain one finds: `take_as_plainly(claim)`."""
+    """Give a claim what the fast searches find, which must be what the exhaustive one finds: `take_as_plainly(claim)`."""
 
     def take(claim: ResourceClaim) -> None:
         scene.search(SearchMode.COUNTING)
@@ -194,11 +194,11 @@ def scene() -> Scene:
 
 @pytest.fixture
 def counted_only(scene: Scene) -> Iterator[Scene]:
-    """A cluster of one node in which the plain search must not be asked."""
+    """A cluster of one node in which the exhaustive search must not be asked."""
     scene.nodes("n")
 
     def unexpected(_: ExhaustiveSearch) -> bool:
-        raise AssertionError("the plain search was asked")
+        raise AssertionError("the exhaustive search was asked")
 
     with patch.object(ExhaustiveSearch, "run", unexpected):
         yield scene

@@ -67,7 +67,7 @@ def test_admin_access_does_not_tolerate_taints(admin_scene: Any, ask: Any) -> No
     assert admin_scene.picks(admin_scene.claim(ask("r", 1, adminAccess=True))) is None
 
 
-# --- counted, without the plain search
+# --- counted, without the exhaustive search
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def test_shares_have_to_have_room(counted_only: Any, ask: Any) -> None:
     assert counted_only.picks(counted_only.claim(*both, ask("z", 1, **requests))) is None
 
 
-# --- left to the plain search
+# --- left to the exhaustive search
 
 
 def test_a_selector_that_fails_on_a_device_in_use_ends_the_attempt(admin_scene: Any, ask: Any) -> None:

@@ -129,7 +129,7 @@ class TwoValues(DistinctSets):
 
 @pytest.fixture
 def two_values() -> Iterator[None]:
-    """Have matchAttribute be of a new kind, for two values, which is told to the plain search alone."""
+    """Have matchAttribute be of a new kind, for two values, which is told to the exhaustive search alone."""
     with (
         patch.dict(KINDS, {"twoValues": (TwoValues, TwoValues)}),
         patch.object(plan, "MATCH", "twoValues"),

@@ -1,4 +1,4 @@
-"""Constraints on attributes that are lists: the searches that count, and the plain one."""
+"""Constraints on attributes that are lists: the searches that count, and the exhaustive one."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -231,7 +231,7 @@ def test_lists_of_more_values_than_are_counted_with_match_as_well(scene: Any, as
     assert scene.picks(scene.claim(ask("r", 2), constraints=[match()])) == ["r=a", "r=c"]
 
 
-# --- the plain search, and the others at each of their ways
+# --- the exhaustive search, and the others at each of their ways
 
 _LETTERS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=3)
 VALUES = st.one_of(

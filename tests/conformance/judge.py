@@ -300,7 +300,7 @@ def _as_upstream_computes(scenario: Wire, order: Order) -> Wire:
 
 
 def _decide_plainly(scenario: Wire) -> Wire:
-    """Answer with the plain search, device by device; where upstream's arithmetic crashes, so does this."""
+    """Answer with the exhaustive search, device by device; where upstream's arithmetic crashes, so does this."""
     loaded = load(scenario)
     loaded.allocator.searching = SearchMode.PLAIN
     answer = outcome(loaded.allocator.allocate(loaded.claims))

@@ -1,6 +1,6 @@
-"""A fuzzer for the allocator, step by step: the fast searches against the plain one, and memory against none.
+"""A fuzzer for the allocator, step by step: the fast searches against the exhaustive one, and memory against none.
 
-Two allocators follow one inventory and one ledger, one of them asking the plain search only. Whatever happens between
+Two allocators follow one inventory and one ledger, one with the exhaustive search only. Whatever happens between
 the claims, both decide the same, errors and their texts included. What the two share, inventory, ledger and the views
 derived from them, is held against a third allocator that was built this moment from the objects alone. Memory that is
 stale shows only on a second asking, so each claim is asked for again after each event. Most worlds are wide: twelve

@@ -41,7 +41,7 @@ def main() -> int:
     spent = time.process_time() - started
     print(  # noqa: T201 - the answer
         f"seed {arguments.seed}: {asked} decisions compared, {compared} of them with an allocator without a past, "
-        f"{given_up} left out as the plain search gave up; {wrong} wrong; {spent:.0f} s"
+        f"{given_up} left out as the exhaustive search gave up; {wrong} wrong; {spent:.0f} s"
     )
     return 1 if wrong else 0
 

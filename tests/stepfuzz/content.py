@@ -73,7 +73,7 @@ def sometimes(random: Random, chance: float) -> bool:
 
 @dataclass(frozen=True)
 class Style:
-    """How odd a cluster is: most runs leave out what only the plain search can answer, so that the others are asked.
+    """How odd a cluster is. Most leave out what only the exhaustive search can answer, so that the others are asked.
 
     `paying`: devices that can be shared draw on counters, which the first share pays. `giving`: devices give counters
     back, which no API server admits. `skipping`: slices are for nodes that can do without some of their operations.

@@ -1,6 +1,6 @@
 """`python -m stepfuzz.hard [--count N] [--seed S]` looks for tight claims on one node that are decided wrong, or late.
 
-Whatever the search that begins with the hardest answers has to be what the plain search answers that tries everything;
+Whatever the search that begins with the hardest answers must be what the exhaustive search answers;
 where that gives up, nothing is compared. Each number stands for a case, an odd one, one with lists, one with
 constraints that bind some alternatives only, and one for all devices. The exit code is 1 if something was wrong.
 With `--slowest --devices 32` it measures instead, cases of the first kind.
@@ -406,7 +406,7 @@ class WholeCase(Case):
 
 
 def decide_twice(case: Case) -> tuple[Decision, Decision | None]:
-    """Return what the search that begins with the hardest decides, and the plain one; None if that gives up.
+    """Return what the search that begins with the hardest decides, and the exhaustive one; None if that gives up.
 
     The first begins again after a few tries, as it does with claims that are harder than these.
     """

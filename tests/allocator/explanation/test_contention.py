@@ -237,7 +237,7 @@ def test_of_three_requests_those_are_told_that_are_stuck_on_the_node(scene: Any,
 
 @pytest.fixture
 def skipping(scene: Any) -> Any:
-    """Nodes of which only the plain search can tell what they have."""
+    """Nodes of which only the exhaustive search can tell what they have."""
     for node in ("n1", "n2"):
         scene.put("Node", node, status={"declaredFeatures": ["DRAOptionalNodeOperations"]})
     return scene

@@ -392,7 +392,7 @@ def _check_cause(world: World, wanted: list[dict[str, Any]], message: str) -> No
         assert not any(all(fits(node, number) for number in numbers) for node in NODES)
         return
     every = [device for pool in world.pools.values() for device in pool]
-    # Only the plain search looks at devices that are shared and draw on counters.
+    # Only the exhaustive search looks at devices that are shared and draw on counters.
     plain_only = any(device.get("shared") and device["cores"] for device in every)
     cause = CAUSE.search(message) or re.search(r"; on (?P<node>n\d), (?P<names>.*)", message)
     if cause is None:

@@ -37,7 +37,7 @@ def of(name: str) -> dict[str, Any]:
 
 
 def _unexpected(_: ExhaustiveSearch) -> None:
-    raise AssertionError("the plain search was asked")
+    raise AssertionError("the exhaustive search was asked")
 
 
 def test_devices_are_aligned_by_what_is_called_differently(counted_only: Any, ask: Any) -> None:

@@ -1,4 +1,4 @@
-"""Claims that trying would not decide in a lifetime, and what the fast searches leave to the plain one."""
+"""Claims that trying would not decide in a lifetime, and what the fast searches leave to the exhaustive one."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -193,7 +193,7 @@ def test_all_devices_are_all_or_none(
     [{"allocationMode": "All"}, {"allocationMode": "All", "adminAccess": True}, {"adminAccess": True}],
 )
 def test_a_claim_with_one_request_needs_no_board(counted_only: Any, ask: Any, fields: dict[str, Any]) -> None:
-    """The quick search decides it."""
+    """The single-request search decides it."""
     counted_only.put("Namespace", "team", labels={ADMIN_ACCESS_LABEL: "true"})
     counted_only.slice("s", "a")
     with patch.object(BacktrackingSearch, "search", side_effect=AssertionError("a board was made")):
@@ -399,7 +399,7 @@ def test_all_devices_are_asked_about_in_use_or_not(scene: Any, ask: Any) -> None
 
 @pytest.mark.parametrize("devices", [0, 33])
 def test_all_devices_are_at_least_one_and_at_most_so_many(scene: Any, ask: Any, devices: int) -> None:
-    """None is no answer; more than a claim can have is an error, which the plain search words."""
+    """None is no answer; more than a claim can have is an error, which the exhaustive search words."""
     scene.nodes("n")
     scene.slice("s", *[device(f"d{number:02}") for number in range(devices)])
     decision = scene.decide(scene.claim(ask("r", allocationMode="All")))
@@ -429,7 +429,7 @@ def test_all_devices_are_at_least_one_and_at_most_so_many(scene: Any, ask: Any, 
 def test_what_could_end_with_an_error_is_left_to_the_plain_search(
     scene: Any, ask: Any, fields: dict[str, Any], devices: list[dict[str, Any]]
 ) -> None:
-    """The plain search knows which device upstream looks at, and so which error comes first, if any."""
+    """The exhaustive search knows which device upstream looks at, and so which error comes first, if any."""
     scene.nodes("n")
     scene.slice("s", *devices)
     with patch.object(ExhaustiveSearch, "run", autospec=True, side_effect=ExhaustiveSearch.run) as asked:

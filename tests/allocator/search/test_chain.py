@@ -1,4 +1,4 @@
-"""The fast searches against the plain one, and memory against none, step by step, for a moment (see `stepfuzz`)."""
+"""The fast searches against the exhaustive one, and memory against none, step by step (see `stepfuzz`)."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""The search that begins with the hardest against the plain one, on tight claims (see `stepfuzz.hard`)."""
+"""The search that begins with the hardest against the exhaustive one, on tight claims (see `stepfuzz.hard`)."""
 
 from random import Random
 

@@ -383,7 +383,7 @@ def board_of(case: Case) -> SearchModel | None:
 
 
 def solved_in_order(model: SearchModel) -> list[DevicePick]:
-    """Return the first solution as the window search finds it alone, or nothing if it finds none soon."""
+    """Return the first solution as the backtracking search finds it alone, or nothing if it finds none soon."""
     budget = Budget(Limits(5000, None, None), lambda: 0.0)
     try:
         with patch.object(backtracking, "_TRIES_BEFORE_HARDEST", 1_000_000):

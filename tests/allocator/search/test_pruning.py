@@ -1,4 +1,4 @@
-"""What a plain search with prospects leaves out holds nothing."""
+"""What an exhaustive search with pruning leaves out holds nothing."""
 
 from collections.abc import Iterator
 from random import Random

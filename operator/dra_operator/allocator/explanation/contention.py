@@ -173,7 +173,7 @@ class Contention:
             wanted &= ~(view.nodes | 1 << position)
 
     def _search(self, plan: ClaimPlan, view: NodeView, budget: Budget) -> bool | None:
-        """Return whether a plan fits on a node; None if only the plain search can tell."""
+        """Return whether a plan fits on a node; None if only the exhaustive search can tell."""
         answer = BacktrackingSearch(self.eligibility).search([plan], view, budget)
         return None if answer is UNDECIDED else answer is not None
 
@@ -235,7 +235,7 @@ def _board_text(board: SearchModel, plan: ClaimPlan, node: str) -> str:
 
 
 def _sums(board: SearchModel) -> Iterator[_Total]:
-    """Yield what there is on a board and what its requests take of it."""
+    """Yield what there is on a model and what its requests take of it."""
     able = [_able_choices(demand) for demand in board.demands]
     demands = [tuple([demand[at] for at in those]) for demand, those in zip(board.demands, able, strict=True)]
     reached = _reached_by(demands)

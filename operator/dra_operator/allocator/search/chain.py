@@ -38,7 +38,7 @@ class SearchMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SearchChain:
-    """The searches in a node: the fast ones, the faster first, or none; and always the plain one."""
+    """The searches in a node: the fast ones, the faster first, or none; and always the exhaustive one."""
 
     availability: Availability
     candidates: Candidates
