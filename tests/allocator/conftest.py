@@ -171,7 +171,7 @@ def outcome() -> Callable[[Decision], Any]:
 
 @pytest.fixture
 def take_as_plainly(scene: Any, outcome: Callable[[Decision], Any]) -> Callable[[ResourceClaim], None]:
-    """Give a claim what the fast searches find, which must be what the exhaustive one finds: `take_as_plainly(claim)`."""
+    """Give a claim what the fast searches find, if the exhaustive one finds that as well: `take_as_plainly(claim)`."""
 
     def take(claim: ResourceClaim) -> None:
         scene.search(SearchMode.COUNTING)

@@ -1,7 +1,7 @@
 """The closed list of reasons why a claim is not allocated.
 
 One word for one cause, used alike in Events, the annotation on the claim, metrics, logs and commands; `docs/reasons.md`
-says for each what it means and what to do. A new cause needs an entry here and there.
+says for each what it means and what to do. `docs/contributing.md` lists what a new one needs.
 """
 
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""Plan: the steps in which an expression is evaluated, the intermediate representation of interpreter and code.
+"""Interpretable: the steps of an evaluation, the intermediate representation of interpreter and generated code.
 
 Some of upstream's answers follow from its plan alone, so ours has the same shape: a chain such as `a.b[c].?d` is one
 attribute with qualifiers (so one `?` makes all after it optional), conversions of constants are done while planning and

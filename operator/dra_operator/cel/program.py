@@ -1,7 +1,8 @@
 """Programs: an expression taken through all stages, ready to be evaluated.
 
 text ▶ grammar ▶ tree ▶ types ▶ validators ▶ plan, and then one question: is it cheap? If so, it becomes a template or
-code of its own; otherwise the interpreter evaluates it and counts. A text that fits a known template needs none of it.
+code of its own. The interpreter evaluates, and counts, what is not cheap, what no code can be made for, and each device
+on which code raises. A text that fits a known template needs none of the stages.
 """
 
 from collections.abc import Callable
@@ -161,8 +162,8 @@ class Selector:
 
     `match` is a function from devices to bools; it raises CelError where there is no answer. `reads` names
     what it looks at: `driver`, `allowMultipleAllocations`, `attributes/<domain>/<id>`,
-    `capacity/<domain>/<id>`; None means anything. `may_take_long` says that nothing rules out that an evaluation costs
-    as much as is permitted.
+    `capacity/<domain>/<id>`; None means anything. `may_take_long`: the interpreter evaluates it on every
+    device, so nothing rules out that an evaluation costs as much as is permitted.
     """
 
     __slots__ = ("_late", "match", "may_take_long", "reads")

@@ -1,9 +1,9 @@
 """Delivery: one write, from its first request until its outcome is known.
 
-Nothing is concluded from silence: a patch without an answer, or with a 5xx or a 409, may have been stored, so the claim
-is read back by a quorum read and compared. Preconditions make it safe to repeat a patch until it is answered; one that
-keeps getting an error is given up when it can no longer be stored. A refusal while an earlier patch may still be stored
-is repeated as well. A claim that takes no patch of its metadata gets the change as an update in protobuf.
+Nothing is concluded from silence: a patch without an answer, or with a 5xx, may be stored yet; a 409 or 422 can mean
+that an earlier try was stored. So the claim is read back by a quorum read and compared. Preconditions make it safe to
+repeat a patch until it is answered, or can no longer be stored. A claim that takes no patch of its metadata gets the
+change as an update in protobuf.
 """
 
 import math

@@ -45,7 +45,9 @@ class _CaseReport:
 
 @dataclass(slots=True)
 class DoubleAllocationReporter:
-    """Keeps track of what claims have too much. `hears` says whether a kind is heard of now.
+    """Reports devices that two claims hold, and counters and capacities that are overcommitted.
+
+    `hears` says whether a kind is heard of now.
 
     `retained` are the claims whose deletion waits, since another claim holds a device of theirs.
     """

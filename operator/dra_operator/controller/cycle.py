@@ -1,4 +1,4 @@
-"""The scheduling cycle: take in what arrived, decide the claims that wait, report what came of it.
+"""The scheduling cycle (a *pass* in settings, metrics and logs): take in what arrived, decide, report what came of it.
 
 One cycle runs at a time, in a thread of its own. Nothing else touches the inventory, the ledger and the claim store, so
 nothing needs a lock. Writes and Events are for the event loop and handed over as the cycle goes (`emit`). A decision
@@ -57,7 +57,7 @@ UNHEARD = (1.0, 30.0)
 """First and longest wait, in seconds, of a claim that may have been allocated, while nothing is heard of claims."""
 ABORTED = (30.0, 600.0)
 """First and longest wait, in seconds, of a claim whose attempt used up its deadline or its steps."""
-BROKEN = (5.0, 600.0)
+DEFECT = (5.0, 600.0)
 """First and longest wait, in seconds, of a claim that met a defect of ours."""
 
 
@@ -320,7 +320,7 @@ class SchedulingCycle:
         claim = self._claims.get(key)
         if claim is not None:
             self._failed_releases.add(key)
-            self._queue.backoff.add(key, claim.metadata.uid, *BROKEN)
+            self._queue.backoff.add(key, claim.metadata.uid, *DEFECT)
             event = warning(subject_of(claim), messages.EVENT_INTERNAL, messages.defect(error))
             self._events.report(("untidy", key), event, type(error).__name__)
 
@@ -391,7 +391,7 @@ class SchedulingCycle:
             self.ledger.withdraw(*key)
             self._unexplained.pop(key, None)
             self._problems.excuse(key)
-            self._queue.backoff.add(key, claim.metadata.uid, *BROKEN)
+            self._queue.backoff.add(key, claim.metadata.uid, *DEFECT)
             self.metrics.defect_logger.exception(Defect.DECISION, claim=text(key), uid=claim.metadata.uid)
             self._set_pending(
                 key, claim, PendingReason(messages.EVENT_INTERNAL, None, messages.defect(error))

@@ -2,7 +2,8 @@
 
 `/readyz` names a right to write for as long as a claim suffers from it: until a write that needs it succeeds, or nobody
 wants that write any more. Rights to list and watch, and to the Lease, get a line of the log and an Event if they are
-missing for long: an API server that was just started permits nothing until it has read its roles.
+missing for long: an API server that was just started permits nothing until it has read its roles. `write_results` says
+when denied claims are tried again.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,8 @@
 """The scheduling queue: a claim is active, backing off or unschedulable, as in kube-scheduler.
 
 Active claims are tried the oldest first; where a round takes longer than a cycle, fair by namespace. Unschedulable ones
-become active by a change that may help, and in batches since devices were taken, which helps none of them but one whose
-attempt ended with an error: searches skip devices in use, so a selector that failed on one fails no more.
+become active by a change that may help. After devices were taken, those that failed with an error are tried a second
+later, a hundred at most (searches skip devices in use, so the error may be gone), the others after 30 s.
 Source: k8s.io/kubernetes/pkg/scheduler/backend/queue.
 """
 

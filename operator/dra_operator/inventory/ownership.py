@@ -19,7 +19,7 @@ from dra_operator.inventory.slices import PoolKey, Slice, with_taints
 from dra_operator.inventory.taints import EffectiveTaint, EffectiveTaints, names_device, touches
 
 UNOWNED: Final = "NotOwned"
-"""The effect of the barrier before devices that are not ours. The API has no such effect, so no user tolerates it."""
+"""The effect of the taint on devices that are not ours. The API has no such effect, so no user tolerates it."""
 OWNED_TOLERATION: Final = DeviceToleration(key=OWNED_KEY, operator="Equal", effect="NoSchedule")
 """What the operator tolerates by itself."""
 UNOWNED_TOLERATION: Final = DeviceToleration(key=OWNED_KEY, operator="Exists", effect=UNOWNED)

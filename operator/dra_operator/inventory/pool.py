@@ -1,8 +1,8 @@
 """Pools: which slices of a driver count, and what that says about its devices.
 
-A driver replaces a pool by publishing slices of a higher generation, one at a time. Until the last one is there the
-pool is incomplete, and nothing may be allocated from it. A pool is judged as a whole, and for one node, by the slices
-that concern it.
+A driver replaces a pool by publishing slices of a higher generation, one at a time. A pool is judged for each node, by
+the slices that concern it: a node that sees a new slice gets nothing until the last one is there, one that sees only a
+whole old generation still gets that, as upstream has it. `judge_all` judges the pool as a whole.
 Source: docs/dra-semantics 2.2 and 2.3, which describe upstream's pool gathering.
 """
 

@@ -68,8 +68,8 @@ class Slice:
     `selector_index` is over the slice's node fields, or with per-device selection over those of each device; a slice of
     one node needs none.
     Sets of bits: `every` device, `ours` (the operator may allocate them: all, where ownership is not asked for),
-    `half_owned` (not ours, as others are not that share counters), `shareable`, `tainted`, `counted` (consumes
-    counters), `binding` (has binding conditions), `unreadable` (an attribute has no value that CEL knows: each selector
+    `half_owned` (not ours, as others are not that share counters), `shareable`, `tainted` (any taint, effective or
+    not), `counted` (consumes counters), `binding` (has binding conditions), `unreadable` (an attribute has no value that CEL knows: each selector
     fails on the device).
     """
 
@@ -235,7 +235,7 @@ def with_taints(
 ) -> Slice:
     """Return the slice with other taints in force, as a new object.
 
-    `unowned` has, for each device, the barrier that it is not ours, or nothing; without it all devices are.
+    `unowned` has, for each device, the taint that it is not ours, or nothing; without it all devices are.
     """
     kept_away = bits.from_flags(unowned) if unowned is not None else 0
     return replace(

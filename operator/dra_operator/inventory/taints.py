@@ -24,6 +24,7 @@ TaintedGroups: TypeAlias = tuple[tuple[EffectiveTaints, int], ...]
 """Effective taints, and the devices that have just these as a set of bits; none without taints."""
 
 _EFFECTIVE = frozenset(("NoSchedule", "NoExecute"))
+"""Effects that keep a device from a claim; others count as None. docs/contributing.md says what a new one needs."""
 
 
 def tainted_groups(

@@ -1,4 +1,4 @@
-"""Uses: which claim holds which device, how, and how much of it.
+"""Allocated state: which claim holds which device, how, and how much of it.
 
 One claim is one entry: the results in its status, or, until the API server has confirmed them, those we decided
 ourselves (an assumption). Devices are identified by driver, pool and name, whether a slice publishes them or not. Admin

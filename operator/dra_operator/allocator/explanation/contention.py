@@ -343,7 +343,7 @@ def _values_text(board: SearchModel, plan: ClaimPlan, number: int) -> str:
     if not board.rules[number].matching:
         values = f"{len(groups)} value{'s' if len(groups) != 1 else ''}"
         return f"{values} left {wanted}" if len(groups) < least else ""
-    enough = [[group for group in groups if _has_room(demand, group)] for demand in demands]
+    enough = [[group for group in groups if _has_enough_devices(demand, group)] for demand in demands]
     if not all(enough):
         return ""
     if not set.intersection(*map(set, enough)):
@@ -361,7 +361,7 @@ def _values_text(board: SearchModel, plan: ClaimPlan, number: int) -> str:
     return f"at most {have} with the same value left {wanted}" if have < least else ""
 
 
-def _has_room(demand: Demand, group: int) -> bool:
+def _has_enough_devices(demand: Demand, group: int) -> bool:
     return any((choice.mask & group).bit_count() >= choice.count for choice in demand)
 
 

@@ -111,14 +111,14 @@ class Obstacles:
 
     def _taints(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
         refused = devices & ~self.candidates.tolerated(self.alternative.key, record.slice_, devices)
-        for barriers, behind in record.slice_.tainted_groups if refused else ():
-            if here := refused & behind:
-                barrier = untolerated(barriers, self.alternative.key.content.all_tolerations())
-                assert barrier is not None
-                if barrier.effect == UNOWNED:
-                    yield Refusal(Reason.DEVICE_NOT_OWNED, here, barrier.value)
+        for taints, tainted in record.slice_.tainted_groups if refused else ():
+            if here := refused & tainted:
+                taint = untolerated(taints, self.alternative.key.content.all_tolerations())
+                assert taint is not None
+                if taint.effect == UNOWNED:
+                    yield Refusal(Reason.DEVICE_NOT_OWNED, here, taint.value)
                 else:
-                    yield Refusal(Reason.DEVICE_TAINTED, here, taint_text(barrier))
+                    yield Refusal(Reason.DEVICE_TAINTED, here, taint_text(taint))
 
     def _nodes(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
         for index in bits.each(devices & ~record.reachable):

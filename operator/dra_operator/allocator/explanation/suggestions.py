@@ -374,9 +374,9 @@ def _unowned(slice_: Slice) -> int:
     """Return the devices of a slice that no taint makes ours."""
     wanted = Ownership.UNOWNED.value
     return sum(
-        behind
-        for barriers, behind in slice_.tainted_groups
-        if barriers[0].effect == UNOWNED and barriers[0].value == wanted
+        tainted
+        for taints, tainted in slice_.tainted_groups
+        if taints[0].effect == UNOWNED and taints[0].value == wanted
     )
 
 

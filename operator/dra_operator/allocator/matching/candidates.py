@@ -85,7 +85,7 @@ class CandidateKey:
 
     `known` holds what is known about its amounts. `selection` joins all of its expressions, once they have been asked.
     `refused` are drivers whose devices they are known to refuse, if the devices can be read. `tolerated` holds what is
-    known about barriers.
+    known about effective taints.
     """
 
     serial: int
@@ -287,27 +287,27 @@ class Candidates:
         if not slice_.tainted_groups or not self.features.device_taints:
             return devices
         known = key.tolerated
-        for barriers, behind in slice_.tainted_groups:
-            if not behind & devices:
+        for taints, tainted in slice_.tainted_groups:
+            if not tainted & devices:
                 continue
-            found = known.get(barriers)
+            found = known.get(taints)
             if found is None:
                 if len(known) >= _MAX_EFFECTIVE_TAINTS:
                     known.clear()
-                found = known[barriers] = untolerated(barriers, key.content.all_tolerations()) is None
+                found = known[taints] = untolerated(taints, key.content.all_tolerations()) is None
             if not found:
-                devices &= ~behind
+                devices &= ~tainted
         return devices
 
 
-def untolerated(barriers: EffectiveTaints, tolerations: Sequence[DeviceToleration]) -> EffectiveTaint | None:
-    """Return the first barrier that keeps a device from a request, or None."""
-    for barrier in barriers:
+def untolerated(taints: EffectiveTaints, tolerations: Sequence[DeviceToleration]) -> EffectiveTaint | None:
+    """Return the first taint that keeps a device from a request, or None."""
+    for taint in taints:
         for toleration in tolerations:
-            if tolerates(toleration, barrier):
+            if tolerates(toleration, taint):
                 break
         else:
-            return barrier
+            return taint
     return None
 
 

@@ -137,7 +137,11 @@ def origin(request: Quantity | None, capacity: DeviceCapacity, amount: Quantity)
 
 
 def has_room(consumed: Consumption, used: Mapping[str, int], in_flight: Mapping[str, int]) -> bool:
-    """True if the device has this much left beside what is used, in nano-units by capacity name."""
+    """True if the device has this much left beside what is used, in nano-units by capacity name.
+
+    The rule that the exhaustive search asks. The same rule, faster: `Eligibility`, `CapacityIndex.enough`,
+    `SearchModel.share`, `search.remaining`; never less than it: `CapacityFilter`; in words: `explanation.obstacles`.
+    """
     for name, amount, value in consumed.amounts:  # noqa: SIM110 - asked for each device, and a generator takes longer
         if used.get(name, 0) + in_flight.get(name, 0) + amount > value:
             return False

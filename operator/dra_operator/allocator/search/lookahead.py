@@ -461,7 +461,7 @@ class Lookahead:
         return [
             group
             for place, group in enumerate(rule.groups.groups)
-            if marks >> place & 1 and _has_room(group, bound)
+            if marks >> place & 1 and _has_enough_devices(group, bound)
         ]
 
     def _with_places(
@@ -546,7 +546,7 @@ def _without_place(demands_left: Sequence[DemandLeft], share_limits: Mapping[int
     )
 
 
-def _has_room(group: int, demands_left: Sequence[Sequence[_Bound]]) -> bool:
+def _has_enough_devices(group: int, demands_left: Sequence[Sequence[_Bound]]) -> bool:
     for demand in demands_left:
         for devices, missing, bound in demand:
             if (devices & group if bound else devices).bit_count() >= missing:

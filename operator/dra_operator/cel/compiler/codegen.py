@@ -1,4 +1,4 @@
-"""Code: a plan as a Python function (compilation to Python's own syntax trees, with a fast path and a fallback).
+"""Code generation: a plan as a Python function (compilation to Python's syntax trees, with a fallback).
 
 The function evaluates from left to right as if nothing could fail. Whatever fails, and whatever it cannot say, it hands
 to `otherwise`, the interpreter, which evaluates from the start and knows which errors are absorbed: evaluation has no

@@ -1,4 +1,4 @@
-"""Simple expressions: those that visibly cost little, so that nobody has to estimate how much.
+"""Quick bound: expressions that visibly cost little, so that nobody has to estimate how much.
 
 A selector compares a few attributes with a few constants. Each node of such an expression happens once, and passes over
 one constant, or over what the declaration of `device` limits to 64 characters; so its text and the number of its nodes
