@@ -69,8 +69,8 @@ class Slice:
     one node needs none.
     Sets of bits: `every` device, `ours` (the operator may allocate them: all, where ownership is not asked for),
     `half_owned` (not ours, as others are not that share counters), `shareable`, `tainted` (any taint, effective or
-    not), `counted` (consumes counters), `binding` (has binding conditions), `unreadable` (an attribute has no value that CEL knows: each selector
-    fails on the device).
+    not), `counted` (consumes counters), `binding` (has binding conditions), `unreadable` (an attribute has no value
+    that CEL knows: each selector fails on the device).
     """
 
     serial: int
