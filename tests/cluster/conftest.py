@@ -7,7 +7,7 @@ import pytest
 import yaml
 from aiohttp import web
 
-from dra_operator.cluster.access import Access
+from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.session import ApiSession
 
 from .mirror import Mirror

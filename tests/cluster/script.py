@@ -9,7 +9,7 @@ import orjson
 from aiohttp import web
 
 from dra_operator.api.kinds import KINDS
-from dra_operator.cluster.access import Credentials
+from dra_operator.cluster.credentials import Credentials
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.protobuf import PROTOBUF
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.cluster.access import AccessError, load_access
+from dra_operator.cluster.credentials import AccessError, load_access
 
 
 class TestProxy:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dra_operator.cluster.access import AccessError, load_access
+from dra_operator.cluster.credentials import AccessError, load_access
 
 
 def test_the_context_that_is_asked_for_counts(kubeconfig):

@@ -6,7 +6,7 @@ import datetime as dt
 import pytest
 from structlog.testing import capture_logs
 
-from dra_operator.cluster.access import Access, AccessError
+from dra_operator.cluster.credentials import Access, AccessError
 
 from .script import credentials
 

@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from dra_operator.cluster.access import AccessError, load_access
+from dra_operator.cluster.credentials import AccessError, load_access
 
 PLAIN = {"server": "http://api.example:8080"}
 """A cluster without TLS."""

@@ -5,7 +5,7 @@ import ssl
 import pytest
 from aiohttp import web
 
-from dra_operator.cluster.access import AccessError, load_access
+from dra_operator.cluster.credentials import AccessError, load_access
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 
 from .authority import Authority

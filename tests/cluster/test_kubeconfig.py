@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dra_operator.cluster.access import AccessError, load_access
+from dra_operator.cluster.credentials import AccessError, load_access
 
 QUOTES = "write it in quotes"
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from dra_operator.cluster import plugin
-from dra_operator.cluster.access import AccessError, load_access
+from dra_operator.cluster.credentials import AccessError, load_access
 
 API = '"apiVersion": "client.authentication.k8s.io/v1"'
 

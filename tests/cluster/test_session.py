@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
-from dra_operator.cluster.access import Access
+from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.session import (
     MERGE_PATCH,
     ApiError,

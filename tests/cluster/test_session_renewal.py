@@ -8,7 +8,7 @@ import threading
 import pytest
 from structlog.testing import capture_logs
 
-from dra_operator.cluster.access import Access, AccessError
+from dra_operator.cluster.credentials import Access, AccessError
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 
 from .script import credentials, ok, status
@@ -230,7 +230,7 @@ async def test_unreadable_credentials_do_not_stop_requests(script):
 
 STOPS = """
 import asyncio, itertools, time
-from dra_operator.cluster.access import Access, Credentials
+from dra_operator.cluster.credentials import Access, Credentials
 from dra_operator.cluster.session import ApiSession, ApiUnreachable
 
 times, clock = iter([0, 60]), itertools.count(0, 1000)

@@ -11,8 +11,8 @@ from collections import Counter
 
 import pytest
 
-from dra_operator.cluster.access import load_access
 from dra_operator.cluster.backoff import Backoff
+from dra_operator.cluster.credentials import load_access
 from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.session import ApiSession
 from dra_operator.cluster.writes import AllocateWrite, Gone, Unanswered, Unknown, Written

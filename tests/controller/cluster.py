@@ -5,7 +5,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from dra_operator.cluster.access import Access, Credentials
+from dra_operator.cluster.credentials import Access, Credentials
 from dra_operator.cluster.session import ApiSession
 from dra_operator.controller.dry_run import DryRun
 from dra_operator.controller.manager import Manager

@@ -14,7 +14,7 @@ import kopf
 import pytest
 
 from cluster import CLASS, Cluster, access_to, claim, node, resource_slice
-from dra_operator.cluster.access import AccessError
+from dra_operator.cluster.credentials import AccessError
 from dra_operator.controller.kopf_app import EndlessBackoff, LoginPace, serve, tune
 from dra_operator.controller.leader_election import GIVE_UP_SECONDS
 from dra_operator.controller.manager import Manager

@@ -33,7 +33,7 @@ from controlplane import (
 )
 from controlplane.manifests import NAMESPACE, SERVICE_ACCOUNT
 from controlplane.ownership import put_up
-from dra_operator.cluster.access import load_access
+from dra_operator.cluster.credentials import load_access
 from dra_operator.cluster.session import ApiSession
 from holding_proxy import HoldingProxy
 

@@ -8,7 +8,7 @@ import pytest
 
 from dra_operator.api.kinds import KINDS
 from dra_operator.api.names import BROKEN_ANNOTATION, FINALIZER, PENDING_ANNOTATION
-from dra_operator.cluster.access import load_access
+from dra_operator.cluster.credentials import load_access
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.session import ApiSession

@@ -33,7 +33,7 @@ Context = Annotated[
 
 def ask(kubeconfig: str, context: str, question: "Callable[[ApiSession], Awaitable[_Answer]]") -> _Answer:
     """Return what comes of a session with a cluster; end the command with 2 where there is none, or it refuses."""
-    from dra_operator.cluster.access import AccessError, load_access  # noqa: PLC0415
+    from dra_operator.cluster.credentials import AccessError, load_access  # noqa: PLC0415
     from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable  # noqa: PLC0415
     from dra_operator.controller import logs  # noqa: PLC0415
 

@@ -107,7 +107,7 @@ def _api_server(port: int) -> Iterator[Any]:
 
 
 async def _show(server: Any, kubeconfig: Path, *, keep: bool) -> int:
-    from dra_operator.cluster.access import load_access  # noqa: PLC0415
+    from dra_operator.cluster.credentials import load_access  # noqa: PLC0415
     from dra_operator.cluster.session import ApiSession  # noqa: PLC0415
     from dra_operator.controller.kopf_app import serve  # noqa: PLC0415
     from dra_operator.controller.settings import Settings  # noqa: PLC0415

@@ -46,7 +46,7 @@ def run(
     settings = loaded.settings
     # Imported only when the settings are good: Kopf and the kubernetes package take most of a second.
     from dra_operator.cli.gc_tuning import collect_seldom, freeze, shorten_turns  # noqa: PLC0415
-    from dra_operator.cluster.access import AccessError, load_access  # noqa: PLC0415
+    from dra_operator.cluster.credentials import AccessError, load_access  # noqa: PLC0415
     from dra_operator.controller import logs  # noqa: PLC0415
     from dra_operator.controller.dry_run import DryRun  # noqa: PLC0415
     from dra_operator.controller.kopf_app import is_sound, serve  # noqa: PLC0415

@@ -21,9 +21,9 @@ import orjson
 import structlog
 
 from dra_operator._version import __version__
-from dra_operator.cluster.access import Access
 from dra_operator.cluster.backoff import Outage
 from dra_operator.cluster.connections import in_thread, open_socket
+from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.decoding import decode, encode
 
 log = structlog.get_logger(__name__)

@@ -18,8 +18,8 @@ import orjson
 
 from dra_operator._version import __version__
 from dra_operator.allocator.self_check import SelfCheckError, run_self_check
-from dra_operator.cluster.access import Access, trust_as_kubectl
 from dra_operator.cluster.connections import in_thread
+from dra_operator.cluster.credentials import Access, trust_as_kubectl
 from dra_operator.cluster.faults import Defect
 from dra_operator.controller import messages
 from dra_operator.controller.dry_run import DryRun

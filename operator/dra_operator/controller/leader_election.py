@@ -13,7 +13,7 @@ from typing import Final
 from uuid import uuid4
 
 from dra_operator.api.kinds import Kind
-from dra_operator.cluster.access import Access
+from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.discovery import Served, list_version, served
 from dra_operator.cluster.lease import LEASE_NAME, Lease
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable

@@ -17,8 +17,8 @@ from typing import Any
 from dra_operator.allocator import Allocator, Decider, Limits
 from dra_operator.api.kinds import KINDS, Kind
 from dra_operator.api.names import share_id
-from dra_operator.cluster.access import Access
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF
+from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.faults import Defect

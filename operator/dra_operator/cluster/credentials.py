@@ -1,4 +1,4 @@
-"""Access: where the API server is, and as whom we speak to it.
+"""Credentials: where the API server is, and as whom we speak to it.
 
 The `kubernetes` package reads kubeconfig files, and nothing else is used of it; our session and Kopf get the same.
 Credentials go to a server by TLS alone, as kubectl has it. They are read again when they are due, after each 401, and
