@@ -113,7 +113,7 @@ def test_every_place_is_counted_from_zero():
 
 
 def test_no_traceback_is_logged_beside_the_count(repository: Path):
-    """Only `cluster.defects` logs exceptions, which counts them, and the start, when there is nobody to ask yet."""
+    """Only `cluster.faults` logs exceptions, which counts them, and the start, when there is nobody to ask yet."""
     found = set()
     for folder in ("cluster", "controller"):
         for path in (repository / "operator" / "dra_operator" / folder).glob("*.py"):

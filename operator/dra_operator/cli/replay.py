@@ -27,7 +27,8 @@ from dra_operator.cel import CelError, compile_derived_attribute
 from dra_operator.cli.output import FILE, end, opened, refusing
 from dra_operator.cli.scenarios import Scenario, difference, is_equal, load, read_row
 
-_COLLECTION_THRESHOLD = 20_000
+_TIMED_COLLECTION, _READING_COLLECTION = 20_000, 500_000
+"""New objects between two garbage collections: while decisions are timed, and while scenarios are read."""
 
 
 @dataclass(slots=True)
@@ -55,7 +56,7 @@ class SequentialRun:
     def answers(self, name: str) -> Iterator[dict[str, Any]]:
         """Yield the line of output about each; node and result are null where there are none."""
         for claim, decision in zip(self.claims, self.decisions, strict=True):
-            yield {"name": name, "claim": claim.metadata.name, **_row(decision)}
+            yield {"name": name, "claim": claim.metadata.name, **_decision_row(decision)}
 
 
 def decide_one_by_one(scenario: Scenario, rehearse: Callable[[], None] | None = None) -> SequentialRun:
@@ -139,7 +140,7 @@ def percentile(values: Sequence[float], percent: int) -> float:
     return round(sorted(values)[max(1, rank) - 1], 4)
 
 
-def _row(decision: Decision) -> dict[str, Any]:
+def _decision_row(decision: Decision) -> dict[str, Any]:
     if isinstance(decision, Allocated):
         return {"node": decision.node, "result": allocation_to_wire(decision.results[0])}
     nothing = {"node": None, "result": None}
@@ -161,7 +162,7 @@ def _frozen_heap() -> Iterator[None]:
     """
     before = gc.get_threshold()
     gc.freeze()
-    gc.set_threshold(_COLLECTION_THRESHOLD)
+    gc.set_threshold(_TIMED_COLLECTION)
     try:
         yield
     finally:
@@ -172,8 +173,6 @@ def _frozen_heap() -> Iterator[None]:
 Write = Callable[[Mapping[str, Any]], None]
 Respond = Callable[[str, Mapping[str, Any], Scenario], str]
 """Takes the name of a scenario, the line it came in, and itself, and says how it ended."""
-
-_OBJECTS_A_COLLECTION = 500_000
 
 
 @click.command("replay", short_help="Decide recorded scenarios again and compare with the recorded answers.")
@@ -203,7 +202,7 @@ def app(file: Path, *, seed: int, search: str, sequential: bool, cold: bool, out
     if not sequential:
         # Scenarios hold nearly no cycles and go as they came. Claims that are timed meet the collector as in `run`.
         gc.freeze()
-        gc.set_threshold(_OBJECTS_A_COLLECTION)
+        gc.set_threshold(_READING_COLLECTION)
     elif not cold:
         _run_self_check()
     with refusing(file, out), _writer(out) as write, opened(file, "rb") as lines:

@@ -2,7 +2,7 @@
 
 People search logs, alerts and Events by these words, so docs/operator.md lists them. A log line is one of the texts
 below and its facts as fields; an Event is a reason in CamelCase and one sentence. What is logged of defects of our own
-stands in `cluster.defects`.
+stands in `cluster.faults`.
 """
 
 from collections.abc import Collection, Mapping, Sequence

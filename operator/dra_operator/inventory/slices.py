@@ -175,7 +175,7 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
     spec = wire.spec
     devices = spec.devices
     names = tuple(device.name for device in devices)
-    device_fields = tuple(_traits(device) for device in devices)
+    device_fields = tuple(_device_fields(device) for device in devices)
     taints = tuple(trait.taints for trait in device_fields)
     attributes = {
         name: columns.attributes(values)
@@ -283,7 +283,7 @@ def _by_name(tables: Sequence[Mapping[str, _T]]) -> Iterator[tuple[str, tuple[_T
 _besides = attrgetter(*(item.name for item in fields(Device) if item.name not in _COMMON))
 
 
-def _traits(device: Device) -> DeviceFields:
+def _device_fields(device: Device) -> DeviceFields:
     if not any(_besides(device)):
         return _SHAREABLE if device.allow_multiple_allocations else PLAIN
     device_fields = DeviceFields(

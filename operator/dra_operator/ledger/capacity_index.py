@@ -201,13 +201,13 @@ class NodeCapacityIndex:
 
 @dataclass(slots=True)
 class NodeCapacityIndexes:
-    """The leftovers of `every` free device, and of those that some selectors select, by their expressions."""
+    """What is left of `every` free device, and of those that some selectors select, by their expressions."""
 
     every: NodeCapacityIndex = field(default_factory=NodeCapacityIndex)
     selected: dict[object, NodeCapacityIndex] = field(default_factory=dict)
 
     def get_selected(self, selectors: object) -> NodeCapacityIndex:
-        """Return the leftovers of what some selectors select, to add to them. If they are too many, others go."""
+        """Return the index of what some selectors select, to add to it. If they are too many, others go."""
         found = self.selected.get(selectors)
         if found is None:
             if len(self.selected) >= _MOST_SELECTIONS:
@@ -218,8 +218,8 @@ class NodeCapacityIndexes:
     def forget(self, nodes: int) -> None:
         """Let go of what is known of some nodes."""
         self.every.forget(nodes)
-        for leftovers in self.selected.values():
-            leftovers.forget(nodes)
+        for index in self.selected.values():
+            index.forget(nodes)
 
     def clear(self) -> None:
         """Forget all nodes: they have other positions."""

@@ -17,7 +17,9 @@ MOST_OF_PREFIX = 58
 
 def name_from(prefix: str, *parts: str) -> str:
     """Return a name that begins with a `generateName` and ends with five letters that depend on some parts."""
-    number = int.from_bytes(hashlib.sha256("/".join(parts).encode()).digest()[:8], "big")
+    number = int.from_bytes(
+        hashlib.sha256("/".join(parts).encode(errors="surrogatepass")).digest()[:8], "big"
+    )
     return prefix[:MOST_OF_PREFIX] + "".join(_letters(number))
 
 

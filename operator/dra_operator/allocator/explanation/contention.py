@@ -118,8 +118,8 @@ class Contention:
         rivals = plan
         if fits is False:
             rivals = only(plan, conflicting_requests(plan, partial(self._maybe, node, view, budget)))
-            board = set_up(self.eligibility, [rivals], view, budget)
-            if board is not UNDECIDED and (text := _board_text(board, rivals, node)):
+            model = set_up(self.eligibility, [rivals], view, budget)
+            if model is not UNDECIDED and (text := _model_text(model, rivals, node)):
                 return text
         if (least := self._least(rivals, view, budget)) > MAX_DEVICES:
             names = names_of(rivals.requests)
@@ -134,10 +134,10 @@ class Contention:
         if found is UNDECIDED:
             return ""
         node, view = found
-        board = set_up(self.eligibility, [plan], view, budget)
-        if board is UNDECIDED:
+        model = set_up(self.eligibility, [plan], view, budget)
+        if model is UNDECIDED:
             return ""
-        text = _values_text(board, plan, number)
+        text = _values_text(model, plan, number)
         return f"{node} has {text}" if text else ""
 
     def _find_node(self, plan: ClaimPlan, budget: Budget) -> tuple[str, NodeView] | Undecided | None:
@@ -212,77 +212,77 @@ def _is_enough(ask: _Ask, request: RequestPlan, view: NodeView, budget: Budget) 
     return False
 
 
-def _board_text(board: SearchModel, plan: ClaimPlan, node: str) -> str:
+def _model_text(model: SearchModel, plan: ClaimPlan, node: str) -> str:
     """Return what the requests of a plan take from each other on a node, none of which can be left out; or nothing."""
     names = names_of(plan.requests)
     items = [item for request in plan.requests for item in request.alternatives]
     left = "" if any(item.admin_access for item in items) else " left"
-    for item in _sums(board):
+    for item in _sums(model):
         if item.least > item.have:
             return item.text(node, names, left)
     # There are devices enough where nobody can choose among alternatives; what else they take is the cause.
     if any(request.prioritized for request in plan.requests):
         return ""
-    if board.counted and not board.shareable and _draw_on_one_counter(board):
+    if model.counted and not model.shareable and _draw_on_one_counter(model):
         return f"on {node}, {names} draw on the same counters"
-    if board.counted and not board.shareable and _want_one_device(board):
+    if model.counted and not model.shareable and _want_one_device(model):
         # If no counter were in the way, the number of devices would be.
         return f"on {node}, {names} want the same devices, and the other devices draw on the same counters"
-    if board.shareable == board.available and _want_one_device(board):
-        others = "" if _can_pay_all(board) else ", and the other devices draw on the same counters"
+    if model.shareable == model.available and _want_one_device(model):
+        others = "" if _can_pay_all(model) else ", and the other devices draw on the same counters"
         return f"on {node}, {names} need capacity of the same devices{others}"
     return ""
 
 
-def _sums(board: SearchModel) -> Iterator[_Total]:
+def _sums(model: SearchModel) -> Iterator[_Total]:
     """Yield what there is on a model and what its requests take of it."""
-    able = [_able_choices(demand) for demand in board.demands]
-    demands = [tuple([demand[at] for at in those]) for demand, those in zip(board.demands, able, strict=True)]
+    able = [_able_choices(demand) for demand in model.demands]
+    demands = [tuple([demand[at] for at in those]) for demand, those in zip(model.demands, able, strict=True)]
     reached = _reached_by(demands)
-    if not reached & board.shareable:
+    if not reached & model.shareable:
         counts = [[choice.count for choice in demand] for demand in demands]
         yield _Total(reached.bit_count(), sum(map(min, counts)), sum(map(max, counts)))
-    stock = RemainingSupply(board)
+    supply = RemainingSupply(model)
     # Where shares pay counters, what requests take of them depends on who has the same device.
-    draws = {} if board.shareable & board.counted else stock.draws
+    draws = {} if model.shareable & model.counted else supply.draws
     for place in sorted({place for draw in draws.values() for place in draw}):
         number, counter = place
         drawn = {position: draw.get(place, 0) for position, draw in draws.items()}
         taken = [[_range(choice, drawn) for choice in demand] for demand in demands]
-        yield _added(board.left[number][counter], taken, f"counter {stock.title_of(place)}")
-    if not reached & ~board.shareable:
-        keys = [[stock.number_of(item.key) for item in request.alternatives] for request in board.requests]
-        rooms = [stock.room(position, {}) for position in bits.each(reached)]
+        yield _added(model.left[number][counter], taken, f"counter {supply.title_of(place)}")
+    if not reached & ~model.shareable:
+        keys = [[supply.number_of(item.key) for item in request.alternatives] for request in model.requests]
+        rooms = [supply.room(position, {}) for position in bits.each(reached)]
         for name in sorted({name for room in rooms for name in room}):
             taken = [
-                [_capacity_range(stock, numbers[at], demand[at], name) for at in those]
-                for demand, numbers, those in zip(board.demands, keys, able, strict=True)
+                [_capacity_range(supply, numbers[at], demand[at], name) for at in those]
+                for demand, numbers, those in zip(model.demands, keys, able, strict=True)
             ]
             yield _added(sum([room.get(name, 0) for room in rooms]), taken, f"capacity {name}")
 
 
-def _draw_on_one_counter(board: SearchModel) -> bool:
+def _draw_on_one_counter(model: SearchModel) -> bool:
     """True if there is a counter on which some device of each request draws."""
-    draws = RemainingSupply(board).draws
+    draws = RemainingSupply(model).draws
     places = [
-        {place for position in bits.each(_reached_by([demand]) & board.counted) for place in draws[position]}
-        for demand in board.demands
+        {place for position in bits.each(_reached_by([demand]) & model.counted) for place in draws[position]}
+        for demand in model.demands
     ]
     return bool(set.intersection(*places))
 
 
-def _can_pay_all(board: SearchModel) -> bool:
+def _can_pay_all(model: SearchModel) -> bool:
     """True if there is enough left of all counters for a share of every device at once."""
     taken = Counter[tuple[int, int]]()
-    for draw in RemainingSupply(board).draws.values():
+    for draw in RemainingSupply(model).draws.values():
         taken.update(draw)
-    return all(amount <= board.left[number][counter] for (number, counter), amount in taken.items())
+    return all(amount <= model.left[number][counter] for (number, counter), amount in taken.items())
 
 
-def _want_one_device(board: SearchModel) -> bool:
+def _want_one_device(model: SearchModel) -> bool:
     """True if there is a device that each request could have."""
     common = -1
-    for demand in board.demands:
+    for demand in model.demands:
         common &= _reached_by([demand])
     return bool(common)
 
@@ -293,8 +293,8 @@ def _range(choice: Choice, amounts: Mapping[int, int]) -> tuple[int, int]:
     return sum(each[: choice.count]), sum(each[len(each) - choice.count :])
 
 
-def _capacity_range(stock: RemainingSupply, key: int, choice: Choice, name: str) -> tuple[int, int]:
-    return _range(choice, {at: stock.amounts(key, at).get(name, 0) for at in bits.each(choice.mask)})
+def _capacity_range(supply: RemainingSupply, key: int, choice: Choice, name: str) -> tuple[int, int]:
+    return _range(choice, {at: supply.amounts(key, at).get(name, 0) for at in bits.each(choice.mask)})
 
 
 def _added(have: int, taken: Sequence[Sequence[tuple[int, int]]], of: str) -> _Total:
@@ -320,7 +320,7 @@ def _able_choices(demand: Demand) -> list[int]:
     return able or list(range(len(demand)))
 
 
-def _values_text(board: SearchModel, plan: ClaimPlan, number: int) -> str:
+def _values_text(model: SearchModel, plan: ClaimPlan, number: int) -> str:
     """Return what a node has left for the requests that a constraint binds, if that shows that they cannot satisfy it.
 
     Empty where it does not, and where one of them has an alternative that is not bound.
@@ -330,17 +330,17 @@ def _values_text(board: SearchModel, plan: ClaimPlan, number: int) -> str:
         for request in plan.requests
         if all(number in item.constraints for item in request.alternatives)
     ]
-    demands = [demand for demand in board.demands if is_bound(demand, number)]
+    demands = [demand for demand in model.demands if is_bound(demand, number)]
     reached = _reached_by(demands)
     if len(requests) < 2:
         return ""
     counts = [[demand[at].count for at in _able_choices(demand)] for demand in demands]
     least, most = sum(map(min, counts)), sum(map(max, counts))
     wanted = f"for {names_of(requests)}, which want {'' if least == most else 'at least '}{least}"
-    found = board.rules[number].groups
+    found = model.rules[number].groups
     # Who has a list holds several values.
     groups = [held & reached for held in found.holders if held & reached]
-    if not board.rules[number].matching:
+    if not model.rules[number].matching:
         values = f"{len(groups)} value{'s' if len(groups) != 1 else ''}"
         return f"{values} left {wanted}" if len(groups) < least else ""
     enough = [[group for group in groups if _has_enough_devices(demand, group)] for demand in demands]
@@ -354,7 +354,7 @@ def _values_text(board: SearchModel, plan: ClaimPlan, number: int) -> str:
             for request, those in zip(requests, left, strict=True)
         ]
         return f"enough left {listed(texts)}"
-    if reached & board.shareable:
+    if reached & model.shareable:
         # Several requests may have the same of these.
         return ""
     have = max([group.bit_count() for group in groups])

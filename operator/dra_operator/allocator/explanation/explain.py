@@ -211,8 +211,8 @@ class Explainer:
         return self.idle.constraint(plan, request, self._counts_of((request,), budget), budget)
 
     def _describe_never_together(self, plan: ClaimPlan, found: Explanation, budget: Budget) -> str:
-        tallies = self._counts_of(plan.requests, budget) if len(plan.requests) > 1 else ()
-        return self.idle.together(plan, tallies, found.message, budget)
+        counts = self._counts_of(plan.requests, budget) if len(plan.requests) > 1 else ()
+        return self.idle.together(plan, counts, found.message, budget)
 
     def _counts_of(self, requests: Sequence[RequestPlan], budget: Budget) -> Sequence[DeviceCounts]:
         """Return the device counts of some requests; none where that takes too long."""

@@ -88,7 +88,7 @@ class IdleAnswers:
     searches_for: Callable[[Availability, Candidates], SearchChain]
     _known: AnswerCache[tuple[str | None]] = field(init=False)
     _availability: Availability | None = None
-    _walk: NodeIterator = field(init=False)
+    _iterator: NodeIterator = field(init=False)
     _searches: SearchChain = field(init=False)
     _given_up: set[object] = field(default_factory=set)
     _given_up_since: float = 0.0
@@ -242,12 +242,12 @@ class IdleAnswers:
         availability, candidates = self.cluster.availability(), self.cluster.candidates
         if availability is not self._availability:
             self._availability = availability
-            self._walk = NodeIterator(availability, candidates)
+            self._iterator = NodeIterator(availability, candidates)
             self._searches = self.searches_for(availability, candidates)
 
     def _search(self, plan: ClaimPlan, budget: Budget) -> str | None:
         usable = self.cluster.availability().views.usable
-        found = self._walk.first_that_fits([self.tolerating(plan)], usable, self._searches, budget)
+        found = self._iterator.first_that_fits([self.tolerating(plan)], usable, self._searches, budget)
         return None if found is None else found[1]
 
 

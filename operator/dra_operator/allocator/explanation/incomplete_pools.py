@@ -49,14 +49,14 @@ class IncompletePools:
     cluster: IdleCluster
     _searches: SearchChain = field(init=False)
     _explainer: Explainer = field(init=False)
-    _walk: NodeIterator = field(init=False)
+    _iterator: NodeIterator = field(init=False)
 
     def __post_init__(self) -> None:
         availability, candidates = self.counter.availability, self.counter.candidates
         self._searches = _CompletePoolsSearches.counting(availability, candidates)
         idle = IdleAnswers(self.cluster, _CompletePoolsSearches.counting)
         self._explainer = Explainer(self.counter, self._fits, idle)
-        self._walk = NodeIterator(availability, candidates)
+        self._iterator = NodeIterator(availability, candidates)
 
     def explain(self, failed: Failed, plans: Sequence[ClaimPlan], number: int, budget: Budget) -> Explanation:
         """Return why one of some claims is not allocated, of which an attempt has been ended by a pool."""
@@ -96,7 +96,7 @@ class IncompletePools:
                     ended |= view.nodes
         reached = bits.first(bits.lowest(ended & views.usable) + 1)
         try:
-            self._walk.first_that_fits(plans, views.usable & reached, self._searches, budget)
+            self._iterator.first_that_fits(plans, views.usable & reached, self._searches, budget)
         except FatalError as error:
             return explain_failure(error.failed(), self.counter.availability.views.inventory.classes)
         return None
@@ -124,7 +124,7 @@ class IncompletePools:
     def _fits(self, plans: Sequence[ClaimPlan], budget: Budget) -> str | None:
         """Return the first node on which some claims fit as if there were no pools but complete ones, or None."""
         usable = self.counter.availability.views.usable
-        found = self._walk.first_that_fits(plans, usable, self._searches, budget)
+        found = self._iterator.first_that_fits(plans, usable, self._searches, budget)
         return None if found is None else found[1]
 
 

@@ -212,7 +212,7 @@ class CapacityFilter(NodeFilter):
 
 
 def _selectors(key: CandidateKey) -> object:
-    """Return by what selectors the devices are selected whose index are compared."""
+    """Return the selectors by which devices are selected, as the index knows them."""
     return key.content[:2]
 
 

@@ -48,7 +48,8 @@ class Rule:
 
     def problems(self, text: str, unit: str = "bytes") -> tuple[str, ...]:
         """Return what is wrong with a text. Lengths are in bytes; upstream's older rules say characters."""
-        is_long = len(text.encode()) > self._longest
+        # Half of a surrogate pair, which JSON may hold, has no bytes; no pattern admits it.
+        is_long = len(text.encode(errors="surrogatepass")) > self._longest
         too_long = (f"must be no more than {self._longest} {unit}",) if is_long else ()
         return too_long if self._pattern.fullmatch(text) else (*too_long, self.explained)
 
