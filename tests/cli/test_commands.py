@@ -127,12 +127,16 @@ def test_run_does_not_start_where_the_self_check_is_not_passed(tmp_path):
     code = (
         "import sys\n"
         f"sys.argv = ['dra-operator', 'run', '--log-format', 'json', '--kubeconfig', {str(file)!r}]\n"
+        "from functools import partial\n"
         "from dra_operator.allocator import self_check\n"
-        "self_check.ANSWERS = {**self_check.ANSWERS, 'pair': 'amber: card-0'}\n"
+        "answers = {**self_check.ANSWERS, 'pair': 'amber: card-0'}\n"
+        "self_check.run_self_check = partial(self_check.run_self_check, answers)\n"
         "from dra_operator.cli import main\n"
         "main()\n"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
 
     (line,) = map(json.loads, result.stderr.splitlines())
     assert (result.returncode, line["event"]) == (1, "self-check not passed")

@@ -82,7 +82,7 @@ async def decided(cluster):
         name = body["metadata"]["name"]
         await cluster.until(lambda name=name: cluster.devices(name) or cluster.annotation(name), name)
     await operator.settled()
-    await operator.runtime.close()
+    await operator.manager.close()
     return [decision(cluster.claim(body["metadata"]["name"])) for body in CLAIMS]
 
 

@@ -129,8 +129,8 @@ def test_no_traceback_is_logged_beside_the_count(repository: Path):
                     found.add((path.name, by))
 
     assert found == {
-        ("defects.py", "log.error"),
-        ("defects.py", "log.critical"),
+        ("faults.py", "log.error"),
+        ("faults.py", "log.critical"),
         ("kopf_app.py", "log.critical"),
     }
 

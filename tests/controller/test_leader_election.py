@@ -409,7 +409,7 @@ class Lease:
     def __init__(self, found):
         self.found, self.holder, self.error, self.won = list(found), "", None, False
 
-    async def take(self):
+    async def acquire(self):
         """Return whether it is ours now."""
         found = self.found.pop(0)
         self.error = found if isinstance(found, Exception) else None

@@ -54,7 +54,7 @@ class _FewEvaluations(Budget):
         super().__init__(Limits(None, _SECONDS), clock)
         self._left = _MOST_EVALUATIONS
 
-    def evaluated(self, times: int) -> None:
+    def count_evaluations(self, times: int) -> None:
         """Count evaluations of selectors."""
         self._left -= times
 
