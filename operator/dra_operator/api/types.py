@@ -54,7 +54,7 @@ class DeviceConfiguration(Wire):
 
 @dataclass(frozen=True, slots=True)
 class DeviceTaint(Wire):
-    """Keeps claims that do not tolerate it away: effects None, NoSchedule, NoExecute."""
+    """Keeps claims that do not tolerate it away with effect NoSchedule or NoExecute; any other does nothing."""
 
     key: str = ""
     value: str = ""

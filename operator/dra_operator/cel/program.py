@@ -91,7 +91,10 @@ class Program:
         return self.evaluate(device, Meter())
 
     def compiled(self, otherwise: Callable[[PreparedDevice], Any], answer: Type) -> Compiled | None:
-        """Return it as a Python function that asks `otherwise` where it fails; None if its cost must be counted."""
+        """Return it as a Python function that asks `otherwise` where it fails; None without one.
+
+        It has none if its cost must be counted, or no code can be made for it.
+        """
         if not self.is_cheap:
             return None
         return generate(self._plan, self._checked.types, otherwise, answer=answer)
@@ -207,7 +210,7 @@ class _Late:
         return self._program
 
     def answer(self, device: PreparedDevice) -> bool:
-        """Return the answer where the plain function has none: something fails, or its cost must be counted."""
+        """Return the answer where the plain function has none: something fails, or there is no code."""
         return as_bool(self.program().answer(device))
 
 

@@ -1,8 +1,8 @@
 """Checks of stored allocations: devices that two claims hold, broken allocations, and selectors that fail elsewhere.
 
-What claims brought about is reported on the claims; what slices brought about on the slice, once for the pool and not
-for each of hundreds of claims. Nothing is taken back: who uses a device only a person can tell, and kube-scheduler
-forgets a device when any claim that holds it is cleared. While nothing is heard of slices nothing is judged.
+Devices held twice and broken allocations are reported on the claims, overcommitment on whoever caused it: for slices
+once for the pool. Nothing is taken back: who uses a device only a person can tell, and kube-scheduler forgets a device
+when any claim that holds it is cleared. Overcommitment and breakages are not judged while slices are not heard of.
 """
 
 import math

@@ -56,7 +56,7 @@ FLUSH = 0.01
 UNHEARD = (1.0, 30.0)
 """First and longest wait, in seconds, of a claim that may have been allocated, while nothing is heard of claims."""
 ABORTED = (30.0, 600.0)
-"""First and longest wait, in seconds, of a claim whose attempt used up its deadline or its steps."""
+"""First and longest wait, in seconds, after an attempt that used up its deadline, its steps or its tries on a node."""
 DEFECT = (5.0, 600.0)
 """First and longest wait, in seconds, of a claim that met a defect of ours."""
 

@@ -282,7 +282,8 @@ class Backoff:
 class SchedulingQueue:
     """The active claims, those that back off, and when the unschedulable ones become active.
 
-    All claims of the store that wait and are in neither of the first two are unschedulable for now.
+    All other claims of the store that wait and have no allocation in flight are unschedulable for now. Unlike in
+    kube-scheduler, a claim that just does not fit does not back off: writes, aborted attempts and defects do.
     """
 
     claims: ClaimStore

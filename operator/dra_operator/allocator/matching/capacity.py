@@ -139,8 +139,8 @@ def origin(request: Quantity | None, capacity: DeviceCapacity, amount: Quantity)
 def has_room(consumed: Consumption, used: Mapping[str, int], in_flight: Mapping[str, int]) -> bool:
     """True if the device has this much left beside what is used, in nano-units by capacity name.
 
-    The rule that the exhaustive search asks. The same rule, faster: `Eligibility`, `CapacityIndex.enough`,
-    `SearchModel.share`, `search.remaining`; never less than it: `CapacityFilter`; in words: `explanation.obstacles`.
+    Asked by `NodeState`, `Eligibility`, `Obstacles`. Repeated, faster, by `CapacityIndex.enough`, `SearchModel.share`
+    and `RemainingSupply`; never stricter: `CapacityFilter` and `search.lookahead`.
     """
     for name, amount, value in consumed.amounts:  # noqa: SIM110 - asked for each device, and a generator takes longer
         if used.get(name, 0) + in_flight.get(name, 0) + amount > value:
