@@ -96,7 +96,8 @@ MECHANISMS: Final[Mapping[str, Callable[[], Sequence[Patch]]]] = {
         ],
     ],
     "hardest first": lambda: [
-        patch.object(backtracking, "_TRIES_BEFORE_HARDEST", _NEVER),
+        # Every model counts as large: what is checked there before more tries stays on.
+        patch.object(backtracking, "_MOST_DEVICES", -1),
         patch.object(backtracking, "_TRIES_ON_LARGE", _NEVER),
     ],
     "pruning": lambda: [patch.object(chain, "_FAILURES_BEFORE_PRUNING", None)],

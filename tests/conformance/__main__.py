@@ -45,13 +45,9 @@ def main() -> int:
         numbers = range(arguments.first, arguments.first + arguments.count)
         if arguments.record:
             with running(program, kind.name) as upstream:
-                say_to_stderr(
-                    str(
-                        write_recording(
-                            GENERATED[kind.name], rows(kind, upstream, seed=seed, numbers=numbers)
-                        )
-                    )
-                )
+                recorded = rows(kind, upstream, seed=seed, numbers=numbers)
+                path = write_recording(GENERATED[kind.name], recorded)
+            say_to_stderr(f"recorded in {path}")
             continue
         started = time.monotonic()
         with running(program, kind.name) as upstream:

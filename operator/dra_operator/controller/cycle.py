@@ -17,8 +17,8 @@ from dra_operator.api.types import ResourceClaim
 from dra_operator.api.write import allocation_to_wire
 from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.rule_writer import RuleOutcome
-from dra_operator.cluster.writes import AllocateWrite, WriteOutcome
+from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite
+from dra_operator.cluster.writes import AllocateWrite, Write, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.allocation_checks import (
     BrokenAllocationReporter,
@@ -41,7 +41,7 @@ from dra_operator.controller.object_problems import ObjectProblems
 from dra_operator.controller.owned_devices import OwnedDevices, PolicyState, SettlementTimer
 from dra_operator.controller.pending_status import PendingReason, PendingStatus
 from dra_operator.controller.permissions import WriteAccess
-from dra_operator.controller.queue import Effect, InFlightWrites, SchedulingQueue
+from dra_operator.controller.queue import InFlightWrites, SchedulingQueue
 from dra_operator.controller.timers import BestEffortTask, Timers
 from dra_operator.controller.write_results import ClaimReleaser, WriteResultHandler
 from dra_operator.inventory import Inventory
@@ -67,6 +67,8 @@ class Tick:
 
 Item: TypeAlias = Delta | PodUse | WriteOutcome | RuleOutcome | PolicyState | Tick
 """What a cycle takes in."""
+Effect: TypeAlias = Write | RuleWrite | EventRequest
+"""What a cycle wants done on the event loop."""
 Emit: TypeAlias = Callable[[list[Effect]], None]
 
 _OPERATOR = Subject("Namespace", "", "dra-operator")
@@ -302,7 +304,7 @@ class SchedulingCycle:
         self._releaser.release_unmanaged(key)
         if not self._claims.is_waiting(key):
             self._problems.excuse(key)
-            self._queue.remove(key)
+            self._queue.forget_failure(key)
         if key in self._failed_releases and not self._is_left_alone(key):
             self._failed_releases.discard(key)
             self._queue.backoff.remove(key)

@@ -17,10 +17,9 @@ from dra_operator.cluster.connections import in_thread
 from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite
 from dra_operator.cluster.writes import Unknown
-from dra_operator.controller.cycle import Emit, Item, Tick
+from dra_operator.controller.cycle import Effect, Emit, Item, Tick
 from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.metrics import Metrics
-from dra_operator.controller.queue import Effect
 
 ROOM = 500
 """If more changes than this wait, reflectors do not list the next page yet."""

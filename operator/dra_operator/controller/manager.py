@@ -29,7 +29,7 @@ from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import Conflict, WriteOutcome, Written
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key, PodUse, pod_use
-from dra_operator.controller.cycle import SchedulingCycle
+from dra_operator.controller.cycle import Effect, SchedulingCycle
 from dra_operator.controller.dry_run import REPORTED_UP_TO, DryRun
 from dra_operator.controller.event_dedup import EventRequest, Subject
 from dra_operator.controller.health import HealthServer
@@ -39,7 +39,6 @@ from dra_operator.controller.loop import Loop
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.owned_devices import PolicyProbe, SettlementTimer
 from dra_operator.controller.permissions import ReadAccess
-from dra_operator.controller.queue import Effect
 from dra_operator.controller.settings import Settings
 from dra_operator.controller.watch_health import EventDelivery, WatchHealth, find_trouble, unready_kinds
 from dra_operator.inventory import Inventory

@@ -11,21 +11,15 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TypeAlias
 
 from dra_operator.allocator import Decision, Failed
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.backoff import doubled
-from dra_operator.cluster.rule_writer import RuleWrite
 from dra_operator.cluster.writes import AllocateWrite, Write
 from dra_operator.controller.claims import ClaimStore, Key, order, version_of
-from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.timers import Timers
 from dra_operator.ledger import Ledger
-
-Effect: TypeAlias = Write | RuleWrite | EventRequest
-"""What a cycle wants done on the event loop."""
 
 
 @dataclass(slots=True)
@@ -343,13 +337,13 @@ class SchedulingQueue:
 
     def set_outcome(self, key: Key, decision: Decision) -> None:
         """Take in what was decided about a claim."""
-        self.remove(key)
+        self.forget_failure(key)
         if isinstance(decision, Failed) and decision.kind == "fatal":
             self._failed[key] = None
             self._set_timer()
 
-    def remove(self, key: Key) -> None:
-        """Forget a claim that does not wait any more."""
+    def forget_failure(self, key: Key) -> None:
+        """Forget that the attempt of a claim ended with an error."""
         if key in self._failed:
             del self._failed[key]
             self._set_timer()

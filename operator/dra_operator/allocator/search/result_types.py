@@ -19,7 +19,7 @@ Solution: TypeAlias = Sequence[Sequence[RequestPicks]]
 class Undecided(Enum):
     """A fast search cannot tell; another search has to."""
 
-    UNDECIDED = "unsure"
+    UNDECIDED = "undecided"
 
 
 UNDECIDED: Literal[Undecided.UNDECIDED] = Undecided.UNDECIDED

@@ -43,8 +43,8 @@ class Rule:
         """The rule in words, with its examples and its pattern."""
 
     def fullmatch(self, text: str) -> bool:
-        """True if nothing is wrong with a text, as the pattern of a rule with no words of its own has it."""
-        return not self.problems(text)
+        """True if nothing is wrong with a text. What a pattern admits has a byte a character."""
+        return len(text) <= self._longest and self._pattern.fullmatch(text) is not None
 
     def problems(self, text: str, unit: str = "bytes") -> tuple[str, ...]:
         """Return what is wrong with a text. Lengths are in bytes; upstream's older rules say characters."""

@@ -37,7 +37,7 @@ from dra_operator.api.validation.names import (
     SUBDOMAIN,
     VALUE,
 )
-from dra_operator.api.validation.slices import find_refused, find_refused_asides, find_refused_values
+from dra_operator.api.validation.slices import EFFECTS, find_refused, find_refused_asides, find_refused_values
 
 _NO_ATTRIBUTE_NAME = (
     "is no name of an attribute: write domain/name, the domain in lower case, such as team.example.com/numa"
@@ -92,7 +92,6 @@ def _attribute(constraint: DeviceConstraint) -> str | None:
 
 _MODES = ("ExactCount", "All")
 _OPERATORS = ("Equal", "Exists")
-_EFFECTS = ("", "None", "NoSchedule", "NoExecute")
 
 _NO_NAME = "is no name of an object: use lower case letters, digits, - and ., at most 253 of them"
 _NO_NAMESPACE = "is no name of a namespace: use lower case letters, digits and -, at most 63 of them"
@@ -241,7 +240,7 @@ def _toleration(item: DeviceToleration, path: str) -> Iterator[Refusal]:
         yield Refusal(f"{path}.value", item.value, _VALUE_OF_EXISTS)
     elif item.value and not VALUE.fullmatch(item.value):
         yield Refusal(f"{path}.value", item.value, NO_VALUE)
-    if item.effect not in _EFFECTS:
+    if item.effect and item.effect not in EFFECTS:
         yield Refusal(f"{path}.effect", item.effect, _NO_EFFECT)
 
 

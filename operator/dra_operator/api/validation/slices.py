@@ -341,7 +341,7 @@ def _partitions(spec: Mapping[str, Any]) -> Iterator[Refusal]:
                 yield Refusal(at, None, _NO_TEXT)
 
 
-_EFFECTS = ("None", "NoSchedule", "NoExecute")
+EFFECTS = ("None", "NoSchedule", "NoExecute")
 _SEGMENTS = re.compile(rf"(?=.{{1,253}}$){DOMAIN}(/{DOMAIN})*")
 
 _NO_EFFECT = "is no effect: write NoSchedule, NoExecute, or None"
@@ -470,7 +470,7 @@ def _taint(taint: DeviceTaint, path: str) -> Iterator[Refusal]:
         yield Refusal(f"{path}.key", taint.key, NO_KEY)
     if taint.value and not VALUE.fullmatch(taint.value):
         yield Refusal(f"{path}.value", taint.value, NO_VALUE)
-    if taint.effect not in _EFFECTS:
+    if taint.effect not in EFFECTS:
         yield Refusal(f"{path}.effect", taint.effect, _NO_EFFECT)
 
 
