@@ -7,7 +7,7 @@ The first node by name that fits wins. An error that is fatal upstream ends the 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from enum import Enum
 
 from dra_operator.allocator.budget import Budget, Limits
@@ -57,8 +57,9 @@ class AdminAccess(Enum):
 class Allocator:
     """Decides for an inventory and a ledger, which it follows.
 
-    `decider` is on whose behalf it decides. `clock` returns seconds and only serves the deadline; `share_ids` returns a
-    fresh lower-case UUID for each share.
+    `decider` is on whose behalf it decides unless a call says otherwise. `clock` returns seconds and only serves the
+    deadline; `share_ids` returns a fresh lower-case UUID for each share. `sharing` are the candidates of another
+    allocator with the same features and environment, whose answers of selectors are used.
     """
 
     inventory: Inventory
@@ -71,9 +72,11 @@ class Allocator:
     admin_access: AdminAccess = field(default=AdminAccess.LABELLED_NAMESPACES, kw_only=True)
     searching: SearchMode = field(default=SearchMode.COUNTING, kw_only=True)
     decider: Decider = field(default=Decider.KUBE_SCHEDULER, kw_only=True)
+    sharing: InitVar[Candidates | None] = field(default=None, kw_only=True)
     availability: Availability = field(init=False)
     candidates: Candidates = field(init=False)
     _planner: Planner = field(init=False)
+    _planner_of_other: Planner | None = None
     _counting: SearchChain = field(init=False)
     _plain: SearchChain = field(init=False)
     _nodes: NodeIterator = field(init=False)
@@ -83,17 +86,23 @@ class Allocator:
     _failing_selectors: FailingSelectors | None = None
     _idle: IdleCluster | None = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, sharing: Candidates | None) -> None:
         self._class_changes = self.inventory.subscribe()
         views = Views(self.inventory, self.features)
         self.availability = Availability(views, self.ledger)
-        self.candidates = Candidates(self.features, SelectorCache(self.environment))
+        self.candidates = sharing or Candidates(self.features, SelectorCache(self.environment))
         self._planner = Planner(self.inventory.classes, self.candidates, self.decider)
         self._counting = SearchChain.counting(self.availability, self.candidates)
         self._plain = SearchChain(self.availability, self.candidates)
         self._nodes = NodeIterator(self.availability, self.candidates)
 
-    def allocate(self, claims: Sequence[ResourceClaim], nodes: Sequence[str] | None = None) -> Decision:
+    def allocate(
+        self,
+        claims: Sequence[ResourceClaim],
+        nodes: Sequence[str] | None = None,
+        *,
+        decider: Decider | None = None,
+    ) -> Decision:
         """Decide for some claims together: all of them on one node, or none.
 
         `nodes` restricts the nodes that are asked; names that are not known are left out.
@@ -101,7 +110,7 @@ class Allocator:
         self.refresh()
         budget = self.candidates.selectors.budget = Budget(self.limits, self.clock)
         try:
-            plans = list(map(self.plan, claims))
+            plans = [self.plan(claim, decider) for claim in claims]
             usable = self.availability.views.usable
             allowed = usable if nodes is None else usable & self.availability.views.set_of(nodes)
             found = self._nodes.first_that_fits(plans, allowed, self._searches(), budget)
@@ -120,7 +129,9 @@ class Allocator:
             first = claim_key(claims[0]) if claims else None
             return Failed("aborted", str(error), Reason.SEARCH_ABORTED, claim=first)
 
-    def explain(self, claims: Sequence[ResourceClaim], decision: Decision) -> tuple[Explanation, ...]:
+    def explain(
+        self, claims: Sequence[ResourceClaim], decision: Decision, *, decider: Decider | None = None
+    ) -> tuple[Explanation, ...]:
         """Return, for each of some claims, why it is not allocated; empty for a decision that allocates them.
 
         It explains the present state, which should be the one in which the decision was made.
@@ -132,7 +143,7 @@ class Allocator:
         self.refresh()
         budget = self.candidates.selectors.budget = Budget(self.limits, self.clock)
         try:
-            plans = [self.plan(claim) for claim in claims]
+            plans = [self.plan(claim, decider) for claim in claims]
         except FatalError as error:
             return tuple(explain_failure(error.failed(), self.inventory.classes) for _ in claims)
         if self._explainer is None or self._incomplete_pools is None:
@@ -179,10 +190,16 @@ class Allocator:
         if class_changes.classes:
             class_changes.classes.clear()
             self._planner.forget()
+            self._planner_of_other = None
 
-    def plan(self, claim: ResourceClaim) -> ClaimPlan:
+    def plan(self, claim: ResourceClaim, decider: Decider | None = None) -> ClaimPlan:
         """Return the plan of a claim. Raises FatalError for errors that do not depend on the node."""
-        plan = self._planner.plan(claim)
+        if decider is None or decider is self.decider:
+            plan = self._planner.plan(claim)
+        else:
+            if self._planner_of_other is None:
+                self._planner_of_other = Planner(self.inventory.classes, self.candidates, decider)
+            plan = self._planner_of_other.plan(claim)
         if plan.evaluates_used:
             self._check_admin_access(plan)
         return plan

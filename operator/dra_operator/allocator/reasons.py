@@ -1,4 +1,4 @@
-"""The closed list of reasons why a claim is not allocated.
+"""The closed list of reasons why a claim is not allocated, or a pod has no node for its claims.
 
 One word for one cause, used alike in Events, the annotation on the claim, metrics, logs and commands; `docs/reasons.md`
 says for each what it means and what to do. `docs/contributing.md` lists what a new one needs.
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why a claim waits, or what ended an attempt to allocate it."""
+    """Why a claim or a pod waits, or what ended an attempt to allocate it."""
 
     # Something in the claim, or in what it refers to, is wrong; retrying does not help until that is changed.
     CLASS_NOT_FOUND = "ClassNotFound"
@@ -41,6 +41,17 @@ class Reason(StrEnum):
     NOT_ENOUGH_DEVICES = "NotEnoughDevices"
     CONSTRAINT_UNSATISFIABLE = "ConstraintUnsatisfiable"
     REQUESTS_DO_NOT_FIT_TOGETHER = "RequestsDoNotFitTogether"
+
+    # Of pods: what they name is not there, or fits nowhere that they can go.
+    CLAIM_NOT_FOUND = "ClaimNotFound"
+    CLAIM_NOT_CREATED = "ClaimNotCreated"
+    CLAIM_NOT_FOR_POD = "ClaimNotForPod"
+    CLAIM_RESERVED_TOO_OFTEN = "ClaimReservedTooOften"
+    TEMPLATE_NOT_FOUND = "TemplateNotFound"
+    NODE_UNSUITABLE = "NodeUnsuitable"
+    ALLOCATED_NODE_UNSUITABLE = "AllocatedNodeUnsuitable"
+    CLAIMS_DO_NOT_FIT_TOGETHER = "ClaimsDoNotFitTogether"
+    NOT_SCHEDULED = "NotScheduled"
 
     # The attempt was given up.
     SEARCH_ABORTED = "SearchAborted"

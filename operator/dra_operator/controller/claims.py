@@ -126,6 +126,10 @@ class ClaimStore:
             return Standing.RESERVED
         return Standing.POD if claim_key(claim) in self._users else Standing.OURS
 
+    def is_pending_for_pod(self, claim: ResourceClaim) -> bool:
+        """True if a claim that has no allocation is a pod's: one that uses it, or that it was made for."""
+        return is_pending(claim) and self.standing(claim) in (Standing.POD, Standing.OWNED)
+
     def waiting(self) -> frozenset[Key]:
         """Return our claims that have no allocation and are not being deleted."""
         return frozenset(self._waiting)

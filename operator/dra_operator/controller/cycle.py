@@ -43,9 +43,13 @@ from dra_operator.controller.pending_status import PendingReason, PendingStatus
 from dra_operator.controller.permissions import WriteAccess
 from dra_operator.controller.queue import InFlightWrites, SchedulingQueue
 from dra_operator.controller.timers import BestEffortTask, Timers
+from dra_operator.controller.waiting_pods import KINDS as KINDS_OF_PODS
+from dra_operator.controller.waiting_pods import WaitingPods
 from dra_operator.controller.write_results import ClaimReleaser, WriteResultHandler
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
+from dra_operator.pods.cluster_pods import ClusterPods
+from dra_operator.pods.explanation import PodExplainer
 
 BUDGET = 1.0
 """Seconds for which a cycle decides, however long it took in; the next one takes in what arrived, and continues."""
@@ -82,7 +86,8 @@ class SchedulingCycle:
 
     `settlement` tells when owned devices may be used, which matters only if the inventory asks for ownership;
     `operator` is what stands for this operator in Events. `clock` is monotonic, in seconds, `wall` the time of day in
-    UTC; `hears` says whether what is known of a kind is up to date.
+    UTC; `hears` says whether what is known of a kind is up to date. `explains_pods`: why pods wait is told as well;
+    `has_template` says whether there is a ResourceClaimTemplate, None if nobody knows.
     """
 
     inventory: Inventory
@@ -96,6 +101,8 @@ class SchedulingCycle:
     settlement: SettlementTimer = field(default_factory=lambda: SettlementTimer(settle=0.0, quiet=0.0))
     operator: Subject = _OPERATOR
     hears: Callable[[str], bool] = lambda _kind: True
+    explains_pods: bool = False
+    has_template: Callable[[Key], bool | None] = lambda _key: None
     number: int = 0
     """The number of this cycle."""
     _effects: list[Effect] = field(default_factory=list)
@@ -124,7 +131,10 @@ class SchedulingCycle:
         self._write_results = WriteResultHandler(
             claims, ledger, in_flight, queue, events, pending, access, metrics, self._selector_warnings.add
         )
-        self._releaser = ClaimReleaser(claims, ledger, in_flight, queue, events, pending, access)
+        self._releaser = ClaimReleaser(
+            claims, ledger, in_flight, queue, events, pending, access, self.explains_pods
+        )
+        self._waiting_pods = self._build_waiting_pods() if self.explains_pods else None
         self._problems = ObjectProblems(inventory, ingest, events, metrics, clock)
         self._owned = OwnedDevices(
             inventory, ledger, ingest, events, metrics, clock, timers, self.settlement, self.operator, record
@@ -145,8 +155,22 @@ class SchedulingCycle:
         )
         self._tasks = {
             name: BestEffortTask(name, clock, timers, metrics.defect_logger)
-            for name in ("inventory", "collisions", "breakages", "rules", "selectors", "views", "metrics")
+            for name in ("inventory", "collisions", "breakages", "rules", "selectors", "views", "metrics", "pods")
         }
+
+    def _build_waiting_pods(self) -> WaitingPods:
+        cluster = ClusterPods()
+        return WaitingPods(
+            cluster,
+            PodExplainer(self.allocator, cluster, self._claims.get, self.has_template),
+            self._claims,
+            self._in_flight,
+            self._events,
+            record=self._events.record,
+            refresh_seconds=self.event_refresh,
+            clock=self.clock,
+            wall=self.wall,
+        )
 
     # --- what others ask
 
@@ -191,6 +215,9 @@ class SchedulingCycle:
         self._flush(emit)
         is_done &= self._explain_all(stopping)
         self._report_all(emit)
+        if self._waiting_pods is not None:
+            self._tasks["pods"].run(partial(self._waiting_pods.run, stopping))
+            self._flush(emit)
         # Where no claim waits for weeks, nobody else takes in what has changed, and it would heap up.
         self._tasks["views"].run(self.allocator.refresh)
         self._tasks["metrics"].run(partial(self._measure, started))
@@ -257,8 +284,11 @@ class SchedulingCycle:
     def _ingest_one(self, item: Item, effects: DeltaEffects) -> None:
         match item:
             case Delta():
-                self._fence.observe(item)
-                self._ingest.apply(item, effects)
+                if self._waiting_pods is not None and item.kind in KINDS_OF_PODS:
+                    self._waiting_pods.apply(item)
+                if item.kind not in KINDS_OF_PODS or item.kind == "Node":
+                    self._fence.observe(item)
+                    self._ingest.apply(item, effects)
             case PodUse():
                 self._ingest.apply_pod(item, effects)
             case PolicyState():
@@ -491,3 +521,7 @@ class SchedulingCycle:
             metrics.pending_claims.labels(reason).set(count)
             metrics.pending_since_timestamp_seconds.labels(reason).set(time - waited)
         self._counted_reasons = set(counts)
+        if self._waiting_pods is not None:
+            metrics.waiting_pods.clear()
+            for reason, count in self._waiting_pods.counts().items():
+                metrics.waiting_pods.labels(reason).set(count)

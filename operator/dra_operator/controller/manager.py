@@ -58,6 +58,8 @@ WATCHED: dict[str, Kind] = {
     )
 }
 """The kinds that decisions depend on."""
+VOLUMES: dict[str, Kind] = {name: KINDS[name] for name in ("PersistentVolume", "PersistentVolumeClaim")}
+"""The kinds that say where volumes keep pods; nothing but explanations depends on them."""
 NEEDED = ("ResourceClaim", "ResourceSlice", "DeviceClass")
 """The kinds without which there is nothing to do."""
 OPTIONAL = tuple(name for name, kind in WATCHED.items() if kind.group and name not in NEEDED)
@@ -94,6 +96,7 @@ class Manager:
         self._settings, self._access, self._on_crash, self._dry_run = settings, access, on_crash, dry_run
         self._clock = clock = time.monotonic
         self._session = ApiSession(access, answered=self.metrics.count_request)
+        self._watched = WATCHED | VOLUMES if settings.explain == "all" else WATCHED
         self._reflectors: dict[str, Reflector] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._pods: set[Key] = set()
@@ -114,7 +117,7 @@ class Manager:
             clock=clock,
         )
         self._election = LeaderElection(settings, access, self._record, self._has_delivered_events)
-        self._standby_access = StandbyAccess(WATCHED, clock)
+        self._standby_access = StandbyAccess(self._watched, clock)
         self._policy_probe = PolicyProbe(self._loop.put, clock, asks_who=dry_run is None)
         self._watch_health = WatchHealth(clock)
         self._read_access = ReadAccess(
@@ -161,6 +164,7 @@ class Manager:
             ),
             operator=self._own_subject(),
             hears=self._is_up_to_date,
+            explains_pods=settings.explain == "all",
         )
 
     def _build_health_server(self) -> HealthServer:
@@ -272,12 +276,12 @@ class Manager:
             timeout=self._settings.request_timeout_seconds,
             defect_logger=self.metrics.defect_logger,
         )
-        for name in WATCHED:
+        for name in self._watched:
             if name not in found:
                 log.info(messages.NOT_SERVED, kind=name)
         self._watch(found)
         await self._check_policy()
-        while late := [found for found in self._reflectors.values() if not found.synced.is_set()]:
+        while late := [found for found in self._needed().values() if not found.synced.is_set()]:
             await late[0].synced.wait()
         log.info(messages.SYNCED, **{name: len(reflector) for name, reflector in self._reflectors.items()})
         self._connected = True
@@ -310,12 +314,16 @@ class Manager:
         """
         if self._reflectors["ResourceClaim"].halfway:
             self._loop.close()
-        elif self._connected and all(found.synced.is_set() for found in self._reflectors.values()):
+        elif self._connected and all(found.synced.is_set() for found in self._needed().values()):
             self._loop.open()
+
+    def _needed(self) -> dict[str, Reflector]:
+        """Return the reflectors that decisions depend on."""
+        return {name: found for name, found in self._reflectors.items() if name not in VOLUMES}
 
     async def _discover(self) -> dict[str, Served]:
         self._discovered_at = self._clock()
-        return await served(self._session, WATCHED)
+        return await served(self._session, self._watched)
 
     def _watch(self, found: dict[str, Served]) -> None:
         """Start a reflector for each kind that has none."""
@@ -359,7 +367,9 @@ class Manager:
             self._recorder.forget(delta.kind, delta.namespace, delta.name)
 
     def _deliver_pod(self, delta: Delta) -> None:
-        """Pass on which claims a pod uses. Most pods use none; of these nothing is kept."""
+        """Pass on which claims a pod uses. Most pods use none; of these nothing is kept but what they ask of nodes."""
+        if self._settings.explain == "all":
+            self._deliver(delta)
         pod = (delta.namespace, delta.name)
         use = PodUse(*pod, frozenset()) if delta.body is None else pod_use(delta.body)
         if use.claims:
@@ -437,7 +447,7 @@ class Manager:
 
     def _check_permissions(self) -> None:
         """Report what is denied. Of kinds without an answer yet, or with another trouble now, nothing new is known."""
-        asked = (self._standby_access.forbidden or self._reflectors or WATCHED).keys() | {"Lease"}
+        asked = (self._standby_access.forbidden or self._reflectors or self._watched).keys() | {"Lease"}
         found = self._standby_access.forbidden | self._election.denials()
         stale = self._settings.stale_seconds
         for name, reflector in self._reflectors.items():
@@ -455,7 +465,7 @@ class Manager:
     async def _rediscover(self) -> None:
         """Watch kinds that are served by now. If one is served in another version, the process must start again."""
         in_trouble = any(reflector.trouble is not None for reflector in self._reflectors.values())
-        if all(name in self._reflectors for name in WATCHED) and not in_trouble:
+        if all(name in self._reflectors for name in self._watched) and not in_trouble:
             self._discovered_at = self._clock()
             return
         try:
@@ -515,7 +525,7 @@ class Manager:
             return reasons + self._standby_access.reasons()
         if self._trouble is not None and not reasons:
             reasons.append(self._trouble)
-        reasons.extend(unready_kinds(self._reflectors, self._settings.stale_seconds))
+        reasons.extend(unready_kinds(self._needed(), self._settings.stale_seconds))
         reasons.extend(self._cycle.reasons())
         if reasons and self._access.unreadable:
             reasons.append(messages.UNREADABLE)
@@ -529,6 +539,8 @@ class Manager:
         notes = [] if error is None else [messages.forbidden(error)]
         if self._connected:
             notes += [*self._policy_probe.notes(), *self._cycle.notes()]
+            volumes = {name: found for name, found in self._reflectors.items() if name in VOLUMES}
+            notes += unready_kinds(volumes, self._settings.stale_seconds)
         return notes
 
     def summary(self) -> dict[str, Any]:

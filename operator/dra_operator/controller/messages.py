@@ -95,6 +95,14 @@ def allocated(allocation: AllocationResult, node: str) -> str:
     return f"allocated on node {node}: {chosen}" if node else f"allocated {chosen}"
 
 
+def fitting(node: str, seconds: float) -> str:
+    """Return the sentence of the Event of a pod that nothing keeps from a node that is known here."""
+    return (
+        f"its claims have fitted on node {node} for {seconds:.0f} s, and the scheduler has not placed it; pod "
+        "affinity, topology spread, and volumes that are not bound yet, are not looked at here"
+    )
+
+
 def everywhere(allocation: AllocationResult) -> str:
     """Return the nodes on which pods can use an allocation without a node selector."""
     return "every node that can skip node operations" if allocation.skips_node_operations else "every node"

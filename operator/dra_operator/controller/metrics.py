@@ -54,6 +54,9 @@ class Metrics:
         self.pending_claims = self._gauge(
             "pending_claims", "Claims of the operator that wait now, by reason.", "reason"
         )
+        self.waiting_pods = self._gauge(
+            "waiting_pods", "Pods that wait for claims, by reason; with the setting `explain` `all`.", "reason"
+        )
         self.pending_since_timestamp_seconds = self._gauge(
             "pending_since_timestamp_seconds",
             "Unix time at which the longest-waiting claim began to wait, as this operator saw it, by reason.",

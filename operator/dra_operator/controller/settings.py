@@ -65,6 +65,12 @@ class Settings(BaseModel):
         "which keeps kube-scheduler away from them (`dra-operator own`). `all`: every device, for clusters where "
         "nobody else allocates.",
     )
+    explain: Literal["ours", "all"] = Field(
+        "ours",
+        description="Of which claims the operator says why they wait. `ours`: those that it allocates. `all`: also those "
+        "of pods, whoever allocates them: each pod that waits for devices gets an Event, and its claims the annotation. "
+        "Needs the rights of the component `explain-pods`.",
+    )
     ownership_settle_seconds: float = Field(
         30,
         ge=0,

@@ -284,6 +284,8 @@ class ClaimReleaser:
     events: EventDeduplicator
     pending: PendingStatus
     access: WriteAccess
+    explains_pods: bool = False
+    """Whether claims of pods have the annotation, too, while they wait."""
     retained: set[Key] = field(default_factory=set)
     """The claims whose deletion waits, since another claim holds a device of theirs."""
 
@@ -312,6 +314,7 @@ class ClaimReleaser:
         elif (
             annotation(claim) is not None
             and claim.metadata.deletion_timestamp is None
+            and not (self.explains_pods and self.claims.is_pending_for_pod(claim))
             and not self.queue.annotation_backoff.holds_claim(claim)
         ):
             self.in_flight.submit(_annotate(claim, None))

@@ -7,7 +7,7 @@ view only.
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dra_operator.api.core import Namespace, Node
@@ -131,6 +131,19 @@ class Inventory:
                 self.version += self._namespaces.pop(name, None) is not None
             case _:
                 raise ValueError(f"the inventory does not keep objects of kind {kind}")
+
+    def with_unusable_nodes(self, causes: Mapping[str, str]) -> "Inventory":
+        """Return this inventory as it is now, where these nodes and no others cannot be used; `causes` says why.
+
+        It shares the pools, so it is of no use any more when this one changes; nothing may be put into it.
+        """
+        nodes = {
+            name: node if node.unusable == (cause := causes.get(name)) else replace(node, unusable=cause)
+            for name, node in self.nodes.items()
+        }
+        return Inventory(
+            self.pools, self.classes, nodes, self.rules, self.settlement, _namespaces=self._namespaces
+        )
 
     def admits_admin_access(self, namespace: str) -> bool:
         """True if the namespace is known and its label permits admin access. Source: docs/dra-semantics 6."""

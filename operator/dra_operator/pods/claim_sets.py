@@ -194,7 +194,13 @@ class _SetDecider:
 
     def _explain_as_one(self, claims: Sequence[ObjectRecord]) -> Explanation | None:
         """Return what requests of several claims take from each other; None where it would be another for one claim."""
-        one = replace(claims[0], obj=_as_one([record.obj for record in claims]))
+        # The pods of a workload name the same entries, so that what is found out for one is known for all.
+        names = [
+            record.obj.metadata.annotations.get(POD_CLAIM_NAME, record.obj.metadata.name) for record in claims
+        ]
+        if len({*names}) < len(names):
+            names = [record.obj.metadata.name for record in claims]
+        one = replace(claims[0], obj=merge_claims(names, [record.obj for record in claims]))
         decision = self._scheduler.allocate((one,), decider=Decider.KUBE_SCHEDULER)
         if not isinstance(decision, Unsatisfied):
             # One claim has a limit of devices, which several have each.
@@ -206,14 +212,10 @@ class _SetDecider:
         return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text)
 
 
-def _as_one(claims: Sequence[ResourceClaim]) -> ResourceClaim:
-    """Return a claim that asks for what several ask for; its requests say of which claim they are."""
+def merge_claims(names: Sequence[str], claims: Sequence[ResourceClaim]) -> ResourceClaim:
+    """Return a claim that asks for what several ask for; its requests say by `names` of which claim they are."""
     requests: list[DeviceRequest] = []
     constraints: list[DeviceConstraint] = []
-    # The pods of a workload name the same entries, so that what is found out for one is known for all.
-    names = [claim.metadata.annotations.get(POD_CLAIM_NAME, claim.metadata.name) for claim in claims]
-    if len({*names}) < len(names):
-        names = [claim.metadata.name for claim in claims]
     for name, claim in zip(names, claims, strict=True):
         asked = claim.spec.devices
         own = {request.name: f"{request.name} of {name}" for request in asked.requests}

@@ -1,0 +1,331 @@
+"""Why a pod waits for its claims: they are decided together, without a write, on the nodes that suit it.
+
+Nodes that do not suit the pod, or where it cannot use a claim that is allocated already, are unusable in a copy of the
+inventory; so decisions and explanations are those of the allocator. What `node_fit` leaves out is not asked here
+either: pod affinity, topology spread, volumes that bind late, attach limits, preemption.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dra_operator.allocator import Allocated, Allocator, Decider, Decision, Explanation, Failed, Reason
+from dra_operator.api.core import NodeSelector, Pod
+from dra_operator.api.node_selector import NodeSelectorError, matches
+from dra_operator.api.text import listed
+from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.inventory import Inventory
+from dra_operator.inventory.nodes import NodeRecord
+from dra_operator.pods.claim_sets import merge_claims
+from dra_operator.pods.entries import ClaimLookup, PodEntry, TemplateLookup, resolve_entries
+from dra_operator.pods.cluster_pods import ClusterPods
+from dra_operator.pods.node_fit import Obstacle, PodRequirements
+
+_MOST_NODES = 100
+"""Nodes on which claims fit and the pod cannot run, that are looked for."""
+_MOST_CAUSES = 3
+_MOST_INVENTORIES = 4
+_MOST_KNOWN = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class PodExplanation:
+    """Why a pod waits: a reason of the closed list, one line of text, and the same for each of its claims, by entry.
+
+    `node` is set if nothing is in the way: the first node on which its claims fit. Then no claim is told of.
+    """
+
+    reason: Reason
+    message: str
+    claims: Mapping[str, Explanation] = field(default_factory=dict)
+    node: str = ""
+
+
+@dataclass(slots=True)
+class PodExplainer:
+    """Explains pods by the present state of `allocator`'s inventory and ledger. `node_fit` says which nodes suit pods."""
+
+    allocator: Allocator
+    cluster: ClusterPods
+    find_claim: ClaimLookup
+    has_template: TemplateLookup
+    _allocators: dict[frozenset[tuple[str, str]], Allocator] = field(default_factory=dict)
+    _known: dict[object, tuple[PodExplanation | None, tuple[object, ...]]] = field(default_factory=dict)
+    """What pods of one workload have in common, and what keeps the ids in the key from being given again."""
+    _version: object = None
+    _inventory_version: int = -1
+
+    def explain(self, pod: Pod, requirements: PodRequirements) -> PodExplanation | None:
+        """Return why a pod waits; None for one that waits for none of its claims."""
+        self._refresh()
+        entries = list(resolve_entries(pod, self.find_claim, self.has_template))
+        problems = {entry.name: entry.problem for entry in entries if entry.problem is not None}
+        if problems:
+            name, first = next(iter(problems.items()))
+            waiting = [entry for entry in entries if entry.problem is None and _is_open(entry)]
+            others = {
+                entry.name: Explanation(first.reason, f'entry "{name}" of its pod: {first.message}')
+                for entry in waiting
+            }
+            return PodExplanation(first.reason, _about(entries, name, first.message), {**problems, **others})
+        used = [entry for entry in entries if entry.claim is not None]
+        if not used:
+            return None
+        namespace = pod.metadata.namespace
+        key = namespace, requirements, tuple([(entry.name, *_identity(entry)) for entry in used])
+        if key not in self._known:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            answer = _Attempt(self, requirements, used).explain()
+            self._known[key] = answer, tuple([(entry.claim.spec, entry.claim.status) for entry in used])  # type: ignore[union-attr]
+        return self._known[key][0]
+
+    def version(self) -> object:
+        """Return what every answer depends on: it holds for as long as this stays."""
+        return self.allocator.inventory.version, self.allocator.ledger.version, self.cluster.version
+
+    def claims_of(self, pod: Pod) -> dict[str, str]:
+        """Return the names of the claims of a pod, by entry."""
+        entries = resolve_entries(pod, self.find_claim, self.has_template)
+        return {entry.name: entry.claim.metadata.name for entry in entries if entry.claim is not None}
+
+    def allocator_with(self, causes: Mapping[str, str]) -> Allocator:
+        """Return an allocator for which these nodes, and no others, cannot be used."""
+        nodes = self.allocator.inventory.nodes
+        if all(node.unusable == causes.get(name) for name, node in nodes.items()):
+            return self.allocator
+        key = frozenset(causes.items())
+        found = self._allocators.pop(key, None)
+        if found is None:
+            found = self._new_allocator(self.allocator.inventory.with_unusable_nodes(causes))
+        self._allocators[key] = found
+        if len(self._allocators) > _MOST_INVENTORIES:
+            self._drop(next(iter(self._allocators)))
+        return found
+
+    def _new_allocator(self, inventory: Inventory) -> Allocator:
+        own = self.allocator
+        return Allocator(
+            inventory,
+            own.ledger,
+            features=own.features,
+            limits=own.limits,
+            clock=own.clock,
+            share_ids=own.share_ids,
+            environment=own.environment,
+            admin_access=own.admin_access,
+            decider=Decider.KUBE_SCHEDULER,
+            sharing=own.candidates,
+        )
+
+    def _refresh(self) -> None:
+        """Forget what is out of date: a copy of the inventory does not follow it."""
+        if (version := self.version()) != self._version:
+            self._known.clear()
+            self._version = version
+        if (version := self.allocator.inventory.version) != self._inventory_version:
+            for key in list(self._allocators):
+                self._drop(key)
+            self._inventory_version = version
+
+    def _drop(self, key: frozenset[tuple[str, str]]) -> None:
+        gone = self._allocators.pop(key)
+        views = gone.availability.views.of_pool.values()
+        self.allocator.candidates.forget([view for of_pool in views for view in of_pool.values()])
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One attempt to find out what a pod waits for."""
+
+    explainer: PodExplainer
+    requirements: PodRequirements
+    entries: Sequence[PodEntry]
+
+    def explain(self) -> PodExplanation:
+        obstacles = self.explainer.cluster.find_obstacles(self.requirements)
+        elsewhere = self._nodes_out_of_reach()
+        claims = {entry.name: entry.claim for entry in self.entries if _is_open(entry) and entry.claim}
+        nodes = self.explainer.allocator.inventory.nodes
+        if elsewhere and all(name in elsewhere or name in obstacles for name in nodes):
+            return self._explain_held(claims, obstacles, elsewhere)
+        causes = {name: f"unsuitable: {obstacle}" for name, obstacle in obstacles.items()}
+        causes = {**elsewhere, **causes}
+        if not claims:
+            node = next((name for name in sorted(nodes) if name not in causes), "")
+            return _fitting(node) if node else _no_node(obstacles)
+        allocator = self.explainer.allocator_with(causes)
+        decision = _decide(allocator, claims.values())
+        if isinstance(decision, Allocated):
+            return _fitting(decision.node)
+        if (found := self._explain_by_nodes(claims, obstacles, elsewhere)) is not None:
+            return found
+        if all(name in causes for name in nodes):
+            # That no node can be used would hide what else is in the way.
+            allocator = self.explainer.allocator_with(elsewhere)
+            found = self._explain_by_claims(claims, allocator, _decide(allocator, claims.values()))
+            text = f"{found.message}; and the pod can run on no node: {count_obstacles(obstacles)}"
+            return replace(found, message=text) if obstacles else found
+        return self._explain_by_claims(claims, allocator, decision)
+
+    def _nodes_out_of_reach(self) -> dict[str, str]:
+        """Return the nodes where the pod cannot use a claim that is allocated already, and why."""
+        causes: dict[str, str] = {}
+        for entry in self.entries:
+            claim = entry.claim
+            if claim is None or (allocation := claim.status.allocation) is None:
+                continue
+            for name, node in self.explainer.allocator.inventory.nodes.items():
+                if name not in causes and not _can_use(node, allocation):
+                    causes[name] = f'not where claim "{entry.name}" is allocated'
+        return causes
+
+    def _explain_held(
+        self,
+        claims: Mapping[str, ResourceClaim],
+        obstacles: Mapping[str, Obstacle],
+        elsewhere: Mapping[str, str],
+    ) -> PodExplanation:
+        """Explain a pod that can run nowhere where it can use what it has."""
+        reachable = sorted(self.explainer.allocator.inventory.nodes.keys() - elsewhere.keys())
+        held = [f'"{entry.name}"' for entry in self.entries if not _is_open(entry)]
+        subject = f"claim{'s' if len(held) > 1 else ''} {listed(held)}"
+        is_are = "are" if len(held) > 1 else "is"
+        if not reachable:
+            text = f"{subject} {is_are} allocated, and no node can use {'all of them' if len(held) > 1 else 'it'}"
+        else:
+            at = {name: obstacles[name] for name in reachable}
+            text = f"{subject} {is_are} allocated on {listed(reachable)}, where the pod cannot run: {count_obstacles(at)}"
+        explanation = Explanation(Reason.ALLOCATED_NODE_UNSUITABLE, text)
+        return PodExplanation(explanation.reason, explanation.message, dict.fromkeys(claims, explanation))
+
+    def _explain_by_nodes(
+        self,
+        claims: Mapping[str, ResourceClaim],
+        obstacles: Mapping[str, Obstacle],
+        elsewhere: Mapping[str, str],
+    ) -> PodExplanation | None:
+        """Return that the claims fit on nodes that the pod cannot use; None if they fit on no node."""
+        if not obstacles:
+            return None
+        allocator = self.explainer.allocator_with(elsewhere)
+        left = {name for name in obstacles if name not in elsewhere}
+        found: dict[str, Obstacle] = {}
+        while left and len(found) < _MOST_NODES:
+            decision = _decide(allocator, claims.values(), sorted(left))
+            if not isinstance(decision, Allocated):
+                break
+            found[decision.node] = obstacles[decision.node]
+            left.discard(decision.node)
+        if not found:
+            return None
+        subject = "its claim fits" if len(claims) == 1 else "its claims fit"
+        count = f"{len(found)}{' or more' if len(found) == _MOST_NODES and left else ''}"
+        nodes = f"node{'s' if len(found) > 1 else ''}"
+        text = f"{subject} on {count} {nodes}, where the pod cannot run: {count_obstacles(found)}"
+        explanation = Explanation(Reason.NODE_UNSUITABLE, text)
+        return PodExplanation(explanation.reason, explanation.message, dict.fromkeys(claims, explanation))
+
+    def _explain_by_claims(
+        self, claims: Mapping[str, ResourceClaim], allocator: Allocator, decision: Decision
+    ) -> PodExplanation:
+        """Explain claims that fit on no node: those that fit nowhere alone, or that they do not fit together."""
+        alone = {name: _decide(allocator, (claim,)) for name, claim in claims.items()}
+        stuck = {
+            name: _suitability(_why(allocator, (claims[name],), each))
+            for name, each in alone.items()
+            if not isinstance(each, Allocated)
+        }
+        if stuck:
+            name, first = next(iter(stuck.items()))
+            waits = Explanation(first.reason, f'claim "{name}" of the same pod waits')
+            told = {each: stuck.get(each, waits) for each in claims}
+            return PodExplanation(first.reason, _about(self.entries, name, first.message), told)
+        if isinstance(decision, Failed):
+            together = Explanation(decision.reason, decision.message)
+        else:
+            together = _explain_together(claims, alone, allocator)
+        return PodExplanation(together.reason, together.message, dict.fromkeys(claims, together))
+
+
+def _explain_together(
+    claims: Mapping[str, ResourceClaim], alone: Mapping[str, Decision], allocator: Allocator
+) -> Explanation:
+    """Return why claims do not fit together, each of which fits by itself."""
+    places = [f"{name} on {each.node}" for name, each in alone.items() if isinstance(each, Allocated)]
+    text = (
+        f"each claim fits alone ({listed(places)}), but no node that suits the pod has room for all of them"
+    )
+    merged = merge_claims([*claims], [*claims.values()])
+    decision = _decide(allocator, (merged,))
+    if not isinstance(decision, Allocated | Failed):
+        why = _why(allocator, (merged,), decision)
+        if why.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER:
+            text = f"{text}: {why.message}"
+    return Explanation(Reason.CLAIMS_DO_NOT_FIT_TOGETHER, text)
+
+
+def count_obstacles(obstacles: Mapping[str, Obstacle]) -> str:
+    """Return what is in the way on some nodes, what most have first, each with its nodes."""
+    groups: dict[str, list[str]] = {}
+    for name in sorted(obstacles):
+        groups.setdefault(str(obstacles[name]), []).append(name)
+    ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    texts = [f"{len(names)} {text} ({listed(names)})" for text, names in ranked[:_MOST_CAUSES]]
+    if more := sum(len(names) for _, names in ranked[_MOST_CAUSES:]):
+        texts.append(f"{more} others")
+    return ", ".join(texts)
+
+
+def _fitting(node: str) -> PodExplanation:
+    text = f"its claims fit on node {node}, and the scheduler has not placed it"
+    return PodExplanation(Reason.NOT_SCHEDULED, text, node=node)
+
+
+def _no_node(obstacles: Mapping[str, Obstacle]) -> PodExplanation:
+    text = f"the pod can run on no node: {count_obstacles(obstacles)}" if obstacles else "there are no nodes"
+    return PodExplanation(Reason.NODE_UNSUITABLE if obstacles else Reason.NO_NODES, text)
+
+
+def _decide(
+    allocator: Allocator, claims: Iterable[ResourceClaim], nodes: Sequence[str] | None = None
+) -> Decision:
+    return allocator.allocate(list(claims), nodes, decider=Decider.KUBE_SCHEDULER)
+
+
+def _why(allocator: Allocator, claims: Sequence[ResourceClaim], decision: Decision) -> Explanation:
+    return allocator.explain(claims, decision, decider=Decider.KUBE_SCHEDULER)[0]
+
+
+def _suitability(explanation: Explanation) -> Explanation:
+    """Return an explanation in which nodes that cannot be used are those that do not suit the pod."""
+    if explanation.reason is Reason.NODE_UNUSABLE:
+        return replace(explanation, reason=Reason.NODE_UNSUITABLE)
+    return explanation
+
+
+def _is_open(entry: PodEntry) -> bool:
+    return entry.claim is not None and entry.claim.status.allocation is None
+
+
+def _identity(entry: PodEntry) -> tuple[object, ...]:
+    """Return what decisions about the claim of an entry depend on: claims of one template share their spec."""
+    claim = entry.claim
+    assert claim is not None
+    return id(claim.spec), id(claim.status.allocation) if claim.status.allocation is not None else None
+
+
+def _about(entries: Sequence[PodEntry], name: str, text: str) -> str:
+    return text if len(entries) == 1 else f'claim "{name}": {text}'
+
+
+def _can_use(node: NodeRecord, allocation: AllocationResult) -> bool:
+    """Return whether pods on a node can use an allocation. Source: kube-scheduler's Filter, docs/dra-semantics 8.2."""
+    if allocation.skips_node_operations and not node.skips_operations:
+        return False
+    selector: NodeSelector | None = allocation.node_selector
+    if selector is None:
+        return True
+    try:
+        return matches(selector, node.name, node.labels)
+    except NodeSelectorError:
+        return False
