@@ -42,6 +42,7 @@ from dra_operator.controller.owned_devices import OwnedDevices, PolicyState, Set
 from dra_operator.controller.pending_status import PendingReason, PendingStatus
 from dra_operator.controller.permissions import WriteAccess
 from dra_operator.controller.queue import InFlightWrites, SchedulingQueue
+from dra_operator.controller.template_checks import KIND as KIND_OF_TEMPLATES
 from dra_operator.controller.template_checks import TemplateChecks
 from dra_operator.controller.timers import BestEffortTask, Timers
 from dra_operator.controller.waiting_pods import KINDS as KINDS_OF_PODS
