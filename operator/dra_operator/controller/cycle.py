@@ -319,7 +319,7 @@ class SchedulingCycle:
             return
         if self._waiting_pods is not None and delta.kind in KINDS_OF_PODS:
             self._waiting_pods.apply(delta)
-            if delta.kind != "Node":
+            if delta.kind not in ("Node", "DeviceClass"):
                 return
         self._fence.observe(delta)
         self._ingest.apply(delta, effects)

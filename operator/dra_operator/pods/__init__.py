@@ -4,5 +4,6 @@ Pure, like the allocator: objects in, decisions out.
 
 - `objects`: what is known, each object with where it stands. `workloads` have pods, `generated_names` are theirs.
 - `claims` are made of templates, `special_claims` for extended resources.
+- `entries`: the claims of a pod. `explanation`: why it waits for them.
 - `nodes`: where a pod can run. `claim_sets` are decided together there, by the `scheduler`.
 """
