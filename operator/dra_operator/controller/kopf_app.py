@@ -93,14 +93,17 @@ async def in_one_piece(
 ) -> aiohttp.ClientResponse:
     """Read an answer to Kopf to its end, and take what Kopf could not live with for no answer at all.
 
+    That of a watch has no end, and is read as it comes.
+
     Kopf tries again when it cannot connect, and after a 403, 429 or 5xx. An answer that is cut in its middle, a proxy's
     page or a 404 of its own would end Kopf, and the process with it. A middleware of aiohttp's; raises
     ClientConnectionError.
     """
     answer = await ask(request)
+    is_watch = request.url.query.get("watch") == "true"
     try:
-        content = await answer.read()
-        if answer.ok:
+        content = b"" if is_watch and answer.ok else await answer.read()
+        if answer.ok and not is_watch:
             orjson.loads(content)
     except (aiohttp.ClientPayloadError, orjson.JSONDecodeError) as error:
         raise aiohttp.ClientConnectionError(f"the answer is not whole: {error}") from error
