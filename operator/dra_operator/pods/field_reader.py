@@ -39,6 +39,9 @@ class FieldReader:
     def part(self, owner: Mapping[str, Any], field: str, path: str) -> Mapping[str, Any]:
         """Return a field that is an object; an empty one if it is absent."""
         value = owner.get(field)
+        # Nearly all are plain dicts, which to ask first is four times as fast.
+        if type(value) is dict:
+            return value
         if value is None:
             return _EMPTY
         if isinstance(value, Mapping):
@@ -58,7 +61,7 @@ class FieldReader:
             self.reject(path, value, f"{shown(value)} is not a list")
             return
         for index, item in enumerate(value):
-            if isinstance(item, Mapping):
+            if type(item) is dict or isinstance(item, Mapping):
                 yield f"{path}[{index}]", item
             elif item is not None:
                 self.reject(f"{path}[{index}]", item, f"{shown(item)} is not an object")
@@ -101,6 +104,15 @@ class FieldReader:
                 path_of_value = f'{join(path, field)}["{name}"]'
                 self.reject(path_of_value, value, f"{shown(value)} is not text{about_quotes(str, value)}")
         return found
+
+    def amount(self, owner: Mapping[str, Any], field: str, path: str) -> int:
+        """Return a field that is an amount, in thousandths, rounded up; 0 if it is absent."""
+        value = owner.get(field)
+        try:
+            return 0 if value is None else _thousandths(value)
+        except ValueError as error:
+            self.reject(join(path, field), value, str(error))
+            return 0
 
     def amounts(self, owner: Mapping[str, Any], field: str, path: str) -> Amounts:
         """Return a field that has amounts by the names of resources, rounded up as the API server rounds them."""

@@ -6,8 +6,7 @@ Source: k8s.io/component-helpers/resource, `PodRequests`; kube-scheduler's `Reso
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from dra_operator.api.validation.names import KEY
 from dra_operator.pods.field_reader import Amounts, FieldReader
@@ -23,8 +22,7 @@ _OF_PODS: Final = (_CPU, "memory")
 _HUGE_PAGES: Final = "hugepages-"
 
 
-@dataclass(frozen=True, slots=True)
-class _Container:
+class _Container(NamedTuple):
     """A container and what it requests; a sidecar is an init container that lasts."""
 
     name: str
@@ -36,8 +34,8 @@ class _Container:
 def read_requests(reader: FieldReader, body: Mapping[str, Any]) -> Requests:
     """Return what a pod that has no node requests."""
     spec = reader.part(body, "spec", "")
-    containers = [*_containers(reader, spec)]
-    total = _aggregate(containers, lambda container: container.requests)
+    total = _aggregate(_containers(reader, spec), lambda container: container.requests)
+    _add_node_resources(reader, reader.part(body, "status", ""), total)
     total |= _pod_level(reader, spec, total)
     _add(total, reader.amounts(spec, "overhead", "spec"))
     return as_requests(total)
@@ -49,6 +47,7 @@ def read_requests_on_node(reader: FieldReader, body: Mapping[str, Any]) -> Reque
     containers = [*_containers(reader, spec)]
     is_infeasible = _is_resize_infeasible(reader, status)
     of_spec = _aggregate(containers, lambda container: container.requests)
+    _add_node_resources(reader, status, of_spec)
     total = _with_status(reader, status, containers, {} if is_infeasible else of_spec, is_infeasible)
     if pod_level := _pod_level(reader, spec, of_spec):
         resources = reader.part(status, "resources", "status")
@@ -108,7 +107,9 @@ def _aggregate(containers: Iterable[_Container], amounts_of: Callable[[_Containe
     most: Amounts = {}
     for container in containers:
         amounts = amounts_of(container)
-        if not container.is_init:
+        if not total and not container.is_init:
+            total = dict(amounts)
+        elif not container.is_init:
             _add(total, amounts)
         elif container.is_sidecar:
             _add(total, amounts)
@@ -148,11 +149,28 @@ def _with_status(
             return found if found is not None else allocated_to(container)
 
         allocated = _aggregate(containers, allocated_to)
+        _add_node_resources(reader, status, allocated)
         actuated = _aggregate(containers, actuated_for)
     total = dict(of_spec)
     _raise_to(total, actuated)
     _raise_to(total, allocated)
     return total
+
+
+def _add_node_resources(reader: FieldReader, status: Mapping[str, Any], total: Amounts) -> None:
+    """Add the resources of the node that go with devices; known where `DRANodeAllocatableResources` is on."""
+    field = "nodeAllocatableResourceClaimStatuses"
+    if not status.get(field):
+        return
+    for path, claim in reader.parts(status, field, "status"):
+        users = len(found) if isinstance(found := claim.get("containers"), list) else 0
+        for path_of_item, item in reader.parts(claim, "mapping", path):
+            name = reader.text(item, "name", path_of_item)
+            _add(total, {name: reader.amount(item, "quantity", path_of_item)})
+        for path_of_item, item in reader.parts(claim, "overhead", path):
+            once = reader.amount(item, "perPod", path_of_item)
+            each = reader.amount(item, "perContainer", path_of_item)
+            _add(total, {reader.text(item, "name", path_of_item): once + users * each})
 
 
 _Statuses: TypeAlias = dict[str, tuple[Amounts | None, Amounts | None]]
