@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+import factories
 from dra_operator.api.kinds import KINDS
 from dra_operator.api.names import BROKEN_ANNOTATION, FINALIZER, PENDING_ANNOTATION
 from dra_operator.cluster import writes
@@ -24,13 +25,8 @@ SPEC = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": 
 
 def allocation(device="gpu-0"):
     """An allocation as the operator writes it."""
-    results = [{"request": "gpu", "driver": "gpu.example.com", "pool": "pool", "device": device}]
-    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}]
-    return {
-        "devices": {"results": results},
-        "nodeSelector": {"nodeSelectorTerms": terms},
-        "allocationTimestamp": "2026-01-01T00:00:00Z",
-    }
+    given = factories.result(device, "pool")
+    return factories.allocation(given, allocationTimestamp="2026-01-01T00:00:00Z")
 
 
 def allocate(claim, device="gpu-0", **changes):
