@@ -15,6 +15,7 @@ from typing import Any, Final
 from dra_operator.cel import types
 from dra_operator.cel.environment import DEVICE
 from dra_operator.cel.errors import runtime_error
+from dra_operator.cel.library.conversions import unchanged
 from dra_operator.cel.library.times import duration_to_string, timestamp_to_string
 from dra_operator.cel.values import INT_MAX, INT_MIN, CelMap, Duration, Timestamp, TypeValue, Uint
 
@@ -42,10 +43,6 @@ def _nullable(kind: types.Type) -> types.Type:
 
 def _wrapper(kind: types.Type, zero: Any, convert: Callable[[Any], Any]) -> Message:
     return Message(_nullable(kind), {"value": kind}, lambda fields: convert(fields.get("value", zero)))
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _float(value: float) -> float:
@@ -105,15 +102,15 @@ _FIRST_INEXACT: Final = 2**53
 _TIME_FIELDS: Final = {"seconds": types.INT, "nanos": types.INT}
 MESSAGES: Final[dict[str, Message]] = {
     "google.protobuf.Any": Message(types.ANY, {"type_url": types.STRING, "value": types.BYTES}, _any),
-    "google.protobuf.BoolValue": _wrapper(types.BOOL, zero=False, convert=_same),
-    "google.protobuf.BytesValue": _wrapper(types.BYTES, b"", _same),
-    "google.protobuf.DoubleValue": _wrapper(types.DOUBLE, 0.0, _same),
+    "google.protobuf.BoolValue": _wrapper(types.BOOL, zero=False, convert=unchanged),
+    "google.protobuf.BytesValue": _wrapper(types.BYTES, b"", unchanged),
+    "google.protobuf.DoubleValue": _wrapper(types.DOUBLE, 0.0, unchanged),
     "google.protobuf.FloatValue": _wrapper(types.DOUBLE, 0.0, _float),
     "google.protobuf.Int32Value": _wrapper(types.INT, 0, _whole(-(2**31), 2**31 - 1)),
-    "google.protobuf.Int64Value": _wrapper(types.INT, 0, _same),
-    "google.protobuf.StringValue": _wrapper(types.STRING, "", _same),
+    "google.protobuf.Int64Value": _wrapper(types.INT, 0, unchanged),
+    "google.protobuf.StringValue": _wrapper(types.STRING, "", unchanged),
     "google.protobuf.UInt32Value": _wrapper(types.UINT, Uint(0), _whole(0, 2**32 - 1)),
-    "google.protobuf.UInt64Value": _wrapper(types.UINT, Uint(0), _same),
+    "google.protobuf.UInt64Value": _wrapper(types.UINT, Uint(0), unchanged),
     "google.protobuf.Duration": Message(types.DURATION, _TIME_FIELDS, lambda fields: Duration(_time(fields))),
     "google.protobuf.Timestamp": Message(
         types.TIMESTAMP, _TIME_FIELDS, lambda fields: Timestamp(_time(fields))
