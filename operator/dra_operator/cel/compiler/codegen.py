@@ -19,19 +19,6 @@ from dra_operator.cel import operators
 from dra_operator.cel.compiler import runtime, trees
 from dra_operator.cel.compiler.folds import Pieces, pieces_of
 from dra_operator.cel.compiler.static_types import certain_type, type_of_elements
-from dra_operator.cel.compiler.trees import (
-    COMPARISONS,
-    Constants,
-    UnsupportedError,
-    call,
-    call_of,
-    compare,
-    function_of,
-    is_a,
-    load,
-    part_of,
-    tuple_of,
-)
 from dra_operator.cel.library.quantities import Quantity_
 from dra_operator.cel.library.regex import FUNCTIONS, pattern
 from dra_operator.cel.paths import Aliases, bound_way, is_binding, table_entry, way
@@ -42,7 +29,7 @@ Compiled: TypeAlias = Callable[[Any], Any]
 _PLAIN: Final = {BOOL: bool, INT: int, STRING: str}
 """The static types whose values Python compares as CEL does, as long as both sides have the same type."""
 _LONGEST_UNROLLED: Final = 8
-_ORDERINGS: Final = {"isGreaterThan": COMPARISONS["_>_"], "isLessThan": COMPARISONS["_<_"]}
+_ORDERINGS: Final = {"isGreaterThan": trees.COMPARISONS["_>_"], "isLessThan": trees.COMPARISONS["_<_"]}
 _ORDER_KEYS: Final = {Quantity_: "nano", Semver: "key"}
 _FIELDS: Final = {"driver": "driver", "allowMultipleAllocations": "multiple"}
 """What a prepared device calls the fields that are no tables."""
@@ -79,9 +66,9 @@ def generate(
     try:
         value = generator.expression(plan.step)
         if answer is BOOL and generator.type_of(plan.step) is not BOOL:
-            value = call("truth", value)
+            value = trees.call("truth", value)
         return guarded_function(value, {**_HELPERS, **generator.constants.named, "otherwise": otherwise})
-    except (UnsupportedError, RecursionError, MemoryError, SyntaxError):
+    except (trees.UnsupportedError, RecursionError, MemoryError, SyntaxError):
         return None
 
 
@@ -89,7 +76,7 @@ def generate(
 class _Generator:
     types: Mapping[int, Type]
     marks: Marks
-    constants: Constants = field(default_factory=Constants)
+    constants: trees.Constants = field(default_factory=trees.Constants)
     aliases: Aliases = field(default_factory=dict)
     sure: dict[int, Type] = field(default_factory=dict)
     """The types of variables that run over constants."""
@@ -119,7 +106,7 @@ class _Generator:
     def condition(self, step: ir.Step) -> ast.expr:
         """Return an expression that gives a bool or raises."""
         value = self.expression(step)
-        return value if self.type_of(step) is BOOL else call("truth", value)
+        return value if self.type_of(step) is BOOL else trees.call("truth", value)
 
     def constant(self, value: Any) -> ast.expr:
         """Return a constant as a literal of Python, or as a name for it."""
@@ -139,7 +126,7 @@ class _Generator:
         root = step.root
         if isinstance(root, ir.Choice):
             if step.test_id is not None:
-                raise UnsupportedError
+                raise trees.UnsupportedError
             chosen, other = self.expression(root.chosen), self.expression(root.other)
             return trees.IfExp(self.condition(root.condition), chosen, other)
         qualifiers = way(step, self.aliases)
@@ -147,7 +134,7 @@ class _Generator:
             return self._of_device(qualifiers, tested=step.test_id is not None)
         if isinstance(root, ir.Variable):
             constant = self.unrolled.get(root.slot)
-            value: ast.expr = load(f"s{root.slot}") if constant is None else self._const(constant)
+            value: ast.expr = trees.load(f"s{root.slot}") if constant is None else self._const(constant)
         else:
             assert isinstance(root, ir.Operand)
             value = self.expression(root.step)
@@ -160,7 +147,7 @@ class _Generator:
             plain, key = table
             last = qualifiers[2]
             if last.test_only:
-                return compare(key, trees.IN, plain)
+                return trees.compare(key, trees.IN, plain)
             if not last.optional:
                 value = trees.Subscript(plain, key, trees.LOAD)
                 return self._along(value, qualifiers[3:], tested=tested)
@@ -168,13 +155,13 @@ class _Generator:
         if first is not None and not (first.test_only or first.optional or first.step is not None):
             plain_name = _FIELDS.get(first.key)
             if plain_name is not None:
-                return self._along(part_of(load("d"), plain_name), qualifiers[1:], tested=tested)
-        return self._along(part_of(load("d"), "root"), qualifiers, tested=tested)
+                return self._along(trees.part_of(trees.load("d"), plain_name), qualifiers[1:], tested=tested)
+        return self._along(trees.part_of(trees.load("d"), "root"), qualifiers, tested=tested)
 
     def _table(self, qualifiers: tuple[ir.Qualifier, ...]) -> tuple[ast.expr, ast.expr] | None:
         """Return the flat table and the key in it of what lies at a constant path, or None for other ways."""
         entry = table_entry(qualifiers)
-        return entry and (part_of(load("d"), entry[0]), self._marked(qualifiers[2].id, entry[1]))
+        return entry and (trees.part_of(trees.load("d"), entry[0]), self._marked(qualifiers[2].id, entry[1]))
 
     def _along(self, value: ast.expr, qualifiers: tuple[ir.Qualifier, ...], *, tested: bool) -> ast.expr:
         if not qualifiers:
@@ -182,15 +169,15 @@ class _Generator:
         plain = not any(part.optional or part.test_only for part in qualifiers)
         if plain and not tested:
             for part in qualifiers:
-                value = call("at", value, self._key(part))
+                value = trees.call("at", value, self._key(part))
             # A value that is optional makes everything after it optional; `at` finds nothing in it and raises.
             return value
         steps = [
-            tuple_of(self._key(part), trees.Constant(part.optional), trees.Constant(part.test_only))
+            trees.tuple_of(self._key(part), trees.Constant(part.optional), trees.Constant(part.test_only))
             for part in qualifiers
         ]
-        found = call("along", value, *steps)
-        return call("tested", found) if tested else found
+        found = trees.call("along", value, *steps)
+        return trees.call("tested", found) if tested else found
 
     def _key(self, qualifier: ir.Qualifier) -> ast.expr:
         return self.constant(qualifier.key) if qualifier.step is None else self.expression(qualifier.step)
@@ -211,24 +198,24 @@ class _Generator:
         """Return a comparison: Python's own where both sides are of one plain type, known or looked at first."""
         kinds = self.type_of(left), self.type_of(right)
         if kinds[0] == kinds[1] and kinds[0] in _PLAIN:
-            return compare(self.expression(left), operator, self.expression(right))
+            return trees.compare(self.expression(left), operator, self.expression(right))
         for one, other, kind in ((left, right, kinds[1]), (right, left, kinds[0])):
             if kind in _PLAIN and isinstance(other, ir.Const) and not self.nested:
                 value, again = self._twice(one)
                 constant = self.expression(other)
                 sides = (again, constant) if one is left else (constant, again)
                 return trees.IfExp(
-                    is_a(_PLAIN[kind].__name__, value),
-                    compare(sides[0], operator, sides[1]),
-                    call(helper, *sides),
+                    trees.is_a(_PLAIN[kind].__name__, value),
+                    trees.compare(sides[0], operator, sides[1]),
+                    trees.call(helper, *sides),
                 )
-        return call(helper, self.expression(left), self.expression(right))
+        return trees.call(helper, self.expression(left), self.expression(right))
 
     def _twice(self, step: ir.Step) -> tuple[ast.expr, ast.expr]:
         """Return an expression that gives a value and keeps it, and one that gives it again."""
         self.names += 1
         name = f"v{self.names}"
-        return trees.NamedExpr(trees.Name(name, trees.STORE), self.expression(step)), load(name)
+        return trees.NamedExpr(trees.Name(name, trees.STORE), self.expression(step)), trees.load(name)
 
     # --- calls --------------------------------------------------------------------------------------------------
 
@@ -247,7 +234,7 @@ class _Generator:
             guarded = self._guarded(step, function.direct, arguments)
             if guarded is not None:
                 return guarded
-        return call_of(self.constant(callee), *map(self.expression, arguments))
+        return trees.call_of(self.constant(callee), *map(self.expression, arguments))
 
     def _guarded(
         self, step: ir.Invoke, direct: Callable[..., Any], given: Sequence[ir.Step]
@@ -266,16 +253,16 @@ class _Generator:
             return None
         value, again = self._twice(others[0])
         calls = [
-            call_of(
+            trees.call_of(
                 self.constant(callee),
                 *[again if part is others[0] else self.expression(part) for part in parts],
             )
             for callee, parts in ((direct, given), (function.call, step.arguments))
         ]
-        return trees.IfExp(is_a(_PLAIN[wanted].__name__, value), *calls)
+        return trees.IfExp(trees.is_a(_PLAIN[wanted].__name__, value), *calls)
 
     def _comparison(self, step: ir.Invoke) -> ast.expr:
-        operator = COMPARISONS[step.function.name]
+        operator = trees.COMPARISONS[step.function.name]
         left, right = step.arguments
         return self._compared_to(operator, left, right) or self._plainly(
             operator, self.constants.add_named(step.function.call), left, right
@@ -297,7 +284,7 @@ class _Generator:
             return None
         try:
             constant = self._constant_of(right)
-        except UnsupportedError:
+        except trees.UnsupportedError:
             return None
         kind = type(constant)
         key = _ORDER_KEYS.get(kind)
@@ -305,21 +292,23 @@ class _Generator:
             return None
         other = self._marked(right.arguments[0].id, getattr(constant, key))
         if self.type_of(left).name == getattr(kind, "type_name", "kubernetes.Semver"):
-            return compare(part_of(self.expression(left), key), operator, other)
+            return trees.compare(trees.part_of(self.expression(left), key), operator, other)
         value, again = self._twice(left)
-        compared = compare(part_of(again, key), operator, other)
-        return trees.IfExp(is_a(kind.__name__, value), compared, call("truth", trees.Constant(None)))
+        compared = trees.compare(trees.part_of(again, key), operator, other)
+        return trees.IfExp(
+            trees.is_a(kind.__name__, value), compared, trees.call("truth", trees.Constant(None))
+        )
 
     @staticmethod
     def _constant_of(step: ir.Invoke) -> Any:
         """Return the value of a call with constants alone."""
         values = [part.value for part in step.arguments if isinstance(part, ir.Const)]
         if len(values) < len(step.arguments):
-            raise UnsupportedError
+            raise trees.UnsupportedError
         try:
             return step.function.call(*values)
         except Exception:  # noqa: BLE001 - whatever it is, the interpreter says it in its place
-            raise UnsupportedError from None
+            raise trees.UnsupportedError from None
 
     def _has_key(self, step: ir.Invoke) -> ast.expr | None:
         key, collection = step.arguments
@@ -331,7 +320,7 @@ class _Generator:
         if qualifiers is None or len(qualifiers) != 2:
             return None
         table = self._table((*qualifiers, ir.Qualifier(0, key.value)))
-        return None if table is None else compare(table[1], trees.IN, table[0])
+        return None if table is None else trees.compare(table[1], trees.IN, table[0])
 
     def _negation(self, step: ir.Invoke) -> ast.expr:
         return trees.UnaryOp(trees.NOT, self.condition(step.arguments[0]))
@@ -339,7 +328,7 @@ class _Generator:
     def _search(self, step: ir.Invoke) -> ast.expr | None:
         """Return the search of a text with a pattern that is small; one that is not known is for the interpreter."""
         if not step.known_pattern:
-            raise UnsupportedError
+            raise trees.UnsupportedError
         if step.function.name != "matches":
             return None
         text, regex = step.arguments
@@ -349,32 +338,33 @@ class _Generator:
         if not known.is_plain:
             return None
         if self.type_of(text) == STRING:
-            return call_of(self.constant(known.matches), self.expression(text))
+            return trees.call_of(self.constant(known.matches), self.expression(text))
         return self._guarded(step, known.matches, (text,))
 
     def _addition(self, step: ir.Invoke) -> ast.expr | None:
-        return call("added", *map(self.expression, step.arguments)) if self.nested else None
+        return trees.call("added", *map(self.expression, step.arguments)) if self.nested else None
 
     def _members(self, step: ir.Members) -> ast.expr:
         keys = self.constant(step.keys)
         kind = self.type_of(step.argument)
         if kind in (STRING, INT):
-            return compare(self.expression(step.argument), trees.IN, keys)
+            return trees.compare(self.expression(step.argument), trees.IN, keys)
         if self.nested:
-            return call("member", self.expression(step.argument), keys)
+            return trees.call("member", self.expression(step.argument), keys)
         value, again = self._twice(step.argument)
-        return trees.IfExp(is_a("str", value), compare(again, trees.IN, keys), call("member", again, keys))
+        otherwise = trees.call("member", again, keys)
+        return trees.IfExp(trees.is_a("str", value), trees.compare(again, trees.IN, keys), otherwise)
 
     def _otherwise(self, step: ir.Otherwise) -> ast.expr:
         found = self._optional_entry(step.left) if step.unwrap else None
         if found is not None and isinstance(step.right, ir.Const):
             plain, key = found
-            return call_of(part_of(plain, "get"), key, self.expression(step.right))
+            return trees.call_of(trees.part_of(plain, "get"), key, self.expression(step.right))
         helper = "or_value" if step.unwrap else "or_optional"
         self.nested += 1
-        other = function_of(self.expression(step.right))
+        other = trees.function_of(self.expression(step.right))
         self.nested -= 1
-        return call(helper, self.expression(step.left), other)
+        return trees.call(helper, self.expression(step.left), other)
 
     def _optional_entry(self, step: ir.Step) -> tuple[ast.expr, ast.expr] | None:
         if not isinstance(step, ir.Attribute) or step.test_id is not None:
@@ -388,21 +378,23 @@ class _Generator:
 
     def _list(self, step: ir.MakeList) -> ast.expr:
         if step.optional:
-            raise UnsupportedError
-        return tuple_of(*map(self.expression, step.elements))
+            raise trees.UnsupportedError
+        return trees.tuple_of(*map(self.expression, step.elements))
 
     def _map(self, step: ir.MakeMap) -> ast.expr:
         if any(optional for _, _, optional in step.entries):
-            raise UnsupportedError
-        entries = [tuple_of(self.expression(key), self.expression(value)) for key, value, _ in step.entries]
-        return call("made_map", *entries)
+            raise trees.UnsupportedError
+        entries = [
+            trees.tuple_of(self.expression(key), self.expression(value)) for key, value, _ in step.entries
+        ]
+        return trees.call("made_map", *entries)
 
     def _fold(self, step: ir.Fold) -> ast.expr:
         if is_binding(step):
             return self._binding(step)
         pieces = pieces_of(step)
         if pieces is None:
-            raise UnsupportedError
+            raise trees.UnsupportedError
         written_out = self._written_out(step, pieces)
         if written_out is not None:
             return written_out
@@ -411,7 +403,7 @@ class _Generator:
         target: ast.expr = trees.Name(f"s{step.first}", trees.STORE)
         if step.second is not None:
             target = trees.Tuple([target, trees.Name(f"s{step.second}", trees.STORE)], trees.STORE)
-        over = call(helper, self.expression(step.range))
+        over = trees.call(helper, self.expression(step.range))
         tests = [self.condition(test) for test in pieces.tests]
         if pieces.kind in ("all", "any"):
             element = self.condition(pieces.element)
@@ -421,8 +413,8 @@ class _Generator:
             element = self.expression(pieces.element)
         self.nested -= 1
         generator = trees.GeneratorExp(element, [ast.comprehension(target, over, tests, 0)])
-        value = call(pieces.kind, generator)
-        return compare(value, trees.EQUAL, trees.Constant(1)) if pieces.kind == "sum" else value
+        value = trees.call(pieces.kind, generator)
+        return trees.compare(value, trees.EQUAL, trees.Constant(1)) if pieces.kind == "sum" else value
 
     def _written_out(self, step: ir.Fold, pieces: Pieces) -> ast.expr | None:
         """Return `all` or `exists` over a few constants as a chain of conditions; None for other folds."""
@@ -452,13 +444,13 @@ class _Generator:
             return self.expression(step.result)
         init = self.expression(step.init)
         self.nested += 1
-        result = function_of(self.expression(step.result), f"s{step.accumulator}")
+        result = trees.function_of(self.expression(step.result), f"s{step.accumulator}")
         self.nested -= 1
-        return call_of(result, init)
+        return trees.call_of(result, init)
 
 
 def _unsupported(_generator: _Generator, _step: ir.Step) -> ast.expr:
-    raise UnsupportedError
+    raise trees.UnsupportedError
 
 
 def _no_code_of_its_own(_generator: _Generator, _step: ir.Invoke) -> None:
@@ -479,7 +471,7 @@ _EXPRESSIONS: Final[dict[type, Any]] = {
 }
 
 _CALLS: Final[dict[str, Callable[[_Generator, ir.Invoke], ast.expr | None]]] = {
-    **dict.fromkeys(COMPARISONS, _Generator._comparison),
+    **dict.fromkeys(trees.COMPARISONS, _Generator._comparison),
     **dict.fromkeys(_ORDERINGS, _Generator._ordering),
     "@in": _Generator._has_key,
     "!_": _Generator._negation,
