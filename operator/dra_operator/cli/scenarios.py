@@ -30,16 +30,8 @@ _KINDS = {
     "deviceTaintRules": "DeviceTaintRule",
 }
 _FIELDS = {
-    *_KINDS,
-    "node",
-    "claims",
-    "allocated",
-    "allocatedState",
-    "features",
-    "noDefaults",
-    "mode",
-    "expected",
-}
+    *_KINDS, "node", "claims", "allocated", "allocatedState", "features", "noDefaults", "mode", "expected",
+}  # fmt: skip
 """What a scenario may have beside its name."""
 _STATE = ("devices", "sharedDevices", "consumedCapacity")
 """What a scenario may say of what is in use without saying by whom."""
