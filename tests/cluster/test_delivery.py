@@ -27,6 +27,16 @@ REFUSALS = {
 WEBHOOK = 'Internal error occurred: failed calling webhook "policy.example.com": connection refused'
 
 
+NO_RIGHT = (
+    'resourceclaims.resource.k8s.io "c" is forbidden: User "system:serviceaccount:a:b" cannot patch '
+    'resource "resourceclaims/status" in API group "resource.k8s.io" in the namespace "ns"'
+)
+NO_RIGHT_TO_BIND = (
+    'ResourceClaim "c" is invalid: status.allocation: Forbidden: changing status.allocation or '
+    'status.reservedFor requires resource="resourceclaims/binding", verb="patch" permission: no'
+)
+
+
 class TestOutcomes:
     """What comes of each answer, and of none."""
 
@@ -105,18 +115,17 @@ class TestOutcomes:
 
         assert isinstance(await desk().result(allocate()), writes.Written)
 
-    async def test_forbidden_names_verb_and_resource(self, script, desk):
-        """A 403 says which rule is missing."""
-        message = (
-            'resourceclaims.resource.k8s.io "c" is forbidden: User "system:serviceaccount:a:b" cannot patch '
-            'resource "resourceclaims/status" in API group "resource.k8s.io" in the namespace "ns"'
-        )
-        script.then(status(403, message, "Forbidden"))
+    @pytest.mark.parametrize(
+        ("code", "message", "resource"), [(403, NO_RIGHT, "status"), (422, NO_RIGHT_TO_BIND, "binding")]
+    )
+    async def test_a_missing_right_is_named(self, script, desk, code, message, resource):
+        """A 403 says which rule is missing, and a 422 says so of the right to bind."""
+        script.then(status(code, message, "Forbidden" if code == 403 else "Invalid"))
 
         outcome = await desk().result(allocate())
 
         assert isinstance(outcome, writes.Forbidden)
-        assert (outcome.error.verb, outcome.error.resource) == ("patch", "resourceclaims/status")
+        assert (outcome.error.verb, outcome.error.resource) == ("patch", f"resourceclaims/{resource}")
 
     async def test_denial_by_admission_is_refused(self, script, desk):
         """A webhook that denies one claim with a 403 says nothing about the operator's rights."""
@@ -127,19 +136,6 @@ class TestOutcomes:
 
         assert isinstance(outcome, writes.Refused)
         assert message in outcome.message
-
-    async def test_missing_right_to_bind_is_forbidden(self, script, desk):
-        """The right to bind is demanded by a 422; it is reported as the missing rule that it is."""
-        message = (
-            'ResourceClaim "c" is invalid: status.allocation: Forbidden: changing status.allocation or '
-            'status.reservedFor requires resource="resourceclaims/binding", verb="patch" permission: no'
-        )
-        script.then(status(422, message, "Invalid"))
-
-        outcome = await desk().result(allocate())
-
-        assert isinstance(outcome, writes.Forbidden)
-        assert (outcome.error.verb, outcome.error.resource) == ("patch", "resourceclaims/binding")
 
     async def test_decision_about_an_allocated_claim_is_a_conflict(self, script, desk):
         """A decision that missed that its claim has devices is a conflict, also if nothing has changed since."""
