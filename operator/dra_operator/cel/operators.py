@@ -9,11 +9,25 @@ from collections.abc import Callable
 from math import inf, nan
 from typing import Any, Final
 
-from dra_operator.cel import values
 from dra_operator.cel.errors import Abort, CelError, runtime_error
 from dra_operator.cel.library import lists
 from dra_operator.cel.library.golang import key_text
 from dra_operator.cel.library.limits import check_elements, check_length
+from dra_operator.cel.values import (
+    INT_MAX,
+    INT_MIN,
+    MISSING,
+    UINT_MAX,
+    CelMap,
+    Duration,
+    Timestamp,
+    TypeValue,
+    Uint,
+    cel_compare,
+    cel_equal,
+    surely_equal,
+    type_name,
+)
 
 _FIRST_MOMENT: Final = -62135596800 * 10**9
 _LAST_MOMENT: Final = 253402300800 * 10**9 - 1
@@ -29,22 +43,22 @@ def no_overload() -> CelError:
 
 def whole(value: int) -> int:
     """Return an int if it fits into 64 bits; raises CelError if not."""
-    if values.INT_MIN <= value <= values.INT_MAX:
+    if INT_MIN <= value <= INT_MAX:
         return value
     raise runtime_error("integer overflow")
 
 
-def unsigned(value: int) -> values.Uint:
+def unsigned(value: int) -> Uint:
     """Return a uint if it fits into 64 bits; raises CelError if not."""
-    if 0 <= value <= values.UINT_MAX:
-        return values.Uint(value)
+    if 0 <= value <= UINT_MAX:
+        return Uint(value)
     raise runtime_error("unsigned integer overflow")
 
 
-def moment(nanos: int, offset: int) -> values.Timestamp:
+def moment(nanos: int, offset: int) -> Timestamp:
     """Return a timestamp within the years 1 to 9999; raises CelError outside of them."""
     if _FIRST_MOMENT <= nanos <= _LAST_MOMENT:
-        return values.Timestamp(nanos, offset)
+        return Timestamp(nanos, offset)
     raise runtime_error("timestamp overflow")
 
 
@@ -62,13 +76,13 @@ def add(left: Any, right: Any) -> Any:
         if kind is tuple:
             check_elements(len(left) + len(right))
             return left + right
-        if kind is values.Uint:
+        if kind is Uint:
             return unsigned(int(left) + int(right))
-        if kind is values.Duration:
-            return values.Duration(whole(left.nanos + right.nanos))
-    elif kind is values.Timestamp and type(right) is values.Duration:
+        if kind is Duration:
+            return Duration(whole(left.nanos + right.nanos))
+    elif kind is Timestamp and type(right) is Duration:
         return moment(left.nanos + right.nanos, left.offset)
-    elif kind is values.Duration and type(right) is values.Timestamp:
+    elif kind is Duration and type(right) is Timestamp:
         return moment(left.nanos + right.nanos, right.offset)
     raise no_overload()
 
@@ -81,11 +95,11 @@ def subtract(left: Any, right: Any) -> Any:
             return whole(left - right)
         if kind is float:
             return left - right
-        if kind is values.Uint:
+        if kind is Uint:
             return unsigned(int(left) - int(right))
-        if kind is values.Duration or kind is values.Timestamp:
-            return values.Duration(whole(left.nanos - right.nanos))
-    elif kind is values.Timestamp and type(right) is values.Duration:
+        if kind is Duration or kind is Timestamp:
+            return Duration(whole(left.nanos - right.nanos))
+    elif kind is Timestamp and type(right) is Duration:
         return moment(left.nanos - right.nanos, left.offset)
     raise no_overload()
 
@@ -98,7 +112,7 @@ def multiply(left: Any, right: Any) -> Any:
             return whole(left * right)
         if kind is float:
             return left * right
-        if kind is values.Uint:
+        if kind is Uint:
             return unsigned(int(left) * int(right))
     raise no_overload()
 
@@ -110,12 +124,12 @@ def divide(left: Any, right: Any) -> Any:
         raise no_overload()
     if kind is float:
         return _divide_doubles(left, right)
-    if kind is not int and kind is not values.Uint:
+    if kind is not int and kind is not Uint:
         raise no_overload()
     if right == 0:
         raise runtime_error("division by zero")
-    if kind is values.Uint:
-        return values.Uint(int(left) // int(right))
+    if kind is Uint:
+        return Uint(int(left) // int(right))
     quotient = abs(left) // abs(right)
     return whole(-quotient if (left < 0) != (right < 0) else quotient)
 
@@ -132,13 +146,13 @@ def _divide_doubles(left: float, right: float) -> float:
 def modulo(left: Any, right: Any) -> Any:
     """Return the remainder of two ints or uints; it has the sign of the dividend."""
     kind = type(left)
-    if kind is not type(right) or (kind is not int and kind is not values.Uint):
+    if kind is not type(right) or (kind is not int and kind is not Uint):
         raise no_overload()
     if right == 0:
         raise runtime_error("modulus by zero")
-    if kind is values.Uint:
-        return values.Uint(int(left) % int(right))
-    if left == values.INT_MIN and right == -1:
+    if kind is Uint:
+        return Uint(int(left) % int(right))
+    if left == INT_MIN and right == -1:
         raise runtime_error("integer overflow")
     remainder = abs(left) % abs(right)
     return -remainder if left < 0 else remainder
@@ -151,8 +165,8 @@ def negate(value: Any) -> Any:
         return whole(-value)
     if kind is float:
         return -value
-    if kind is values.Duration:
-        return values.Duration(whole(-value.nanos))
+    if kind is Duration:
+        return Duration(whole(-value.nanos))
     raise no_overload()
 
 
@@ -171,7 +185,7 @@ def negation(value: Any) -> bool:
 def not_equal(left: Any, right: Any) -> bool:
     """Return whether two values are not known to be equal: what cannot be compared is different."""
     try:
-        return not values.cel_equal(left, right)
+        return not cel_equal(left, right)
     except Abort:
         raise
     except CelError:
@@ -180,22 +194,22 @@ def not_equal(left: Any, right: Any) -> bool:
 
 def less(left: Any, right: Any) -> bool:
     """Return whether `left` comes before `right`."""
-    return values.cel_compare(left, right) < 0
+    return cel_compare(left, right) < 0
 
 
 def less_or_equal(left: Any, right: Any) -> bool:
     """Return whether `left` does not come after `right`."""
-    return values.cel_compare(left, right) <= 0
+    return cel_compare(left, right) <= 0
 
 
 def greater(left: Any, right: Any) -> bool:
     """Return whether `left` comes after `right`."""
-    return values.cel_compare(left, right) > 0
+    return cel_compare(left, right) > 0
 
 
 def greater_or_equal(left: Any, right: Any) -> bool:
     """Return whether `left` does not come before `right`."""
-    return values.cel_compare(left, right) >= 0
+    return cel_compare(left, right) >= 0
 
 
 # --- collections ----------------------------------------------------------------------------------------------------
@@ -204,8 +218,8 @@ def greater_or_equal(left: Any, right: Any) -> bool:
 def contained(value: Any, collection: Any) -> bool:
     """Return whether a list has an element equal to `value`, or a map a key."""
     if type(collection) is tuple:
-        return any(values.surely_equal(value, element) for element in collection)
-    if isinstance(collection, values.CelMap):
+        return any(surely_equal(value, element) for element in collection)
+    if isinstance(collection, CelMap):
         return collection.contains(value)
     raise no_overload()
 
@@ -213,7 +227,7 @@ def contained(value: Any, collection: Any) -> bool:
 def size(value: Any) -> int:
     """Return the number of characters, bytes, elements or entries."""
     kind = type(value)
-    if kind is str or kind is tuple or kind is bytes or isinstance(value, values.CelMap):
+    if kind is str or kind is tuple or kind is bytes or isinstance(value, CelMap):
         return len(value)
     raise runtime_error("no such overload: size")
 
@@ -232,13 +246,13 @@ def sort_by_keys(value: Any, keys: Any) -> Any:
     raise runtime_error("no such overload: @sortByAssociatedKeys")
 
 
-def insert(target: Any, *entry: Any) -> values.CelMap:
+def insert(target: Any, *entry: Any) -> CelMap:
     """Return a map with a key and its value added, or with all entries of another map; keys must be new."""
-    if not isinstance(target, values.CelMap) or (len(entry) == 1 and not isinstance(entry[0], values.CelMap)):
+    if not isinstance(target, CelMap) or (len(entry) == 1 and not isinstance(entry[0], CelMap)):
         raise no_overload()
-    made = values.CelMap(target.items())
+    made = CelMap(target.items())
     for key, value in [entry] if len(entry) == 2 else entry[0].items():
-        if made.find(key) is not values.MISSING:
+        if made.find(key) is not MISSING:
             raise runtime_error(f"insert failed: key {key_text(key)} already exists")
         made.put(key, value)
     return made
@@ -262,7 +276,7 @@ SINGLETONS: Final[dict[str, Callable[..., Any]]] = {
     "sort": sort,
     "@sortByAssociatedKeys": sort_by_keys,
     "dyn": lambda value: value,
-    "type": lambda value: values.TypeValue(values.type_name(value)),
+    "type": lambda value: TypeValue(type_name(value)),
     "cel.@mapInsert": insert,
 }
 """The functions with one implementation for all their overloads, by name."""
