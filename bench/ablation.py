@@ -131,7 +131,7 @@ class Measured:
 
 @dataclass(slots=True)
 class Row:
-    """A workload: the least seconds with everything on, and by mechanism how many times as many each run took without."""
+    """A workload: the least seconds with everything on, and by mechanism how many times that runs took."""
 
     name: str
     whole: float
