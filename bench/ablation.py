@@ -36,8 +36,10 @@ from dra_operator.allocator.nodes import iteration
 from dra_operator.allocator.nodes.capacity_filter import CapacityFilter
 from dra_operator.allocator.nodes.equivalence_cache import EquivalenceCache, Feasibility
 from dra_operator.allocator.nodes.error_check import ErrorFreeNodes
-from dra_operator.allocator.search import backtracking, bounds, chain
+from dra_operator.allocator.search import backtracking, chain
 from dra_operator.allocator.search.chain import SearchChain
+from dra_operator.allocator.search.eligible import Eligibility
+from dra_operator.allocator.search.result_types import UNDECIDED
 from dra_operator.allocator.search.single_request import has_single_request
 from dra_operator.cel.templates import Templates
 from dra_operator.cli.replay import decide_one_by_one
@@ -87,16 +89,7 @@ def _always(answer: object) -> Callable[..., object]:
 MECHANISMS: Final[Mapping[str, Callable[[], Sequence[Patch]]]] = {
     "single request": lambda: [patch.object(chain, "has_single_request", _always(answer=False))],
     "backtracking": lambda: [patch.object(SearchChain, "fast_for", _without_backtracking)],
-    "beginning of a large pool": lambda: [patch.object(backtracking, "set_up_first", _always(None))],
-    "bounds": lambda: [
-        patch.object(bounds, "have_enough", _always(answer=True)),
-        patch.object(bounds, "has_values", _always(answer=True)),
-        patch.object(bounds, "narrow", lambda _rules, _demands, _available, allowed, **_more: allowed),
-        *[
-            patch.object(bounds, name, _always(answer=True))
-            for name in ("fit_in_groups", "can_be_apart", "can_differ")
-        ],
-    ],
+    "beginning of a large pool": lambda: [patch.object(Eligibility, "beginning_of", _always(UNDECIDED))],
     "hardest first": lambda: [
         # Every model counts as large: what is checked there before more tries stays on.
         patch.object(backtracking, "_MOST_DEVICES", -1),

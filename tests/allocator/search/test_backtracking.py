@@ -344,19 +344,6 @@ def test_the_lowest_devices_are_given_up_for_a_later_request(counted_only: Any, 
     }
 
 
-def test_more_devices_that_differ_than_there_are_values_are_not_tried(counted_only: Any, ask: Any) -> None:
-    """Where devices draw on counters as well, nothing is picked before the values are counted."""
-    uses = {"consumesCounters": [{"counterSet": "set", "counters": {"n": {"value": "1"}}}]}
-    counted_only.slice("c", sharedCounters=[{"name": "set", "counters": {"n": {"value": "9"}}}], count=2)
-    devices = [{"name": f"{n}", "attributes": {"parent": {"int": n % 2}}, **uses} for n in range(9)]
-    counted_only.slice("s", *devices, count=2)
-    apart = [{"distinctAttribute": "gpu.example.com/parent"}]
-
-    assert counted_only.picks(counted_only.claim(ask("r", 2), constraints=apart)) == ["r=0", "r=1"]
-    with patch.object(backtracking._Search, "_pick", side_effect=AssertionError("a device was picked")):
-        assert counted_only.picks(counted_only.claim(ask("r", 3), constraints=apart)) is None
-
-
 @pytest.mark.parametrize("before", [[], ["one"]], ids=["alone", "as an alternative"])
 def test_a_pool_that_is_not_complete_ends_a_claim_for_all_devices(scene: Any, before: list[str]) -> None:
     """Upstream looks up all devices before it tries any alternative, even if the first would do."""
