@@ -11,7 +11,6 @@ from dra_operator.allocator.search import backtracking
 from dra_operator.allocator.search.backtracking import BacktrackingSearch
 from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
-from opcodes import opcodes
 
 
 def device(name: str, **attributes: Any) -> dict[str, Any]:
@@ -319,16 +318,6 @@ def test_all_devices_that_draw_on_the_same_counters(counted_only: Any, ask: Any)
         picks[total] = counted_only.picks(claim)
 
     assert picks == {"1": None, "2": ["r=a", "r=b", "r=c"]}
-
-
-def test_devices_that_do_not_depend_on_each_other_are_picked_at_once(counted_only: Any, ask: Any) -> None:
-    """Each more costs what it takes to name it."""
-    counted_only.slice("s", *[device(f"d{number:02}") for number in range(32)])
-    few, many = (counted_only.claim(ask("r", count), ask("another", 2)) for count in (2, 28))
-    counted_only.decide(few)
-    counted_only.decide(many)
-
-    assert opcodes(lambda: counted_only.decide(many)) - opcodes(lambda: counted_only.decide(few)) < 26 * 250
 
 
 def test_the_lowest_devices_are_given_up_for_a_later_request(counted_only: Any, ask: Any) -> None:
