@@ -8,13 +8,15 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from dra_operator.api.core import Node
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.pods.cluster_pods import ClusterPods
-from dra_operator.pods.node_fit import Obstacle, PodRequirements, read_requirements
+from dra_operator.pods.node_fit import Obstacle, PodRequirements, Toleration, read_requirements
 from dra_operator.pods.objects import ObjectRecord
+
+_EVERYTHING: Final = Toleration(key="", operator="Exists", value="", effect="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,11 @@ class RunnableNodes:
     obstacles: Mapping[str, Obstacle] = field(default_factory=dict)
     bound_to: str = ""
     only: str = ""
+
+    def is_against(self, node: str) -> bool:
+        """True if a condition that is worth telling is against a node: not only that the pod is for another one."""
+        is_for_another = self.only not in ("", node) and self.only not in self.obstacles
+        return bool(self.bound_to) or (node in self.obstacles and not is_for_another)
 
     @property
     def why(self) -> str:
@@ -86,6 +93,10 @@ class PodPlacement:
         if claims := requirements.volume_claims:
             known_claims = tuple(item for item in claims if item[:2] in self._volume_claims)
             requirements = replace(requirements, volume_claims=known_claims)
+        spec = pod.body["spec"]
+        if pod.obj.metadata.uid and not spec.get("containers"):
+            # A snapshot of an earlier version, which has neither what a pod requests nor what it tolerates.
+            requirements = replace(requirements, tolerations=(_EVERYTHING,))
         # Of many pods of a workload those that wait ask the same again and again.
         known = self._found.get(requirements)
         if known is None or known[0] != self._cluster.version:
