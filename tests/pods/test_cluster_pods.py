@@ -1,6 +1,8 @@
 """All nodes with what their pods have: kept step by step, it is as if it had been made at once."""
 
+import gc
 import json
+import tracemalloc
 from collections import Counter
 from contextlib import suppress
 from random import Random
@@ -234,6 +236,19 @@ def test_a_write_that_changes_nothing_of_it_is_no_change(cluster):
 
     cluster.put("Pod", pod(claims=["gpu"], metadata={"resourceVersion": "3"}, nodeSelector={"a": "b"}))
     assert cluster.changed == {("default", "p")}
+
+
+def test_a_pod_on_a_node_takes_little_memory(cluster):
+    """Its name and what all pods of its workload share, whatever its body is: some 250 bytes."""
+    bodies = [pod(f"workload-abcde-{number:05}", on="n1") for number in range(2000)]
+    tracemalloc.start()
+    for body in bodies:
+        cluster.put("Pod", json.loads(json.dumps(body)))
+    gc.collect()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert size / len(bodies) < 500
 
 
 def test_pods_of_a_workload_share_what_they_ask_for(cluster):

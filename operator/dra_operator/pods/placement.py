@@ -7,14 +7,17 @@ open keeps no pod away: see `cli/offline.py`.
 from collections import Counter
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from dra_operator.api.core import Node
 from dra_operator.api.node_selector import pinned_to
+from dra_operator.api.read import ObjectError
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.node_fit import Obstacle, PodRequirements, Toleration, read_requirements
 from dra_operator.pods.objects import ObjectRecord
+from dra_operator.pods.workloads import part
 
 _EVERYTHING: Final = Toleration(key="", operator="Exists", value="", effect="")
 
@@ -81,7 +84,8 @@ class PodPlacement:
     def place(self, pod: ObjectRecord, node: str) -> None:
         """Let a pod have what it requests of a node."""
         self._placed[_key(pod)] = node
-        self._cluster.put("Pod", _with_node(pod.body, node))
+        with suppress(ObjectError):
+            self._cluster.put("Pod", _with_node(pod.body, node))
 
     def release(self, pod: ObjectRecord) -> None:
         """Take back the place of a pod, if it has one."""
@@ -93,8 +97,7 @@ class PodPlacement:
         if claims := requirements.volume_claims:
             known_claims = tuple(item for item in claims if item[:2] in self._volume_claims)
             requirements = replace(requirements, volume_claims=known_claims)
-        spec = pod.body["spec"]
-        if pod.obj.metadata.uid and not spec.get("containers"):
+        if pod.obj.metadata.uid and not part(pod.body, "spec").get("containers"):
             # A snapshot of an earlier version, which has neither what a pod requests nor what it tolerates.
             requirements = replace(requirements, tolerations=(_EVERYTHING,))
         # Of many pods of a workload those that wait ask the same again and again.
@@ -130,4 +133,4 @@ def _key(pod: ObjectRecord) -> tuple[str, str]:
 
 
 def _with_node(body: Mapping[str, Any], node: str) -> Mapping[str, Any]:
-    return {**body, "spec": {**body["spec"], "nodeName": node}}
+    return {**body, "spec": {**part(body, "spec"), "nodeName": node}}
