@@ -1,0 +1,194 @@
+"""Situations: claims that do not fit, and all that decides them, so that an edit can be applied and decided again.
+
+Nothing is written and nothing of the cluster changes: claims are copies, and claims that end do so in a copy of the
+ledger.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from dra_operator.allocator import Allocated, Allocator, Decider, Decision, Failed, Limits
+from dra_operator.api.types import DeviceSubRequest, ExactDeviceRequest, ResourceClaim
+from dra_operator.ledger import ClaimKey, Ledger
+from dra_operator.pods.entries import ClaimLookup
+
+Asked: TypeAlias = ExactDeviceRequest | DeviceSubRequest
+Claims: TypeAlias = Mapping[str, ResourceClaim]
+"""Claims by entry of their pod."""
+LIMITS: Final = Limits(steps=20_000, seconds=0.25, tries=200)
+
+
+class ExhaustedError(Exception):
+    """No more decisions may be made."""
+
+
+def find_no_claim(_: ClaimKey) -> None:
+    """Know no claim: then none can be ended."""
+
+
+def keep_allocator(_: str) -> Allocator | None:
+    """Know no node condition: then none can be ignored."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Claims without an allocation that are decided together, and what they are decided by.
+
+    `claims` are by entry; a claim without a pod may have any name. `allocator` has the nodes that the pod cannot use as
+    unusable; `conditions` are why, each with the number of its nodes, and `without_condition` returns the allocator for
+    which one condition keeps the pod from no node. `find_claim` knows the claims that may end; `kept` are not asked to,
+    as the pod uses them. `ended` are those that have ended.
+    """
+
+    claims: Claims
+    allocator: Allocator
+    decider: Decider = Decider.KUBE_SCHEDULER
+    conditions: Mapping[str, int] = field(default_factory=dict)
+    without_condition: Callable[[str], Allocator | None] = keep_allocator
+    find_claim: ClaimLookup = find_no_claim
+    kept: frozenset[ClaimKey] = frozenset()
+    ended: frozenset[ClaimKey] = frozenset()
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the claims: no object of another one is named to their users."""
+        return next((claim.metadata.namespace for claim in self.claims.values()), "")
+
+    def decide(self, limits: Limits = LIMITS) -> Decision:
+        """Decide the claims."""
+        if not self.ended:
+            return self._decide(self.allocator, limits)
+        ledger = self.allocator.ledger.copy()
+        for key in self.ended:
+            ledger.remove(*key)
+        with scratch_allocator(self.allocator, ledger) as allocator:
+            return self._decide(allocator, limits)
+
+    def decide_with(self, allocator: Allocator, limits: Limits = LIMITS) -> Decision:
+        """Decide the claims by another allocator."""
+        return self._decide(allocator, limits)
+
+    def _decide(self, allocator: Allocator, limits: Limits) -> Decision:
+        return allocator.allocate([*self.claims.values()], decider=self.decider, limits=limits)
+
+
+@contextmanager
+def scratch_allocator(allocator: Allocator, ledger: Ledger) -> Iterator[Allocator]:
+    """Have an allocator for the same inventory and another ledger; what it keeps about views goes with it."""
+    scratch = Allocator(
+        allocator.inventory,
+        ledger,
+        features=allocator.features,
+        limits=allocator.limits,
+        clock=allocator.clock,
+        share_ids=allocator.share_ids,
+        environment=allocator.environment,
+        admin_access=allocator.admin_access,
+        searching=allocator.searching,
+        decider=allocator.decider,
+        sharing=allocator.candidates,
+    )
+    try:
+        yield scratch
+    finally:
+        of_pools = scratch.availability.views.of_pool.values()
+        allocator.candidates.forget([view for of_pool in of_pools for view in of_pool.values()])
+
+
+@dataclass(slots=True)
+class Trials:
+    """Decisions of edited situations, at most `left` of them until `deadline` by the allocator's clock.
+
+    `is_complete`: each was made to its end, so that what did not fit does not.
+    """
+
+    situation: Situation
+    left: int
+    deadline: float
+    is_complete: bool = True
+
+    def decide(self, edited: Situation) -> Decision:
+        """Decide an edited situation. Raises ExhaustedError if no more decisions may be made."""
+        self.count()
+        return self._checked(edited.decide())
+
+    def decide_with(self, allocator: Allocator) -> Decision:
+        """Decide the situation by another allocator. Raises ExhaustedError."""
+        self.count()
+        return self._checked(self.situation.decide_with(allocator))
+
+    def decide_claims(self, claims: Claims) -> Decision:
+        """Decide the situation with other claims. Raises ExhaustedError."""
+        return self.decide(replace(self.situation, claims=claims))
+
+    def fit(self, claims: Claims) -> bool:
+        """Return whether other claims fit. Raises ExhaustedError."""
+        return isinstance(self.decide_claims(claims), Allocated)
+
+    def count(self) -> None:
+        """Count a decision. Raises ExhaustedError if no more may be made."""
+        if self.left <= 0 or self.situation.allocator.clock() > self.deadline:
+            self.is_complete = False
+            raise ExhaustedError
+        self.left -= 1
+
+    def _checked(self, decision: Decision) -> Decision:
+        if isinstance(decision, Failed) and decision.kind == "aborted":
+            self.is_complete = False
+        return decision
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a request of a claim asks for, or one of its alternatives; by entry and positions.
+
+    `alternative` is None if the request has none. `path` is its name as results have it.
+    """
+
+    entry: str
+    request: int
+    alternative: int | None
+    path: str
+    asked: Asked
+
+
+def find_parts(claims: Claims) -> tuple[Part, ...]:
+    """Return all that claims ask for, in order."""
+    found: list[Part] = []
+    for entry, claim in claims.items():
+        for number, request in enumerate(claim.spec.devices.requests):
+            if request.exactly is not None:
+                found.append(Part(entry, number, None, request.name, request.exactly))
+                continue
+            for place, item in enumerate(request.first_available):
+                found.append(Part(entry, number, place, f"{request.name}/{item.name}", item))
+    return tuple(found)
+
+
+def with_part(claims: Claims, part: Part, asked: Asked) -> Claims:
+    """Return claims of which one asks for something else in the place of a part."""
+    claim = claims[part.entry]
+    request = claim.spec.devices.requests[part.request]
+    if part.alternative is None:
+        assert isinstance(asked, ExactDeviceRequest)
+        request = replace(request, exactly=asked)
+    else:
+        assert isinstance(asked, DeviceSubRequest)
+        request = replace(
+            request, first_available=_with_item(request.first_available, part.alternative, asked)
+        )
+    devices = claim.spec.devices
+    devices = replace(devices, requests=_with_item(devices.requests, part.request, request))
+    return {**claims, part.entry: replace(claim, spec=replace(claim.spec, devices=devices))}
+
+
+def is_monotone(parts: Collection[Part]) -> bool:
+    """Return whether to ask for less never makes claims unfit: not of those that ask for all devices there are."""
+    return all(part.asked.allocation_mode != "All" for part in parts)
+
+
+def _with_item(items: tuple[object, ...], place: int, item: object) -> tuple[object, ...]:
+    return (*items[:place], item, *items[place + 1 :])
