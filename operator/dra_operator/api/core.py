@@ -156,10 +156,20 @@ class PodSchedulingGroup(Wire):
 
 
 @dataclass(frozen=True, slots=True)
+class PodSchedulingGate(Wire):
+    """A gate: as long as a pod has one, kube-scheduler does not look at it."""
+
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PodSpec(Wire):
-    """The claims of a pod, its containers, its group, and the node it was bound to."""
+    """The claims of a pod, its containers, its group, when it is scheduled, and the node it was bound to."""
 
     node_name: str = ""
+    scheduler_name: str = ""
+    priority: Whole | None = None
+    scheduling_gates: Items[PodSchedulingGate] = ()
     init_containers: Items[Container] = ()
     containers: Items[Container] = ()
     resource_claims: Items[PodResourceClaim] = ()
@@ -167,10 +177,21 @@ class PodSpec(Wire):
 
 
 @dataclass(frozen=True, slots=True)
+class PodCondition(Wire):
+    """A condition of a pod: its type, whether it holds, and a word that says why."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PodStatus(Wire):
-    """The phase of a pod and the claims made for it."""
+    """The phase of a pod, its conditions, the node that is kept for it, and the claims made for it."""
 
     phase: str = ""
+    conditions: Items[PodCondition] = ()
+    nominated_node_name: str = ""
     resource_claim_statuses: Items[PodResourceClaimStatus] = ()
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 

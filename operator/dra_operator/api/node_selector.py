@@ -8,6 +8,7 @@ Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity, k8s.io/apimachi
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
@@ -74,6 +75,19 @@ def parse_node_selector(selector: NodeSelector) -> ParsedNodeSelector:
         if term.match_expressions or term.match_fields:
             terms.append(_parse_term(term, f"nodeSelectorTerms[{index}]"))
     return ParsedNodeSelector(tuple(terms))
+
+
+@lru_cache(maxsize=1024)
+def parse_terms(selector: NodeSelector) -> tuple[ParsedNodeSelector, ...]:
+    """Return the terms of `selector` that can be parsed, each by itself.
+
+    So kube-scheduler asks the affinity of pods and volumes, where a term that cannot be parsed only matches nothing.
+    """
+    found: list[ParsedNodeSelector] = []
+    for term in selector.node_selector_terms:
+        with suppress(NodeSelectorError):
+            found.append(parse_node_selector(NodeSelector((term,))))
+    return tuple(found)
 
 
 def _parse_term(term: NodeSelectorTerm, path: str) -> _AnyTerm:

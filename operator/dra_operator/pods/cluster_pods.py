@@ -1,0 +1,357 @@
+"""All nodes, what the pods on them have, and the pods that wait for a node and name claims; kept incrementally.
+
+Of a pod that has a node only its requests and ports are kept, which pods of one workload share; of each node the sums.
+What was found out for some requirements is kept, and only nodes that changed since are asked again.
+Source: kube-scheduler's cache.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+from weakref import WeakValueDictionary
+
+from dra_operator.allocator.extended import CLASS_PREFIX
+from dra_operator.api.core import OwnerReference, Pod
+from dra_operator.api.names import ENDED_PHASES
+from dra_operator.api.read import ObjectError, read_object
+from dra_operator.pods.bound_volumes import BoundVolume, VolumeClaim, read_volume, read_volume_claim
+from dra_operator.pods.field_reader import FieldReader
+from dra_operator.pods.node_fit import (
+    HostPort,
+    NodeFit,
+    NodeInfo,
+    Obstacle,
+    PodRequirements,
+    read_node_info,
+    read_ports,
+    read_what_is_right,
+)
+from dra_operator.pods.resource_requests import Requests, read_requests_on_node
+
+Key: TypeAlias = tuple[str, str]
+"""Namespace and name."""
+_MOST_KEPT: Final = 32
+"""So many requirements are kept with their obstacles, each with an entry for every unsuitable node."""
+_LEAST_JOURNAL: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPod:
+    """A pod that has no node yet, may be scheduled, and names claims.
+
+    `condition` are status and reason of its condition PodScheduled; `owner` is its controller, by kind, name and uid.
+    """
+
+    pod: Pod
+    requirements: PodRequirements
+    nominated_node: str = ""
+    priority: int = 0
+    condition: tuple[str, str] | None = None
+    owner: tuple[str, str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class _PodUse:
+    """What a pod has of its node."""
+
+    requests: Requests
+    ports: tuple[HostPort, ...]
+
+
+@dataclass(slots=True)
+class _KnownObstacles:
+    """What was found for some requirements: up to a place in the journal of nodes, and for a state of volumes."""
+
+    fit: NodeFit
+    volumes_version: int
+    position: int
+    obstacles: dict[str, Obstacle] = field(default_factory=dict)
+
+
+class ClusterPods:
+    """Takes Pod, Node, PersistentVolume, PersistentVolumeClaim and DeviceClass, bodies as on the wire.
+
+    `version` grows with each change that could alter whether a node suits a pod. `changed` collects the pods whose
+    waiting changed, by namespace and name, until the reader clears it.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.waiting: dict[Key, WaitingPod] = {}
+        self.changed: set[Key] = set()
+        self._pods: dict[Key, tuple[NodeInfo, _PodUse]] = {}
+        self._uses: WeakValueDictionary[tuple[Any, ...], _PodUse] = WeakValueDictionary()
+        self._nodes: dict[str, NodeInfo] = {}
+        self._absent: dict[str, NodeInfo] = {}
+        """Nodes that are not there, or not yet, but pods name them."""
+        self._namespaces: dict[str, str] = {}
+        self._claims: dict[Key, VolumeClaim] = {}
+        self._volumes: dict[str, BoundVolume] = {}
+        self._volumes_version = 0
+        self._classes: dict[str, str] = {}
+        self._from_classes: set[str] = set()
+        self._known: dict[PodRequirements, _KnownObstacles] = {}
+        self._journal: list[str] = []
+        self._journal_start = 0
+        self._put: dict[str, Callable[[FieldReader, Mapping[str, Any]], None]] = {
+            "Pod": self._put_pod,
+            "Node": self._put_node,
+            "PersistentVolume": self._put_volume,
+            "PersistentVolumeClaim": self._put_claim,
+            "DeviceClass": self._put_class,
+        }
+
+    def put(self, kind: str, body: Mapping[str, Any]) -> None:
+        """Add an object, or replace the one of its name. Raises ObjectError, naming what cannot be read.
+
+        An object that cannot be read counts as absent; a pod counts as one that asks for what could be read.
+        """
+        reader = FieldReader(kind, body)
+        self._put[kind](reader, body)
+        if reader.problems:
+            if kind != "Pod":
+                self.remove(kind, reader.namespace, reader.name)
+            raise reader.problems[0]
+
+    def remove(self, kind: str, namespace: str, name: str) -> None:
+        """Remove an object, if it is there."""
+        match kind:
+            case "Pod":
+                self._set_use((namespace, name), "", None)
+                self._set_waiting((namespace, name), None)
+            case "Node":
+                self._remove_node(name)
+            case "PersistentVolume":
+                self._count_volumes(self._volumes.pop(name, None) is not None)
+            case "PersistentVolumeClaim":
+                self._count_volumes(self._claims.pop((namespace, name), None) is not None)
+            case "DeviceClass":
+                if self._classes.pop(name, None) is not None:
+                    self._set_classes()
+            case _:
+                raise ValueError(f"pods do not depend on objects of kind {kind}")
+
+    def find_obstacle(self, requirements: PodRequirements, node: str) -> Obstacle | None:
+        """Return the first reason by kube-scheduler's order why a node does not suit, or None if it does.
+
+        Raises KeyError if there is no such node.
+        """
+        return self._fit(requirements).find_obstacle(self._nodes[node])
+
+    def find_obstacles(self, requirements: PodRequirements) -> Mapping[str, Obstacle]:
+        """Return the nodes that do not suit, each with its first reason; the mapping holds until the next change."""
+        position = self._journal_start + len(self._journal)
+        known = self._known.pop(requirements, None)
+        if known is None or not self._is_current(known, requirements):
+            known = _KnownObstacles(self._fit(requirements), self._volumes_version, position)
+            for node in self._nodes.values():
+                if (found := known.fit.find_obstacle(node)) is not None:
+                    known.obstacles[node.name] = found
+        else:
+            for name in set(self._journal[known.position - self._journal_start :]):
+                node_info = self._nodes.get(name)
+                found = None if node_info is None else known.fit.find_obstacle(node_info)
+                if found is None:
+                    known.obstacles.pop(name, None)
+                else:
+                    known.obstacles[name] = found
+            known.position = position
+        # The one that was asked for last comes last.
+        self._known[requirements] = known
+        if len(self._known) > _MOST_KEPT:
+            del self._known[next(iter(self._known))]
+        return known.obstacles
+
+    @property
+    def nodes(self) -> Mapping[str, NodeInfo]:
+        """The nodes by name, with the sums of what their pods request."""
+        return self._nodes
+
+    # --- pods
+
+    def _put_pod(self, reader: FieldReader, body: Mapping[str, Any]) -> None:
+        namespace = self._namespaces.setdefault(reader.namespace, reader.namespace)
+        key = namespace, reader.name
+        spec, status = reader.part(body, "spec", ""), reader.part(body, "status", "")
+        is_over = status.get("phase") in ENDED_PHASES
+        node = "" if is_over else reader.text(spec, "nodeName", "spec")
+        if node:
+            parts = read_requests_on_node(reader, body), read_ports(reader, spec)
+            use = self._uses.get(parts)
+            if use is None:
+                use = self._uses[parts] = _PodUse(*parts)
+            self._set_use(key, node, use)
+        else:
+            self._set_use(key, "", None)
+        is_waiting = (
+            not (node or is_over or spec.get("schedulingGates"))
+            and bool(spec.get("resourceClaims") or status.get("extendedResourceClaimStatus"))
+            and not reader.part(body, "metadata", "").get("deletionTimestamp")
+        )
+        self._set_waiting(key, _read_waiting(reader, body) if is_waiting else None)
+
+    def _set_use(self, key: Key, node: str, use: _PodUse | None) -> None:
+        old = self._pods.get(key)
+        if old is not None:
+            if old[1] is use and old[0].name == node:
+                return
+            del self._pods[key]
+            self._add_use(*old, -1)
+        if use is not None:
+            info = self._nodes.get(node)
+            if info is None:
+                info = self._absent.setdefault(node, NodeInfo(node))
+            self._pods[key] = info, use
+            self._add_use(info, use, 1)
+
+    def _add_use(self, node: NodeInfo, use: _PodUse, sign: int) -> None:
+        """Add what a pod has to the sums of its node, or take it away."""
+        node.pods += sign
+        requested = node.requested
+        for name, amount in use.requests:
+            total = requested.get(name, 0) + sign * amount
+            if total:
+                requested[name] = total
+            else:
+                del requested[name]
+        for port in use.ports:
+            count = node.ports.get(port, 0) + sign
+            if count:
+                node.ports[port] = count
+            else:
+                del node.ports[port]
+        if node.name in self._nodes:
+            self._count_node(node.name)
+        elif not node.pods:
+            del self._absent[node.name]
+
+    def _set_waiting(self, key: Key, waiting: WaitingPod | None) -> None:
+        old = self.waiting.get(key)
+        if waiting is None:
+            if old is not None:
+                del self.waiting[key]
+                self.changed.add(key)
+            return
+        self.waiting[key] = waiting
+        if old is None or not _is_same(old, waiting):
+            self.changed.add(key)
+
+    # --- nodes
+
+    def _put_node(self, reader: FieldReader, body: Mapping[str, Any]) -> None:
+        name = reader.name
+        info = self._nodes.get(name)
+        is_new = info is None
+        if info is None:
+            info = self._nodes[name] = self._absent.pop(name, NodeInfo(name))
+        if read_node_info(reader, body, info) or is_new:
+            self._count_node(name)
+
+    def _remove_node(self, name: str) -> None:
+        info = self._nodes.pop(name, None)
+        if info is None:
+            return
+        if info.pods:
+            self._absent[name] = info
+            info.labels, info.taints, info.allocatable, info.features = {}, (), {}, frozenset()
+            info.is_unschedulable = False
+        self._count_node(name)
+
+    def _count_node(self, name: str) -> None:
+        """Record that a node changed."""
+        self.version += 1
+        if self._known:
+            self._journal.append(name)
+            if len(self._journal) > max(_LEAST_JOURNAL, 2 * len(self._nodes)):
+                self._journal_start += len(self._journal)
+                self._journal.clear()
+
+    # --- volumes and classes
+
+    def _put_volume(self, reader: FieldReader, body: Mapping[str, Any]) -> None:
+        found = read_volume(reader, body)
+        self._count_volumes(self._volumes.get(reader.name) != found)
+        self._volumes[reader.name] = found
+
+    def _put_claim(self, reader: FieldReader, body: Mapping[str, Any]) -> None:
+        found = read_volume_claim(reader, body)
+        key = self._namespaces.setdefault(reader.namespace, reader.namespace), reader.name
+        self._count_volumes(self._claims.get(key) != found)
+        self._claims[key] = found
+
+    def _count_volumes(self, is_changed: bool) -> None:  # noqa: FBT001
+        self.version += is_changed
+        self._volumes_version += is_changed
+
+    def _put_class(self, reader: FieldReader, body: Mapping[str, Any]) -> None:
+        served = reader.text(reader.part(body, "spec", ""), "extendedResourceName", "spec")
+        if self._classes.get(reader.name) != served:
+            self._classes[reader.name] = served
+            self._set_classes()
+
+    def _set_classes(self) -> None:
+        self._from_classes = {CLASS_PREFIX + name for name in self._classes}
+        self._from_classes.update(filter(None, self._classes.values()))
+        self._known.clear()
+        self.version += 1
+
+    # --- obstacles
+
+    def _is_current(self, known: _KnownObstacles, requirements: PodRequirements) -> bool:
+        """True if only nodes changed since, and the journal says which."""
+        if requirements.volume_claims and known.volumes_version != self._volumes_version:
+            return False
+        return known.position >= self._journal_start
+
+    def _fit(self, requirements: PodRequirements) -> NodeFit:
+        return NodeFit(requirements, self._find_volumes(requirements), self._from_classes)
+
+    def _find_volumes(self, requirements: PodRequirements) -> tuple[BoundVolume, ...] | Obstacle:
+        """Return the volumes that claims are bound to, or why there is no node for a pod with these claims."""
+        found: list[BoundVolume] = []
+        for item in requirements.volume_claims:
+            claim = self._claims.get((item.namespace, item.name))
+            problem = "is not there" if claim is None else claim.find_problem(item.owner)
+            if problem is None and claim is not None and claim.is_bound:
+                volume = self._volumes.get(claim.volume)
+                if volume is not None:
+                    found.append(volume)
+                    continue
+                problem = f"is bound to the volume {claim.volume}, which is not there"
+            if problem is not None:
+                return Obstacle("volume", f"(claim {item.name} {problem})")
+        return tuple(found)
+
+
+def _read_waiting(reader: FieldReader, body: Mapping[str, Any]) -> WaitingPod | None:
+    requirements = read_what_is_right(reader, body)
+    try:
+        pod: Pod = read_object(body, "Pod")
+    except ObjectError as error:
+        reader.problems.append(error)
+        return None
+    scheduled = next((item for item in pod.status.conditions if item.type == "PodScheduled"), None)
+    owner = next((item for item in pod.metadata.owner_references if item.controller), None)
+    return WaitingPod(
+        pod,
+        requirements,
+        pod.status.nominated_node_name,
+        pod.spec.priority or 0,
+        None if scheduled is None else (scheduled.status, scheduled.reason),
+        None if owner is None else _named(owner),
+    )
+
+
+def _named(owner: OwnerReference) -> tuple[str, str, str]:
+    return owner.kind, owner.name, owner.uid
+
+
+def _is_same(old: WaitingPod, new: WaitingPod) -> bool:
+    """True if two states of a pod differ in nothing but what each write to it changes."""
+    return (
+        old.pod.metadata.uid == new.pod.metadata.uid
+        and old.requirements is new.requirements
+        and old.pod.spec == new.pod.spec
+        and old.pod.status == new.pod.status
+        and old.owner == new.owner
+    )

@@ -1,0 +1,438 @@
+"""Whether a node suits a pod: kube-scheduler's filters, in their order, for all but devices.
+
+Left out: affinity to other pods, topology spread, volumes that bind late, limits of attached volumes, preemption.
+Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins, 1.37, with the default plugins and feature gates.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias
+from weakref import WeakValueDictionary
+
+from dra_operator.api.core import NodeSelector
+from dra_operator.api.node_selector import describe, parse_terms
+from dra_operator.api.quantity import NANO, Family, format_amount
+from dra_operator.api.read import PartError, read_part
+from dra_operator.pods.bound_volumes import BoundVolume
+from dra_operator.pods.field_reader import FieldReader
+from dra_operator.pods.resource_requests import Requests, read_allocatable, read_requests
+
+_EVICTING: Final = ("NoSchedule", "NoExecute")
+_NAME_FIELD: Final = "metadata.name"
+_ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - this is what a port without an address means
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+class Taint(NamedTuple):
+    """A taint of a node that keeps pods away that do not tolerate it."""
+
+    key: str
+    value: str
+    effect: str
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+
+
+_UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+
+
+class Toleration(NamedTuple):
+    """What a pod tolerates. An empty key or effect stands for all."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Return whether the taint is tolerated. Operators that compare numbers are off in 1.37, as by default."""
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        return self.value == taint.value if self.operator in ("", "Equal") else self.operator == "Exists"
+
+
+class HostPort(NamedTuple):
+    """A port of the node that a pod uses."""
+
+    address: str
+    protocol: str
+    port: int
+
+    def __str__(self) -> str:
+        address = "" if self.address == _ANY_ADDRESS else f"{self.address}:"
+        return f"{address}{self.port}/{self.protocol}"
+
+    def conflicts(self, other: "HostPort") -> bool:
+        """Return whether two pods with these ports cannot be on one node."""
+        if self.port != other.port or self.protocol != other.protocol:
+            return False
+        return self.address == other.address or _ANY_ADDRESS in (self.address, other.address)
+
+
+class VolumeClaimName(NamedTuple):
+    """A PersistentVolumeClaim that a pod uses; `owner` is the pod's uid if it must be made for this pod."""
+
+    namespace: str
+    name: str
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class PodRequirements:
+    """What a pod asks of a node. Pods of one workload share one object, as `read_requirements` interns them.
+
+    `requests` are those of containers, init containers and the pod, without zeros, in the order in which they are
+    compared: cpu in thousandths, others whole.
+    """
+
+    node_name: str = ""
+    node_selector: tuple[tuple[str, str], ...] = ()
+    affinity: NodeSelector | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    requests: Requests = ()
+    ports: tuple[HostPort, ...] = ()
+    volume_claims: tuple[VolumeClaimName, ...] = ()
+    features: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a node does not suit a pod.
+
+    `condition` is one of nodeName, unschedulable, nodeSelector, affinity, taint, ports, pods, volume, features, or the
+    name of a resource, such as cpu. `str` of it is what people read.
+    """
+
+    condition: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.condition} {self.detail}" if self.detail else self.condition
+
+
+@dataclass(slots=True)
+class NodeInfo:
+    """A node, and what pods on it have; kube-scheduler's `NodeInfo`.
+
+    `taints` are those that keep pods away. `allocatable` and `requested` are by resource, in the units of
+    `PodRequirements.requests`; `ports` counts the pods that use each.
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    is_unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    allocatable: Mapping[str, int] = field(default_factory=dict)
+    features: frozenset[str] = frozenset()
+    pods: int = 0
+    requested: dict[str, int] = field(default_factory=dict)
+    ports: dict[HostPort, int] = field(default_factory=dict)
+
+
+# --- reading
+
+_interned: WeakValueDictionary[tuple[Any, ...], PodRequirements] = WeakValueDictionary()
+
+
+def read_requirements(body: Mapping[str, Any]) -> PodRequirements:
+    """Return what a pod, `body` as on the wire, asks of a node. Raises ObjectError for what cannot be read."""
+    reader = FieldReader("Pod", body)
+    found = read_what_is_right(reader, body)
+    if reader.problems:
+        raise reader.problems[0]
+    return found
+
+
+def read_what_is_right(reader: FieldReader, body: Mapping[str, Any]) -> PodRequirements:
+    """Return what a pod asks of a node, without what cannot be read, which the reader reports."""
+    spec = reader.part(body, "spec", "")
+    parts = (
+        reader.text(spec, "nodeName", "spec"),
+        tuple(sorted(reader.texts(spec, "nodeSelector", "spec").items())),
+        _affinity(reader, spec),
+        _tolerations(reader, spec),
+        read_requests(reader, body),
+        read_ports(reader, spec),
+        _volume_claims(reader, body),
+        _features(reader, spec),
+    )
+    found = _interned.get(parts)
+    if found is None:
+        found = _interned[parts] = PodRequirements(*parts)
+    return found
+
+
+def _affinity(reader: FieldReader, spec: Mapping[str, Any]) -> NodeSelector | None:
+    affinity = reader.part(spec, "affinity", "spec")
+    required = reader.part(affinity, "nodeAffinity", "spec.affinity").get(_REQUIRED)
+    if required is None:
+        return None
+    try:
+        found: NodeSelector = read_part(NodeSelector, required)
+    except PartError as error:
+        path = f"spec.affinity.nodeAffinity.{_REQUIRED}"
+        reader.reject(f"{path}.{error.path}" if error.path else path, error.value, error.message)
+        return None
+    return found
+
+
+def _tolerations(reader: FieldReader, spec: Mapping[str, Any]) -> tuple[Toleration, ...]:
+    found = [
+        Toleration(
+            reader.text(item, "key", path),
+            reader.text(item, "operator", path),
+            reader.text(item, "value", path),
+            reader.text(item, "effect", path),
+        )
+        for path, item in reader.parts(spec, "tolerations", "spec")
+    ]
+    # Those for PreferNoSchedule keep no node away.
+    return tuple(sorted({item for item in found if item.effect in ("", *_EVICTING)}))
+
+
+def read_ports(reader: FieldReader, spec: Mapping[str, Any]) -> tuple[HostPort, ...]:
+    """Return the ports of the node that a pod uses, those of init containers that end aside."""
+    found: set[HostPort] = set()
+    for containers in ("containers", "initContainers"):
+        for path, container in reader.parts(spec, containers, "spec"):
+            if not container.get("ports"):
+                continue
+            if containers == "initContainers" and container.get("restartPolicy") != "Always":
+                continue
+            for path_of_port, item in reader.parts(container, "ports", path):
+                port = reader.whole(item, "hostPort", path_of_port)
+                if not port and spec.get("hostNetwork") is True:
+                    port = reader.whole(item, "containerPort", path_of_port)
+                if port and port > 0:
+                    address = reader.text(item, "hostIP", path_of_port) or _ANY_ADDRESS
+                    protocol = reader.text(item, "protocol", path_of_port) or "TCP"
+                    found.add(HostPort(address, protocol, port))
+    return tuple(sorted(found)) if found else ()
+
+
+def _volume_claims(reader: FieldReader, body: Mapping[str, Any]) -> tuple[VolumeClaimName, ...]:
+    found: list[VolumeClaimName] = []
+    for path, volume in reader.parts(reader.part(body, "spec", ""), "volumes", "spec"):
+        if volume.get("persistentVolumeClaim") is not None:
+            source = reader.part(volume, "persistentVolumeClaim", path)
+            name = reader.text(source, "claimName", f"{path}.persistentVolumeClaim")
+            found.append(VolumeClaimName(reader.namespace, name))
+        elif volume.get("ephemeral") is not None:
+            uid = reader.text(reader.part(body, "metadata", ""), "uid", "metadata")
+            # Named by the controller for ephemeral volumes.
+            name = f"{reader.name}-{reader.text(volume, 'name', path)}"
+            found.append(VolumeClaimName(reader.namespace, name, uid))
+    return tuple(dict.fromkeys(found))
+
+
+def _features(reader: FieldReader, spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the features that a node must declare. Source: k8s.io/component-helpers/nodedeclaredfeatures."""
+    found: set[str] = set()
+    if spec.get("hostNetwork") is True and reader.flag(spec, "hostUsers", "spec") is False:
+        found.add("UserNamespacesHostNetworkSupport")
+    for containers in ("containers", "initContainers", "ephemeralContainers"):
+        for path, container in reader.parts(spec, containers, "spec"):
+            if container.get("volumeMounts") and any(
+                mount.get("bindMountOptions") for _, mount in reader.parts(container, "volumeMounts", path)
+            ):
+                found.add("VolumeBindMountOptions")
+            if container.get("restartPolicyRules") and any(
+                rule.get("action") == "RestartAllContainers"
+                for _, rule in reader.parts(container, "restartPolicyRules", path)
+            ):
+                found.add("RestartAllContainersOnContainerExits")
+    return tuple(sorted(found))
+
+
+def read_node_info(reader: FieldReader, body: Mapping[str, Any], into: NodeInfo) -> bool:
+    """Enter in a node what `body`, a Node as on the wire, says of it; return whether that changed anything."""
+    spec, status = reader.part(body, "spec", ""), reader.part(body, "status", "")
+    taints = tuple(
+        Taint(reader.text(item, "key", path), reader.text(item, "value", path), item["effect"])
+        for path, item in reader.parts(spec, "taints", "spec")
+        if item.get("effect") in _EVICTING
+    )
+    declared = status.get("declaredFeatures")
+    features = frozenset(item for item in declared if isinstance(item, str)) if declared else frozenset()
+    labels = reader.texts(reader.part(body, "metadata", ""), "labels", "metadata")
+    is_unschedulable = spec.get("unschedulable") is True
+    allocatable = read_allocatable(reader, status)
+    if (into.labels, into.taints, into.is_unschedulable, into.allocatable, into.features) == (
+        labels,
+        taints,
+        is_unschedulable,
+        allocatable,
+        features,
+    ):
+        return False
+    into.labels, into.taints, into.is_unschedulable = labels, taints, is_unschedulable
+    into.allocatable, into.features = allocatable, features
+    return True
+
+
+# --- filters
+
+_Filter: TypeAlias = Callable[[NodeInfo], Obstacle | None]
+
+
+class NodeFit:
+    """The filters that some requirements need, made once for many nodes.
+
+    `volumes` are those that the volume claims are bound to, or what keeps the pod from all nodes. Resources in
+    `from_classes` are served by DeviceClasses on nodes that have none of them: whether there are enough is for devices
+    to say. That set may change, `volumes` not.
+    """
+
+    __slots__ = ("_filters", "_from_classes", "_requirements", "_tolerated", "_volumes")
+
+    def __init__(
+        self,
+        requirements: PodRequirements,
+        volumes: Sequence[BoundVolume] | Obstacle = (),
+        from_classes: AbstractSet[str] = frozenset(),
+    ) -> None:
+        self._requirements = requirements
+        self._from_classes = from_classes
+        self._volumes = volumes
+        self._tolerated: dict[tuple[Taint, ...], Obstacle | None] = {(): None}
+        self._filters = tuple(self._make_filters())
+
+    def find_obstacle(self, node: NodeInfo) -> Obstacle | None:
+        """Return the first obstacle on a node, or None if it suits."""
+        for node_filter in self._filters:
+            if (found := node_filter(node)) is not None:
+                return found
+        return None
+
+    def _make_filters(self) -> Sequence[_Filter]:
+        asked = self._requirements
+        filters: list[_Filter] = []
+        if asked.node_name:
+            filters.append(self._filter_node_name)
+        if asked.affinity is not None and (names := _named_nodes(asked.affinity)) is not None:
+            filters.append(_name_filter(names, _affinity_obstacle(asked.affinity)))
+        if isinstance(volumes := self._volumes, Obstacle):
+            filters.append(lambda _: volumes)
+        filters += [self._filter_unschedulable, self._filter_taints]
+        if asked.node_selector:
+            filters.append(self._filter_node_selector)
+        if asked.affinity is not None:
+            filters.append(_affinity_filter(asked.affinity))
+        if asked.ports:
+            filters.append(self._filter_ports)
+        filters.append(self._filter_resources)
+        if self._volumes:
+            filters.append(self._filter_volumes)
+        if asked.features:
+            filters.append(self._filter_features)
+        return filters
+
+    def _filter_node_name(self, node: NodeInfo) -> Obstacle | None:
+        wanted = self._requirements.node_name
+        return None if node.name == wanted else Obstacle("nodeName", wanted)
+
+    def _filter_unschedulable(self, node: NodeInfo) -> Obstacle | None:
+        if not node.is_unschedulable or self._tolerates(_UNSCHEDULABLE):
+            return None
+        return Obstacle("unschedulable")
+
+    def _filter_taints(self, node: NodeInfo) -> Obstacle | None:
+        taints = node.taints
+        try:
+            return self._tolerated[taints]
+        except KeyError:
+            first = next((taint for taint in taints if not self._tolerates(taint)), None)
+            found = self._tolerated[taints] = None if first is None else Obstacle("taint", str(first))
+            return found
+
+    def _tolerates(self, taint: Taint) -> bool:
+        return any(toleration.tolerates(taint) for toleration in self._requirements.tolerations)
+
+    def _filter_node_selector(self, node: NodeInfo) -> Obstacle | None:
+        labels = node.labels
+        for key, value in self._requirements.node_selector:
+            if labels.get(key) != value:
+                return Obstacle("nodeSelector", f"{key}={value}")
+        return None
+
+    def _filter_ports(self, node: NodeInfo) -> Obstacle | None:
+        if node.ports:
+            for port in self._requirements.ports:
+                if any(port.conflicts(used) for used in node.ports):
+                    return Obstacle("ports", f"{port} (in use)")
+        return None
+
+    def _filter_resources(self, node: NodeInfo) -> Obstacle | None:
+        allocatable, requested = node.allocatable, node.requested
+        allowed = allocatable.get("pods", 0)
+        if node.pods >= allowed:
+            return _shortage("pods", 0, allowed, 1)
+        for name, amount in self._requirements.requests:
+            there = allocatable.get(name, 0)
+            left = there - requested.get(name, 0)
+            if amount > left and (there > 0 or name not in self._from_classes):
+                return _shortage(name, max(left, 0), there, amount)
+        return None
+
+    def _filter_volumes(self, node: NodeInfo) -> Obstacle | None:
+        assert not isinstance(self._volumes, Obstacle)
+        for volume in self._volumes:
+            if (problem := volume.find_conflict(node.labels)) is not None:
+                return Obstacle("volume", problem)
+        return None
+
+    def _filter_features(self, node: NodeInfo) -> Obstacle | None:
+        missing = [name for name in self._requirements.features if name not in node.features]
+        return Obstacle("features", ", ".join(missing)) if missing else None
+
+
+def _affinity_obstacle(affinity: NodeSelector) -> Obstacle:
+    return Obstacle("affinity", describe(affinity) or "(no term)")
+
+
+def _name_filter(names: frozenset[str], obstacle: Obstacle) -> _Filter:
+    return lambda node: None if node.name in names else obstacle
+
+
+def _affinity_filter(affinity: NodeSelector) -> _Filter:
+    terms = parse_terms(affinity)
+    obstacle = _affinity_obstacle(affinity)
+    return lambda node: None if any(term.matches(node.name, node.labels) for term in terms) else obstacle
+
+
+def _named_nodes(affinity: NodeSelector) -> frozenset[str] | None:
+    """Return the nodes that an affinity names; None for all. Others are left out before any filter is asked.
+
+    Source: `NodeAffinity.PreFilter`.
+    """
+    names: set[str] = set()
+    for term in affinity.node_selector_terms:
+        named = [
+            frozenset(item.values)
+            for item in term.match_fields
+            if (item.key, item.operator) == (_NAME_FIELD, "In")
+        ]
+        if not named:
+            return None
+        names |= frozenset.intersection(*named)
+    return frozenset(names) if affinity.node_selector_terms else None
+
+
+@lru_cache(maxsize=4096)
+def _shortage(name: str, left: int, allocatable: int, requested: int) -> Obstacle:
+    if name == "pods":
+        return Obstacle(name, f"({left} left of {allocatable})")
+    shown = [_amount(name, amount) for amount in (left, allocatable, requested)]
+    return Obstacle(name, "({} left of {}, {} requested)".format(*shown))
+
+
+def _amount(name: str, amount: int) -> str:
+    if name == "cpu":
+        return format_amount(amount * (NANO // 1000), Family.DECIMAL)
+    is_bytes = name in ("memory", "ephemeral-storage") or name.startswith("hugepages-")
+    return format_amount(amount * NANO, Family.BINARY if is_bytes else Family.DECIMAL)

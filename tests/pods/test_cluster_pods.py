@@ -1,0 +1,477 @@
+"""All nodes with what their pods have: kept step by step, it is as if it had been made at once."""
+
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dra_operator.api.read import ObjectError
+from dra_operator.pods.cluster_pods import ClusterPods
+from dra_operator.pods.node_fit import Obstacle, read_requirements
+from naive_node_fit import find_condition
+from node_fit_scenarios import ZONE, bound, random_node, random_pod
+
+NAMES = ("n1", "n2", "n3")
+SEEDS = st.integers(0, 2**32)
+
+
+def node(name="n1", *, labels=None, **allocatable):
+    """A node."""
+    return {
+        "metadata": {"name": name, "labels": labels or {}},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10", **allocatable}},
+    }
+
+
+def pod(name="p", *, on="", cpu="1", phase="Pending", claims=(), **fields):
+    """A pod of one container, which waits if it names claims and is on no node."""
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", **fields.pop("metadata", {})}
+    status = {"phase": phase, **fields.pop("status", {})}
+    spec = {
+        "containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}],
+        "resourceClaims": [{"name": item, "resourceClaimName": item} for item in claims],
+        **({"nodeName": on} if on else {}),
+        **fields,
+    }
+    return {"metadata": metadata, "spec": spec, "status": status}
+
+
+@pytest.fixture
+def cluster():
+    """A node of four cores, one of which is requested."""
+    cluster = ClusterPods()
+    cluster.put("Node", node())
+    cluster.put("Pod", pod("there", on="n1", phase="Running"))
+    return cluster
+
+
+def obstacle(cluster, body, name="n1"):
+    """Return what keeps a pod from a node, as people read it."""
+    found = cluster.find_obstacle(read_requirements(body), name)
+    return None if found is None else str(found)
+
+
+def test_what_pods_on_a_node_request_is_not_left(cluster):
+    """What a pod asks for is compared with the rest."""
+    assert obstacle(cluster, pod(cpu="3")) is None
+    assert obstacle(cluster, pod(cpu="3100m")) == "cpu (3 left of 4, 3100m requested)"
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_pods_that_have_ended_have_nothing(cluster, phase):
+    """Their objects stay, with the name of the node."""
+    cluster.put("Pod", pod("there", on="n1", phase=phase))
+
+    assert obstacle(cluster, pod(cpu="4")) is None
+
+
+def test_a_pod_that_is_being_deleted_has_what_it_had(cluster):
+    """Until it has ended."""
+    cluster.put("Pod", pod("there", on="n1", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
+
+    assert obstacle(cluster, pod(cpu="4")) == "cpu (3 left of 4, 4 requested)"
+
+
+def test_pods_may_come_before_their_node():
+    """Reflectors of kinds do not wait for each other, and a node may be deleted and come back."""
+    cluster = ClusterPods()
+    cluster.put("Pod", pod("there", on="n1"))
+    cluster.put("Node", node())
+    assert obstacle(cluster, pod(cpu="4")) == "cpu (3 left of 4, 4 requested)"
+
+    cluster.remove("Node", "", "n1")
+    assert dict(cluster.find_obstacles(read_requirements(pod(cpu="4")))) == {}
+    cluster.put("Node", node())
+
+    assert obstacle(cluster, pod(cpu="4")) == "cpu (3 left of 4, 4 requested)"
+
+
+def test_a_node_that_says_nothing_suits_no_pod(cluster):
+    """Without allocatable there is room for no pod, as kube-scheduler has it."""
+    cluster.put("Node", {"metadata": {"name": "n2"}})
+
+    assert obstacle(cluster, pod(), "n2") == "pods (0 left of 0)"
+
+
+def test_resources_that_classes_serve_are_devices(cluster):
+    """Where a node has none of them; where a device plugin has, those count."""
+    body = pod(containers=[{"name": "c", "resources": {"limits": {"example.com/gpu": "9"}}}])
+    assert obstacle(cluster, body) == "example.com/gpu (0 left of 0, 9 requested)"
+
+    gpu = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
+    cluster.put("DeviceClass", gpu)
+    assert obstacle(cluster, body) is None
+    cluster.put("Node", node("n2", **{"example.com/gpu": "8"}))
+    assert obstacle(cluster, body, "n2") == "example.com/gpu (8 left of 8, 9 requested)"
+
+    cluster.remove("DeviceClass", "", "gpu")
+    assert obstacle(cluster, body) == "example.com/gpu (0 left of 0, 9 requested)"
+
+
+def test_obstacles_are_of_all_nodes_that_do_not_suit(cluster):
+    """Those that suit are not in it."""
+    cluster.put("Node", node("n2", labels={"disk": "ssd"}))
+    cluster.put("Node", node("n3", cpu="500m", labels={"disk": "ssd"}))
+
+    found = cluster.find_obstacles(read_requirements(pod(nodeSelector={"disk": "ssd"})))
+
+    assert found == {
+        "n1": Obstacle("nodeSelector", "disk=ssd"),
+        "n3": Obstacle("cpu", "(500m left of 500m, 1 requested)"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "is_seen"),
+    [
+        (lambda cluster: cluster.put("Pod", pod("there", on="n1", phase="Running")), False),
+        (lambda cluster: cluster.put("Pod", pod("there", on="n1", cpu="2")), True),
+        (lambda cluster: cluster.remove("Pod", "default", "there"), True),
+        (lambda cluster: cluster.put("Pod", pod("waits")), False),
+        (lambda cluster: cluster.put("Pod", pod("elsewhere", on="gone")), False),
+        (lambda cluster: cluster.put("Node", node()), False),
+        (lambda cluster: cluster.put("Node", node(labels={"a": "b"})), True),
+        (lambda cluster: cluster.put("Node", {**node(), "spec": {"unschedulable": True}}), True),
+        (lambda cluster: cluster.put("Node", node("n2")), True),
+        (lambda cluster: cluster.remove("Node", "", "n1"), True),
+        (lambda cluster: cluster.put("PersistentVolume", {"metadata": {"name": "v"}}), True),
+        (lambda cluster: cluster.put("PersistentVolumeClaim", {"metadata": {"name": "v"}}), True),
+        (lambda cluster: cluster.put("DeviceClass", {"metadata": {"name": "v"}}), True),
+        (lambda cluster: cluster.remove("DeviceClass", "", "v"), False),
+    ],
+    ids=[
+        "the same pod",
+        "a pod of another size",
+        "a pod gone",
+        "a pod without a node",
+        "a pod of no node",
+        "the same node",
+        "other labels",
+        "a cordoned node",
+        "a new node",
+        "a node gone",
+        "a volume",
+        "a volume claim",
+        "a class",
+        "what was not there",
+    ],
+)
+def test_version_grows_with_what_may_count(cluster, change, is_seen):
+    """Heartbeats of nodes and of pods that run do not."""
+    before = cluster.version
+
+    change(cluster)
+
+    assert (cluster.version > before) is is_seen
+
+
+# --- pods that wait
+
+
+def test_a_pod_that_names_a_claim_and_has_no_node_waits(cluster):
+    """What is known of it: what it asks of nodes, its priority, its controller, and what kube-scheduler says."""
+    body = pod(
+        claims=["gpu"],
+        priority=7,
+        metadata={"ownerReferences": [{"kind": "Job", "name": "j", "uid": "u", "controller": True}]},
+        status={
+            "nominatedNodeName": "n1",
+            "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+        },
+    )
+    cluster.put("Pod", body)
+
+    waiting = cluster.waiting["default", "p"]
+    assert waiting.requirements is read_requirements(body)
+    assert (waiting.nominated_node, waiting.priority) == ("n1", 7)
+    assert waiting.condition == ("False", "Unschedulable")
+    assert waiting.owner == ("Job", "j", "u")
+    assert waiting.pod.spec.resource_claims[0].resource_claim_name == "gpu"
+    assert cluster.changed == {("default", "p")}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pod(),
+        pod(claims=["gpu"], on="n1"),
+        pod(claims=["gpu"], phase="Failed"),
+        pod(claims=["gpu"], schedulingGates=[{"name": "quota"}]),
+        pod(claims=["gpu"], metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+    ],
+    ids=["no claim", "bound", "ended", "gated", "being deleted"],
+)
+def test_other_pods_do_not_wait(cluster, body):
+    """One that waited before is gone from there, and that is a change."""
+    cluster.put("Pod", body)
+    assert (cluster.waiting, cluster.changed) == ({}, set())
+
+    cluster.put("Pod", pod(claims=["gpu"]))
+    cluster.changed.clear()
+    cluster.put("Pod", body)
+
+    assert (cluster.waiting, cluster.changed) == ({}, {("default", "p")})
+
+
+def test_a_pod_with_extended_resources_waits_once_it_has_its_claim(cluster):
+    """Its spec names none."""
+    cluster.put("Pod", pod(status={"extendedResourceClaimStatus": {"resourceClaimName": "x"}}))
+
+    assert cluster.waiting.keys() == {("default", "p")}
+
+
+def test_a_write_that_changes_nothing_of_it_is_no_change(cluster):
+    """Each write has a new resource version."""
+    cluster.put("Pod", pod(claims=["gpu"], metadata={"resourceVersion": "1"}))
+    cluster.changed.clear()
+
+    cluster.put("Pod", pod(claims=["gpu"], metadata={"resourceVersion": "2"}))
+    assert cluster.changed == set()
+
+    cluster.put("Pod", pod(claims=["gpu"], metadata={"resourceVersion": "3"}, nodeSelector={"a": "b"}))
+    assert cluster.changed == {("default", "p")}
+
+
+def test_pods_of_a_workload_share_what_they_ask_for(cluster):
+    """So that it is found out once for all."""
+    for number in range(3):
+        cluster.put("Pod", pod(f"p{number}", claims=["gpu"], nodeSelector={"a": "b"}))
+
+    assert len({id(waiting.requirements) for waiting in cluster.waiting.values()}) == 1
+
+
+# --- what cannot be read
+
+
+def test_a_pod_with_a_bad_quantity_counts_with_the_rest(cluster):
+    """The error names the object, the field and the value."""
+    requests = {"cpu": "2", "memory": "lots"}
+    with pytest.raises(ObjectError) as caught:
+        cluster.put(
+            "Pod", pod("bad", on="n1", containers=[{"name": "c", "resources": {"requests": requests}}])
+        )
+
+    assert str(caught.value) == (
+        'Pod "default/bad": spec.containers[0].resources.requests["memory"]: "lots" is not a quantity such as 16Gi '
+        "or 500m"
+    )
+    assert obstacle(cluster, pod(cpu="2")) == "cpu (1 left of 4, 2 requested)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "text"),
+    [
+        (
+            "Node",
+            node(cpu="many"),
+            'Node "n1": status.allocatable["cpu"]: "many" is not a quantity such as 16Gi or 500m',
+        ),
+        (
+            "Node",
+            {"metadata": {"name": "n1"}, "spec": {"taints": {}}},
+            'Node "n1": spec.taints: {} is not a list',
+        ),
+        (
+            "PersistentVolume",
+            {"metadata": {"name": "v"}, "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": 1}}}},
+            'PersistentVolume "v": spec.nodeAffinity.required.nodeSelectorTerms: 1 is not a list',
+        ),
+        (
+            "PersistentVolumeClaim",
+            {"metadata": {"name": "c", "namespace": "default"}, "spec": {"volumeName": 1}},
+            'PersistentVolumeClaim "default/c": spec.volumeName: 1 is not text: write it in quotes',
+        ),
+        (
+            "DeviceClass",
+            {"metadata": {"name": "d"}, "spec": []},
+            'DeviceClass "d": spec: [] is not an object',
+        ),
+    ],
+    ids=["quantity", "taints", "volume", "volume claim", "class"],
+)
+def test_another_object_that_cannot_be_read_counts_as_absent(cluster, kind, body, text):
+    """And no other is affected."""
+    cluster.put("Node", node("n2"))
+    with pytest.raises(ObjectError) as caught:
+        cluster.put(kind, body)
+
+    assert str(caught.value) == text
+    assert sorted(cluster.nodes) == (["n2"] if kind == "Node" else ["n1", "n2"])
+    assert obstacle(cluster, pod(), "n2") is None
+
+
+def test_a_waiting_pod_that_cannot_be_read_does_not_wait(cluster):
+    """Its claims could not be told."""
+    with pytest.raises(ObjectError):
+        cluster.put("Pod", pod(claims=[3]))
+
+    assert cluster.waiting == {}
+
+
+# --- laws
+
+
+def random_steps(random, nodes, pods, namespace="default"):
+    """Yield random changes of a cluster of three nodes, and keep what there is in `nodes` and `pods`."""
+    for _ in range(random.randint(5, 40)):
+        name = random.choice(NAMES)
+        match random.randint(0, 6):
+            case 0:
+                nodes[name] = random_node(random, name)
+                yield "Node", nodes[name]
+            case 1 if name in nodes:
+                del nodes[name]
+                yield "Node", {"metadata": {"name": name}}
+            case 2 if pods:
+                removed = random.choice(sorted(pods))
+                del pods[removed]
+                yield "Pod", {"metadata": {"name": removed, "namespace": namespace}}
+            case _:
+                body = random_pod(random, f"p{random.randint(0, 8)}", namespace)
+                body["status"] = {"phase": "Pending"}
+                if random.random() < 0.8:
+                    body = bound(body, name)
+                if random.random() < 0.2:
+                    body["spec"]["resourceClaims"] = [{"name": "c", "resourceClaimName": "c"}]
+                if random.random() < 0.1:
+                    body["status"]["phase"] = random.choice(("Succeeded", "Failed"))
+                pods[body["metadata"]["name"]] = body
+                yield "Pod", body
+
+
+def apply(cluster, kind, body):
+    """Put an object, or remove it if it is only a name."""
+    if "spec" in body:
+        cluster.put(kind, body)
+    else:
+        cluster.remove(kind, body["metadata"].get("namespace", ""), body["metadata"]["name"])
+
+
+@given(SEEDS)
+@settings(max_examples=100)
+def test_step_by_step_is_as_at_once(seed):
+    """After any changes it says what one says that has only seen what is there now; asking in between is harmless."""
+    random = Random(seed)  # noqa: S311
+    asked = [read_requirements(random_pod(random, "asked", "default")) for _ in range(3)]
+    cluster = ClusterPods()
+    nodes, pods = {}, {}
+    for kind, body in random_steps(random, nodes, pods):
+        apply(cluster, kind, body)
+        if random.random() < 0.5:
+            cluster.find_obstacles(random.choice(asked))
+    afresh = ClusterPods()
+    for found in (*pods.values(), *nodes.values()):
+        apply(afresh, "Node" if found["kind"] == "Node" else "Pod", found)
+
+    for requirements in asked:
+        found = cluster.find_obstacles(requirements)
+        assert found == afresh.find_obstacles(requirements)
+        assert found == {
+            name: problem
+            for name in nodes
+            if (problem := cluster.find_obstacle(requirements, name)) is not None
+        }
+    assert cluster.nodes == afresh.nodes
+    assert cluster.waiting == afresh.waiting
+
+
+@given(SEEDS)
+@settings(max_examples=300)
+def test_it_agrees_with_what_is_told_from_the_bodies(seed):
+    """Which condition is the first against a node, for pods among pods."""
+    random = Random(seed)  # noqa: S311
+    cluster = ClusterPods()
+    volumes, claims = random_volumes(random)
+    nodes = [random_node(random, name) for name in NAMES]
+    pods = [bound(random_pod(random, f"p{number}", "default"), random.choice(NAMES)) for number in range(8)]
+    for kind, bodies in (
+        ("Node", nodes),
+        ("Pod", pods),
+        ("PersistentVolume", volumes),
+        ("PersistentVolumeClaim", claims),
+    ):
+        for body in bodies:
+            cluster.put(kind, body)
+
+    names = tuple(claim["metadata"]["name"] for claim in claims)
+    asked = [random_pod(random, "asked", "default", names) for _ in range(4)]
+    for body in asked:
+        found = cluster.find_obstacles(read_requirements(body))
+        expected = {
+            each["metadata"]["name"]: find_condition(body, each, pods, claims, volumes) for each in nodes
+        }
+        assert {name: problem.condition for name, problem in found.items()} == {
+            name: condition for name, condition in expected.items() if condition
+        }
+
+
+def random_volumes(random):
+    """Return bound volumes with their claims: of a zone, of some nodes, and of anywhere."""
+    affinity = {
+        "required": {
+            "nodeSelectorTerms": [
+                {
+                    "matchExpressions": [
+                        random.choice(
+                            (
+                                {"key": ZONE, "operator": "In", "values": ["a"]},
+                                {"key": "disk", "operator": "Exists"},
+                            )
+                        )
+                    ]
+                }
+            ]
+        }
+    }
+    volumes = [
+        {"metadata": {"name": "zonal", "labels": {ZONE: random.choice(("a", "b", "a__b"))}}, "spec": {}},
+        {"metadata": {"name": "local"}, "spec": {"nodeAffinity": affinity}},
+        {"metadata": {"name": "anywhere"}, "spec": {}},
+    ]
+    claims = [
+        {
+            "metadata": {
+                "name": f"claim-{volume['metadata']['name']}",
+                "namespace": "default",
+                "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+            },
+            "spec": {"volumeName": volume["metadata"]["name"]},
+        }
+        for volume in volumes
+    ]
+    return volumes, claims
+
+
+def test_random_cases_meet_all_conditions():
+    """A law that never met a case would prove nothing of it."""
+    random, counts = Random(7), Counter()  # noqa: S311
+    for _ in range(150):
+        volumes, claims = random_volumes(random)
+        names = tuple(claim["metadata"]["name"] for claim in claims)
+        there = random_node(random, "n1")
+        pods = [bound(random_pod(random, f"p{number}", "default"), "n1") for number in range(3)]
+        for _ in range(6):
+            counts[
+                find_condition(random_pod(random, "p", "default", names), there, pods, claims, volumes)
+            ] += 1
+
+    assert counts.keys() >= {
+        None,
+        "unschedulable",
+        "taint",
+        "nodeSelector",
+        "affinity",
+        "ports",
+        "pods",
+        "cpu",
+    }
+    assert counts.keys() >= {
+        "memory",
+        "ephemeral-storage",
+        "example.com/dongle",
+        "hugepages-2Mi",
+        "volume",
+        "features",
+    }
