@@ -5,7 +5,7 @@ of that form on allocators without a past, and shares no code with the package b
 changefuzz` runs as many cases as one likes, `tests/pods/test_smallest_change.py` a few.
 """
 
-from changefuzz.brute_force import find_sizes
+from changefuzz.brute_force import find_differences
 from changefuzz.cluster import Case, make_case
 
-__all__ = ["Case", "find_sizes", "make_case"]
+__all__ = ["Case", "find_differences", "make_case"]

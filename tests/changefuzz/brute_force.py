@@ -16,6 +16,7 @@ from changefuzz.cluster import Body, Case, Key, build_allocator, read
 from dra_operator.allocator import Allocated, Allocator, SearchMode
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
+from dra_operator.pods.smallest_change import SmallestChanges
 
 Claims = Mapping[str, Body]
 Size = tuple[Fraction | int, ...]
@@ -35,6 +36,20 @@ def find_sizes(case: Case) -> dict[str, Size]:
     Of claims that end, sets of more than three are not tried.
     """
     return _BruteForce(case).find()
+
+
+def find_differences(case: Case, found: SmallestChanges) -> list[str]:
+    """Return in which kinds another smallest edit was found than there is, or none, or one that is not there."""
+    sizes = {change.kind.value: change.size for change in found.changes}
+    if sizes.get("E", (0,))[0] > LARGEST_SET:
+        # A greedy set, and sets of this size are not tried here.
+        del sizes["E"]
+    wanted = find_sizes(case)
+    return [
+        f"{kind}: {sizes.get(kind)} instead of {wanted.get(kind)}"
+        for kind in sorted(sizes.keys() | wanted.keys())
+        if sizes.get(kind) != wanted.get(kind)
+    ]
 
 
 @dataclass
@@ -78,8 +93,8 @@ class _BruteForce:
         return found
 
     def fit(self, claims: Claims, allocator: Allocator | None = None) -> bool:
-        bodies = [read("ResourceClaim", body) for body in claims.values()]
-        return isinstance((allocator or self.allocator).allocate(bodies), Allocated)
+        found = [read("ResourceClaim", body) for body in claims.values()]
+        return isinstance((allocator or self.allocator).allocate(found, self.case.nodes()), Allocated)
 
     def without(self, keys: tuple[Key, ...]) -> Allocator:
         ledger = Ledger()
@@ -89,9 +104,9 @@ class _BruteForce:
         return build_allocator(self.inventory, ledger, SearchMode.PLAIN)
 
     def fit_without_condition(self, name: str) -> bool:
-        return self.fit(
-            self.case.claims, self.case.without_condition(name).allocator(SearchMode.PLAIN)
-        )
+        found = [read("ResourceClaim", body) for body in self.case.claims.values()]
+        nodes = self.case.without_condition(name).nodes()
+        return isinstance(self.allocator.allocate(found, nodes), Allocated)
 
     def size_of(self, keys: tuple[Key, ...]) -> Size:
         claims = [self.case.holders[key] for key in keys]

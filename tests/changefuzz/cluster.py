@@ -1,4 +1,4 @@
-"""Clusters and claims at random in wire form: small, with most devices in use, and claims that ask for a little much."""
+"""Clusters and claims at random in wire form: small, and mostly with one thing that is in the way."""
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
@@ -19,7 +19,12 @@ Key = tuple[str, str]
 DRIVER = "gpu.example.com"
 MODELS = ("a", "b", "c", "d")
 VERSIONS = ("1.0.0", "1.2.0", "2.0.0", "2.0.0-rc.1", "3.1.0")
-TAINTS = (("k", "v", "NoSchedule"), ("k", "w", "NoExecute"), ("team", "x", "NoSchedule"), ("off", "", "NoExecute"))
+TAINTS = (
+    ("k", "v", "NoSchedule"),
+    ("k", "w", "NoExecute"),
+    ("team", "x", "NoSchedule"),
+    ("off", "", "NoExecute"),
+)
 CONDITIONS = ("cpu", "nodeSelector", "taint")
 
 
@@ -42,16 +47,19 @@ class Case:
 
     def without_condition(self, name: str) -> "Case":
         """Return the case in which a condition keeps the pod from no node."""
-        return replace(
-            self, obstacles={node: each for node, each in self.obstacles.items() if each != name}
-        )
+        return replace(self, obstacles={node: each for node, each in self.obstacles.items() if each != name})
 
     def inventory(self) -> Inventory:
         """Return all that exists."""
         inventory = Inventory()
         for kind, body in self.objects:
             inventory.put(read(kind, body))
-        return inventory.with_unusable_nodes(self.obstacles)
+        return inventory
+
+    def nodes(self) -> list[str]:
+        """Return the nodes that suit the pod."""
+        names = [body["metadata"]["name"] for kind, body in self.objects if kind == "Node"]
+        return [name for name in names if name not in self.obstacles]
 
     def allocator(self, searching: SearchMode = SearchMode.COUNTING) -> Allocator:
         """Return an allocator without a past."""
@@ -70,15 +78,12 @@ class Case:
         holders = {key: read("ResourceClaim", body) for key, body in self.holders.items()}
         counts = {name: [*self.obstacles.values()].count(name) for name in self.obstacles.values()}
 
-        def without_condition(name: str) -> Allocator:
-            inventory = self.without_condition(name).inventory()
-            return build_allocator(inventory, allocator.ledger, SearchMode.COUNTING)
-
         return Situation(
             self.read_claims(),
             allocator,
+            nodes=self.nodes(),
             conditions=counts,
-            without_condition=without_condition,
+            find_nodes_without=lambda name: self.without_condition(name).nodes(),
             find_claim=holders.get,
         )
 
@@ -122,18 +127,35 @@ class _Maker:
     main: str = ""
 
     def likely(self, thing: str) -> bool:
-        """Return whether something is to be in the way here: the main thing nearly always, others hardly ever."""
-        return sometimes(self.random, 0.8 if self.main == thing else 0.06)
+        """Return whether something is to be in the way here: the main thing once, others hardly ever."""
+        if self.main != thing:
+            return sometimes(self.random, 0.03)
+        found = sometimes(self.random, 0.85)
+        if found:
+            self.main = ""
+        return found
 
     def make(self) -> Case:
         random = self.random
         nodes = [f"n{number}" for number in range(random.choice([1, 1, 2, 2, 3]))]
-        things = ("taint", "taint", "selector", "selector", "amount", "count", "constraint", "condition", "use")
+        things = (
+            "taint",
+            "taint",
+            "selector",
+            "selector",
+            "amount",
+            "count",
+            "constraint",
+            "condition",
+            "amount",
+            "use",
+            "use",
+        )
         self.main = random.choice(things)
         self.is_shared = sometimes(random, 0.9 if self.main == "amount" else 0.2)
         self.is_counted = not self.is_shared and sometimes(random, 0.25)
         self.is_tainted = self.likely("taint")
-        self.taints = random.sample(TAINTS, random.choice([1, 1, 2]))
+        self.taints = random.sample(TAINTS, random.choice([1, 1, 1, 2]))
         objects: list[tuple[str, Body]] = [("Node", {"metadata": {"name": name}}) for name in nodes]
         objects.append(("DeviceClass", {"metadata": {"name": "gpu"}, "spec": {"selectors": []}}))
         strict = f'device.attributes["{DRIVER}"].model != "d"'
@@ -218,9 +240,7 @@ class _Maker:
         while free:
             share = free[: random.choice([1, 1, 1, 2, 3])]
             free = free[len(share) :]
-            results = [
-                result for pool, device in share for result in self.results(pool, device, number)
-            ]
+            results = [result for pool, device in share for result in self.results(pool, device, number)]
             key = random.choice(["ns", "ns", "ns", "other"]), f"h{number}"
             status: Body = {"allocation": {"devices": {"results": results}}}
             if sometimes(random, 0.6):
@@ -241,13 +261,18 @@ class _Maker:
 
     def claim(self, name: str) -> Body:
         random = self.random
-        requests = [self.request(f"r{number}") for number in range(2 if self.main == "constraint" else random.choice([1, 1, 1, 2]))]
+        requests = [
+            self.request(f"r{number}")
+            for number in range(2 if self.main == "constraint" else random.choice([1, 1, 1, 2]))
+        ]
         devices: Body = {"requests": requests}
         if self.likely("constraint"):
             names = [request["name"] for request in requests]
             devices["constraints"] = [
                 {
-                    random.choice(["matchAttribute", "matchAttribute", "distinctAttribute"]): f"{DRIVER}/{attribute}",
+                    random.choice(
+                        ["matchAttribute", "matchAttribute", "distinctAttribute"]
+                    ): f"{DRIVER}/{attribute}",
                     **({"requests": random.sample(names, random.randint(1, len(names)))} if some else {}),
                 }
                 for attribute, some in [
@@ -266,13 +291,13 @@ class _Maker:
 
     def asked(self) -> Body:
         random = self.random
-        asked: Body = {"deviceClassName": random.choice(["gpu"] * 5 + ["few"] * 2)}
+        asked: Body = {"deviceClassName": random.choice(["gpu"] * 6 + ["few"])}
         if sometimes(random, 0.01):
             asked["deviceClassName"] = "missing"
-        if sometimes(random, 0.06):
+        if sometimes(random, 0.05):
             asked["allocationMode"] = "All"
         else:
-            asked["count"] = random.choice([2, 3, 4, 5] if self.likely("count") else [1, 1, 1, 2])
+            asked["count"] = random.choice([3, 4, 5] if self.likely("count") else [1, 1, 1, 1, 2])
         if self.likely("selector"):
             expressions = [self.expression() for _ in range(random.choice([1, 1, 1, 2]))]
             asked["selectors"] = [{"cel": {"expression": text}} for text in expressions]

@@ -7,4 +7,7 @@ Pure, like the allocator: objects in, decisions out.
 - `node_fit`: whether a node suits a pod, for all but devices, with its `resource_requests` and `bound_volumes`.
 - `cluster_pods`: all nodes with what their pods have, and the pods that wait, read by a `field_reader`.
 - `nodes`: where a pod can run. `claim_sets` are decided together there, by the `scheduler`.
+- `entries`: the claims that a pod names. `explanation`: why it waits for them.
+- `smallest_change`: what would make claims fit. A `change` is an edit of a `situation`: `request_edits`,
+  `selector_edits` or `ended_claims`.
 """

@@ -45,8 +45,7 @@ class Change:
             return replace(situation, claims=self.claims)
         if self.ended:
             return replace(situation, ended=situation.ended | self.ended)
-        allocator = situation.without_condition(self.condition)
-        return situation if allocator is None else replace(situation, allocator=allocator)
+        return replace(situation, nodes=situation.find_nodes_without(self.condition))
 
 
 def name_request(part: Part, parts: Collection[Part]) -> str:

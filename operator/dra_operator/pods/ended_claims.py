@@ -91,9 +91,10 @@ class _Search:
         groups: dict[_Set, None] = {}
         of_pool: dict[int, frozenset[ClaimKey]] = {}
         nodes: dict[int, NodeView] = {}
-        for name in views.order:
-            node = views.of_node(name)
-            if node.nodes & views.usable:
+        suitable = self.trials.situation.nodes
+        for name in views.order if suitable is None else suitable:
+            if views.usable >> views.index[name] & 1:
+                node = views.of_node(name)
                 nodes.setdefault(id(node), node)
         for node in nodes.values():
             for view in node.pools:
@@ -158,7 +159,7 @@ class _Search:
         for key in keys:
             self.ledger.remove(*key)
         try:
-            return self.trials.decide_with(self.allocator)
+            return self.trials.decide_by(self.allocator)
         finally:
             for key in keys:
                 self.ledger.put(self.holders[key].claim)

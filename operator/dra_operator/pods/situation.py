@@ -4,7 +4,8 @@ Nothing is written and nothing of the cluster changes: claims are copies, and cl
 ledger.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
@@ -12,7 +13,9 @@ from typing import Final, TypeAlias
 from dra_operator.allocator import Allocated, Allocator, Decider, Decision, Failed, Limits
 from dra_operator.api.types import DeviceSubRequest, ExactDeviceRequest, ResourceClaim
 from dra_operator.ledger import ClaimKey, Ledger
+from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.entries import ClaimLookup
+from dra_operator.pods.node_fit import PodRequirements
 
 Asked: TypeAlias = ExactDeviceRequest | DeviceSubRequest
 Claims: TypeAlias = Mapping[str, ResourceClaim]
@@ -28,26 +31,27 @@ def find_no_claim(_: ClaimKey) -> None:
     """Know no claim: then none can be ended."""
 
 
-def keep_allocator(_: str) -> Allocator | None:
-    """Know no node condition: then none can be ignored."""
-    return None
+def find_no_node(_: str) -> tuple[str, ...]:
+    """Know no node that suits."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
     """Claims without an allocation that are decided together, and what they are decided by.
 
-    `claims` are by entry; a claim without a pod may have any name. `allocator` has the nodes that the pod cannot use as
-    unusable; `conditions` are why, each with the number of its nodes, and `without_condition` returns the allocator for
-    which one condition keeps the pod from no node. `find_claim` knows the claims that may end; `kept` are not asked to,
-    as the pod uses them. `ended` are those that have ended.
+    `claims` are by entry; a claim without a pod may have any name. `nodes` are those that suit the pod, None for all
+    that can be used. `conditions` are what keeps the pod from others, each with the number of its nodes;
+    `find_nodes_without` returns the nodes that suit if one of these is ignored on all. `find_claim` knows the claims
+    that may end; `kept` are not asked to, as the pod uses them. `ended` are those that have ended.
     """
 
     claims: Claims
     allocator: Allocator
     decider: Decider = Decider.KUBE_SCHEDULER
+    nodes: Sequence[str] | None = None
     conditions: Mapping[str, int] = field(default_factory=dict)
-    without_condition: Callable[[str], Allocator | None] = keep_allocator
+    find_nodes_without: Callable[[str], Sequence[str]] = find_no_node
     find_claim: ClaimLookup = find_no_claim
     kept: frozenset[ClaimKey] = frozenset()
     ended: frozenset[ClaimKey] = frozenset()
@@ -60,19 +64,52 @@ class Situation:
     def decide(self, limits: Limits = LIMITS) -> Decision:
         """Decide the claims."""
         if not self.ended:
-            return self._decide(self.allocator, limits)
+            return self.decide_by(self.allocator, limits)
         ledger = self.allocator.ledger.copy()
         for key in self.ended:
             ledger.remove(*key)
         with scratch_allocator(self.allocator, ledger) as allocator:
-            return self._decide(allocator, limits)
+            return self.decide_by(allocator, limits)
 
-    def decide_with(self, allocator: Allocator, limits: Limits = LIMITS) -> Decision:
+    def decide_by(self, allocator: Allocator, limits: Limits = LIMITS) -> Decision:
         """Decide the claims by another allocator."""
-        return self._decide(allocator, limits)
+        claims = [*self.claims.values()]
+        return allocator.allocate(claims, self.nodes, decider=self.decider, limits=limits)
 
-    def _decide(self, allocator: Allocator, limits: Limits) -> Decision:
-        return allocator.allocate([*self.claims.values()], decider=self.decider, limits=limits)
+
+def build_situation(
+    claims: Claims,
+    requirements: PodRequirements,
+    elsewhere: Mapping[str, str],
+    *,
+    cluster: ClusterPods,
+    allocator_with: Callable[[Mapping[str, str]], Allocator],
+    find_claim: ClaimLookup,
+    kept: Iterable[ClaimKey] = (),
+) -> Situation:
+    """Return the situation of the open claims of a pod.
+
+    `elsewhere` are the nodes where it cannot use what it has, each with the cause; `allocator_with` returns an
+    allocator for which just these cannot be used.
+    """
+    allocator = allocator_with(elsewhere)
+    names = sorted(allocator.inventory.nodes)
+    obstacles = cluster.find_obstacles(requirements)
+    counts = Counter(item.condition for name, item in obstacles.items() if name not in elsewhere)
+
+    def find_nodes_without(condition: str) -> Sequence[str]:
+        left = cluster.find_obstacles_without(requirements, condition)
+        return [name for name in names if name not in left]
+
+    return Situation(
+        claims,
+        allocator,
+        nodes=[name for name in names if name not in obstacles],
+        conditions=counts,
+        find_nodes_without=find_nodes_without,
+        find_claim=find_claim,
+        kept=frozenset(kept),
+    )
 
 
 @contextmanager
@@ -115,10 +152,10 @@ class Trials:
         self.count()
         return self._checked(edited.decide())
 
-    def decide_with(self, allocator: Allocator) -> Decision:
+    def decide_by(self, allocator: Allocator) -> Decision:
         """Decide the situation by another allocator. Raises ExhaustedError."""
         self.count()
-        return self._checked(self.situation.decide_with(allocator))
+        return self._checked(self.situation.decide_by(allocator))
 
     def decide_claims(self, claims: Claims) -> Decision:
         """Decide the situation with other claims. Raises ExhaustedError."""

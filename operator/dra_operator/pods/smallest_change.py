@@ -5,7 +5,7 @@ number of decisions for each kind, and by time. Source: docs/pods.md.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -97,8 +97,8 @@ def _find_condition(trials: Trials) -> Change | None:
     """Return the node condition that helps if it keeps the pod from no node; of several that of the fewest nodes."""
     situation = trials.situation
     for name, nodes in sorted(situation.conditions.items(), key=lambda item: (item[1], item[0])):
-        allocator = situation.without_condition(name)
-        if allocator is not None and isinstance(trials.decide_with(allocator), Allocated):
+        edited = replace(situation, nodes=situation.find_nodes_without(name))
+        if isinstance(trials.decide(edited), Allocated):
             text = _CONDITIONS.get(name, f"the nodes had enough {name}")
             return Change(Kind.NODE_CONDITION, text, (nodes,), condition=name)
     return None
