@@ -119,14 +119,6 @@ class Ledger:
         self._subscribers.add(changed)
         return changed
 
-    def copy(self) -> "Ledger":
-        """Return a ledger with the same uses, which goes its own way and which nobody follows."""
-        found = Ledger(self.shares)
-        for own, others in ((found._written, self._written), (found._assumed, self._assumed)):
-            for claim, results in others.items():
-                found._replace(own, claim, results)
-        return found
-
     def put(self, claim: ResourceClaim) -> bool:
         """Record what a claim's status says; an allocation in it supersedes an assumption of ours.
 

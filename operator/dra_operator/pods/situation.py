@@ -11,7 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from dra_operator.allocator import Allocated, Allocator, Decider, Decision, Failed, Limits
-from dra_operator.api.types import DeviceSubRequest, ExactDeviceRequest, ResourceClaim
+from dra_operator.api.types import (
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+from dra_operator.inventory import Inventory
 from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.entries import ClaimLookup
@@ -64,17 +71,14 @@ class Situation:
     def decide(self, limits: Limits = LIMITS) -> Decision:
         """Decide the claims."""
         if not self.ended:
-            return self.decide_by(self.allocator, limits)
-        ledger = self.allocator.ledger.copy()
+            claims = [*self.claims.values()]
+            return self.allocator.allocate(claims, self.nodes, decider=self.decider, limits=limits)
+        inventory = self.allocator.inventory
+        ledger = copy_ledger(self.allocator.ledger, inventory)
         for key in self.ended:
-            ledger.remove(*key)
-        with scratch_allocator(self.allocator, ledger) as allocator:
-            return self.decide_by(allocator, limits)
-
-    def decide_by(self, allocator: Allocator, limits: Limits = LIMITS) -> Decision:
-        """Decide the claims by another allocator."""
-        claims = [*self.claims.values()]
-        return allocator.allocate(claims, self.nodes, decider=self.decider, limits=limits)
+            ledger.withdraw(*key)
+        with scratch_allocator(self.allocator, inventory, ledger) as allocator:
+            return replace(self, allocator=allocator, ended=frozenset()).decide(limits)
 
 
 def build_situation(
@@ -94,7 +98,7 @@ def build_situation(
     """
     allocator = allocator_with(elsewhere)
     names = sorted(allocator.inventory.nodes)
-    obstacles = cluster.find_obstacles(requirements)
+    obstacles = dict(cluster.find_obstacles(requirements))
     counts = Counter(item.condition for name, item in obstacles.items() if name not in elsewhere)
 
     def find_nodes_without(condition: str) -> Sequence[str]:
@@ -104,7 +108,7 @@ def build_situation(
     return Situation(
         claims,
         allocator,
-        nodes=[name for name in names if name not in obstacles],
+        nodes=[name for name in names if name not in obstacles] if obstacles else None,
         conditions=counts,
         find_nodes_without=find_nodes_without,
         find_claim=find_claim,
@@ -112,11 +116,23 @@ def build_situation(
     )
 
 
+def copy_ledger(ledger: Ledger, inventory: Inventory) -> Ledger:
+    """Return a ledger in which all that is held of the devices of an inventory is assumed, to be withdrawn."""
+    found = Ledger(ledger.shares)
+    holders: set[ClaimKey] = set()
+    for pool in inventory.pools.values():
+        for slice_ in pool.slices.values():
+            holders |= ledger.holders(pool.key, slice_.names)
+    for key in sorted(holders):
+        found.assume(*key, AllocationResult(DeviceAllocationResult(ledger.results(key))))
+    return found
+
+
 @contextmanager
-def scratch_allocator(allocator: Allocator, ledger: Ledger) -> Iterator[Allocator]:
-    """Have an allocator for the same inventory and another ledger; what it keeps about views goes with it."""
+def scratch_allocator(allocator: Allocator, inventory: Inventory, ledger: Ledger) -> Iterator[Allocator]:
+    """Have an allocator for another inventory and ledger; what it keeps about views goes with it."""
     scratch = Allocator(
-        allocator.inventory,
+        inventory,
         ledger,
         features=allocator.features,
         limits=allocator.limits,
@@ -151,11 +167,6 @@ class Trials:
         """Decide an edited situation. Raises ExhaustedError if no more decisions may be made."""
         self.count()
         return self._checked(edited.decide())
-
-    def decide_by(self, allocator: Allocator) -> Decision:
-        """Decide the situation by another allocator. Raises ExhaustedError."""
-        self.count()
-        return self._checked(self.situation.decide_by(allocator))
 
     def decide_claims(self, claims: Claims) -> Decision:
         """Decide the situation with other claims. Raises ExhaustedError."""

@@ -41,7 +41,7 @@ class Effort:
     """What finding changes may cost: decisions for each kind, and seconds for all."""
 
     decisions: int = 1000
-    seconds: float = 1.0
+    seconds: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
