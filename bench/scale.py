@@ -3,6 +3,8 @@
     python bench/scale.py                        # 5,000 nodes, 40,000 devices, 10,000 claims
     python bench/scale.py --cycles 100000        # and creates, decides and deletes that many claims
     python bench/scale.py --replaced 20000       # and replaces nodes, while claims wait that none of them can help
+    python bench/scale.py --pods 50000           # and explains pods (`--explain all`) in a cluster with so many
+    python bench/scale.py --nodes 100 --claims 900 --allocated 700 --waiting 1000    # and pods that wait at once
     python bench/scale.py --nodes 100 --claims 200 --allocated 150 --events 1000 --cycles 500
 
 An API server in memory, in another process, holds the cluster; the operator is the real one, `dra-operator run`, in a
@@ -18,6 +20,8 @@ process of its own. It reports:
 - cycles: resident memory as claims come and go, and its growth per cycle over the second half
 - replaced: the same as nodes come and go with their slices and the claims that have devices there; and how long the
   claims waited that came instead
+- pods: changes of running pods taken in per second; and how long it takes until each of many pods that begin to wait
+  at once is told why, and how long claims wait meanwhile
 
 Times are not judged. The exit code is 1 if a count is wrong: a claim not decided, or decided wrongly, a device
 allocated twice, an error in the operator.
@@ -124,6 +128,24 @@ class Measurement:
         )
         _print_growth("replaced", points)
 
+    def pods(self, events: int, rate: float) -> None:
+        """Measure a burst of changes of running pods."""
+        before = self._operator.cpu()
+        found = self._done("pods", events=events, rate=rate)
+        cpu = self._operator.cpu() - before
+        print(
+            f"pods: {events} changes: {events / found['seconds']:,.0f} a second (at most {rate:,.0f} were made),"
+            f" {cpu / events * 1e6:.0f} us of processor time each; resident {self._operator.resident():.0f} MiB"
+        )
+
+    def waiting(self, count: int, jobs: int) -> None:
+        """Measure pods that begin to wait at once."""
+        found = self._done("waiting", count=count, jobs=jobs)
+        print(
+            f"waiting: {found['count']} pods of {jobs} Jobs told why they wait after {found['seconds']:.1f} s;"
+            f" claims meanwhile: median {found['p50']:.1f} ms, p99 {found['p99']:.1f} ms"
+        )
+
     def finish(self) -> None:
         """Print what the operator counted itself."""
         metric = self._operator.metric
@@ -176,18 +198,29 @@ def slope(points: Sequence[tuple[int, float]]) -> float:
 def run(arguments: argparse.Namespace, directory: Path) -> list[str]:
     """Measure, and return what was wrong."""
     kubeconfig = directory / "kubeconfig"
-    server = Server(kubeconfig, nodes=arguments.nodes, claims=arguments.claims, allocated=arguments.allocated)
+    server = Server(
+        kubeconfig,
+        nodes=arguments.nodes,
+        claims=arguments.claims,
+        allocated=arguments.allocated,
+        pods=arguments.pods,
+    )
+    options = ["--explain", "all"] if arguments.pods or arguments.waiting else []
     try:
         print(
             f"cluster: {arguments.nodes} nodes, {arguments.nodes * DEVICES} devices, {arguments.claims} claims"
         )
-        operator = Operator(kubeconfig, arguments.log or directory / "operator.log")
+        operator = Operator(kubeconfig, arguments.log or directory / "operator.log", *options)
         try:
             measurement = Measurement(server, operator)
             measurement.start()
             measurement.idle(arguments.idle)
             for kind in ("claims", "slices"):
                 measurement.events(kind, arguments.events)
+            if arguments.pods:
+                measurement.pods(arguments.events, arguments.pod_rate)
+            if arguments.waiting:
+                measurement.waiting(arguments.waiting, arguments.jobs)
             if arguments.cycles:
                 report = max(1, arguments.cycles // 20)
                 measurement.cycles(
@@ -229,6 +262,12 @@ def main(texts: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--hopeless", type=int, default=100, help="claims that wait for what no node has meanwhile"
     )
+    parser.add_argument("--pods", type=int, default=0, help="running pods; explains pods")
+    parser.add_argument("--pod-rate", type=float, default=4000.0, help="most changes of pods per second")
+    parser.add_argument(
+        "--waiting", type=int, default=0, help="pods that begin to wait at once; explains pods"
+    )
+    parser.add_argument("--jobs", type=int, default=20, help="of so many Jobs")
     parser.add_argument("--log", type=Path, help="keep the operator's log in this file")
     arguments = parser.parse_args(texts)
     with tempfile.TemporaryDirectory() as temporary:

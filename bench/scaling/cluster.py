@@ -136,6 +136,46 @@ def _allocation(node: str, device: str) -> Body:
     }
 
 
+def bound_pod(number: int, *, nodes: int, turn: int = 0) -> Body:
+    """Return a running pod without claims, of one of a hundred workloads; `turn` is in a label."""
+    workload = f"web-{number % 100:02d}"
+    requests = {"cpu": f"{100 + number % 100}m", "memory": "128Mi"}
+    container = {"name": "main", "image": "example.com/web:1", "resources": {"requests": requests}}
+    metadata = {"name": f"{workload}-{number:06d}", "namespace": NAMESPACE, "labels": {"turn": str(turn)}}
+    spec = {"nodeName": node_name(number % nodes), "containers": [container]}
+    status = {"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]}
+    return {**_object("Pod", metadata, {"spec": spec, "status": status}), "apiVersion": "v1"}
+
+
+def waiting_pod(job: int, number: int) -> tuple[Body, Body]:
+    """Return a pod of a Job that waits, and its claim, as the claim controller made it; no device suits the Job."""
+    name = f"job-{job:02d}-{number:04d}"
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": True}
+    body = claim(f"{name}-gpu", has_model(f"none-{job}"))
+    body["metadata"] |= {
+        "ownerReferences": [owner],
+        "annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"},
+    }
+    controller = {"apiVersion": "batch/v1", "kind": "Job", "name": f"job-{job:02d}", "uid": f"job-{job}"}
+    metadata = {
+        "name": name,
+        "namespace": NAMESPACE,
+        "uid": name,
+        "ownerReferences": [{**controller, "controller": True}],
+    }
+    container = {"name": "main", "image": "example.com/train:1", "resources": {"requests": {"cpu": "1"}}}
+    spec = {
+        "containers": [container],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": f"job-{job:02d}"}],
+    }
+    status = {
+        "phase": "Pending",
+        "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": f"{name}-gpu"}],
+    }
+    pod = {**_object("Pod", metadata, {"spec": spec, "status": status}), "apiVersion": "v1"}
+    return pod, body
+
+
 def _object(kind: str, metadata: Body, rest: Body) -> Body:
     manager = {
         "manager": "driver",

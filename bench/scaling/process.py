@@ -29,8 +29,8 @@ def environment() -> dict[str, str]:
 class Server:
     """The process of `scaling.server`."""
 
-    def __init__(self, kubeconfig: Path, *, nodes: int, claims: int, allocated: int) -> None:
-        sizes = {"nodes": nodes, "claims": claims, "allocated": allocated}
+    def __init__(self, kubeconfig: Path, *, nodes: int, claims: int, allocated: int, pods: int) -> None:
+        sizes = {"nodes": nodes, "claims": claims, "allocated": allocated, "pods": pods}
         flags = [text for name, value in sizes.items() for text in (f"--{name}", str(value))]
         command = [sys.executable, "-m", "scaling.server", "--kubeconfig", str(kubeconfig), *flags]
         self._process = subprocess.Popen(
@@ -65,9 +65,9 @@ class Server:
 class Operator:
     """`dra-operator run` as a process, its log in a file. Times are seconds since it was started."""
 
-    def __init__(self, kubeconfig: Path, log: Path) -> None:
+    def __init__(self, kubeconfig: Path, log: Path, *options: str) -> None:
         flags = ["--kubeconfig", str(kubeconfig), "--listen", "127.0.0.1:0", "--log-format", "json"]
-        flags += ["--devices", "all", "--lease-namespace", "default"]
+        flags += ["--devices", "all", "--lease-namespace", "default", *options]
         self._log = log
         self._address = ""
         self._began = time.monotonic()

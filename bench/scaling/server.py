@@ -63,9 +63,10 @@ class Judge:
 class Cluster:
     """The cluster in the server, and the jobs that can be done in it."""
 
-    def __init__(self, server: ApiServer, nodes: int) -> None:
+    def __init__(self, server: ApiServer, nodes: int, pods: int) -> None:
         self._server = server
         self._nodes = nodes
+        self._pods = pods
         self._judge = Judge()
         self._made = 0
         self._replaced = 0
@@ -77,6 +78,7 @@ class Cluster:
         self._server.put(cluster.device_class())
         self._server.load(cluster.nodes(self._nodes))
         self._server.load(cluster.slices(self._nodes))
+        self._server.load(cluster.bound_pod(number, nodes=self._nodes) for number in range(self._pods))
         for body in cluster.claims(claims, allocated, nodes=self._nodes):
             name, devices = body["metadata"]["name"], devices_of(body)
             self._judge.take(name, devices)
@@ -93,6 +95,8 @@ class Cluster:
             "slices": self._slice_events,
             "cycles": self._cycles,
             "replace": self._replace,
+            "pods": self._pod_events,
+            "waiting": self._waiting_pods,
         }
         name = job.pop("do")
         if name not in jobs:
@@ -126,7 +130,12 @@ class Cluster:
             waits.append((time.monotonic() - began) * 1000)
             self._judge.take(name, devices_of(self._claim(name)))
             await asyncio.sleep(0.05)
-        yield {"count": len(waits), "p50": percentile(waits, 50), "p99": percentile(waits, 99)}
+        yield {
+            "count": len(waits),
+            "p50": percentile(waits, 50),
+            "p99": percentile(waits, 99),
+            "waits": waits,
+        }
 
     async def _claim_events(self, events: int) -> AsyncIterator[Body]:
         """Change labels of allocated claims, then make a claim: when it has its device, all changes were taken in."""
@@ -142,6 +151,40 @@ class Cluster:
         name = self._new()
         self._server.put(cluster.claim(name))
         yield await self._finish(name, events, began)
+
+    async def _pod_events(self, events: int, rate: float) -> AsyncIterator[Body]:
+        """Change pods, so many a second, then make a claim: when it has its device, all changes were taken in."""
+        began = time.monotonic()
+        for number in range(events):
+            body = cluster.bound_pod(number % self._pods, nodes=self._nodes, turn=1 + number // self._pods)
+            self._server.put(body)
+            await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()) if number % 10 == 0 else 0)
+        name = self._new()
+        self._server.put(cluster.claim(name))
+        yield await self._finish(name, events, began)
+
+    async def _waiting_pods(self, count: int, jobs: int) -> AsyncIterator[Body]:
+        """Make pods of some Jobs that wait, all at once, and claims meanwhile, until each pod has its Event."""
+        pairs = [cluster.waiting_pod(number % jobs, number // jobs) for number in range(count)]
+        began, told = time.monotonic(), 0
+        for pair in pairs:
+            for body in pair:
+                self._server.put(body)
+        waits: list[float] = []
+        while told < count and time.monotonic() < began + PATIENCE_SECONDS:
+            async for answer in self._idle(5):
+                waits += answer["waits"]
+            told = len(
+                {
+                    event["involvedObject"]["name"]
+                    for event in self._server.list("Event")
+                    if event["involvedObject"]["kind"] == "Pod"
+                }
+            )
+        seconds = time.monotonic() - began
+        if told < count:
+            self._judge.wrong.append(f"{count - told} of {count} pods have no Event")
+        yield {"count": told, "seconds": seconds, "p50": percentile(waits, 50), "p99": percentile(waits, 99)}
 
     async def _slice_events(self, events: int) -> AsyncIterator[Body]:
         """Publish slices of a new generation, the last one with a device that a claim is waiting for."""
@@ -349,7 +392,7 @@ def _jobs() -> Iterator[Body]:
 async def serve(arguments: argparse.Namespace) -> None:
     """Fill the server, listen, and do the jobs until the input ends."""
     async with ApiServer() as server:
-        held = Cluster(server, arguments.nodes)
+        held = Cluster(server, arguments.nodes, arguments.pods)
         held.fill(arguments.claims, arguments.allocated)
         arguments.kubeconfig.write_text(server.kubeconfig(), encoding="utf-8")
         _say({"url": server.url})
@@ -370,6 +413,7 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--claims", type=int, default=10_000)
     parser.add_argument("--allocated", type=int, default=9_000)
+    parser.add_argument("--pods", type=int, default=0)
     parser.add_argument("--kubeconfig", type=Path, required=True)
     asyncio.run(serve(parser.parse_args()))
     return 0

@@ -458,9 +458,7 @@ def test_a_terminal_gets_a_table_that_wraps(monkeypatch, capsys):
     gathered = gather(Manifest(Place("f", number, 1), body) for number, body in enumerate(bodies))
 
     cluster = Cluster(gathered)
-    print_table(
-        decide(make_sets(gathered, cluster.scheduler, gathered.of_kind("ResourceClaim")), cluster.scheduler)
-    )
+    print_table(decide(make_sets(gathered, gathered.of_kind("ResourceClaim")), cluster.scheduler))
 
     lines = capsys.readouterr().out.splitlines()
     start = lines[0].index("DEVICES, OR WHY NOT")

@@ -225,7 +225,7 @@ def test_each_node_has_a_pod_whose_claim_is_for_that_node(simulate):
     result = simulate(CLASS, node("a"), node("b"), node("c"), devices("x", "z", on="b"), TEMPLATE, daemons())
 
     assert claims(result) == {"a": ["pending", "-"], "b": ["allocated", "b"], "c": ["pending", "-"]}
-    assert table(result)[0][3].endswith("it fits on node b, but the pod can only run on a")
+    assert table(result)[0][3].endswith("it fits on node b, but the pod can only run on node a")
     assert "ignored" not in result.stderr
 
 
@@ -307,12 +307,16 @@ def test_an_affinity_that_selects_no_nodes_is_an_error(simulate, affinity):
     assert 'DaemonSet "watch": spec.template.spec.affinity.nodeAffinity: is no affinity that' in result.stderr
 
 
-def test_what_is_no_map_or_list_is_no_reason_to_stop(simulate):
-    """Of pods only what claims depend on is read."""
-    body = daemons(affinity="a", nodeSelector=[1], tolerations={"a": 1})
-    result = simulate(CLASS, devices("x"), TEMPLATE, labelled("node-1", {"taints": "b"}), body)
+def test_what_is_no_map_or_list_is_named(simulate):
+    """Where a pod can run cannot be told of it; the first mistake of each object is told."""
+    body = daemons(nodeSelector=[1], tolerations={"a": 1})
+    result = simulate(
+        CLASS, devices("x"), TEMPLATE, labelled("node-1"), labelled("other", {"taints": "b"}), body
+    )
 
-    assert claims(result) == {"node-1": ["allocated", "node-1"]}
+    assert (result.exit_code, claims(result)) == (2, {})
+    assert 'Node "other": spec.taints: "b" is not a list' in result.stderr
+    assert 'Pod "default/watch-node-1": spec.nodeSelector: [1] is not an object' in result.stderr
 
 
 def test_a_claim_that_was_allocated_stays_as_it_is(simulate, tmp_path):

@@ -198,6 +198,15 @@ def full_operator(
         yield started
 
 
+@pytest.fixture
+def start_full_operator(
+    full_control_plane: ControlPlane, full_namespace: str, tmp_path: Path
+) -> Iterator[StartOperator]:
+    """Return a function that starts operators on the full control plane, as `start_operator` does on the other."""
+    with _operators(full_control_plane, tmp_path) as start:
+        yield start
+
+
 @contextmanager
 def _operators(plane: ControlPlane, folder: Path) -> Iterator[StartOperator]:
     started: list[OperatorProcess] = []

@@ -148,19 +148,20 @@ class Allocator:
             plans = [self.plan(claim, decider) for claim in claims]
         except FatalError as error:
             return tuple(explain_failure(error.failed(), self.inventory.classes) for _ in claims)
-        if self._explainer is None or self._incomplete_pools is None:
-            # They refer back to this allocator. Without them it is in no reference cycle, so tests and benchmarks that
-            # make many allocators free each at once, without the garbage collector.
-            counter = DeviceCounter(self.availability, self.candidates)
-            cluster = self._idle = IdleCluster(self.inventory, self.candidates)
-            idle = IdleAnswers(cluster, SearchChain.counting)
-            self._explainer = Explainer(counter, self._fits, idle)
-            self._incomplete_pools = IncompletePools(counter, cluster)
+        explainer, pools = self._make_explainers()
         if isinstance(decision, Failed):
-            pools = self._incomplete_pools
             return tuple(pools.explain(decision, plans, number, budget) for number in range(len(plans)))
-        explainer = self._explainer
         return tuple(explainer.explain(plans, number, budget) for number in range(len(plans)))
+
+    def fits_if_idle(self, claim: ResourceClaim, *, decider: Decider | None = None) -> bool | None:
+        """Return whether a claim would fit if no device were in use or tainted; None if that cannot be told."""
+        self.refresh()
+        budget = self.candidates.selectors.budget = Budget(self.limits, self.clock)
+        try:
+            plan = self.plan(claim, decider)
+        except FatalError:
+            return False
+        return self._make_explainers()[0].idle.fits(plan, budget)
 
     def find_failing(self, claim: ResourceClaim) -> list[str]:
         """Return a sentence for each selector of a claim that fails on some device, whether reached or not.
@@ -177,6 +178,17 @@ class Allocator:
             published = PublishedSlices(self.inventory, self.availability.views)
             self._failing_selectors = FailingSelectors(published, self.candidates)
         return self._failing_selectors.find(plan, self.clock)
+
+    def _make_explainers(self) -> tuple[Explainer, IncompletePools]:
+        if self._explainer is None or self._incomplete_pools is None:
+            # They refer back to this allocator. Without them it is in no reference cycle, so tests and benchmarks that
+            # make many allocators free each at once, without the garbage collector.
+            counter = DeviceCounter(self.availability, self.candidates)
+            cluster = self._idle = IdleCluster(self.inventory, self.candidates)
+            idle = IdleAnswers(cluster, SearchChain.counting)
+            self._explainer = Explainer(counter, self._fits, idle)
+            self._incomplete_pools = IncompletePools(counter, cluster)
+        return self._explainer, self._incomplete_pools
 
     def refresh(self) -> None:
         """Take in what has changed in inventory and ledger."""

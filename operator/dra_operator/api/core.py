@@ -169,6 +169,7 @@ class PodSpec(Wire):
     node_name: str = ""
     scheduler_name: str = ""
     priority: Whole | None = None
+    priority_class_name: str = ""
     scheduling_gates: Items[PodSchedulingGate] = ()
     init_containers: Items[Container] = ()
     containers: Items[Container] = ()

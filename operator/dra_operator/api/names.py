@@ -3,7 +3,7 @@
 Nothing else is imported here, since commands that need no cluster use the same names as the writer that speaks to one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -26,6 +26,11 @@ POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """On a claim made for a pod: the pod's entry it was made for. Source: the claim controller."""
 ENDED_PHASES = frozenset(("Succeeded", "Failed"))
 """The phases of a pod that has ended."""
+SYSTEM_PRIORITIES: Final[Mapping[str, int]] = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+"""The priority classes that every cluster has. Source: k8s.io/kubernetes/pkg/apis/scheduling."""
 RANDOM_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """What the API server makes the random ends of names of. Source: k8s.io/apimachinery/pkg/util/rand."""
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dra_operator.api.convert import to_v1, version_of
-from dra_operator.api.core import Metadata, Node
+from dra_operator.api.core import Metadata, Node, Pod
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
 from dra_operator.api.read import TYPES, ObjectError, path_in_version, read_object
@@ -41,7 +41,10 @@ from dra_operator.cel.advice.diagnostics import describe
 from dra_operator.cel.costs.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
 from dra_operator.cli.manifests import Found, Unreadable, template_hint
+from dra_operator.pods.bound_volumes import read_volume, read_volume_claim
+from dra_operator.pods.field_reader import FieldReader
 from dra_operator.pods.generated_names import Names
+from dra_operator.pods.node_fit import read_requirements, read_whole_node
 from dra_operator.pods.objects import Key, Manifest, ObjectRecord, ObjectSet, Place
 from dra_operator.pods.workloads import DAEMON_SET, Workload, daemon_pods, find_workload, may_make_pods
 from dra_operator.sim.schema import element, types
@@ -169,6 +172,7 @@ _REWRITE = "; until Kubernetes 1.30 its fields were others: write it anew"
 _NO_RESOURCE_CLASS = '"ResourceClass" is no kind since Kubernetes 1.31: write a DeviceClass'
 _OTHERS_OF_THE_GROUP = ("ResourcePoolStatusRequest",)
 _KUSTOMIZATION = "Kustomization"
+_VOLUME_KINDS = ("PersistentVolume", "PersistentVolumeClaim")
 _INDEX = re.compile(r'\[(\d+|"([^"\\]|\\.)*")\]')
 
 
@@ -176,7 +180,7 @@ _INDEX = re.compile(r'\[(\d+|"([^"\\]|\\.)*")\]')
 class LoadResult(ObjectSet):
     """The objects of some manifests; lines about those that cannot be read; lines about what is worth knowing.
 
-    `refused` has the kinds of which one is wrong.
+    `refused` has the kinds of which one is wrong, `volumes` the PersistentVolumes and their claims.
     The pods of DaemonSets are made later, when it is known which nodes there are.
     """
 
@@ -184,6 +188,7 @@ class LoadResult(ObjectSet):
     errors: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
+    volumes: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -223,6 +228,8 @@ def gather(found: Iterable[Found]) -> LoadResult:
         item = names.named(each)
         if _is_kustomization(item):
             others[False, _KUSTOMIZATION] += 1
+        elif item.body.get("kind") in _VOLUME_KINDS and item.body.get("apiVersion") == "v1":
+            _add_volume(gathered, item)
         elif not _is_foreign(item.body):
             _add(gathered, left_out, item)
         elif (workload := find_workload(item)) is None:
@@ -300,6 +307,24 @@ def _add(gathered: LoadResult, left_out: _LeftOut, manifest: Manifest) -> None:
     gathered.records[key] = record
 
 
+def _add_volume(gathered: LoadResult, manifest: Manifest) -> None:
+    kind = str(manifest.body["kind"])
+    reader = FieldReader(kind, manifest.body)
+    if kind == "PersistentVolume":
+        read_volume(reader, manifest.body)
+        namespace = ""
+    else:
+        read_volume_claim(reader, manifest.body)
+        namespace = reader.namespace or DEFAULT_NAMESPACE
+    if not reader.name:
+        reader.reject("metadata.name", None, _NAMELESS)
+    if reader.problems:
+        gathered.errors.append(f"{manifest.place}: {reader.problems[0]}")
+        return
+    metadata = {**manifest.body["metadata"], "namespace": namespace}
+    gathered.volumes[kind, namespace, reader.name] = {**manifest.body, "metadata": metadata}
+
+
 def _is_kustomization(manifest: Manifest) -> bool:
     """True for what kustomize knows by the name of its file, so that it needs no kind."""
     name = Path(manifest.place.file).name
@@ -332,6 +357,10 @@ def _read(place: Place, body: Mapping[str, Any]) -> ObjectRecord:
     body = to_v1(body)
     if kind.namespaced:
         body = {**body, "metadata": {**body["metadata"], "namespace": namespace}}
+    if isinstance(obj, Pod):
+        read_requirements(body)
+    elif isinstance(obj, Node):
+        read_whole_node(body)
     return ObjectRecord(place, body, obj)
 
 

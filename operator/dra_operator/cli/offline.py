@@ -24,8 +24,12 @@ from dra_operator.controller import messages
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement, is_owned_taint, owns
 from dra_operator.ledger import BrokenAllocations, Cause, ClaimKey, Ledger, Overcommitments
+from dra_operator.pods.cluster_pods import ClusterPods
+from dra_operator.pods.placement import PodPlacement
 from dra_operator.pods.scheduler import Outcome, Scheduler, State
+from dra_operator.pods.workloads import part
 
+_ENOUGH = dict.fromkeys(("cpu", "memory", "ephemeral-storage", "pods"), "1P")
 _HOSTNAME = "kubernetes.io/hostname"
 _MADE_UP = "node-1"
 _NOT_CHOSEN = "left out by --node"
@@ -80,6 +84,7 @@ class Cluster:
             {Decider.OPERATOR: allocator, Decider.KUBE_SCHEDULER: others},
             new_allocator,
             _broken_allocations(gathered, self._inventory),
+            _placement(gathered, self.nodes),
         )
         self.notes += [
             f'ResourceSlice "{case.slice_name}": {messages.too_much(case)}; {messages.room_for(case)}'
@@ -135,6 +140,33 @@ class Cluster:
                 # Nothing that a Node can have says so.
                 self._inventory.nodes[name] = replace(self._inventory.nodes[name], unusable=_NOT_CHOSEN)
         return {name: node for name, node in sorted(nodes.items()) if not wanted or name in wanted}
+
+
+def _placement(gathered: LoadResult, nodes: Mapping[str, Node]) -> PodPlacement:
+    """Return where pods can run, as far as the files say.
+
+    What a node does not say to have of each, it has enough of. A volume claim that is not given counts for nothing, nor
+    does one that nobody had the time to bind.
+    """
+    cluster = ClusterPods()
+    for kind in ("DeviceClass", "Pod"):
+        for record in gathered.of_kind(kind):
+            cluster.put(kind, record.body)
+    bodies = {record.obj.metadata.name: record.body for record in gathered.of_kind("Node")}
+    for name, node in nodes.items():
+        body = bodies.get(name, {"metadata": {"name": name, "labels": node.metadata.labels}})
+        status = body.get("status") or {}
+        allocatable = {**_ENOUGH, **(status.get("allocatable") or {})}
+        cluster.put("Node", {**body, "status": {**status, "allocatable": allocatable}})
+    claims: set[tuple[str, str]] = set()
+    for (kind, namespace, name), body in gathered.volumes.items():
+        is_claim = kind == "PersistentVolumeClaim"
+        if is_claim and not (body["metadata"].get("uid") or part(body, "spec").get("volumeName")):
+            continue
+        cluster.put(kind, body)
+        if is_claim:
+            claims.add((namespace, name))
+    return PodPlacement(cluster, nodes, claims)
 
 
 def _broken_allocations(gathered: LoadResult, inventory: Inventory) -> dict[ClaimKey, str]:

@@ -111,12 +111,12 @@ def _load(places: Sequence[str]) -> LoadResult:
 def _decide(gathered: LoadResult, cluster: Cluster) -> tuple[list[Outcome], list[str], tuple[str, ...]]:
     """Return what becomes of each claim, what is missing for claims to be made, and all notes with that."""
     made, missing = make_claims(gathered)
-    sets = make_sets(gathered, cluster.scheduler, [*gathered.of_kind("ResourceClaim"), *made])
+    sets = make_sets(gathered, [*gathered.of_kind("ResourceClaim"), *made])
     decided = decide(sets, cluster.scheduler)
     special = decide_special_claims(gathered, cluster.scheduler, decided)
     decided = sorted([*decided, *special.outcomes], key=by_name)
     missing += special.problems
-    apart = find_pods_apart(gathered, cluster.nodes, decided)
+    apart = find_pods_apart(gathered, cluster.scheduler, decided)
     failing = cluster.find_failing(decided)
     unused = find_unused_templates(gathered)
     notes = (*gathered.notes, *unused, *cluster.notes, *special.notes, *missing, *apart, *failing)

@@ -42,6 +42,8 @@ from dra_operator.controller.owned_devices import OwnedDevices, PolicyState, Set
 from dra_operator.controller.pending_status import PendingReason, PendingStatus
 from dra_operator.controller.permissions import WriteAccess
 from dra_operator.controller.queue import InFlightWrites, SchedulingQueue
+from dra_operator.controller.template_checks import KIND as KIND_OF_TEMPLATES
+from dra_operator.controller.template_checks import TemplateChecks
 from dra_operator.controller.timers import BestEffortTask, Timers
 from dra_operator.controller.waiting_pods import KINDS as KINDS_OF_PODS
 from dra_operator.controller.waiting_pods import WaitingPods
@@ -75,6 +77,10 @@ Effect: TypeAlias = Write | RuleWrite | EventRequest
 """What a cycle wants done on the event loop."""
 Emit: TypeAlias = Callable[[list[Effect]], None]
 
+_TASKS = (
+    "inventory", "collisions", "breakages", "rules", "selectors", "pods", "templates", "views", "metrics"
+)  # fmt: skip
+"""What a cycle does beside deciding."""
 _OPERATOR = Subject("Namespace", "", "dra-operator")
 
 log = get_logger()
@@ -86,8 +92,8 @@ class SchedulingCycle:
 
     `settlement` tells when owned devices may be used, which matters only if the inventory asks for ownership;
     `operator` is what stands for this operator in Events. `clock` is monotonic, in seconds, `wall` the time of day in
-    UTC; `hears` says whether what is known of a kind is up to date. `explains_pods`: why pods wait is told as well;
-    `has_template` says whether there is a ResourceClaimTemplate, None if nobody knows.
+    UTC; `hears` says whether what is known of a kind is up to date. `explains_pods`: why pods wait, and
+    what is wrong with templates, is told as well.
     """
 
     inventory: Inventory
@@ -102,7 +108,6 @@ class SchedulingCycle:
     operator: Subject = _OPERATOR
     hears: Callable[[str], bool] = lambda _kind: True
     explains_pods: bool = False
-    has_template: Callable[[Key], bool | None] = lambda _key: None
     number: int = 0
     """The number of this cycle."""
     _effects: list[Effect] = field(default_factory=list)
@@ -134,6 +139,7 @@ class SchedulingCycle:
         self._releaser = ClaimReleaser(
             claims, ledger, in_flight, queue, events, pending, access, self.explains_pods
         )
+        self._templates = TemplateChecks(self.allocator, events, clock)
         self._waiting_pods = self._build_waiting_pods() if self.explains_pods else None
         self._problems = ObjectProblems(inventory, ingest, events, metrics, clock)
         self._owned = OwnedDevices(
@@ -155,14 +161,24 @@ class SchedulingCycle:
         )
         self._tasks = {
             name: BestEffortTask(name, clock, timers, metrics.defect_logger)
-            for name in ("inventory", "collisions", "breakages", "rules", "selectors", "views", "metrics", "pods")
+            for name in (
+                "inventory",
+                "collisions",
+                "breakages",
+                "rules",
+                "selectors",
+                "views",
+                "metrics",
+                "pods",
+                "templates",
+            )
         }
 
     def _build_waiting_pods(self) -> WaitingPods:
         cluster = ClusterPods()
         return WaitingPods(
             cluster,
-            PodExplainer(self.allocator, cluster, self._claims.get, self.has_template),
+            PodExplainer(self.allocator, cluster, self._claims.get, self._templates.has),
             self._claims,
             self._in_flight,
             self._events,
@@ -217,6 +233,7 @@ class SchedulingCycle:
         self._report_all(emit)
         if self._waiting_pods is not None:
             self._tasks["pods"].run(partial(self._waiting_pods.run, stopping))
+            self._tasks["templates"].run(partial(self._templates.run, stopping))
             self._flush(emit)
         # Where no claim waits for weeks, nobody else takes in what has changed, and it would heap up.
         self._tasks["views"].run(self.allocator.refresh)
@@ -284,11 +301,7 @@ class SchedulingCycle:
     def _ingest_one(self, item: Item, effects: DeltaEffects) -> None:
         match item:
             case Delta():
-                if self._waiting_pods is not None and item.kind in KINDS_OF_PODS:
-                    self._waiting_pods.apply(item)
-                if item.kind not in KINDS_OF_PODS or item.kind == "Node":
-                    self._fence.observe(item)
-                    self._ingest.apply(item, effects)
+                self._ingest_delta(item, effects)
             case PodUse():
                 self._ingest.apply_pod(item, effects)
             case PolicyState():
@@ -299,6 +312,17 @@ class SchedulingCycle:
                 effects.requeue_all = True
             case _:
                 self._write_results.handle(item, effects, self.number)
+
+    def _ingest_delta(self, delta: Delta, effects: DeltaEffects) -> None:
+        if delta.kind == KIND_OF_TEMPLATES:
+            self._templates.apply(delta)
+            return
+        if self._waiting_pods is not None and delta.kind in KINDS_OF_PODS:
+            self._waiting_pods.apply(delta)
+            if delta.kind not in ("Node", "DeviceClass"):
+                return
+        self._fence.observe(delta)
+        self._ingest.apply(delta, effects)
 
     def _withdraw_unknown(self, expired: set[Key], *, is_heard: bool) -> bool:
         """Withdraw what is assumed for claims whose answer has not come in time; return whether that freed any.

@@ -1,8 +1,8 @@
-"""The Kopf application: start-up, clean-up, signals, login and the liveness probe of the process.
+"""The Kopf application: start-up, clean-up, signals, login, the liveness probe, and what is told of templates.
 
-Kopf handles no resource here: its event handlers never learn of what was deleted while a watch was broken, and it would
-put its annotations on objects of others (docs/kopf.md, 1.4 and 1.5). Kopf serves nothing before the start-up handler
-has returned, and would cut off its tasks after five seconds, so the clean-up handler stops the manager itself.
+Kopf handles what concerns one object alone, ResourceClaimTemplates; whatever decisions depend on comes from reflectors,
+as Kopf never learns of what was deleted while a watch was broken (docs/decisions.md, Shape). Kopf serves nothing before
+the start-up handler has returned, and would cut off its tasks after five seconds, so clean-up stops the manager itself.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ import orjson
 
 from dra_operator._version import __version__
 from dra_operator.allocator.self_check import SelfCheckError, run_self_check
+from dra_operator.api.kinds import RESOURCE_GROUP
 from dra_operator.cluster.connections import in_thread
 from dra_operator.cluster.credentials import Access, trust_as_kubectl
 from dra_operator.cluster.faults import Defect
@@ -92,14 +93,17 @@ async def in_one_piece(
 ) -> aiohttp.ClientResponse:
     """Read an answer to Kopf to its end, and take what Kopf could not live with for no answer at all.
 
+    That of a watch has no end, and is read as it comes.
+
     Kopf tries again when it cannot connect, and after a 403, 429 or 5xx. An answer that is cut in its middle, a proxy's
     page or a 404 of its own would end Kopf, and the process with it. A middleware of aiohttp's; raises
     ClientConnectionError.
     """
     answer = await ask(request)
+    is_watch = request.url.query.get("watch") == "true"
     try:
-        content = await answer.read()
-        if answer.ok:
+        content = b"" if is_watch and answer.ok else await answer.read()
+        if answer.ok and not is_watch:
             orjson.loads(content)
     except (aiohttp.ClientPayloadError, orjson.JSONDecodeError) as error:
         raise aiohttp.ClientConnectionError(f"the answer is not whole: {error}") from error
@@ -150,7 +154,7 @@ def build_registry(
     started: Callable[[Manager], None],
     stopped: Callable[[], None],
 ) -> kopf.OperatorRegistry:
-    """Return Kopf's handlers: start-up, clean-up, login and probe, and none for any resource.
+    """Return Kopf's handlers: start-up, clean-up, login and probe, and that of templates if they are explained.
 
     `backoff` is that of Kopf's requests. `started` is called when everything has been spawned, `stopped` when
     the manager has stopped.
@@ -181,6 +185,12 @@ def build_registry(
             # Any other exception would make Kopf retry inside the request until the kubelet gives up.
             raise kopf.PermanentError("; ".join(reasons))
         return manager.summary()
+
+    if manager.explains_templates:
+
+        @kopf.on.event(RESOURCE_GROUP, "resourceclaimtemplates", registry=registry, id="templates")
+        async def observe_template(event: kopf.RawEvent, **_: Any) -> None:
+            manager.observe_template(event["object"], is_gone=event["type"] == "DELETED")
 
     return registry
 

@@ -8,7 +8,7 @@ been listed once: with half of the objects, devices in use would look free, and 
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from random import random
 from secrets import randbits
@@ -100,6 +100,8 @@ class Manager:
         self._reflectors: dict[str, Reflector] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._pods: set[Key] = set()
+        self._templates: dict[Key, Delta] | None = {}
+        """What was heard of templates before this operator leads; None from then on."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._trouble: str | None = messages.NOT_CONNECTED
         self._crashed: str | None = None
@@ -285,6 +287,7 @@ class Manager:
             await late[0].synced.wait()
         log.info(messages.SYNCED, **{name: len(reflector) for name, reflector in self._reflectors.items()})
         self._connected = True
+        self._deliver_templates()
         self._open_or_close()
 
     async def _discover_needed(self) -> dict[str, Served]:
@@ -379,6 +382,28 @@ class Manager:
         else:
             return
         self._loop.put(use)
+
+    @property
+    def explains_templates(self) -> bool:
+        """Whether what is wrong with ResourceClaimTemplates is told."""
+        return self._settings.explain == "all"
+
+    def observe_template(self, body: Mapping[str, Any], *, is_gone: bool) -> None:
+        """Take in that a template has come, changed or gone. Nothing is told of it before this operator leads."""
+        metadata = body.get("metadata") or {}
+        key = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+        delta = Delta("ResourceClaimTemplate", *key, None if is_gone else dict(body))
+        if self._templates is None:
+            self._loop.put(delta)
+        elif is_gone:
+            self._templates.pop(key, None)
+        else:
+            self._templates[key] = delta
+
+    def _deliver_templates(self) -> None:
+        heard, self._templates = self._templates or {}, None
+        for delta in heard.values():
+            self._loop.put(delta)
 
     def _handle_outcome(self, outcome: WriteOutcome) -> None:
         """Take in the answer to a write: the claim's newest state first, then what it means."""

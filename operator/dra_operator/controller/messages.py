@@ -95,6 +95,11 @@ def allocated(allocation: AllocationResult, node: str) -> str:
     return f"allocated on node {node}: {chosen}" if node else f"allocated {chosen}"
 
 
+def template_in_vain(problem: str) -> str:
+    """Return the sentence of the Event of a template of which no claim could be allocated."""
+    return f"claims made of this template wait: {problem}"
+
+
 def fitting(node: str, seconds: float) -> str:
     """Return the sentence of the Event of a pod that nothing keeps from a node that is known here."""
     return (

@@ -55,7 +55,9 @@ class Metrics:
             "pending_claims", "Claims of the operator that wait now, by reason.", "reason"
         )
         self.waiting_pods = self._gauge(
-            "waiting_pods", "Pods that wait for claims, by reason; with the setting `explain` `all`.", "reason"
+            "waiting_pods",
+            "Pods that wait for claims, by reason; with the setting `explain` `all`.",
+            "reason",
         )
         self.pending_since_timestamp_seconds = self._gauge(
             "pending_since_timestamp_seconds",

@@ -67,9 +67,9 @@ class Settings(BaseModel):
     )
     explain: Literal["ours", "all"] = Field(
         "ours",
-        description="Of which claims the operator says why they wait. `ours`: those that it allocates. `all`: also those "
-        "of pods, whoever allocates them: each pod that waits for devices gets an Event, and its claims the annotation. "
-        "Needs the rights of the component `explain-pods`.",
+        description="Of which claims the operator says why they wait. `ours`: of those that it allocates. `all`: also "
+        "of those of pods, whoever allocates them: each pod that waits for devices gets an Event, and its claims the "
+        "annotation. Needs the rights of the component `explain-pods`.",
     )
     ownership_settle_seconds: float = Field(
         30,

@@ -36,7 +36,7 @@ EXPLAINING = 0.03
 BATCH = 4
 BATCH_SECONDS = 0.21
 """At most `BATCH` writes in so many seconds, so at most 20 in any second."""
-KINDS = frozenset(("Pod", "Node", "PersistentVolume", "PersistentVolumeClaim"))
+KINDS = frozenset(("Pod", "Node", "PersistentVolume", "PersistentVolumeClaim", "DeviceClass"))
 """The kinds that say which nodes suit a pod."""
 
 

@@ -6,8 +6,9 @@ Pure, like the allocator: objects in, decisions out.
 - `claims` are made of templates, `special_claims` for extended resources.
 - `node_fit`: whether a node suits a pod, for all but devices, with its `resource_requests` and `bound_volumes`.
 - `cluster_pods`: all nodes with what their pods have, and the pods that wait, read by a `field_reader`.
-- `nodes`: where a pod can run. `claim_sets` are decided together there, by the `scheduler`.
-- `entries`: the claims that a pod names. `explanation`: why it waits for them.
+- `placement`: where a pod can run, `nodes`: where its claims can be used. `claim_sets` are decided together there, by
+  the `scheduler`.
+- `entries`: the claims of a pod that waits. `explanation`: why it waits for them.
 - `smallest_change`: what would make claims fit. A `change` is an edit of a `situation`: `request_edits`,
   `selector_edits` or `ended_claims`.
 """

@@ -8,11 +8,9 @@ Source: docs/dra-semantics 8.2.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeAlias
 
 from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Failed, Reason, Unsatisfied
-from dra_operator.api.core import Node
 from dra_operator.api.names import POD_CLAIM_NAME
 from dra_operator.api.text import listed
 from dra_operator.api.types import (
@@ -23,8 +21,8 @@ from dra_operator.api.types import (
     ResourceClaimSpec,
 )
 from dra_operator.pods.claims import ClaimsOfPods, is_over
-from dra_operator.pods.nodes import find_runnable, usable
-from dra_operator.pods.objects import ObjectRecord, ObjectSet, by_age
+from dra_operator.pods.nodes import usable
+from dra_operator.pods.objects import ObjectRecord, ObjectSet, by_age, by_priority
 from dra_operator.pods.scheduler import Outcome, Scheduler, by_name, pending
 from dra_operator.pods.workloads import node_of
 
@@ -36,14 +34,10 @@ _LIMIT = "a claim can have"
 
 @dataclass(frozen=True, slots=True)
 class ClaimSet:
-    """Claims, the pod that uses them, and the nodes on which it can run.
-
-    `pod` is None for a claim that no pod uses, `nodes` for all nodes.
-    """
+    """Claims, and the pod that uses them, which is None for a claim that no pod uses."""
 
     claims: tuple[ObjectRecord, ...]
     pod: ObjectRecord | None = None
-    nodes: tuple[str, ...] | None = None
 
     @property
     def decider(self) -> Decider:
@@ -53,10 +47,11 @@ class ClaimSet:
         return Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR
 
 
-def make_sets(objects: ObjectSet, scheduler: Scheduler, claims: Sequence[ObjectRecord]) -> list[ClaimSet]:
-    """Return the sets in the order in which they are decided: by the age of the first claim to decide, then of the pod.
+def make_sets(objects: ObjectSet, claims: Sequence[ObjectRecord]) -> list[ClaimSet]:
+    """Return the sets in the order in which they are decided: by priority, then by the age of the pod or of the claim.
 
-    Pods of DaemonSets come last: they have a node, and the others may choose.
+    So kube-scheduler sorts pods; a claim that no pod uses has the priority of a pod without one. Pods of DaemonSets
+    come last: they have a node, and the others may choose.
     """
     by_pod = ClaimsOfPods(claims, lambda record: record.obj)
     sets: list[ClaimSet] = []
@@ -65,27 +60,15 @@ def make_sets(objects: ObjectSet, scheduler: Scheduler, claims: Sequence[ObjectR
         of_pod = () if is_over(pod.obj) else sorted(by_pod.of_pod(pod.obj), key=by_age)
         used.update(map(_key, of_pod))
         if of_pod:
-            # Of the many pods of a cluster nearly all have their claims.
-            is_open = any(scheduler.settled(record) is None for record in of_pod)
-            where = _find_nodes(objects, scheduler.nodes, pod) if is_open else None
-            sets.append(ClaimSet(tuple(of_pod), pod, where))
+            sets.append(ClaimSet(tuple(of_pod), pod))
     sets += [ClaimSet((record,)) for record in claims if _key(record) not in used]
-    return sorted(sets, key=partial(_order, scheduler))
+    return sorted(sets, key=_order)
 
 
-def _find_nodes(objects: ObjectSet, nodes: Mapping[str, Node], pod: ObjectRecord) -> tuple[str, ...] | None:
-    is_placed = pod.obj.spec.node_name or node_of(pod) is not None
-    if not is_placed and not objects.of_kind("Node"):
-        # Of nodes that are only assumed nobody knows which labels they have.
-        return None
-    found = find_runnable(pod, nodes)
-    return None if found is None else found.nodes
-
-
-def _order(scheduler: Scheduler, item: ClaimSet) -> tuple[object, ...]:
-    is_daemon = item.pod is not None and node_of(item.pod) is not None
-    first = next((record for record in item.claims if scheduler.settled(record) is None), item.claims[0])
-    return is_daemon, by_age(first), by_age(item.pod) if item.pod is not None else ()
+def _order(item: ClaimSet) -> tuple[object, ...]:
+    if item.pod is None:
+        return False, 0, by_age(item.claims[0])
+    return node_of(item.pod) is not None, *by_priority(item.pod)
 
 
 def decide(sets: Iterable[ClaimSet], scheduler: Scheduler) -> list[Outcome]:
@@ -111,12 +94,15 @@ class _SetDecider:
                 if (found := self._scheduler.settled(record)) is not None:
                     self._outcomes[_key(record)] = found
             if not (open_claims := self._open(item)):
+                self._place(item)
                 continue
             decision = self._scheduler.allocate(open_claims, self._nodes(item), decider=item.decider)
             if isinstance(decision, Allocated):
                 self._outcomes |= {
                     _key(outcome.record): outcome for outcome in self._scheduler.accept(open_claims, decision)
                 }
+                if item.pod is not None and not self._scheduler.placement.is_placed(item.pod):
+                    self._scheduler.placement.place(item.pod, decision.node)
             else:
                 for record in open_claims:
                     waiting.setdefault(_key(record), (item, decision))
@@ -133,19 +119,38 @@ class _SetDecider:
     def _nodes(self, item: ClaimSet) -> tuple[str, ...] | None:
         """Return the nodes on which the claims of a set can be used by their pod; None for all."""
         nodes = self._scheduler.nodes
+        runnable = None if item.pod is None else self._find_runnable(item.pod)
         outcomes = [self._outcomes.get(_key(record)) for record in item.claims]
         allocations = [
             outcome.allocation for outcome in outcomes if outcome is not None and outcome.allocation
         ]
         if not allocations:
-            return item.nodes
-        return tuple(usable(nodes, nodes if item.nodes is None else item.nodes, allocations))
+            return runnable
+        return tuple(usable(nodes, nodes if runnable is None else runnable, allocations))
+
+    def _find_runnable(self, pod: ObjectRecord) -> tuple[str, ...] | None:
+        """Return the nodes on which a pod can run; None for all."""
+        is_bound = pod.obj.spec.node_name or node_of(pod) is not None
+        if not is_bound and not self._scheduler.objects.of_kind("Node"):
+            # Of nodes that are only assumed nobody knows which labels they have.
+            return None
+        found = self._scheduler.placement.find_runnable(pod)
+        return None if found is None else found.nodes
+
+    def _place(self, item: ClaimSet) -> None:
+        """Place a pod whose claims are all allocated, if there is one node alone for it."""
+        if item.pod is None or self._scheduler.placement.is_placed(item.pod):
+            return
+        nodes = self._nodes(item) or ()
+        outcomes = [self._outcomes[_key(record)] for record in item.claims]
+        if len(nodes) == 1 and all(outcome.allocation is not None for outcome in outcomes):
+            self._scheduler.placement.place(item.pod, nodes[0])
 
     def _explain(self, item: ClaimSet, decision: Decision) -> dict[_Key, Outcome]:
         """Return the claims of a set that wait, each with the reason."""
         claims, nodes = self._open(item), self._nodes(item)
         if len(item.claims) == 1:
-            return {_key(claims[0]): self._explain_alone(claims[0], nodes, decision, item.decider)}
+            return {_key(claims[0]): self._explain_alone(claims[0], nodes, decision, item)}
         alone = {
             _key(record): self._scheduler.allocate((record,), nodes, decider=item.decider)
             for record in claims
@@ -154,7 +159,7 @@ class _SetDecider:
             # What it had to fit beside has gone to another pod, on a node where there is room for both.
             return {_key(claims[0]): self._scheduler.accept(claims, again)[0]}
         found = {
-            _key(record): self._explain_alone(record, nodes, each, item.decider)
+            _key(record): self._explain_alone(record, nodes, each, item)
             for record in claims
             if not isinstance(each := alone[_key(record)], Allocated)
         }
@@ -170,12 +175,12 @@ class _SetDecider:
         return {_key(record): found.get(_key(record)) or pending(record, others) for record in claims}
 
     def _explain_alone(
-        self, record: ObjectRecord, nodes: Sequence[str] | None, decision: Decision, decider: Decider
+        self, record: ObjectRecord, nodes: Sequence[str] | None, decision: Decision, item: ClaimSet
     ) -> Outcome:
-        """Return a claim that fits on none of some nodes by itself, and why."""
+        """Return a claim of a set that fits on none of some nodes by itself, and why."""
         if nodes is None:
-            return self._scheduler.explain(record, decision, decider=decider)
-        return self._scheduler.explain_on(record, nodes)
+            return self._scheduler.explain(record, decision, decider=item.decider)
+        return self._scheduler.explain_on(record, nodes, item.pod)
 
     def _explain_together(
         self, claims: Sequence[ObjectRecord], nodes: Sequence[str] | None, alone: Mapping[_Key, Decision]

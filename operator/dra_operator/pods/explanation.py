@@ -16,8 +16,8 @@ from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.nodes import NodeRecord
 from dra_operator.pods.claim_sets import merge_claims
-from dra_operator.pods.entries import ClaimLookup, PodEntry, TemplateLookup, resolve_entries
 from dra_operator.pods.cluster_pods import ClusterPods
+from dra_operator.pods.entries import ClaimLookup, PodEntry, TemplateLookup, resolve_entries
 from dra_operator.pods.node_fit import Obstacle, PodRequirements
 
 _MOST_NODES = 100
@@ -42,7 +42,7 @@ class PodExplanation:
 
 @dataclass(slots=True)
 class PodExplainer:
-    """Explains pods by the present state of `allocator`'s inventory and ledger. `node_fit` says which nodes suit pods."""
+    """Explains pods by the present state of `allocator`'s inventory and ledger, and of the nodes of `cluster`."""
 
     allocator: Allocator
     cluster: ClusterPods
@@ -194,7 +194,8 @@ class _Attempt:
             text = f"{subject} {is_are} allocated, and no node can use {'all of them' if len(held) > 1 else 'it'}"
         else:
             at = {name: obstacles[name] for name in reachable}
-            text = f"{subject} {is_are} allocated on {listed(reachable)}, where the pod cannot run: {count_obstacles(at)}"
+            where = f"on {listed(reachable)}, where the pod cannot run: {count_obstacles(at)}"
+            text = f"{subject} {is_are} allocated {where}"
         explanation = Explanation(Reason.ALLOCATED_NODE_UNSUITABLE, text)
         return PodExplanation(explanation.reason, explanation.message, dict.fromkeys(claims, explanation))
 

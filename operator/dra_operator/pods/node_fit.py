@@ -250,6 +250,16 @@ def _features(reader: FieldReader, spec: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def read_whole_node(body: Mapping[str, Any]) -> NodeInfo:
+    """Return a node without pods, `body` as on the wire. Raises ObjectError for what cannot be read."""
+    reader = FieldReader("Node", body)
+    found = NodeInfo(reader.name)
+    read_node_info(reader, body, found)
+    if reader.problems:
+        raise reader.problems[0]
+    return found
+
+
 def read_node_info(reader: FieldReader, body: Mapping[str, Any], into: NodeInfo) -> bool:
     """Enter in a node what `body`, a Node as on the wire, says of it; return whether that changed anything."""
     spec, status = reader.part(body, "spec", ""), reader.part(body, "status", "")

@@ -1,4 +1,4 @@
-"""Where a pod can run, and where its claims can be used.
+"""Where the claims of a pod can be used, and pods that cannot use theirs.
 
 The claims of a pod are decided for a node on which it can run. All the same they may be of no use to it: several pods
 may share a claim, and one that is allocated already may lead elsewhere; such pods are named.
@@ -6,7 +6,6 @@ Source: docs/dra-semantics 8.1 and 8.2.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from dra_operator.api.core import Node, NodeSelector, Pod
 from dra_operator.api.node_selector import NodeSelectorError, matches, pinned_to
@@ -14,38 +13,11 @@ from dra_operator.api.types import AllocationResult
 from dra_operator.inventory.nodes import OPTIONAL_NODE_OPERATIONS
 from dra_operator.pods.claims import ClaimsOfPods, is_over
 from dra_operator.pods.objects import ObjectRecord, ObjectSet
-from dra_operator.pods.scheduler import Outcome, State
-from dra_operator.pods.workloads import node_of, part
+from dra_operator.pods.placement import PodPlacement
+from dra_operator.pods.scheduler import Outcome, Scheduler, State
 
 _APART = "kube-scheduler puts a pod's claims on one node"
-_BOUND = "the pod is bound to node {node}"
-_ONLY = "the pod can only run on node {node}"
-_NOT_SELECTED = "the nodeSelector of the pod selects {nodes}"
 _MOST_SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Runnable:
-    """The nodes on which a pod can run, and what says so."""
-
-    nodes: tuple[str, ...]
-    why: str
-
-
-def find_runnable(pod: ObjectRecord, nodes: Mapping[str, Node]) -> Runnable | None:
-    """Return those of some nodes on which a pod can run; None for all.
-
-    Its node name counts, its node selector, and the node of a pod of a DaemonSet; affinity and taints do not.
-    """
-    if bound := pod.obj.spec.node_name:
-        return Runnable(tuple({bound} & nodes.keys()), _BOUND.format(node=bound))
-    if only := node_of(pod):
-        return Runnable(tuple({only} & nodes.keys()), _ONLY.format(node=only))
-    wanted = part(pod.body, "spec", "nodeSelector")
-    if not wanted:
-        return None
-    selected = [name for name, node in nodes.items() if wanted.items() <= node.metadata.labels.items()]
-    return Runnable(tuple(selected), _NOT_SELECTED.format(nodes=_listed(selected)))
 
 
 def usable(
@@ -68,15 +40,12 @@ def _can_use(node: Node, allocation: AllocationResult) -> bool:
         return False
 
 
-def find_pods_apart(
-    objects: ObjectSet, nodes: Mapping[str, Node], decided: Iterable[Outcome]
-) -> Iterator[str]:
+def find_pods_apart(objects: ObjectSet, scheduler: Scheduler, decided: Iterable[Outcome]) -> Iterator[str]:
     """Yield a line for each pod whose claims cannot be used together, or not where the pod can run.
 
-    `nodes` are those that claims may go to. Pods of which no claim was decided here are left out, and so are those
-    with a claim on a node that is not there.
+    Pods of which no claim was decided here are left out, and so are those with a claim on a node that is not there.
     """
-    claims, places = ClaimsOfPods(decided, lambda outcome: outcome.claim), _Places(nodes)
+    claims, places = ClaimsOfPods(decided, lambda outcome: outcome.claim), _Places(scheduler.nodes)
     for record in objects.of_kind("Pod"):
         pod: Pod = record.obj
         outcomes = () if is_over(pod) else claims.of_pod(pod)
@@ -87,7 +56,7 @@ def find_pods_apart(
         ]
         if not all(usable_on):
             continue
-        if problem := _problem(record, nodes, frozenset.intersection(*usable_on)):
+        if problem := _problem(record, scheduler.placement, frozenset.intersection(*usable_on)):
             name = f"{pod.metadata.namespace}/{pod.metadata.name}"
             yield f"pod {name} cannot use its claims, which are on {_listed(_chosen(outcomes))}; {problem}"
 
@@ -110,11 +79,11 @@ class _Places:
         return self._found[key]
 
 
-def _problem(pod: ObjectRecord, nodes: Mapping[str, Node], together: frozenset[str]) -> str | None:
+def _problem(pod: ObjectRecord, placement: PodPlacement, together: frozenset[str]) -> str | None:
     """Return what keeps a pod from using its claims, given the nodes where all of them can be used."""
     if not together:
         return _APART
-    found = find_runnable(pod, nodes)
+    found = placement.find_runnable(pod)
     return None if found is None or together.intersection(found.nodes) else found.why
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dra_operator.api.names import POD_CLAIM_NAME
+from dra_operator.api.names import POD_CLAIM_NAME, SYSTEM_PRIORITIES
 
 Key = tuple[str, str, str]
 """Kind, namespace and name."""
@@ -61,3 +61,14 @@ def by_age(record: ObjectRecord) -> tuple[bool, str, bool, str, str]:
     created = metadata.creation_timestamp
     made = created is None and POD_CLAIM_NAME in metadata.annotations
     return created is None, created or "", made, metadata.namespace, metadata.name
+
+
+def by_priority(pod: ObjectRecord) -> tuple[int, tuple[bool, str, bool, str, str]]:
+    """Return what pods are sorted by when they are scheduled: the highest priority first, then the oldest.
+
+    Those without an age come after claims that are written down.
+    """
+    spec = pod.obj.spec
+    priority = SYSTEM_PRIORITIES.get(spec.priority_class_name, 0) if spec.priority is None else spec.priority
+    created, text, _, namespace, name = by_age(pod)
+    return -priority, (created, text, created, namespace, name)

@@ -19,6 +19,7 @@ from dra_operator.inventory import Inventory, PoolKey, PoolView, Verdict, Views
 from dra_operator.inventory.ownership import Settlement
 from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.pods.objects import ObjectRecord, ObjectSet
+from dra_operator.pods.placement import PodPlacement
 
 _WHEREVER = ("DeviceClass", "Namespace", "DeviceTaintRule")
 
@@ -67,7 +68,8 @@ class Option:
 class Scheduler:
     """Decides the claims of one cluster, whose `nodes` are those that claims may go to, by name.
 
-    `new_allocator` makes one for another inventory; `broken` says what is wrong with allocations that are there.
+    `placement` says on which of them pods can run. `new_allocator` makes one for another inventory; `broken` says what
+    is wrong with allocations that are there.
     """
 
     objects: ObjectSet
@@ -76,6 +78,7 @@ class Scheduler:
     allocators: Mapping[Decider, Allocator]
     new_allocator: Callable[[Decider, Inventory], Allocator]
     broken: Mapping[ClaimKey, str]
+    placement: PodPlacement
     _inventories: "NodeInventories" = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,7 +109,7 @@ class Scheduler:
         explanation = self.allocators[decider].explain((record.obj,), decision)[0]
         return pending(record, explanation)
 
-    def decide_first(self, options: Sequence[Option]) -> Outcome:
+    def decide_first(self, options: Sequence[Option], pod: ObjectRecord) -> Outcome:
         """Decide the first of some claims of a pod that fits on one of its nodes; the others are not needed then."""
         if (found := self.settled(options[0].record)) is not None:
             return found
@@ -114,17 +117,25 @@ class Scheduler:
             decision = self.allocate((option.record,), option.nodes, decider=Decider.KUBE_SCHEDULER)
             if isinstance(decision, Allocated):
                 return self.accept((option.record,), decision)[0]
-        return self.explain_on(options[0].record, options[0].nodes)
+        return self.explain_on(options[0].record, options[0].nodes, pod)
 
-    def explain_on(self, record: ObjectRecord, nodes: Sequence[str]) -> Outcome:
-        """Return a claim that fits on none of the nodes where its pod can run, and why."""
+    def explain_on(
+        self, record: ObjectRecord, nodes: Sequence[str], pod: ObjectRecord | None = None
+    ) -> Outcome:
+        """Return a claim that fits on none of the nodes where its pod can run and use its other claims, and why."""
         decision = self.allocate((record,), decider=Decider.KUBE_SCHEDULER)
         explanation = None if {*nodes} == self.nodes.keys() else self._explain_by_nodes(record, nodes)
         if not isinstance(decision, Allocated):
             if explanation is not None:
                 return pending(record, explanation)
             return self.explain(record, decision, decider=Decider.KUBE_SCHEDULER)
-        text = f"it fits on node {decision.node}, but the pod can only run on {listed(nodes) or 'no node'}"
+        runnable = None if pod is None else self.placement.find_runnable(pod)
+        if runnable is not None and (runnable.bound_to or decision.node in runnable.obstacles):
+            text = f"it fits on node {decision.node}, but {runnable.why}"
+        else:
+            text = (
+                f"it fits on node {decision.node}, but the pod can only run on {listed(nodes) or 'no node'}"
+            )
         if explanation is not None:
             return pending(record, replace(explanation, message=f"{explanation.message}; {text}"))
         return pending(record, Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text))

@@ -25,7 +25,7 @@ MOST_VALUES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _LiteralPlace:
     """A literal in a selector of a request, and the values to try for it."""
 
     part: Part
@@ -39,7 +39,7 @@ def find_selector(trials: Trials) -> Change | None:
     claims = trials.situation.claims
     parts = find_parts(claims)
     dropped: Change | None = None
-    places: list[_Place] = []
+    places: list[_LiteralPlace] = []
     published = PublishedValues(trials.situation.allocator.inventory)
     for part in parts:
         for number, selector in enumerate(part.asked.selectors):
@@ -52,7 +52,7 @@ def find_selector(trials: Trials) -> Change | None:
                 # Whatever a literal of it is, it selects less.
                 continue
             for literal in find_literals(selector.cel.expression if selector.cel is not None else ""):
-                places.append(_Place(part, number, literal, published.find_nearest(literal)))
+                places.append(_LiteralPlace(part, number, literal, published.find_nearest(literal)))
                 if len(places[-1].values) > MOST_VALUES:
                     trials.is_complete = False
     for rank in range(MOST_VALUES):
@@ -65,7 +65,7 @@ def find_selector(trials: Trials) -> Change | None:
     return dropped
 
 
-def _replaced(claims: Claims, place: _Place, value: str) -> Claims:
+def _replaced(claims: Claims, place: _LiteralPlace, value: str) -> Claims:
     selector = place.part.asked.selectors[place.number]
     assert selector.cel is not None
     expression = place.literal.put(selector.cel.expression, value)
@@ -78,7 +78,7 @@ def _with_selector(claims: Claims, part: Part, number: int, items: tuple[DeviceS
     return with_part(claims, part, replace(part.asked, selectors=selectors))
 
 
-def _describe(place: _Place, value: str, parts: Sequence[Part]) -> str:
+def _describe(place: _LiteralPlace, value: str, parts: Sequence[Part]) -> str:
     what = place.literal.name or "the driver"
     return f"{what} in {_name_selector(place.part, place.number, parts)} were {value}"
 

@@ -34,7 +34,7 @@ from dra_operator.pods.claims import (
     subject,
 )
 from dra_operator.pods.nodes import usable
-from dra_operator.pods.objects import ObjectRecord, ObjectSet, by_age
+from dra_operator.pods.objects import ObjectRecord, ObjectSet, by_priority
 from dra_operator.pods.scheduler import Option, Outcome, Scheduler, State
 from dra_operator.pods.workloads import node_of
 
@@ -51,7 +51,7 @@ class SpecialClaims:
 def decide_special_claims(
     objects: ObjectSet, scheduler: Scheduler, decided: Sequence[Outcome]
 ) -> SpecialClaims:
-    """Make and decide the special claims that pods are missing, the oldest pod first.
+    """Make and decide the special claims that pods are missing, in the order in which pods are scheduled.
 
     `decided` are the outcomes of all other claims.
     """
@@ -59,7 +59,7 @@ def decide_special_claims(
     classes = classes_by_resource(record.obj for record in objects.of_kind("DeviceClass"))
     claims, made = ClaimsOfPods(decided, lambda outcome: outcome.claim), _made(objects)
     others: dict[tuple[str, ...], list[ObjectRecord]] = {}
-    for record in sorted(objects.of_kind("Pod"), key=by_age):
+    for record in sorted(objects.of_kind("Pod"), key=by_priority):
         wanted = extended_resources(record.obj)
         if not wanted or _is_settled(record.obj, made):
             continue
@@ -124,12 +124,23 @@ def _decide(asks: "_Asks", scheduler: Scheduler, beside: Sequence[Outcome], foun
         outcome = Outcome(options[0].record, State.PENDING, reason=waiting[0].reason, message=text)
     else:
         allocations = [item.allocation for item in beside if item.allocation is not None]
+        runnable = scheduler.placement.find_runnable(asks.record)
+        names = scheduler.nodes.keys() if runnable is None else {*runnable.nodes}
         outcome = scheduler.decide_first(
             [
-                replace(option, nodes=tuple(usable(scheduler.nodes, option.nodes, allocations)))
+                replace(
+                    option,
+                    nodes=tuple(
+                        name for name in usable(scheduler.nodes, option.nodes, allocations) if name in names
+                    ),
+                )
                 for option in options
-            ]
+            ],
+            asks.record,
         )
+        if outcome.node and not asks.pod.spec.node_name:
+            scheduler.placement.release(asks.record)
+            scheduler.placement.place(asks.record, outcome.node)
     found.outcomes.append(outcome)
 
 

@@ -166,8 +166,11 @@ def daemon_pods(workload: Workload, objects: ObjectSet, nodes: Mapping[str, Node
         stored = objects.records.get(("Node", "", name))
         taints = _maps(part(stored.body, "spec"), "taints") if stored is not None else ()
         if read_node(node).unusable is None and _fits(workload, node, taints):
+            # A pod of it tolerates what the controller adds, and what the template says.
             only = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
-            yield workload.pod(name, affinity={"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [only]}}})
+            affinity = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [only]}}}
+            tolerations = [*_maps(workload.pod_spec, "tolerations"), *_added_tolerations(workload.pod_spec)]
+            yield workload.pod(name, affinity=affinity, tolerations=tolerations)
 
 
 def _fits(workload: Workload, node: Node, taints: Iterable[Mapping[str, Any]]) -> bool:
@@ -181,13 +184,19 @@ def _fits(workload: Workload, node: Node, taints: Iterable[Mapping[str, Any]]) -
     except (ValidationError, NodeSelectorError):
         path = "spec.template.spec.affinity.nodeAffinity"
         raise workload.error(path, None, "is no affinity that selects nodes") from None
-    tolerated = _TOLERATED_ON_HOST_NETWORK if spec.get("hostNetwork") is True else _TOLERATED
+    tolerations = [*_maps(spec, "tolerations"), *_added_tolerations(spec)]
     return all(
-        any(_tolerates(toleration, taint) for toleration in _maps(spec, "tolerations"))
+        any(_tolerates(toleration, taint) for toleration in tolerations)
         for taint in taints
         if taint.get("effect") in ("NoSchedule", "NoExecute")
-        and f"{taint.get('key')}:{taint['effect']}" not in tolerated
     )
+
+
+def _added_tolerations(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the tolerations that the controller gives to a pod of a DaemonSet."""
+    tolerated = _TOLERATED_ON_HOST_NETWORK if spec.get("hostNetwork") is True else _TOLERATED
+    pairs = [item.split(":") for item in sorted(tolerated)]
+    return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in pairs]
 
 
 def _affinity(spec: Mapping[str, Any]) -> NodeSelector | None:

@@ -1,0 +1,150 @@
+"""A small cluster in memory for tests of pods: objects as on the wire go in, and what keeps pods waiting comes out."""
+
+import time
+from typing import Any
+
+from dra_operator.allocator import Allocator
+from dra_operator.api.read import read_object
+from dra_operator.api.types import ResourceClaim
+from dra_operator.inventory import Inventory
+from dra_operator.ledger import Ledger
+from dra_operator.pods.cluster_pods import ClusterPods
+from dra_operator.pods.explanation import PodExplainer, PodExplanation
+
+DRIVER = "gpu.example.com"
+NAMESPACE = "team"
+V1 = "resource.k8s.io/v1"
+
+
+def node(name: str, *, labels: dict[str, str] | None = None, cpu: str = "4", **spec: Any) -> dict[str, Any]:
+    """A node that is ready."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+        "spec": spec,
+        "status": {
+            "allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def device_class(name: str = DRIVER) -> dict[str, Any]:
+    """A class of all devices of the driver of its name."""
+    selectors = [{"cel": {"expression": f'device.driver == "{name}"'}}]
+    return {
+        "apiVersion": V1,
+        "kind": "DeviceClass",
+        "metadata": {"name": name},
+        "spec": {"selectors": selectors},
+    }
+
+
+def resource_slice(on: str, *devices: str, driver: str = DRIVER, taints: Any = ()) -> dict[str, Any]:
+    """The devices of a driver on a node."""
+    return {
+        "apiVersion": V1,
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{driver}-{on}"},
+        "spec": {
+            "driver": driver,
+            "nodeName": on,
+            "pool": {"name": on, "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": name, "taints": list(taints)} for name in devices],
+        },
+    }
+
+
+def claim(
+    name: str, count: int = 1, *, of: str = DRIVER, owner: str = "", status: Any = None, **metadata: Any
+) -> dict[str, Any]:
+    """A claim for devices of a class; `owner` is the uid of the pod that it was made for."""
+    exactly = {"deviceClassName": of, "allocationMode": "ExactCount", "count": count}
+    owners = [{"apiVersion": "v1", "kind": "Pod", "name": owner, "uid": owner, "controller": True}]
+    return {
+        "apiVersion": V1,
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "uid": name,
+            **({"ownerReferences": owners} if owner else {}),
+            **metadata,
+        },
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+        "status": status or {},
+    }
+
+
+def allocation(on: str, *devices: str, driver: str = DRIVER) -> dict[str, Any]:
+    """An allocation of devices on a node."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [on]}]
+    results = [{"request": "gpu", "driver": driver, "pool": on, "device": name} for name in devices]
+    return {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]}}
+
+
+def pod(
+    name: str, *entries: dict[str, Any], cpu: str = "100m", made: Any = (), **spec: Any
+) -> dict[str, Any]:
+    """A pod without a node; `made` are the entries of its status, as the claim controller writes them."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": NAMESPACE, "uid": name},
+        "spec": {
+            "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}],
+            "resourceClaims": list(entries),
+            **spec,
+        },
+        "status": {"phase": "Pending", "resourceClaimStatuses": list(made)},
+    }
+
+
+def named(entry: str, claim_name: str) -> dict[str, Any]:
+    """An entry of a pod that names a claim."""
+    return {"name": entry, "resourceClaimName": claim_name}
+
+
+def templated(entry: str, template: str = "gpu") -> dict[str, Any]:
+    """An entry of a pod that names a template."""
+    return {"name": entry, "resourceClaimTemplateName": template}
+
+
+class PodWorld:
+    """Inventory, ledger and pods of a cluster, and the claims that pods find."""
+
+    def __init__(self, *bodies: dict[str, Any]) -> None:
+        self.inventory, self.ledger, self.cluster = Inventory(), Ledger(), ClusterPods()
+        self.claims: dict[tuple[str, str], ResourceClaim] = {}
+        self.templates: set[tuple[str, str]] = set()
+        allocator = Allocator(self.inventory, self.ledger, clock=time.monotonic, share_ids=lambda: "")
+        self.explainer = PodExplainer(allocator, self.cluster, self.claims.get, self.templates.__contains__)
+        self.put(*bodies)
+
+    def put(self, *bodies: dict[str, Any]) -> None:
+        """Take in some objects."""
+        for body in bodies:
+            kind, metadata = body["kind"], body["metadata"]
+            key = metadata.get("namespace", ""), metadata["name"]
+            if kind in ("Pod", "Node", "PersistentVolume", "PersistentVolumeClaim", "DeviceClass"):
+                self.cluster.put(kind, body)
+            if kind == "ResourceClaimTemplate":
+                self.templates.add(key)
+            elif kind == "ResourceClaim":
+                found: ResourceClaim = read_object(body, kind)
+                self.claims[key] = found
+                self.ledger.put(found)
+            elif kind not in ("Pod", "PersistentVolume", "PersistentVolumeClaim"):
+                self.inventory.put(read_object(body, kind))
+
+    def explain(self, name: str) -> PodExplanation | None:
+        """Return why a pod waits."""
+        waiting = self.cluster.waiting[NAMESPACE, name]
+        return self.explainer.explain(waiting.pod, waiting.requirements)
+
+    def message(self, name: str) -> str:
+        """Return reason and message of a pod that waits."""
+        found = self.explain(name)
+        assert found is not None
+        return f"{found.reason}: {found.message}"

@@ -1,0 +1,187 @@
+"""Why pods wait: each reason of docs/reasons.md about pods, with its example, and whose objects a message names."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pod_world import (
+    PodWorld,
+    allocation,
+    claim,
+    device_class,
+    named,
+    node,
+    pod,
+    resource_slice,
+    templated,
+)
+
+from dra_operator.allocator import Reason
+
+NIC = "nic.example.com"
+MADE = {"name": "gpu", "resourceClaimName": "train-0-gpu-x7k2p"}
+BUSY = pod("busy", cpu="3", nodeName="n1")
+BASE = (device_class(), device_class(NIC), node("n1"), node("n2"))
+GPUS = (resource_slice("n1", "gpu-0"), resource_slice("n2", "gpu-0"))
+ML = [{"key": "dedicated", "value": "ml", "effect": "NoSchedule"}]
+CONSUMERS = [{"resource": "pods", "name": f"p{number}", "uid": str(number)} for number in range(256)]
+
+SCENES: dict[str, list[dict[str, Any]]] = {
+    "ClaimNotFound": [*GPUS, pod("train-0", named("gpu", "gpu-0"))],
+    "ClaimNotCreated": [
+        *GPUS,
+        {"kind": "ResourceClaimTemplate", "metadata": {"namespace": "team", "name": "gpu"}},
+        pod("train-0", templated("gpu")),
+    ],
+    "ClaimNotForPod": [
+        *GPUS,
+        claim("train-0-gpu-x7k2p", owner="another"),
+        pod("train-0", templated("gpu"), made=[MADE]),
+    ],
+    "ClaimReservedTooOften": [
+        *GPUS,
+        claim("shared", status={"allocation": allocation("n1", "gpu-0"), "reservedFor": CONSUMERS}),
+        pod("train-0", named("gpu", "shared")),
+    ],
+    "TemplateNotFound": [*GPUS, pod("train-0", templated("gpu"))],
+    "NodeUnsuitable": [
+        *GPUS,
+        node("n2", taints=ML),
+        BUSY,
+        claim("c"),
+        pod("train-0", named("gpu", "c"), cpu="2"),
+    ],
+    "AllocatedNodeUnsuitable": [
+        *GPUS,
+        BUSY,
+        claim("c", status={"allocation": allocation("n1", "gpu-0")}),
+        pod("train-0", named("gpu", "c"), cpu="2"),
+    ],
+    "ClaimsDoNotFitTogether": [
+        resource_slice("n1", "gpu-0"),
+        resource_slice("n2", "nic-0", driver=NIC),
+        claim("c"),
+        claim("d", of=NIC),
+        pod("train-0", named("gpu", "c"), named("nic", "d")),
+    ],
+}
+"""For each reason objects in which the pod train-0 has it. What is told after a while is in tests of the controller."""
+
+
+def examples() -> dict[str, str]:
+    """Return the examples of docs/reasons.md, by reason."""
+    page = (Path(__file__).parents[2] / "docs" / "reasons.md").read_text(encoding="utf-8")
+    section = page.partition("## The pod's claims, or its nodes, are in the way")[2].partition("\n## ")[0]
+    return dict(re.findall(r"^\| `(\w+)` \|[^|]*\| `([^`]*)` \|", section, re.MULTILINE))
+
+
+@pytest.mark.parametrize("reason", SCENES)
+def test_example_of_a_reason_is_what_is_told(reason: str) -> None:
+    """Whoever compares an Event with the page finds the same words; an ellipsis stands for what was left out."""
+    told = PodWorld(*BASE, *SCENES[reason]).message("train-0")
+    assert told.startswith(f"{reason}: {examples()[reason].rstrip('… ')}")
+
+
+def test_each_reason_about_pods_has_its_scene() -> None:
+    """A reason whose example nobody compares would be forgotten."""
+    assert examples().keys() - {"NotScheduled"} == SCENES.keys()
+
+
+def test_pod_whose_claims_fit_waits_for_nobody() -> None:
+    """The explanation has the first node on which the claims fit, and tells nothing about claims."""
+    world = PodWorld(*BASE, *GPUS, claim("c"), pod("train-0", named("gpu", "c")))
+    found = world.explain("train-0")
+    assert found is not None
+    assert (found.reason, found.node, found.claims) == (Reason.NOT_SCHEDULED, "n1", {})
+
+
+def test_claim_that_fits_nowhere_has_its_own_reason_and_the_others_wait_for_it() -> None:
+    """The pod has the reason of the claim, by the name of its entry; a claim that fits waits for that one."""
+    world = PodWorld(
+        *BASE, *GPUS, claim("c"), claim("d", of=NIC), pod("train-0", named("gpu", "c"), named("nic", "d"))
+    )
+    found = world.explain("train-0")
+    assert found is not None
+    assert found.reason is Reason.CLASS_MATCHES_NO_DEVICE
+    assert found.message.startswith(
+        'claim "nic": request gpu: 2 devices published, 0 in class nic.example.com'
+    )
+    assert found.claims["gpu"].message == 'claim "nic" of the same pod waits'
+    assert found.claims["nic"].message.startswith("request gpu: 2 devices published")
+
+
+def test_devices_on_nodes_that_do_not_suit_are_counted_as_such() -> None:
+    """Where some devices are in use and the others are on nodes that the pod cannot use, both are told."""
+    world = PodWorld(
+        *BASE,
+        *GPUS,
+        node("n2", taints=ML),
+        claim("other", status={"allocation": allocation("n1", "gpu-0")}),
+        claim("c", 2),
+        pod("train-0", named("gpu", "c")),
+    )
+    told = world.message("train-0")
+    assert "1 on nodes that cannot be used (node n2 unsuitable: taint dedicated=ml:NoSchedule on 1)" in told
+    assert "1 in use by 1 claim (other)" in told
+
+
+def test_claim_that_is_allocated_keeps_the_pod_to_its_node() -> None:
+    """The second claim is decided on the node of the first, and what is elsewhere is out of reach."""
+    world = PodWorld(
+        *BASE,
+        *GPUS,
+        resource_slice("n2", "nic-0", driver=NIC),
+        claim("c", status={"allocation": allocation("n1", "gpu-0")}),
+        claim("d", of=NIC),
+        pod("train-0", named("gpu", "c"), named("nic", "d")),
+    )
+    assert 'node n2 not where claim "gpu" is allocated on 1' in world.message("train-0")
+
+
+def test_pods_of_one_workload_are_computed_once() -> None:
+    """Claims of one template share their spec, so their pods share one explanation until something changes."""
+    pods = [
+        pod(
+            name,
+            templated("gpu"),
+            made=[{"name": "gpu", "resourceClaimName": f"{name}-gpu"}],
+        )
+        for name in ("a", "b")
+    ]
+    claims = [claim(f"{name}-gpu", 9, owner=name) for name in ("a", "b")]
+    world = PodWorld(*BASE, *GPUS, *claims, *pods)
+    assert world.explain("a") is world.explain("b")
+    before = world.explain("a")
+    world.put(resource_slice("n1", "gpu-0", "gpu-1"))
+    assert world.explain("a") is not before
+
+
+def test_other_namespaces_are_not_named() -> None:
+    """Of claims of other namespaces a message has the number alone."""
+    other = claim("secret", status={"allocation": allocation("n1", "gpu-0")})
+    other["metadata"]["namespace"] = "secret-team"
+    world = PodWorld(*BASE, GPUS[0], other, claim("c"), pod("train-0", named("gpu", "c")))
+    told = world.message("train-0")
+    assert "secret" not in told
+    assert "1 claim of another namespace" in told or "1 claims of other namespaces" in told
+
+
+@pytest.mark.parametrize(
+    ("entries", "made"),
+    [((), ()), ((templated("gpu"),), [{"name": "gpu"}])],
+    ids=["no entry", "no claim was needed"],
+)
+def test_pod_without_claims_waits_for_none(entries: Any, made: Any) -> None:
+    """An entry of the status without a name says that none is needed."""
+    world = PodWorld(*BASE, *GPUS, pod("train-0", *entries, made=made))
+    waiting = world.cluster.waiting.get(("team", "train-0"))
+    assert waiting is None or world.explain("train-0") is None
+
+
+def test_claim_that_is_named_twice_is_asked_for_once() -> None:
+    """Two entries with one claim want its devices once."""
+    world = PodWorld(*BASE, *GPUS, claim("c"), pod("train-0", named("a", "c"), named("b", "c")))
+    found = world.explain("train-0")
+    assert found is not None
+    assert found.node == "n1"

@@ -1,0 +1,347 @@
+"""Each filter of kube-scheduler, by its table: what a node must be for a pod."""
+
+import pytest
+
+from dra_operator.api.read import ObjectError
+from dra_operator.pods.bound_volumes import BoundVolume
+from dra_operator.pods.field_reader import FieldReader
+from dra_operator.pods.node_fit import (
+    NodeFit,
+    NodeInfo,
+    Obstacle,
+    PodRequirements,
+    read_node_info,
+    read_ports,
+    read_requirements,
+)
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
+ZONE = "topology.kubernetes.io/zone"
+ANY = "0.0.0.0"  # noqa: S104 - stands for all addresses
+
+
+def pod(**spec):
+    """A pod of one container, which asks for nothing."""
+    return {
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"containers": [{"name": "c"}], **spec},
+    }
+
+
+def node(spec=None, *, declared=(), **labels):
+    """A node of the name n1."""
+    body = {
+        "metadata": {"name": "n1", "labels": labels},
+        "spec": spec or {},
+        "status": {
+            "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "2"},
+            "declaredFeatures": [*declared],
+        },
+    }
+    found = NodeInfo("n1")
+    read_node_info(FieldReader("Node", body), body, found)
+    return found
+
+
+def obstacle(body, there, volumes=()):
+    """Return what keeps a pod from a node, as people read it."""
+    found = NodeFit(read_requirements(body), volumes).find_obstacle(there)
+    return None if found is None else str(found)
+
+
+@pytest.mark.parametrize(
+    ("body", "there", "expected"),
+    [
+        (pod(nodeName="n1"), node(), None),
+        (pod(nodeName="n2"), node(), "nodeName n2"),
+        (pod(nodeSelector={"disk": "ssd"}), node(disk="ssd"), None),
+        (pod(nodeSelector={"disk": "ssd"}), node(disk="hdd"), "nodeSelector disk=ssd"),
+        (pod(nodeSelector={"a": "1", "disk": "ssd"}), node(a="1"), "nodeSelector disk=ssd"),
+        (pod(nodeSelector={"disk": ""}), node(), "nodeSelector disk="),
+        (pod(), node({"unschedulable": True}), "unschedulable"),
+        (
+            pod(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]),
+            node({"unschedulable": True}),
+            None,
+        ),
+    ],
+)
+def test_name_selector_and_cordon(body, there, expected):
+    """NodeName, NodeUnschedulable, and the selector's half of NodeAffinity."""
+    assert obstacle(body, there) == expected
+
+
+@pytest.mark.parametrize(
+    ("toleration", "is_tolerated"),
+    [
+        ({"key": "dedicated", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"}, True),
+        ({"key": "dedicated", "value": "gpu"}, True),
+        ({"key": "dedicated", "value": "db"}, False),
+        ({"key": "dedicated"}, False),
+        ({"key": "dedicated", "operator": "Exists"}, True),
+        ({"key": "dedicated", "operator": "Exists", "effect": "NoExecute"}, False),
+        ({"operator": "Exists"}, True),
+        ({"operator": "Exists", "effect": "NoSchedule"}, True),
+        ({"key": "other", "operator": "Exists"}, False),
+        ({"key": "dedicated", "operator": "Lt", "value": "9"}, False),
+        ({"key": "dedicated", "operator": "Exists", "effect": "PreferNoSchedule"}, False),
+    ],
+)
+def test_taints_must_be_tolerated(toleration, is_tolerated):
+    """By key, value and effect; operators that compare numbers are off by default."""
+    expected = None if is_tolerated else "taint dedicated=gpu:NoSchedule"
+
+    assert obstacle(pod(tolerations=[toleration]), node({"taints": [TAINT]})) == expected
+
+
+def test_the_first_taint_that_is_not_tolerated_is_named():
+    """One without a value is named without one; PreferNoSchedule keeps nobody away."""
+    taints = [
+        {"key": "slow", "effect": "PreferNoSchedule"},
+        TAINT,
+        {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"},
+    ]
+    body = pod(tolerations=[{"key": "dedicated", "operator": "Exists"}])
+
+    assert (
+        obstacle(body, node({"taints": taints})) == "taint node-role.kubernetes.io/control-plane:NoSchedule"
+    )
+    assert obstacle(pod(), node({"taints": taints[:1]})) is None
+
+
+def affinity(*terms):
+    """A pod with these terms of required node affinity."""
+    return pod(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [*terms]}}})
+
+
+def labels(key, operator, *values):
+    """A term about a label."""
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": [*values]}]}
+
+
+def fields(operator, *names):
+    """A term about the node's name."""
+    return {"matchFields": [{"key": "metadata.name", "operator": operator, "values": [*names]}]}
+
+
+@pytest.mark.parametrize(
+    ("terms", "matches"),
+    [
+        ([labels("disk", "In", "ssd", "nvme")], True),
+        ([labels("disk", "NotIn", "ssd")], False),
+        ([labels("gone", "NotIn", "ssd")], True),
+        ([labels("disk", "Exists")], True),
+        ([labels("disk", "DoesNotExist")], False),
+        ([labels("size", "Gt", "3")], True),
+        ([labels("size", "Lt", "3")], False),
+        ([labels("disk", "Gt", "3")], False),
+        ([labels("disk", "In", "hdd"), labels("size", "In", "4")], True),
+        ([labels("disk", "In", "ssd") | fields("In", "n2")], False),
+        ([fields("In", "n1")], True),
+        ([fields("In", "n2")], False),
+        ([fields("NotIn", "n2")], True),
+        ([], False),
+        ([{}], False),
+        ([labels("disk", "Like", "ssd"), labels("size", "In", "4")], True),
+        ([labels("disk", "Like", "ssd")], False),
+    ],
+)
+def test_one_term_of_the_affinity_must_match(terms, matches):
+    """All of it. An empty term matches nothing, and neither does one that cannot be parsed; the others count."""
+    assert (obstacle(affinity(*terms), node(disk="ssd", size="4")) is None) is matches
+
+
+def test_the_affinity_is_told():
+    """In one short line."""
+    body = affinity(labels("disk", "In", "ssd", "nvme"), labels("size", "Gt", "3"))
+
+    assert obstacle(body, node()) == "affinity disk In ssd,nvme or size Gt 3"
+
+
+def test_a_node_that_is_not_named_is_left_out_before_all_else():
+    """As kube-scheduler has it: pods of DaemonSets name one, and its taints are asked about that one alone."""
+    there = node({"taints": [TAINT], "unschedulable": True})
+
+    assert obstacle(affinity(fields("In", "n2")), there) == "affinity metadata.name In n2"
+    assert obstacle(affinity(fields("In", "n2"), labels("a", "Exists")), there) == "unschedulable"
+    assert obstacle(affinity(fields("In", "n1")), there) == "unschedulable"
+
+
+def test_filters_come_in_the_order_of_kube_scheduler():
+    """The first that a node fails is told: each is mended, the next is told."""
+    asked = {
+        "nodeSelector": {"disk": "ssd"},
+        "containers": [
+            {
+                "name": "c",
+                "ports": [{"containerPort": 1, "hostPort": 80}],
+                "resources": {"requests": {"cpu": "5", "memory": "9Gi", "example.com/x": "1"}},
+                "restartPolicyRules": [{"action": "RestartAllContainers"}],
+            }
+        ],
+    }
+    there = node({"taints": [TAINT], "unschedulable": True}, **{ZONE: "b"})
+    (port,) = read_ports(FieldReader("Pod", {}), pod(**asked)["spec"])
+    there.pods, there.ports = 2, {port: 1}
+    volumes = [BoundVolume("v", None, ((ZONE, frozenset("a")),))]
+    mend = {
+        "nodeName n2": lambda: asked.pop("nodeName"),
+        "unschedulable": lambda: setattr(there, "is_unschedulable", False),
+        "taint dedicated=gpu:NoSchedule": lambda: setattr(there, "taints", ()),
+        "nodeSelector disk=ssd": lambda: asked.pop("nodeSelector"),
+        "ports 80/TCP (in use)": there.ports.clear,
+        "pods (0 left of 2)": lambda: setattr(there, "pods", 1),
+        "cpu (4 left of 4, 5 requested)": lambda: there.allocatable.update(cpu=5000),
+        "memory (8Gi left of 8Gi, 9Gi requested)": lambda: there.allocatable.update(memory=2**40),
+        "example.com/x (0 left of 0, 1 requested)": lambda: there.allocatable.update({"example.com/x": 1}),
+        "volume v (zone a)": volumes.clear,
+        "features RestartAllContainersOnContainerExits": lambda: asked.pop("containers"),
+    }
+    asked["nodeName"] = "n2"
+
+    told = []
+    while found := obstacle(pod(**asked), there, tuple(volumes)):
+        told.append(found)
+        mend[found]()
+
+    assert told == [*mend]
+
+
+@pytest.mark.parametrize(
+    ("asked", "used", "conflicts"),
+    [
+        ({"hostPort": 80}, {"hostPort": 80}, True),
+        ({"hostPort": 80}, {"hostPort": 81}, False),
+        ({"hostPort": 80, "protocol": "UDP"}, {"hostPort": 80}, False),
+        ({"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80, "hostIP": "10.0.0.2"}, False),
+        ({"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80, "hostIP": "10.0.0.1"}, True),
+        ({"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80}, True),
+        ({"hostPort": 80, "hostIP": ANY}, {"hostPort": 80, "hostIP": "10.0.0.1"}, True),
+        ({}, {"hostPort": 80}, False),
+    ],
+)
+def test_ports_of_the_node(asked, used, conflicts):
+    """By number, protocol and address, where 0.0.0.0 and none stand for all."""
+    there = node()
+    spec = pod(containers=[{"name": "c", "ports": [{"containerPort": 80, **used}]}])["spec"]
+    there.ports = dict.fromkeys(read_ports(FieldReader("Pod", {}), spec), 1)
+
+    body = pod(containers=[{"name": "c", "ports": [{"containerPort": 80, **asked}]}])
+    assert (obstacle(body, there) is not None) is conflicts
+
+
+@pytest.mark.parametrize(
+    ("spec", "ports"),
+    [
+        ({"initContainers": [{"ports": [{"hostPort": 80}]}]}, []),
+        ({"initContainers": [{"ports": [{"hostPort": 80}], "restartPolicy": "Always"}]}, ["80/TCP"]),
+        ({"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80}]}]}, ["80/TCP"]),
+        (
+            {"containers": [{"ports": [{"hostPort": 80, "hostIP": "10.0.0.1", "protocol": "SCTP"}]}]},
+            ["10.0.0.1:80/SCTP"],
+        ),
+    ],
+    ids=["an init container that ends", "a sidecar", "network of the node", "address and protocol"],
+)
+def test_which_ports_count(spec, ports):
+    """Those of containers that last."""
+    assert [str(port) for port in read_requirements(pod(**spec)).ports] == ports
+
+
+@pytest.mark.parametrize(
+    ("spec", "feature"),
+    [
+        ({"hostNetwork": True, "hostUsers": False}, "UserNamespacesHostNetworkSupport"),
+        (
+            {"initContainers": [{"volumeMounts": [{"bindMountOptions": ["noexec"]}]}]},
+            "VolumeBindMountOptions",
+        ),
+        (
+            {"containers": [{"restartPolicyRules": [{"action": "RestartAllContainers"}]}]},
+            "RestartAllContainersOnContainerExits",
+        ),
+    ],
+)
+def test_features_that_a_node_must_declare(spec, feature):
+    """What pods of 1.37 may need. Source: k8s.io/component-helpers/nodedeclaredfeatures."""
+    assert obstacle(pod(**spec), node()) == f"features {feature}"
+    assert obstacle(pod(**spec), node(declared=[feature, "Other"])) is None
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"hostNetwork": True},
+        {"hostUsers": False},
+        {"containers": [{"restartPolicyRules": [{"action": "Restart"}]}]},
+        {"containers": [{"volumeMounts": [{"name": "v", "mountPath": "/v"}]}]},
+    ],
+)
+def test_what_needs_no_feature(spec):
+    """All that older nodes can do."""
+    assert read_requirements(pod(**spec)).features == ()
+
+
+def test_an_obstacle_to_all_nodes_comes_first():
+    """A claim for a volume that is not there is said of each node, as kube-scheduler does."""
+    missing = Obstacle("volume", "(claim data is not there)")
+
+    assert obstacle(pod(), node({"taints": [TAINT]}), missing) == "volume (claim data is not there)"
+
+
+def test_volumes_that_a_pod_claims():
+    """An ephemeral one has a claim that is named after the pod, and must be made for it."""
+    body = pod(
+        volumes=[
+            {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "b", "ephemeral": {"volumeClaimTemplate": {}}},
+            {"name": "c", "emptyDir": {}},
+        ]
+    )
+    body["metadata"]["uid"] = "u1"
+
+    assert read_requirements(body).volume_claims == (("default", "data", ""), ("default", "p-b", "u1"))
+
+
+def test_equal_requirements_are_one_object():
+    """The order in which maps and tolerations are written does not matter."""
+    one = pod(nodeSelector={"a": "1", "b": "2"}, tolerations=[{"operator": "Exists"}, {"key": "a"}])
+    other = pod(nodeSelector={"b": "2", "a": "1"}, tolerations=[{"key": "a"}, {"operator": "Exists"}])
+
+    assert read_requirements(one) is read_requirements(other)
+    assert read_requirements(pod()) == PodRequirements()
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"nodeName": 1}, "spec.nodeName: 1 is not text: write it in quotes"),
+        ({"nodeSelector": {"gpu": True}}, 'spec.nodeSelector["gpu"]: true is not text: write it in quotes'),
+        ({"nodeSelector": "gpu"}, 'spec.nodeSelector: "gpu" is not an object'),
+        ({"tolerations": {}}, "spec.tolerations: {} is not a list"),
+        ({"tolerations": ["gpu"]}, 'spec.tolerations[0]: "gpu" is not an object'),
+        (
+            {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": {}}}}},
+            f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms: {{}} is not a list",
+        ),
+        (
+            {"containers": [{"resources": {"requests": {"cpu": "2 cores"}}}]},
+            'spec.containers[0].resources.requests["cpu"]: "2 cores" is not a quantity such as 16Gi or 500m',
+        ),
+        (
+            {"containers": [{"ports": [{"hostPort": "80"}]}]},
+            'spec.containers[0].ports[0].hostPort: "80" is not a whole number: write it without quotes',
+        ),
+        (
+            {"hostNetwork": True, "hostUsers": "no"},
+            'spec.hostUsers: "no" is not true or false',
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_named(spec, problem):
+    """Object, field, value and what to do."""
+    with pytest.raises(ObjectError) as caught:
+        read_requirements(pod(**spec))
+
+    assert str(caught.value) == f'Pod "default/p": {problem}'

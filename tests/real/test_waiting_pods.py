@@ -1,0 +1,193 @@
+"""Pods that wait, beside kube-scheduler and kube-controller-manager: what kubectl says, and which rights that needs."""
+
+import time
+
+import pytest
+import yaml
+
+from controlplane import install_access
+from controlplane.manifests import MANIFESTS, NAMESPACE
+from controlplane.scene import annotations
+
+COMPONENT = MANIFESTS / "components" / "explain-pods" / "access.yaml"
+SETUP = ("nodes.yaml", "walkthrough/1-class.yaml", "walkthrough/2-slices.yaml")
+TEMPLATE = "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates"
+
+
+@pytest.fixture
+def explaining(full_control_plane, full_scene, start_full_operator):
+    """Return the walkthrough's cluster, on which an operator explains all pods with the rights of the component."""
+    install_access(full_control_plane)
+    full_control_plane.kubectl("apply", f"--filename={COMPONENT}")
+    full_scene.apply(*SETUP)
+    full_scene.operator = start_full_operator("--explain=all")
+    full_scene.operator.wait_ready()
+    return full_scene
+
+
+def create_template(scene, name="one-gpu", device_class="example-device-class"):
+    """Create a template for one device."""
+    request = {"name": "gpu", "exactly": {"deviceClassName": device_class}}
+    body = {"metadata": {"name": name}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+    scene.client.create(TEMPLATE.format(scene.namespace), body)
+
+
+def create_pod(scene, name, template="one-gpu", **spec):
+    """Create a pod with a claim of a template."""
+    scene.client.create(
+        f"/api/v1/namespaces/{scene.namespace}/pods",
+        {
+            "metadata": {"name": name},
+            "spec": {
+                "containers": [{"name": "main", "image": "none", "resources": {"claims": [{"name": "gpu"}]}}],
+                "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": template}],
+                **spec,
+            },
+        },
+    )
+
+
+def wait_told(scene, name, kind="Pod", seconds=60):
+    """Wait until an object has a warning of the operator, and return the Event."""
+
+    def found():
+        return [
+            event
+            for event in scene.client.get(f"/api/v1/namespaces/{scene.namespace}/events")["items"]
+            if (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == (kind, name)
+            and event["source"].get("component") == "dra-operator"
+        ]
+
+    until = time.monotonic() + seconds
+    while not found():
+        assert time.monotonic() < until, f"{kind} {name} has no Event"
+        time.sleep(0.2)
+    return found()[-1]
+
+
+def describe(scene, name):
+    """Return what `kubectl describe pod` shows."""
+    return " ".join(scene.plane.kubectl("describe", "pod", name, f"--namespace={scene.namespace}").split())
+
+
+def test_pod_too_many_is_told_why(explaining):
+    """Four devices and five pods: kubectl describes the fifth with the reason, and its claim with the same."""
+    create_template(explaining)
+    for number in range(5):
+        create_pod(explaining, f"p{number}")
+    explaining.client.wait_for(
+        f"/api/v1/namespaces/{explaining.namespace}/pods",
+        lambda pods: sum(bool(pod["spec"].get("nodeName")) for pod in pods["items"]) == 4,
+        seconds=30,
+        what="four pods bound",
+    )
+    pods = explaining.client.get(f"/api/v1/namespaces/{explaining.namespace}/pods")["items"]
+    (waiting,) = [pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName")]
+
+    event = wait_told(explaining, waiting)
+
+    assert event["reason"] == "DeviceInUse"
+    assert event["message"].startswith("request gpu: 4 devices published, 4 in class example-device-class")
+    text = describe(explaining, waiting)
+    assert "Warning DeviceInUse" in text
+    (claim,) = [
+        claim
+        for claim in explaining.all_claims()
+        if claim["metadata"]["ownerReferences"][0]["name"] == waiting
+    ]
+    told = explaining.wait_pending(claim["metadata"]["name"], "in use", seconds=30)
+    assert told == event["message"]
+
+
+def test_annotation_goes_once_kube_scheduler_allocates(explaining):
+    """A pod that waited is placed when a device is free, and nothing of ours stays on its claim."""
+    create_template(explaining)
+    for number in range(5):
+        create_pod(explaining, f"p{number}")
+    pods = f"/api/v1/namespaces/{explaining.namespace}/pods"
+    listed = explaining.client.wait_for(
+        pods, lambda pods: sum(bool(pod["spec"].get("nodeName")) for pod in pods["items"]) == 4, seconds=30
+    )
+    bound = next(pod["metadata"]["name"] for pod in listed["items"] if pod["spec"].get("nodeName"))
+    (waiting,) = [pod["metadata"]["name"] for pod in listed["items"] if not pod["spec"].get("nodeName")]
+    wait_told(explaining, waiting)
+
+    explaining.client.delete(f"{pods}/{bound}?gracePeriodSeconds=0")
+
+    explaining.client.wait_for(f"{pods}/{waiting}", lambda pod: pod["spec"].get("nodeName"), seconds=60)
+    explaining.client.wait_for(
+        explaining.claims,
+        lambda claims: not any("dra-operator.io/pending" in annotations(claim) for claim in claims["items"]),
+        seconds=30,
+        what="claims without our annotation",
+    )
+
+
+def test_node_that_does_not_suit_is_named_with_its_condition(explaining):
+    """The devices are free, and the pod selects a node that has none."""
+    create_template(explaining)
+    create_pod(explaining, "picky", nodeSelector={"disk": "ssd"})
+
+    event = wait_told(explaining, "picky")
+
+    assert event["reason"] == "NodeUnsuitable"
+    assert event["message"].startswith("its claim fits on ")
+    assert "nodeSelector disk=ssd" in event["message"]
+
+
+def test_job_of_the_documentation_is_told_what_it_competes_for(explaining):
+    """Each pod of the documentation's Job needs all devices of a node twice, which the message says."""
+    explaining.apply("walkthrough/3-claim.yaml", "walkthrough/4-template.yaml", "walkthrough/5-job.yaml")
+    pods = explaining.client.wait_for(
+        f"/api/v1/namespaces/{explaining.namespace}/pods", lambda pods: len(pods["items"]) == 2, seconds=30
+    )
+
+    event = wait_told(explaining, pods["items"][0]["metadata"]["name"])
+
+    assert event["reason"] in ("ClaimsDoNotFitTogether", "DeviceInUse")
+
+
+def test_template_that_cannot_work_has_its_event(explaining):
+    """Before any pod uses it."""
+    create_template(explaining, "typo", device_class="gpu.exmaple.com")
+
+    event = wait_told(explaining, "typo", "ResourceClaimTemplate")
+
+    assert event["reason"] == "InvalidObject"
+    assert "device class gpu.exmaple.com does not exist" in event["message"]
+
+
+def test_missing_template_is_named(explaining):
+    """kube-controller-manager cannot make the claim, and the pod is told which template is missing."""
+    create_template(explaining)
+    create_pod(explaining, "lost", template="other")
+
+    event = wait_told(explaining, "lost")
+
+    assert (event["reason"], event["message"]) == (
+        "TemplateNotFound",
+        'there is no ResourceClaimTemplate "other"',
+    )
+
+
+def test_missing_right_to_volumes_or_templates_is_named_and_the_rest_goes_on(
+    full_control_plane, explaining, start_full_operator
+):
+    """Without the component's role, /readyz is ready and names the rights, and pods are told of all the same."""
+    explaining.operator.stop()
+    full_control_plane.kubectl("delete", f"--filename={COMPONENT}")
+    operator = start_full_operator("--explain=all")
+    operator.wait_ready()
+    operator.wait_until(lambda: "persistentvolumes" in operator.http("/readyz")[1], seconds=30)
+    create_template(explaining)
+    create_pod(explaining, "picky", nodeSelector={"disk": "ssd"})
+
+    assert wait_told(explaining, "picky")["reason"] == "NodeUnsuitable"
+    assert operator.http("/readyz")[0] == 200
+
+
+def test_component_is_what_the_manifests_say():
+    """The role has no verb but list and watch: an explanation writes nothing but Events and annotations."""
+    role = next(yaml.safe_load_all(COMPONENT.read_text()))
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"list", "watch"}
+    assert NAMESPACE == "dra-operator"
