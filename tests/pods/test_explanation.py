@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from dra_operator.allocator import Reason
 from pod_world import (
     PodWorld,
     allocation,
@@ -16,8 +18,6 @@ from pod_world import (
     resource_slice,
     templated,
 )
-
-from dra_operator.allocator import Reason
 
 NIC = "nic.example.com"
 MADE = {"name": "gpu", "resourceClaimName": "train-0-gpu-x7k2p"}

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from controlplane import install_access
-from controlplane.manifests import MANIFESTS, NAMESPACE
+from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT
 from controlplane.scene import annotations
 
 COMPONENT = MANIFESTS / "components" / "explain-pods" / "access.yaml"
@@ -186,8 +186,22 @@ def test_missing_right_to_volumes_or_templates_is_named_and_the_rest_goes_on(
     assert operator.http("/readyz")[0] == 200
 
 
-def test_component_is_what_the_manifests_say():
-    """The role has no verb but list and watch: an explanation writes nothing but Events and annotations."""
+def test_rights_of_the_component_are_all_used_and_permit_no_write(explaining):
+    """By the audit log each verb on each resource is asked for, and granted; none but list and watch is there."""
     role = next(yaml.safe_load_all(COMPONENT.read_text()))
-    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"list", "watch"}
-    assert NAMESPACE == "dra-operator"
+    granted = {
+        (verb, resource) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]
+    }
+
+    def used():
+        return {
+            (event["verb"], event["objectRef"]["resource"])
+            for event in explaining.plane.requests_of(SERVICE_ACCOUNT, NAMESPACE)
+            if event["responseStatus"]["code"] < 400 and "resource" in event.get("objectRef", {})
+        }
+
+    until = time.monotonic() + 30
+    while not granted <= used():
+        assert time.monotonic() < until, granted - used()
+        time.sleep(0.5)
+    assert {verb for verb, _ in granted} == {"list", "watch"}

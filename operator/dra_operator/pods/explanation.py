@@ -146,7 +146,7 @@ class _Attempt:
         elsewhere = self._nodes_out_of_reach()
         claims = {entry.name: entry.claim for entry in self.entries if _is_open(entry) and entry.claim}
         nodes = self.explainer.allocator.inventory.nodes
-        if elsewhere and all(name in elsewhere or name in obstacles for name in nodes):
+        if self._is_pinned() and all(name in elsewhere or name in obstacles for name in nodes):
             return self._explain_held(claims, obstacles, elsewhere)
         causes = {name: f"unsuitable: {obstacle}" for name, obstacle in obstacles.items()}
         causes = {**elsewhere, **causes}
@@ -166,6 +166,12 @@ class _Attempt:
             text = f"{found.message}; and the pod can run on no node: {count_obstacles(obstacles)}"
             return replace(found, message=text) if obstacles else found
         return self._explain_by_claims(claims, allocator, decision)
+
+    def _is_pinned(self) -> bool:
+        """Return whether a claim that is allocated keeps the pod to some nodes."""
+        claims = [entry.claim for entry in self.entries if entry.claim is not None]
+        allocations = [claim.status.allocation for claim in claims if claim.status.allocation is not None]
+        return any(allocation.node_selector is not None for allocation in allocations)
 
     def _nodes_out_of_reach(self) -> dict[str, str]:
         """Return the nodes where the pod cannot use a claim that is allocated already, and why."""
