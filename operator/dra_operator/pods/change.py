@@ -7,7 +7,8 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from dra_operator.ledger import ClaimKey
-from dra_operator.pods.situation import Claims, Part, Situation
+from dra_operator.pods.request_parts import Part
+from dra_operator.pods.situation import Claims, Situation
 
 Size: TypeAlias = tuple[Fraction | int, ...]
 """Changes of one kind are compared by it; those of different kinds are not compared."""

@@ -20,12 +20,11 @@ from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.pods.change import Change, Kind
 from dra_operator.pods.situation import (
     LIMITS,
-    ExhaustedError,
     Situation,
-    Trials,
     copy_ledger,
     scratch_allocator,
 )
+from dra_operator.pods.trials import ExhaustedError, Trials
 
 LARGEST: Final = 3
 """All sets of so many claims are tried."""

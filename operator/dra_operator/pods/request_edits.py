@@ -4,7 +4,7 @@ Each is tried by deciding again. Where asking for less cannot make claims unfit,
 tried first, and amounts are found by bisection.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
@@ -19,20 +19,13 @@ from dra_operator.inventory.ownership import UNOWNED
 from dra_operator.inventory.taints import EffectiveTaint
 from dra_operator.ledger import Ledger
 from dra_operator.pods.change import Change, Kind, name_request
-from dra_operator.pods.situation import Claims, Part, Trials, find_parts, is_monotone, with_part
+from dra_operator.pods.request_parts import Part, find_parts, is_monotone, with_item, with_part
+from dra_operator.pods.situation import Claims
+from dra_operator.pods.trials import Trials
 
 _MILLI: Final = NANO // 1000
 _MOST_TOLERATIONS: Final = 16
 """Source: k8s.io/api/resource/v1, `DeviceTolerationsMaxLength`."""
-
-
-def cannot_help(trials: Trials, least: Claims) -> bool:
-    """Return whether no edit of some kind helps, as the claims do not fit with `least`, which asks for less than any.
-
-    Nothing follows from an error: another edit may avoid it.
-    """
-    decision = trials.decide_claims(least)
-    return not isinstance(decision, Allocated | Failed) and is_monotone(find_parts(least))
 
 
 # --- tolerations
@@ -46,7 +39,7 @@ def find_toleration(trials: Trials) -> Change | None:
         return None
     taints = _taints_in_force(trials.situation.allocator.inventory)
     if not taints or (
-        len(taints) > 1 and cannot_help(trials, _tolerating(claims, DeviceToleration(operator="Exists")))
+        len(taints) > 1 and trials.cannot_help(_tolerating(claims, DeviceToleration(operator="Exists")))
     ):
         return None
     for taint in taints:
@@ -108,7 +101,7 @@ def _find_largest(trials: Trials, part: Part, name: str, requested: Quantity) ->
     def fits(nano: int) -> bool:
         return trials.fit(_with_amount(claims, part, name, amount(nano)))
 
-    if cannot_help(trials, _with_amount(claims, part, name, amount(0))):
+    if trials.cannot_help(_with_amount(claims, part, name, amount(0))):
         return None
     known = {nano for nano in _amounts_to_give(trials, name) if 0 < nano < requested.nano}
     points = [0, *sorted(known), requested.nano]
@@ -196,7 +189,7 @@ def find_count(trials: Trials) -> Change | None:
         count = part.asked.count
         if part.asked.allocation_mode != "ExactCount" or count < 2:
             continue
-        if cannot_help(trials, with_part(claims, part, replace(part.asked, count=1))):
+        if trials.cannot_help(with_part(claims, part, replace(part.asked, count=1))):
             continue
         for fewer in range(1, count):
             edited = with_part(claims, part, replace(part.asked, count=count - fewer))
@@ -229,16 +222,10 @@ def find_constraint(trials: Trials) -> Change | None:
             bound = constraint.requests or tuple(request.name for request in devices.requests)
             for path in bound if len(bound) > 1 else ():
                 kept = replace(constraint, requests=tuple(each for each in bound if each != path))
-                edited = _with_constraints(claims, entry, _with_item(devices.constraints, number, kept))
+                edited = _with_constraints(claims, entry, with_item(devices.constraints, number, kept))
                 if trials.fit(edited):
                     return Change(Kind.CONSTRAINT, f"{name} did not bind request {path}", (0,), edited)
     return dropped
-
-
-def _with_item(
-    items: Sequence[DeviceConstraint], place: int, item: DeviceConstraint
-) -> tuple[DeviceConstraint, ...]:
-    return (*items[:place], item, *items[place + 1 :])
 
 
 def _with_constraints(claims: Claims, entry: str, constraints: tuple[DeviceConstraint, ...]) -> Claims:

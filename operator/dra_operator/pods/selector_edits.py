@@ -18,7 +18,9 @@ from dra_operator.api.semver import parse_semver
 from dra_operator.api.types import CELSelector, DeviceCapacity, DeviceSelector
 from dra_operator.inventory import Inventory, Slice
 from dra_operator.pods.change import Change, Kind, name_request
-from dra_operator.pods.situation import Claims, Part, Trials, find_parts, is_monotone, with_part
+from dra_operator.pods.request_parts import Part, find_parts, is_monotone, with_part
+from dra_operator.pods.situation import Claims
+from dra_operator.pods.trials import Trials
 
 MOST_VALUES: Final = 32
 """So many values are tried for one literal."""

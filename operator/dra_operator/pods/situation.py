@@ -5,17 +5,15 @@ ledger.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from dra_operator.allocator import Allocated, Allocator, Decider, Decision, Failed, Limits
+from dra_operator.allocator import Allocator, Decider, Decision, Limits
 from dra_operator.api.types import (
     AllocationResult,
     DeviceAllocationResult,
-    DeviceSubRequest,
-    ExactDeviceRequest,
     ResourceClaim,
 )
 from dra_operator.inventory import Inventory
@@ -24,14 +22,9 @@ from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.entries import ClaimLookup
 from dra_operator.pods.node_fit import PodRequirements
 
-Asked: TypeAlias = ExactDeviceRequest | DeviceSubRequest
 Claims: TypeAlias = Mapping[str, ResourceClaim]
 """Claims by entry of their pod."""
 LIMITS: Final = Limits(steps=20_000, seconds=0.25, tries=200)
-
-
-class ExhaustedError(Exception):
-    """No more decisions may be made."""
 
 
 def find_no_claim(_: ClaimKey) -> None:
@@ -149,94 +142,3 @@ def scratch_allocator(allocator: Allocator, inventory: Inventory, ledger: Ledger
     finally:
         of_pools = scratch.availability.views.of_pool.values()
         allocator.candidates.forget([view for of_pool in of_pools for view in of_pool.values()])
-
-
-@dataclass(slots=True)
-class Trials:
-    """Decisions of edited situations, at most `left` of them until `deadline` by the allocator's clock.
-
-    `is_complete`: each was made to its end, so that what did not fit does not.
-    """
-
-    situation: Situation
-    left: int
-    deadline: float
-    is_complete: bool = True
-
-    def decide(self, edited: Situation) -> Decision:
-        """Decide an edited situation. Raises ExhaustedError if no more decisions may be made."""
-        self.count()
-        return self._checked(edited.decide())
-
-    def decide_claims(self, claims: Claims) -> Decision:
-        """Decide the situation with other claims. Raises ExhaustedError."""
-        return self.decide(replace(self.situation, claims=claims))
-
-    def fit(self, claims: Claims) -> bool:
-        """Return whether other claims fit. Raises ExhaustedError."""
-        return isinstance(self.decide_claims(claims), Allocated)
-
-    def count(self) -> None:
-        """Count a decision. Raises ExhaustedError if no more may be made."""
-        if self.left <= 0 or self.situation.allocator.clock() > self.deadline:
-            self.is_complete = False
-            raise ExhaustedError
-        self.left -= 1
-
-    def _checked(self, decision: Decision) -> Decision:
-        if isinstance(decision, Failed) and decision.kind == "aborted":
-            self.is_complete = False
-        return decision
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What a request of a claim asks for, or one of its alternatives; by entry and positions.
-
-    `alternative` is None if the request has none. `path` is its name as results have it.
-    """
-
-    entry: str
-    request: int
-    alternative: int | None
-    path: str
-    asked: Asked
-
-
-def find_parts(claims: Claims) -> tuple[Part, ...]:
-    """Return all that claims ask for, in order."""
-    found: list[Part] = []
-    for entry, claim in claims.items():
-        for number, request in enumerate(claim.spec.devices.requests):
-            if request.exactly is not None:
-                found.append(Part(entry, number, None, request.name, request.exactly))
-                continue
-            for place, item in enumerate(request.first_available):
-                found.append(Part(entry, number, place, f"{request.name}/{item.name}", item))
-    return tuple(found)
-
-
-def with_part(claims: Claims, part: Part, asked: Asked) -> Claims:
-    """Return claims of which one asks for something else in the place of a part."""
-    claim = claims[part.entry]
-    request = claim.spec.devices.requests[part.request]
-    if part.alternative is None:
-        assert isinstance(asked, ExactDeviceRequest)
-        request = replace(request, exactly=asked)
-    else:
-        assert isinstance(asked, DeviceSubRequest)
-        request = replace(
-            request, first_available=_with_item(request.first_available, part.alternative, asked)
-        )
-    devices = claim.spec.devices
-    devices = replace(devices, requests=_with_item(devices.requests, part.request, request))
-    return {**claims, part.entry: replace(claim, spec=replace(claim.spec, devices=devices))}
-
-
-def is_monotone(parts: Collection[Part]) -> bool:
-    """Return whether to ask for less never makes claims unfit: not of those that ask for all devices there are."""
-    return all(part.asked.allocation_mode != "All" for part in parts)
-
-
-def _with_item(items: tuple[object, ...], place: int, item: object) -> tuple[object, ...]:
-    return (*items[:place], item, *items[place + 1 :])

@@ -17,8 +17,10 @@ from dra_operator.api.text import listed, printable
 from dra_operator.pods.change import Change, Kind
 from dra_operator.pods.ended_claims import find_ended
 from dra_operator.pods.request_edits import find_amount, find_constraint, find_count, find_toleration
+from dra_operator.pods.request_parts import find_parts
 from dra_operator.pods.selector_edits import find_selector
-from dra_operator.pods.situation import LIMITS, ExhaustedError, Situation, Trials, find_parts
+from dra_operator.pods.situation import LIMITS, Situation
+from dra_operator.pods.trials import ExhaustedError, Trials
 
 MOST_KINDS: Final = 3
 _NOTHING_HELPS: Final[Mapping[Reason, str]] = MappingProxyType(
