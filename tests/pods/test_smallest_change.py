@@ -1,5 +1,7 @@
 """The smallest change with which claims would fit: by hand for each kind, and at random against all single edits."""
 
+from dataclasses import replace
+
 import pytest
 
 from changefuzz import find_differences, make_case
@@ -388,6 +390,43 @@ def test_claims_of_the_pod_itself_do_not_end():
 
     assert find_smallest_changes(situation).text == "; it would fit if claim h ended"
     assert find_smallest_changes(kept).text == "; no single change helps"
+
+
+def many_nodes(**fields):
+    """A case of 70 nodes with two devices each, which are in use by a claim each, that of the last node by no pod."""
+    names = [f"n{number:02}" for number in range(70)]
+    slices = [slice_of(name, device("a"), device("b")) for name in names]
+    holders = [
+        holder(f"{name}-{each}", each, node=name, used=name != names[-1]) for name in names for each in "ab"
+    ]
+    return case(*slices, holders=holders, **fields)
+
+
+def test_of_many_nodes_those_are_tried_first_where_claims_are_unused():
+    """Whatever their names are."""
+    assert find_smallest_changes(many_nodes(asks=[request()]).situation()).text == (
+        "; it would fit if claim n69-a ended"
+    )
+
+
+def test_of_many_nodes_not_all_sets_are_tried():
+    """So it is not said that two claims are the fewest."""
+    found = find_smallest_changes(many_nodes(asks=[request(count=2)]).situation(), most=len(Kind))
+    change = found.changes[-1]
+
+    assert change.text == "enough claims ended, such as claims n69-a and n69-b"
+    assert isinstance(change.apply(many_nodes(asks=[request(count=2)]).situation()).decide(), Allocated)
+
+
+def test_of_many_nodes_nothing_is_known_where_an_error_ends_the_attempt():
+    """It may be met before or behind the node of the claims that end."""
+    slices = slice_of("n00", device("c"), count=2)
+    asks = [request(allocationMode="All", count=0)]
+    whole = many_nodes(asks=asks)
+    objects = [each for each in whole.objects if each[1]["metadata"]["name"] != "n00"]
+    broken = replace(whole, objects=(*objects, ("Node", {"metadata": {"name": "n00"}}), slices))
+
+    assert find_smallest_changes(broken.situation()).text == ""
 
 
 # --- all together
