@@ -4,11 +4,12 @@
     python bench/ablation.py cluster-01000 mig-00100        # these
     python bench/ablation.py --mechanisms bounds templates  # these mechanisms
 
-A workload is loaded once; every measurement is a forked process that switches a mechanism off and decides all claims,
-by turns with one that switches nothing off. A factor is the processor time without the mechanism by the time with it,
-minima of the rounds, compiling included; it is at most the one at which a process is stopped. Factors of 1.3 and more
-are printed. A mechanism that no shape misses by 1.3, and without which nothing stays undecided, is listed at the end:
-it is to be removed, and the exit code is 1. So it is if an answer differs.
+A workload is loaded once. A measurement is two forked processes that decide all claims, one right after the other: with
+everything on, and with a mechanism off. A factor is the processor time of the second by that of the first, compiling
+included, and the median of the rounds: a machine that is faster for a while does not count. It is at most the one at
+which a process is stopped. Factors of 1.3 and more are printed. A mechanism that no shape misses by 1.3, and without
+which nothing stays undecided, is listed at the end: it is to be removed, and the exit code is 1. So it is if an answer
+differs.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from statistics import median
 from typing import Any, Final, TypeAlias
 from unittest.mock import patch
 
@@ -34,8 +36,10 @@ from dra_operator.allocator.nodes import iteration
 from dra_operator.allocator.nodes.capacity_filter import CapacityFilter
 from dra_operator.allocator.nodes.equivalence_cache import EquivalenceCache, Feasibility
 from dra_operator.allocator.nodes.error_check import ErrorFreeNodes
-from dra_operator.allocator.search import backtracking, bounds, chain
+from dra_operator.allocator.search import backtracking, chain
 from dra_operator.allocator.search.chain import SearchChain
+from dra_operator.allocator.search.eligible import Eligibility
+from dra_operator.allocator.search.result_types import UNDECIDED
 from dra_operator.allocator.search.single_request import has_single_request
 from dra_operator.cel.templates import Templates
 from dra_operator.cli.replay import decide_one_by_one
@@ -85,16 +89,7 @@ def _always(answer: object) -> Callable[..., object]:
 MECHANISMS: Final[Mapping[str, Callable[[], Sequence[Patch]]]] = {
     "single request": lambda: [patch.object(chain, "has_single_request", _always(answer=False))],
     "backtracking": lambda: [patch.object(SearchChain, "fast_for", _without_backtracking)],
-    "beginning of a large pool": lambda: [patch.object(backtracking, "set_up_first", _always(None))],
-    "bounds": lambda: [
-        patch.object(bounds, "have_enough", _always(answer=True)),
-        patch.object(bounds, "has_values", _always(answer=True)),
-        patch.object(bounds, "narrow", lambda _rules, _demands, _available, allowed, **_more: allowed),
-        *[
-            patch.object(bounds, name, _always(answer=True))
-            for name in ("fit_in_groups", "can_be_apart", "can_differ")
-        ],
-    ],
+    "beginning of a large pool": lambda: [patch.object(Eligibility, "beginning_of", _always(UNDECIDED))],
     "hardest first": lambda: [
         # Every model counts as large: what is checked there before more tries stays on.
         patch.object(backtracking, "_MOST_DEVICES", -1),
@@ -129,18 +124,21 @@ class Measured:
 
 @dataclass(slots=True)
 class Row:
-    """A workload: the least seconds with everything on, and without each mechanism; 0 where a process was stopped."""
+    """A workload: the least seconds with everything on, and by mechanism how many times that runs took."""
 
     name: str
     whole: float
-    without: dict[str, float] = field(default_factory=dict)
+    ratios: dict[str, list[float]] = field(default_factory=dict)
     undecided: set[str] = field(default_factory=set)
     different: set[str] = field(default_factory=set)
 
     def factor(self, mechanism: str) -> float:
         """Return how much slower the workload is without a mechanism."""
-        seconds = self.without[mechanism]
-        return min(seconds / self.whole, STOPPED_AT) if seconds else STOPPED_AT
+        return min(median(self.ratios[mechanism]), STOPPED_AT)
+
+    def is_stopped(self, mechanism: str) -> bool:
+        """True if a process without the mechanism was stopped."""
+        return self.ratios.get(mechanism) == [STOPPED_AT]
 
     def needs(self, mechanism: str) -> bool:
         """True if the mechanism earns its place here."""
@@ -189,22 +187,22 @@ def measure(name: str, folder: Path, mechanisms: Sequence[str], rounds: int) -> 
     assert first is not None
     row = Row(name, first.seconds)
     for _ in range(rounds):
-        again = _decide_in_fork(scenario, None, None)
-        assert again is not None
-        row.whole = min(row.whole, again.seconds)
         for mechanism in mechanisms:
-            if row.without.get(mechanism) == 0:
+            if row.is_stopped(mechanism):
                 continue
+            whole = _decide_in_fork(scenario, None, None)
+            assert whole is not None
+            row.whole = min(row.whole, whole.seconds)
             limit = max(_LEAST_SECONDS, row.whole * STOPPED_AT)
             measured = _decide_in_fork(scenario, mechanism, limit)
             if measured is None:
-                row.without[mechanism] = 0
-            else:
-                row.without[mechanism] = min(row.without.get(mechanism, measured.seconds), measured.seconds)
-                if measured.undecided > first.undecided:
-                    row.undecided.add(mechanism)
-                elif measured.answers != first.answers:
-                    row.different.add(mechanism)
+                row.ratios[mechanism] = [STOPPED_AT]
+                continue
+            row.ratios.setdefault(mechanism, []).append(measured.seconds / whole.seconds)
+            if measured.undecided > first.undecided:
+                row.undecided.add(mechanism)
+            elif measured.answers != first.answers:
+                row.different.add(mechanism)
     return row
 
 
@@ -243,7 +241,7 @@ def _decide(scenario: Scenario, without: str | None) -> tuple[float, str, int]:
 
 def _line(row: Row) -> str:
     """Return what a workload misses, the most first."""
-    missed = sorted((each for each in row.without if row.needs(each)), key=row.factor, reverse=True)
+    missed = sorted((each for each in row.ratios if row.needs(each)), key=row.factor, reverse=True)
     parts = [f"{each} {'undecided' if each in row.undecided else _text(row.factor(each))}" for each in missed]
     parts += [f"{each} DIFFERENT" for each in sorted(row.different)]
     return f"{row.name:24} {1000 * row.whole:8.1f} ms   {', '.join(parts)}"

@@ -4,52 +4,32 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+import factories
 from dra_operator.cli.simulate import app
+from factories import V1, allocation, result
 
-V1 = "resource.k8s.io/v1"
-CLASS = {
-    "apiVersion": V1,
-    "kind": "DeviceClass",
-    "metadata": {"name": "gpu"},
-    "spec": {"selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]},
-}
+__all__ = ["CLASS", "V1", "claim", "devices", "holding", "node", "simulate", "states", "table"]
+CLASS = factories.device_class()
 
 
 def node(name, **spec):
     """A node."""
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec}
+    return factories.manifest("Node", name, spec)
 
 
-def devices(*names, on="node-1", **spec):
+def devices(*names, on="node-1", **where):
     """A slice that is a pool."""
-    pool = {"name": on, "generation": 1, "resourceSliceCount": 1}
-    where = spec or {"nodeName": on}
-    return {
-        "apiVersion": V1,
-        "kind": "ResourceSlice",
-        "metadata": {"name": f"slice-{on}"},
-        "spec": {"driver": "gpu.example.com", "pool": pool, "devices": [{"name": n} for n in names], **where},
-    }
+    return factories.resource_slice(f"slice-{on}", [{"name": name} for name in names], pool=on, **where)
 
 
 def claim(name, count=1, *, status=None, **metadata):
     """A claim for some devices."""
-    exactly = {"deviceClassName": "gpu", "count": count}
-    body = {
-        "apiVersion": V1,
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, **metadata},
-        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
-    }
-    return body if status is None else {**body, "status": status}
+    return factories.claim(name, factories.request(count=count), status=status, **metadata)
 
 
 def holding(device, **metadata):
     """A claim that has a device already."""
-    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "node-1", "device": device}
-    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}]
-    allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": terms}}
-    return claim("holder", status={"allocation": allocation}, **metadata)
+    return claim("holder", status={"allocation": allocation(result(device))}, **metadata)
 
 
 def table(result):

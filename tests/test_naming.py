@@ -16,20 +16,11 @@ TOO_GENERAL = {"of", "note", "look", "take", "tell", "told", "took"}
 """Names of functions that say nothing where they are called."""
 NO_NAMES = {
     *(
-        "aside",
-        "asides",
-        "desk",
-        "doubts",
-        "guests",
-        "landing",
-        "openings",
-        "outlook",
-        "putoff",
-        "scales",
-        "sieve",
+        "aside", "asides", "desk", "doubts", "guests", "landing", "openings", "outlook", "putoff",
+        "scales", "sieve",
     ),
     *("sight", "stock", "taken", "telling", "tidying", "turns", "unheard", "unsaid", "wants"),
-}
+}  # fmt: skip
 """Metaphors that stood for terms of Kubernetes or of constraint search; no module is called so."""
 NO_CLASSES = {
     *(

@@ -15,7 +15,7 @@ from dra_operator.allocator.constraints import (
     MATCH,
     Constraint,
     ConstraintPlan,
-    DistinctSets,
+    DistinctAttribute,
     elements,
     fresh,
 )
@@ -115,7 +115,7 @@ def test_what_is_undone_leaves_nothing_behind(
 KIND = "gpu.example.com/kind"
 
 
-class TwoValues(DistinctSets):
+class TwoValues(DistinctAttribute):
     """At most two values among all devices: a kind of constraint that Kubernetes does not have."""
 
     def add(self, value: AttributeValue) -> bool:
@@ -131,7 +131,7 @@ class TwoValues(DistinctSets):
 def two_values() -> Iterator[None]:
     """Have matchAttribute be of a new kind, for two values, which is told to the exhaustive search alone."""
     with (
-        patch.dict(KINDS, {"twoValues": (TwoValues, TwoValues)}),
+        patch.dict(KINDS, {"twoValues": TwoValues}),
         patch.object(plan, "MATCH", "twoValues"),
         patch.object(chain, "_FAILURES_BEFORE_PRUNING", 0),
     ):

@@ -2,19 +2,9 @@
 
 import pytest
 
+from dra_operator.cel import interpretable as ir
 from dra_operator.cel.environment import STORED
 from dra_operator.cel.errors import CelError
-from dra_operator.cel.interpretable import (
-    Attribute,
-    Choice,
-    Const,
-    Fold,
-    Invoke,
-    Logic,
-    MakeList,
-    Operand,
-    Variable,
-)
 from dra_operator.cel.planner import plan
 from dra_operator.cel.values import TypeValue
 
@@ -29,8 +19,8 @@ def test_a_chain_is_one_attribute(step):
     """Fields and indexes in a row are qualifiers of one root."""
     made = step("device.attributes['d'].model")
 
-    assert isinstance(made, Attribute)
-    assert isinstance(made.root, Variable)
+    assert isinstance(made, ir.Attribute)
+    assert isinstance(made.root, ir.Variable)
     assert [qualifier.key for qualifier in made.qualifiers] == ["attributes", "d", "model"]
 
 
@@ -46,14 +36,14 @@ def test_what_follows_a_presence_test_has_a_root_of_its_own(step):
     """What is computed from a test does not go on along its path."""
     made = step("[has(device.attributes['d'].model)][0]")
 
-    assert isinstance(made.root, Operand)
+    assert isinstance(made.root, ir.Operand)
 
 
 def test_a_computed_index_is_a_step(step):
     """An index that is no constant is evaluated with the device."""
     made = step("device.attributes[device.driver]")
 
-    assert isinstance(made.qualifiers[-1].step, Attribute)
+    assert isinstance(made.qualifiers[-1].step, ir.Attribute)
     assert not made.qualifiers[-1].fresh
 
 
@@ -61,7 +51,7 @@ def test_a_choice_is_an_attribute_of_two(step):
     """`?:` can be qualified further, so its branches are attributes."""
     made = step("device.driver == 'a' ? 1 : 2")
 
-    assert isinstance(made.root, Choice)
+    assert isinstance(made.root, ir.Choice)
     assert (made.root.chosen.root.step.value, made.root.other.root.step.value) == (1, 2)
 
 
@@ -70,7 +60,7 @@ def test_logic_knows_which_value_ends_it(step, operator, absorbing):
     """And is ended by false, or by true."""
     made = step(f"device.driver == 'a' {operator} device.driver == 'b'")
 
-    assert isinstance(made, Logic)
+    assert isinstance(made, ir.Logic)
     assert made.absorbing is absorbing
 
 
@@ -85,8 +75,8 @@ def test_each_fold_has_variables_of_its_own(slots):
 def test_a_variable_hides_the_one_outside(step):
     """The innermost fold with that name is meant, and another name goes further out."""
     made = step("[1].all(i, [2].all(i, i == 2))")
-    inner = next(part for part in made.step.terms if isinstance(part, Fold))
-    asked = next(part for part in inner.step.terms if not isinstance(part, Attribute))
+    inner = next(part for part in made.step.terms if isinstance(part, ir.Fold))
+    asked = next(part for part in inner.step.terms if not isinstance(part, ir.Attribute))
 
     assert asked.arguments[0].root.slot == inner.first != made.first
 
@@ -99,8 +89,8 @@ def test_a_call_knows_its_overload_if_there_is_one(step):
 
 def test_a_list_of_what_is_not_constant_is_made_each_time(step):
     """Only a list of constants is a constant."""
-    assert isinstance(step("[device.driver]"), MakeList)
-    assert isinstance(step("['a']"), Const)
+    assert isinstance(step("[device.driver]"), ir.MakeList)
+    assert isinstance(step("['a']"), ir.Const)
 
 
 @pytest.mark.parametrize(
@@ -120,8 +110,8 @@ def test_a_plain_call_keeps_its_arguments(step):
     """What is no operator is an invocation with its target first."""
     made = step("device.driver.replace('a', 'b')")
 
-    assert isinstance(made, Invoke)
-    assert [type(argument) for argument in made.arguments] == [Attribute, Const, Const]
+    assert isinstance(made, ir.Invoke)
+    assert [type(argument) for argument in made.arguments] == [ir.Attribute, ir.Const, ir.Const]
 
 
 @pytest.mark.parametrize("name", ["int", "type", "map", "net.IP", "google.protobuf.Duration"])

@@ -58,37 +58,16 @@ PATHS = (
 """Texts with a domain, a name and a value, or several times all three."""
 DOMAINS = st.sampled_from(
     (
-        '"dra.example.com"',
-        "'dra.example.com'",
-        '"other.example.com"',
-        '"a/b"',
-        '"/"',
-        '""',
-        '"in"',
-        "3",
+        '"dra.example.com"', "'dra.example.com'", '"other.example.com"', '"a/b"', '"/"', '""', '"in"', "3",
         '"\\x64"',
     )
-)
+)  # fmt: skip
 NAMES = st.sampled_from(
     (
-        "model",
-        "index",
-        "memory",
-        "version",
-        "links",
-        "nope",
-        "in",
-        "true",
-        "null",
-        "as",
-        "_",
-        "a_b",
-        "b",
-        "has",
-        "`a-b`",
-        '"b"',
+        "model", "index", "memory", "version", "links", "nope", "in", "true", "null", "as", "_", "a_b",
+        "b", "has", "`a-b`", '"b"',
     )
-)
+)  # fmt: skip
 PLAIN = st.text(st.characters(codec="ascii"), max_size=6)
 VALUES = st.one_of(
     st.sampled_from(

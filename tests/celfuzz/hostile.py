@@ -25,19 +25,9 @@ _DOUBLINGS = (
     "[0, 1].transformMap(i, v, {0})", "{0}.replace('', 'ab')", "quantity('1e90').add({0})", "{0} * {0}",
 )  # fmt: skip
 _SEEDS = (
-    "1",
-    "'a'",
-    "'ab'",
-    "[]",
-    "[1]",
-    "{}",
-    "b'a'",
-    "'\\u00e9'",
-    "1.5",
-    "quantity('9e18')",
-    "device",
+    "1", "'a'", "'ab'", "[]", "[1]", "{}", "b'a'", "'\\u00e9'", "1.5", "quantity('9e18')", "device",
     "device.attributes",
-)
+)  # fmt: skip
 _USES = (
     "{0} == {0}", "{0} != {1}", "{0} in [{1}]", "[{0}] == [{1}]", "string({0}) == ''", "'%s'.format([{0}]) == ''",
     "size({0}) > 0", "sets.equivalent([{0}], [{1}])", "sets.contains([{0}, 1], [{1}])", "[{0}, {1}, {0}].distinct().size() > 1",

@@ -3,15 +3,11 @@
 import pytest
 import yaml
 
+import factories
 from simulation import CLASS, devices, holding, node, table
 
 ADVICE = "; end what uses this claim, and delete it: a new claim gets other devices"
-RULE = {
-    "apiVersion": "resource.k8s.io/v1beta2",
-    "kind": "DeviceTaintRule",
-    "metadata": {"name": "drain"},
-    "spec": {"deviceSelector": {"device": "a"}, "taint": {"key": "bad", "effect": "NoExecute"}},
-}
+RULE = factories.taint_rule("drain", {"device": "a"}, key="bad", effect="NoExecute", version="v1beta2")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from dra_operator.api.read import read_object
 from dra_operator.cli.load import find_refused_expressions, gather
 from dra_operator.cli.simulate import app
 from dra_operator.pods.objects import Manifest, Place
+from factories import manifest
 from simulation import CLASS, V1, claim, devices, node, states, table
 
 NAMELESS = "is required, or a text in metadata.generateName\n"
@@ -383,14 +384,7 @@ PAIR = {"name": "gpu", "resourceClaimName": "pair"}
 def pod(*, top=None, container=None, **spec):
     """A pod that uses a claim."""
     containers = [{"name": "main", "image": "none", **(container or {})}]
-    metadata = {"name": "user"}
-    body = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {"containers": containers, **spec},
-    }
-    return {**body, **(top or {})}
+    return {**manifest("Pod", "user", {"containers": containers, **spec}), **(top or {})}
 
 
 def errors(result):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from simulation import CLASS, V1, devices, states
+import factories
+from simulation import CLASS, devices, states
 
 READY = "device.attributes['gpu.example.com'].ready"
 WOULD_REFUSE = "; the claim was allocated before such a device was reached; kube-scheduler would refuse it"
@@ -19,12 +20,7 @@ def published(node, *ready):
 
 def claim(name="c", *expressions, device_class="gpu", requests=None):
     """A claim for a device with some selectors."""
-    exactly = {
-        "deviceClassName": device_class,
-        "selectors": [{"cel": {"expression": text}} for text in expressions],
-    }
-    spec = {"devices": {"requests": requests or [{"name": "gpu", "exactly": exactly}]}}
-    return {"apiVersion": V1, "kind": "ResourceClaim", "metadata": {"name": name}, "spec": spec}
+    return factories.claim(name, *(requests or [factories.request("gpu", device_class, *expressions)]))
 
 
 def notes(result):

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import factories
 from dra_operator.cli import offline
 from simulation import V1
 
@@ -18,25 +19,12 @@ MODEL, ROOT_COMPLEX = f"{GPU}/model", "resource.kubernetes.io/pcieRoot"
 
 def device_class(name=GPU, *more):
     """A class of all devices of a driver for which some more expressions are true."""
-    selectors = [{"cel": {"expression": each}} for each in (f'device.driver == "{name}"', *more)]
-    return {
-        "apiVersion": V1,
-        "kind": "DeviceClass",
-        "metadata": {"name": name},
-        "spec": {"selectors": selectors},
-    }
+    return factories.device_class(name, f'device.driver == "{name}"', *more)
 
 
-def pool(devices, *, driver=GPU, node="node-1", name="", generation=1, count=1, **fields):
+def pool(devices, *, driver=GPU, node="node-1", name="", **fields):
     """A slice of a node's pool; `name` tells several of one pool apart."""
-    spec = {
-        "driver": driver,
-        "pool": {"name": node, "generation": generation, "resourceSliceCount": count},
-        "devices": devices,
-        **(fields or {"nodeName": node}),
-    }
-    name = name or f"{driver}-{node}"
-    return {"apiVersion": V1, "kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
+    return factories.resource_slice(name or f"{driver}-{node}", devices, driver=driver, pool=node, **fields)
 
 
 def some(count, *, kind="gpu", first=0, **fields):
@@ -57,27 +45,18 @@ def drawing(amount, *groups):
 
 def request(name="gpu", cls=GPU, *selectors, **fields):
     """A request."""
-    chosen = {"selectors": [{"cel": {"expression": each}} for each in selectors]} if selectors else {}
-    return {"name": name, "exactly": {"deviceClassName": cls, **chosen, **fields}}
+    return factories.request(name, cls, *selectors, **fields)
 
 
-def claim(*requests, name="waiting", namespace="team", match=None, uid=None):
+def claim(*requests, name="waiting", namespace="team", match=None, **metadata):
     """A claim whose devices agree in an attribute, if one is named."""
-    devices = {"requests": list(requests), **({"constraints": [{"matchAttribute": match}]} if match else {})}
-    metadata = {"name": name, "namespace": namespace, **({"uid": uid} if uid else {})}
-    return {"apiVersion": V1, "kind": "ResourceClaim", "metadata": metadata, "spec": {"devices": devices}}
+    constraints = [{"matchAttribute": match}] if match else []
+    return factories.claim(name, *requests, constraints=constraints, namespace=namespace, **metadata)
 
 
 def node(name, *, ready="True", **spec):
     """A node."""
-    conditions = [{"type": "Ready", "status": ready}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name},
-        "spec": spec,
-        "status": {"conditions": conditions},
-    }
+    return factories.manifest("Node", name, spec, status={"conditions": [{"type": "Ready", "status": ready}]})
 
 
 TAINT = {"key": "maintenance", "value": "yes", "effect": "NoSchedule"}

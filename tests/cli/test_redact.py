@@ -6,6 +6,7 @@ import json
 import pytest
 
 from dra_operator.cli.redact import redact
+from factories import manifest, request, result
 
 SECRET = "secret"
 V1 = "resource.k8s.io/v1"
@@ -15,8 +16,6 @@ POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 def claim(name, namespace="secret-team", **metadata):
     """A claim, with secrets wherever there can be any."""
     opaque = {"driver": "gpu.example.com", "parameters": {"token": "secret-token"}}
-    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
-    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "pool", "device": "gpu-0"}
     config = [{"opaque": opaque}]
     return {
         "apiVersion": V1,
@@ -34,9 +33,9 @@ def claim(name, namespace="secret-team", **metadata):
             ],
             **metadata,
         },
-        "spec": {"devices": {"requests": [request], "config": config}},
+        "spec": {"devices": {"requests": [request()], "config": config}},
         "status": {
-            "allocation": {"devices": {"results": [result], "config": config}},
+            "allocation": {"devices": {"results": [result(pool="pool")], "config": config}},
             "reservedFor": [{"resource": "pods", "name": "secret-pod", "uid": "secret-uid-of-pod"}],
             "devices": [{"driver": "gpu.example.com", "data": {"ip": "secret-ip"}}],
         },
@@ -57,23 +56,17 @@ POD = {
     },
     "status": {"resourceClaimStatuses": [{"name": "secret-entry", "resourceClaimName": "secret-a"}]},
 }
-TEMPLATE = {
-    "apiVersion": V1,
-    "kind": "ResourceClaimTemplate",
-    "metadata": {"name": "secret-template", "namespace": "secret-team"},
-    "spec": {"metadata": {"labels": {"secret-key": "secret-value"}}, "spec": {"devices": {"requests": []}}},
-}
-NAMESPACE = {
-    "apiVersion": "v1",
-    "kind": "Namespace",
-    "metadata": {
-        "name": "secret-team",
-        "labels": {
-            "kubernetes.io/metadata.name": "secret-team",
-            "resource.kubernetes.io/admin-access": "true",
-        },
-    },
-}
+TEMPLATE = manifest(
+    "ResourceClaimTemplate",
+    "secret-template",
+    {"metadata": {"labels": {"secret-key": "secret-value"}}, "spec": {"devices": {"requests": []}}},
+    namespace="secret-team",
+)
+NAMESPACE = manifest(
+    "Namespace",
+    "secret-team",
+    labels={"kubernetes.io/metadata.name": "secret-team", "resource.kubernetes.io/admin-access": "true"},
+)
 
 
 @pytest.fixture
@@ -186,13 +179,7 @@ def test_what_belongs_to_admins_stays_but_for_parameters():
     """Slices are left as they are; a class loses the parameters of its configuration."""
     opaque = {"driver": "gpu.example.com", "parameters": {"token": SECRET}}
     device = {"name": "gpu-0", "attributes": {"opaque": {"string": "yes"}}}
-    classes = {"apiVersion": V1, "kind": "DeviceClass", "metadata": {"name": "gpu"}}
-    slices = {
-        "apiVersion": V1,
-        "kind": "ResourceSlice",
-        "metadata": {"name": "s"},
-        "spec": {"devices": [device]},
-    }
+    classes, slices = manifest("DeviceClass", "gpu"), manifest("ResourceSlice", "s", {"devices": [device]})
 
     first, second = redact([{**classes, "spec": {"config": [{"opaque": opaque}]}}, slices])
 

@@ -5,15 +5,11 @@ Source: a report about a network driver that took `allowMultipleAllocations` off
 
 import pytest
 
-from simulation import V1, states, table
+import factories
+from simulation import states, table
 
 DRIVER = "nic.example.com"
-CLASS = {
-    "apiVersion": V1,
-    "kind": "DeviceClass",
-    "metadata": {"name": "nic"},
-    "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},
-}
+CLASS = factories.device_class("nic", f'device.driver == "{DRIVER}"')
 PART = {"capacity": {"requests": {"bandwidth": "2G"}}}
 SHARE = {"shareID": "11111111-2222-4333-8444-555555555555"}
 CONSUMING = {**SHARE, "consumedCapacity": {"bandwidth": "2G"}}
@@ -22,26 +18,18 @@ CONSUMING = {**SHARE, "consumedCapacity": {"bandwidth": "2G"}}
 def nic(**device_fields):
     """The slice of a node with one device, in the generation after the change."""
     device = {"name": "nic-0", "capacity": {"bandwidth": {"value": "10G"}}, **device_fields}
-    pool = {"name": "node-1", "generation": 2, "resourceSliceCount": 1}
-    spec = {"driver": DRIVER, "nodeName": "node-1", "pool": pool, "devices": [device]}
-    return {"apiVersion": V1, "kind": "ResourceSlice", "metadata": {"name": "slice-1"}, "spec": spec}
+    return factories.resource_slice("slice-1", [device], driver=DRIVER, generation=2)
 
 
 def claim(name, exactly=None, share=None, namespace="team"):
     """A claim for a device or a part of it; `share` says how it has nic-0 already."""
-    request = {"name": "nic", "exactly": {"deviceClassName": "nic", **(exactly or {})}}
-    body = {
-        "apiVersion": V1,
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"devices": {"requests": [request]}},
-    }
-    if share is None:
-        return body
-    result = {"request": "nic", "driver": DRIVER, "pool": "node-1", "device": "nic-0", **share}
-    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}]
-    allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": terms}}
-    return {**body, "status": {"allocation": allocation}}
+    status = None
+    if share is not None:
+        status = {
+            "allocation": factories.allocation(factories.result("nic-0", "node-1", "nic", DRIVER, **share))
+        }
+    request = factories.request("nic", "nic", **(exactly or {}))
+    return factories.claim(name, request, status=status, namespace=namespace)
 
 
 @pytest.mark.parametrize("asked", [{}, PART], ids=["asks for all of it", "asks for a part"])
@@ -71,8 +59,8 @@ def test_a_device_that_has_become_shareable_stays_with_its_holder(simulate, aske
 
 def test_admin_access_is_granted_beside_a_share(simulate):
     """It takes nothing away from anybody."""
-    labelled = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
-    labelled["metadata"]["labels"] = {"resource.kubernetes.io/admin-access": "true"}
+    labels = {"resource.kubernetes.io/admin-access": "true"}
+    labelled = factories.manifest("Namespace", "team", labels=labels)
     result = simulate(
         CLASS, labelled, nic(), claim("old-share", PART, SHARE), claim("monitor", {"adminAccess": True})
     )

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+import factories
 from dra_operator.cli.load import gather
 from dra_operator.cli.offline import Cluster
 from dra_operator.cli.outcomes import print_table
@@ -190,12 +191,7 @@ class TestNodes:
         """In a cluster nobody says so, and the devices it was meant for are given away."""
         taint = {"key": "broken", "effect": "NoSchedule"}
         spec = {"taint": taint} if selector is None else {"taint": taint, "deviceSelector": selector}
-        rule = {
-            "apiVersion": "resource.k8s.io/v1beta2",
-            "kind": "DeviceTaintRule",
-            "metadata": {"name": "drain"},
-            "spec": spec,
-        }
+        rule = factories.manifest("DeviceTaintRule", "drain", spec, version="v1beta2")
         result = simulate(CLASS, devices("a", "b"), rule, claim("one"))
 
         notes = [line for line in result.stderr.splitlines() if "drain" in line]
@@ -435,12 +431,7 @@ class TestNotes:
 
     def test_a_missing_template_is_an_unsatisfied_request(self, simulate):
         """The pod that names it is told."""
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "pod"},
-            "spec": {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "absent"}]},
-        }
+        pod = factories.pod("pod", {"name": "gpu", "resourceClaimTemplateName": "absent"})
 
         result = simulate(pod)
 

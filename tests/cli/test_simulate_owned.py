@@ -1,29 +1,16 @@
 """`simulate` where some devices are the operator's: who is given what, and what is said."""
 
+import factories
 from simulation import CLASS, claim, devices, node, states, table
 
-OWN = {
-    "apiVersion": "resource.k8s.io/v1",
-    "kind": "DeviceTaintRule",
-    "metadata": {"name": "own-a"},
-    "spec": {
-        "taint": {"key": "dra-operator.io/owned", "effect": "NoSchedule"},
-        "deviceSelector": {"driver": "gpu.example.com", "pool": "node-1", "device": "a"},
-    },
-}
+OWN = factories.taint_rule(
+    "own-a", {"driver": "gpu.example.com", "pool": "node-1", "device": "a"}, key="dra-operator.io/owned"
+)
 
 
 def pod(name, uses):
     """A pod that uses a claim."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "containers": [{"name": "main", "image": "none"}],
-            "resourceClaims": [{"name": "gpu", "resourceClaimName": uses}],
-        },
-    }
+    return factories.pod(name, {"name": "gpu", "resourceClaimName": uses}, namespace="default")
 
 
 def test_the_operator_gets_what_it_owns_and_kube_scheduler_the_rest(simulate):

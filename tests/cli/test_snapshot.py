@@ -14,11 +14,9 @@ from click.testing import CliRunner
 # The small cluster of the controller's tests, with the operator beside it.
 sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
 
-from cluster import CLASS, Cluster, Operator, access_to, claim, node, pod, resource_slice
+from cluster import CLASS, Operator, claim, node, pod, resource_slice
 from dra_operator.cli.commands import app
 from dra_operator.cli.snapshot import read_objects
-from dra_operator.cluster.session import ApiSession
-from faulty_server import FaultyServer
 
 PENDING = "dra-operator.io/pending"
 CLAIMS = [claim(f"claim-{number}", request={"count": count}) for number, count in enumerate((2, 1, 3, 1, 9))]
@@ -34,30 +32,23 @@ def slices():
 
 
 @pytest.fixture
-async def cluster():
+async def cluster(cluster):
     """An API server in memory, with nodes, devices and claims."""
-    async with FaultyServer() as server, ApiSession(access_to(server.url)) as session:
-        cluster = Cluster(server, session)
-        cluster.put(CLASS, node(), node("node-2"), *slices(), *CLAIMS)
-        yield cluster
-        server.faults.cut_watches()
-        await asyncio.sleep(0.01)
+    cluster.put(*slices(), *CLAIMS)
+    return cluster
 
 
 @pytest.fixture
-def snapshot(cluster, tmp_path):
+def snapshot(run, tmp_path):
     """Return a function that takes a snapshot and returns the file."""
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(cluster.server.kubeconfig())
 
-    async def run(*options, name="state.yaml"):
+    async def take(*options, name="state.yaml"):
         file = tmp_path / name
-        arguments = ["snapshot", "--kubeconfig", str(kubeconfig), "--out", str(file), *options]
-        result = await asyncio.to_thread(CliRunner().invoke, app, arguments)
+        result = await run("snapshot", "--out", str(file), *options)
         assert result.exit_code == 0, result.output
         return file
 
-    return run
+    return take
 
 
 async def simulated(file):

@@ -2,7 +2,9 @@
 
 import pytest
 
-from simulation import CLASS, V1, devices, states
+import factories
+from factories import V1, device_class, selectors
+from simulation import CLASS, devices, states
 
 GPU = "device.driver == 'gpu.example.com'"
 T4 = "device.attributes['gpu.example.com'].model == 't4'"
@@ -10,36 +12,13 @@ T4 = "device.attributes['gpu.example.com'].model == 't4'"
 
 def rule(**selector):
     """A rule of v1alpha3 that nobody tolerates."""
-    taint = {"key": "repair", "effect": "NoSchedule"}
-    return {
-        "apiVersion": "resource.k8s.io/v1alpha3",
-        "kind": "DeviceTaintRule",
-        "metadata": {"name": "repair"},
-        "spec": {"deviceSelector": selector, "taint": taint},
-    }
-
-
-def cel(*expressions):
-    """Selectors."""
-    return [{"cel": {"expression": text}} for text in expressions]
-
-
-def device_class(name, *expressions):
-    """A class."""
-    return {
-        "apiVersion": V1,
-        "kind": "DeviceClass",
-        "metadata": {"name": name},
-        "spec": {"selectors": cel(*expressions)},
-    }
+    return factories.taint_rule("repair", selector, key="repair", version="v1alpha3")
 
 
 def claim(name, model):
     """A claim for a device of a model, or for one without a model."""
     models = "device.attributes['gpu.example.com'].?model.orValue('')"
-    exactly = {"deviceClassName": "gpu", "selectors": cel(f"{models} == '{model}'")}
-    spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
-    return {"apiVersion": V1, "kind": "ResourceClaim", "metadata": {"name": name}, "spec": spec}
+    return factories.claim(name, factories.request("gpu", "gpu", f"{models} == '{model}'"))
 
 
 @pytest.fixture
@@ -68,11 +47,11 @@ def tainted(simulate):
     [
         ({"deviceClassName": "t4"}, {"t4"}),
         (
-            {"selectors": cel(GPU, "device.attributes['gpu.example.com'].?model.orValue('') != 't4'")},
+            {"selectors": selectors(GPU, "device.attributes['gpu.example.com'].?model.orValue('') != 't4'")},
             {"a100", "none"},
         ),
         ({"deviceClassName": "gpu", "device": "none"}, {"none"}),
-        ({"deviceClassName": "guarded", "selectors": cel(T4)}, {"t4"}),
+        ({"deviceClassName": "guarded", "selectors": selectors(T4)}, {"t4"}),
         ({"driver": "nic.example.com", "deviceClassName": "gpu"}, set()),
         ({"deviceClassName": "nics"}, set()),
     ],
@@ -96,7 +75,7 @@ def test_a_rule_taints_what_class_and_expressions_select(tainted, selector, expe
 
 def test_a_rule_that_selects_no_device_is_noted_with_its_class(tainted):
     """Nothing is published of that class that the selectors match."""
-    notes = tainted(rule(deviceClassName="gpu", selectors=cel("false")))[1]
+    notes = tainted(rule(deviceClassName="gpu", selectors=selectors("false")))[1]
 
     assert notes == [
         'DeviceTaintRule "repair": taints nothing: no published device is of class gpu that its selectors match'
@@ -121,7 +100,7 @@ def test_a_rule_that_selects_no_device_is_noted_with_its_class(tainted):
             ),
         ),
         (
-            {"deviceClassName": "gpu", "selectors": cel("true", "device.driver = 'x'")},
+            {"deviceClassName": "gpu", "selectors": selectors("true", "device.driver = 'x'")},
             "spec.deviceSelector.selectors[1] does not compile at column 15: ",
         ),
         (
@@ -145,7 +124,7 @@ def test_a_rule_that_cannot_be_evaluated_taints_nothing_and_is_noted(tainted, se
 @pytest.mark.parametrize(
     ("selector", "title"),
     [
-        ({"selectors": cel(T4)}, "spec.deviceSelector.selectors[0]"),
+        ({"selectors": selectors(T4)}, "spec.deviceSelector.selectors[0]"),
         ({"deviceClassName": "t4"}, "spec.deviceSelector.deviceClassName: class t4: selector #1"),
     ],
     ids=["of the rule", "of its class"],

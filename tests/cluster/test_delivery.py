@@ -5,34 +5,36 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from dra_operator.api.names import FINALIZER
-from dra_operator.cluster.writes import (
-    Conflict,
-    Forbidden,
-    Gone,
-    Refused,
-    Unaccepted,
-    Unknown,
-    Written,
-)
+from dra_operator.cluster import writes
 
 from .script import cut, lines, ok, status
 from .writing import ALLOCATION, DONE, OTHERS, UNCHANGED, allocate, annotate, claim, deallocate, patches
 
 REFUSALS = {
-    "invalid": (status(422, "status.allocation: Invalid value", "Invalid"), Refused),
+    "invalid": (status(422, "status.allocation: Invalid value", "Invalid"), writes.Refused),
     "no right to bind": (
         status(422, 'requires resource="resourceclaims/binding", verb="patch" permission', "Invalid"),
-        Forbidden,
+        writes.Forbidden,
     ),
     "no right": (
         status(403, 'User "a" cannot patch resource "resourceclaims/status"', "Forbidden"),
-        Forbidden,
+        writes.Forbidden,
     ),
-    "denied": (status(403, "admission webhook denied the request", "Forbidden"), Refused),
-    "not taken": (status(400, "cannot take this"), Refused),
+    "denied": (status(403, "admission webhook denied the request", "Forbidden"), writes.Refused),
+    "not taken": (status(400, "cannot take this"), writes.Refused),
 }
 """Answers that say no, and what they mean by themselves."""
 WEBHOOK = 'Internal error occurred: failed calling webhook "policy.example.com": connection refused'
+
+
+NO_RIGHT = (
+    'resourceclaims.resource.k8s.io "c" is forbidden: User "system:serviceaccount:a:b" cannot patch '
+    'resource "resourceclaims/status" in API group "resource.k8s.io" in the namespace "ns"'
+)
+NO_RIGHT_TO_BIND = (
+    'ResourceClaim "c" is invalid: status.allocation: Forbidden: changing status.allocation or '
+    'status.reservedFor requires resource="resourceclaims/binding", verb="patch" permission: no'
+)
 
 
 class TestOutcomes:
@@ -47,7 +49,7 @@ class TestOutcomes:
 
         outcome = await writing.result(allocate())
 
-        assert isinstance(outcome, Conflict)
+        assert isinstance(outcome, writes.Conflict)
         assert outcome.body == changed
         assert writing.waits == []
 
@@ -55,13 +57,13 @@ class TestOutcomes:
         """A 409 because the same patch had arrived before counts as written."""
         script.then(status(409), DONE)
 
-        assert isinstance(await desk().result(allocate()), Written)
+        assert isinstance(await desk().result(allocate()), writes.Written)
 
     async def test_gone_claim_is_gone(self, script, desk):
         """A 404 says that the claim no longer exists."""
         script.then(status(404))
 
-        assert isinstance(await desk().result(allocate()), Gone)
+        assert isinstance(await desk().result(allocate()), writes.Gone)
 
     async def test_recreated_claim_is_a_conflict(self, script, desk):
         """A claim deleted and made anew under its name answers 422; it is another claim, so look again."""
@@ -70,7 +72,7 @@ class TestOutcomes:
 
         outcome = await desk().result(allocate())
 
-        assert isinstance(outcome, Conflict)
+        assert isinstance(outcome, writes.Conflict)
         assert outcome.body == anew
 
     async def test_claim_allocated_by_another_is_a_conflict(self, script, desk):
@@ -80,7 +82,7 @@ class TestOutcomes:
 
         outcome = await desk().result(allocate())
 
-        assert isinstance(outcome, Conflict)
+        assert isinstance(outcome, writes.Conflict)
         assert outcome.body == theirs
 
     async def test_invalid_allocation_is_refused_when_asked_twice(self, script, desk):
@@ -90,7 +92,7 @@ class TestOutcomes:
 
         outcome = await desk().result(allocate())
 
-        assert isinstance(outcome, Refused)
+        assert isinstance(outcome, writes.Refused)
         assert outcome.message == "status.allocation: Invalid value"
         assert len(patches(script)) == 2
 
@@ -105,26 +107,25 @@ class TestOutcomes:
         """What is refused for good is called invalid twice in a row."""
         script.then(status(422), UNCHANGED, status(409), UNCHANGED, DONE)
 
-        assert isinstance(await desk().result(allocate()), Written)
+        assert isinstance(await desk().result(allocate()), writes.Written)
 
     async def test_passing_422_is_forgiven(self, script, desk):
         """A 422 that does not come twice does no harm."""
         script.then(status(422), UNCHANGED, DONE)
 
-        assert isinstance(await desk().result(allocate()), Written)
+        assert isinstance(await desk().result(allocate()), writes.Written)
 
-    async def test_forbidden_names_verb_and_resource(self, script, desk):
-        """A 403 says which rule is missing."""
-        message = (
-            'resourceclaims.resource.k8s.io "c" is forbidden: User "system:serviceaccount:a:b" cannot patch '
-            'resource "resourceclaims/status" in API group "resource.k8s.io" in the namespace "ns"'
-        )
-        script.then(status(403, message, "Forbidden"))
+    @pytest.mark.parametrize(
+        ("code", "message", "resource"), [(403, NO_RIGHT, "status"), (422, NO_RIGHT_TO_BIND, "binding")]
+    )
+    async def test_a_missing_right_is_named(self, script, desk, code, message, resource):
+        """A 403 says which rule is missing, and a 422 says so of the right to bind."""
+        script.then(status(code, message, "Forbidden" if code == 403 else "Invalid"))
 
         outcome = await desk().result(allocate())
 
-        assert isinstance(outcome, Forbidden)
-        assert (outcome.error.verb, outcome.error.resource) == ("patch", "resourceclaims/status")
+        assert isinstance(outcome, writes.Forbidden)
+        assert (outcome.error.verb, outcome.error.resource) == ("patch", f"resourceclaims/{resource}")
 
     async def test_denial_by_admission_is_refused(self, script, desk):
         """A webhook that denies one claim with a 403 says nothing about the operator's rights."""
@@ -133,21 +134,8 @@ class TestOutcomes:
 
         outcome = await desk().result(allocate())
 
-        assert isinstance(outcome, Refused)
+        assert isinstance(outcome, writes.Refused)
         assert message in outcome.message
-
-    async def test_missing_right_to_bind_is_forbidden(self, script, desk):
-        """The right to bind is demanded by a 422; it is reported as the missing rule that it is."""
-        message = (
-            'ResourceClaim "c" is invalid: status.allocation: Forbidden: changing status.allocation or '
-            'status.reservedFor requires resource="resourceclaims/binding", verb="patch" permission: no'
-        )
-        script.then(status(422, message, "Invalid"))
-
-        outcome = await desk().result(allocate())
-
-        assert isinstance(outcome, Forbidden)
-        assert (outcome.error.verb, outcome.error.resource) == ("patch", "resourceclaims/binding")
 
     async def test_decision_about_an_allocated_claim_is_a_conflict(self, script, desk):
         """A decision that missed that its claim has devices is a conflict, also if nothing has changed since."""
@@ -156,7 +144,7 @@ class TestOutcomes:
 
         outcome = await desk().result(allocate())
 
-        assert isinstance(outcome, Conflict)
+        assert isinstance(outcome, writes.Conflict)
         assert outcome.body == theirs
 
     @pytest.mark.parametrize("code", [302, 400, 405, 413, 415])
@@ -166,7 +154,7 @@ class TestOutcomes:
 
         outcome = await desk().result(allocate())
 
-        assert isinstance(outcome, Refused)
+        assert isinstance(outcome, writes.Refused)
         assert "cannot take this" in outcome.message
         assert len(script.asked) == 1
 
@@ -175,7 +163,7 @@ class TestOutcomes:
         script.then(status(429, headers={"Retry-After": "7"}), DONE)
         writing = desk()
 
-        assert isinstance(await writing.result(allocate()), Written)
+        assert isinstance(await writing.result(allocate()), writes.Written)
 
         assert writing.waits == [7.0]
         assert [asked.method for asked in script.asked] == ["PATCH", "PATCH"]
@@ -200,7 +188,7 @@ class TestOutcomes:
             """If the claim has the devices, it is written, and not sent again."""
             script.then(silence, DONE)
 
-            assert isinstance(await desk().result(allocate()), Written)
+            assert isinstance(await desk().result(allocate()), writes.Written)
 
             assert len(patches(script)) == 1
 
@@ -208,7 +196,7 @@ class TestOutcomes:
             """If the claim is as before, the patch is sent again under the same precondition."""
             script.then(silence, UNCHANGED, DONE)
 
-            assert isinstance(await desk().result(allocate()), Written)
+            assert isinstance(await desk().result(allocate()), writes.Written)
 
             first, second = patches(script)
             assert first == second
@@ -217,31 +205,31 @@ class TestOutcomes:
             """If the claim is neither as before nor as wanted, it is decided anew."""
             script.then(silence, ok(claim(9)))
 
-            assert isinstance(await desk().result(allocate()), Conflict)
+            assert isinstance(await desk().result(allocate()), writes.Conflict)
 
         async def test_other_allocation_is_a_conflict(self, script, desk, silence):
             """If the claim got other devices meanwhile, those stand."""
             script.then(silence, ok(claim(9, allocation=OTHERS)))
 
-            assert isinstance(await desk().result(allocate()), Conflict)
+            assert isinstance(await desk().result(allocate()), writes.Conflict)
 
         async def test_recreated_claim_is_a_conflict(self, script, desk, silence):
             """Devices of another claim of the same name do not count."""
             script.then(silence, ok(claim(9, uid="another", allocation=ALLOCATION)))
 
-            assert isinstance(await desk().result(allocate()), Conflict)
+            assert isinstance(await desk().result(allocate()), writes.Conflict)
 
         async def test_gone_claim_is_gone(self, script, desk, silence):
             """If the claim is gone, so is the decision."""
             script.then(silence, status(404))
 
-            assert isinstance(await desk().result(allocate()), Gone)
+            assert isinstance(await desk().result(allocate()), writes.Gone)
 
         async def test_stored_finalizer_is_decided_anew(self, script, desk, silence):
             """If the first of two patches got through in silence, the second waits for a new look."""
             script.then(silence, ok(claim(6, finalizers=[FINALIZER])))
 
-            assert isinstance(await desk().result(allocate(finalizers=())), Conflict)
+            assert isinstance(await desk().result(allocate(finalizers=())), writes.Conflict)
 
             assert len(patches(script)) == 1
 
@@ -254,7 +242,7 @@ class TestOutcomes:
         """A patch that is turned away again and again is given back, to be decided anew."""
         script.default = lambda asked: (error if asked.method == "PATCH" else UNCHANGED)(asked)
 
-        assert isinstance(await desk().result(allocate()), Unaccepted)
+        assert isinstance(await desk().result(allocate()), writes.Unaccepted)
 
         assert len(patches(script)) == 6
 
@@ -272,7 +260,7 @@ class TestOutcomes:
 
         script.default = answer
 
-        assert isinstance(await writing.result(allocate()), Conflict)
+        assert isinstance(await writing.result(allocate()), writes.Conflict)
 
         assert 100 <= sent[-1] <= 130
         assert 120 <= sum(writing.waits) - sent[-1] < 140
@@ -284,7 +272,7 @@ class TestOutcomes:
         script.default = lambda asked: (error if asked.method == "PATCH" else UNCHANGED)(asked)
         writing = desk()
 
-        assert isinstance(await writing.result(allocate()), Unaccepted)
+        assert isinstance(await writing.result(allocate()), writes.Unaccepted)
 
         assert 280 <= sum(writing.waits) <= 430
 
@@ -293,7 +281,7 @@ class TestOutcomes:
         script.then(*[cut, UNCHANGED] * 6, *[cut] * 90, UNCHANGED, DONE)
         writing = desk()
 
-        assert isinstance(await writing.result(allocate()), Written)
+        assert isinstance(await writing.result(allocate()), writes.Written)
 
         assert sum(writing.waits) > 200
 
@@ -307,7 +295,7 @@ class TestOutcomes:
             script.then(status(403, "admission webhook denied the request", "Forbidden"), UNCHANGED)
         script.then(status(code), DONE)
 
-        assert isinstance(await desk().result(allocate()), Written)
+        assert isinstance(await desk().result(allocate()), writes.Written)
 
     async def test_what_is_stored_while_no_more_is_sent_counts(self, script, desk):
         """While the last patch is waited out the claim is read, and what is found there counts."""
@@ -320,14 +308,14 @@ class TestOutcomes:
 
         script.default = answer
 
-        assert isinstance(await writing.result(allocate()), Written)
+        assert isinstance(await writing.result(allocate()), writes.Written)
 
     async def test_patch_without_answer_is_told_every_ten_minutes(self, script, desk):
         """Whoever wonders why a claim gets no devices finds out which, and what is said of it."""
         script.then(*[cut, UNCHANGED] * 70, DONE)
         writing = desk()
         with capture_logs() as logs:
-            assert isinstance(await writing.result(allocate()), Written)
+            assert isinstance(await writing.result(allocate()), writes.Written)
 
         told = [line for line in logs if line["event"] == "write without an answer"]
         assert [line["claim"] for line in told] == ["ns/c"] * 2
@@ -342,14 +330,14 @@ class TestOutcomes:
             script.then(status(503), UNCHANGED, status(429))
         script.then(DONE)
 
-        assert isinstance(await desk().result(allocate()), Written)
+        assert isinstance(await desk().result(allocate()), writes.Written)
 
     @pytest.mark.parametrize("refusal", [refusal for refusal, _ in REFUSALS.values()], ids=REFUSALS)
     async def test_refusal_of_a_repeated_patch_does_not_settle_the_first(self, script, desk, refusal):
         """A patch that got no answer may be stored after one like it was refused: then the claim has the devices."""
         script.then(cut, UNCHANGED, refusal, UNCHANGED, refusal, UNCHANGED, refusal, DONE)
 
-        assert isinstance(await desk().result(allocate()), Written)
+        assert isinstance(await desk().result(allocate()), writes.Written)
 
     @pytest.mark.parametrize(("refusal", "outcome"), REFUSALS.values(), ids=REFUSALS)
     async def test_refusal_stands_when_nothing_is_on_its_way(self, script, desk, refusal, outcome):
@@ -366,7 +354,7 @@ class TestOutcomes:
         """Nothing can be stored in a claim that no longer exists, so nothing is waited for."""
         script.then(cut, UNCHANGED, status(400), UNCHANGED, status(404))
 
-        assert isinstance(await desk().result(allocate()), Gone)
+        assert isinstance(await desk().result(allocate()), writes.Gone)
 
     @pytest.mark.parametrize("before", [(), (cut, UNCHANGED)], ids=["first", "after a cut"])
     async def test_proxy_that_finds_no_server_does_not_say_that_the_claim_is_gone(self, script, desk, before):
@@ -374,34 +362,34 @@ class TestOutcomes:
         page = lambda _: web.Response(status=404, text="default backend - 404")  # noqa: E731
         script.then(*before, page, page, page, UNCHANGED, page, DONE)
 
-        assert isinstance(await desk().result(allocate()), Written)
+        assert isinstance(await desk().result(allocate()), writes.Written)
 
     @pytest.mark.parametrize("before", [(), (cut,)], ids=["patch", "reading"])
     async def test_server_that_never_answers_is_read_back(self, script, desk, before):
         """A request that runs into the time limit is not waited for, and the claim is read back."""
         script.then(*before, lines(then="stall"), DONE)
 
-        assert isinstance(await desk(timeout=0.05).result(allocate()), Written)
+        assert isinstance(await desk(timeout=0.05).result(allocate()), writes.Written)
 
     async def test_allocation_that_is_still_there_is_taken_off_again(self, script, desk):
         """What was to be taken off and is not says that the patch was lost, and not that somebody was faster."""
         there = ok(claim(5, allocation=ALLOCATION, finalizers=[FINALIZER]))
         script.then(cut, there, ok(claim(6, finalizers=[FINALIZER])), ok(claim(7)))
 
-        assert isinstance(await desk().result(deallocate()), Written)
+        assert isinstance(await desk().result(deallocate()), writes.Written)
 
     async def test_lost_answer_then_409_is_written(self, script, desk):
         """A repeated patch that meets its own earlier success is written, not lost."""
         script.then(cut, UNCHANGED, status(409), DONE)
 
-        assert isinstance(await desk().result(allocate()), Written)
+        assert isinstance(await desk().result(allocate()), writes.Written)
 
     async def test_reading_back_goes_on_until_the_server_is_back(self, script, desk):
         """While the API server is away the outcome stays unknown, however long that takes."""
         script.then(status(503), *[status(503)] * 40, DONE)
         writing = desk()
 
-        assert isinstance(await writing.result(allocate()), Written)
+        assert isinstance(await writing.result(allocate()), writes.Written)
 
         assert max(writing.waits) == 10.0
 
@@ -409,7 +397,7 @@ class TestOutcomes:
         """A 401 that stays after a renewal is waited out: nothing says that the claim was at fault."""
         script.then(status(401), status(401), UNCHANGED, DONE)
 
-        assert isinstance(await desk().result(allocate()), Written)
+        assert isinstance(await desk().result(allocate()), writes.Written)
 
     async def test_forbidden_reading_is_reported(self, script, desk):
         """If the claim may not even be read back, that is what is missing, once no patch is on its way any more."""
@@ -419,7 +407,7 @@ class TestOutcomes:
 
         outcome = await writing.result(allocate())
 
-        assert isinstance(outcome, Forbidden)
+        assert isinstance(outcome, writes.Forbidden)
         assert (outcome.error.verb, outcome.error.resource) == ("get", "resourceclaims")
         assert sum(writing.waits) >= 120
 
@@ -427,13 +415,13 @@ class TestOutcomes:
         """A webhook that failed is called before anything is stored, and its server has not been away."""
         script.then(status(500, WEBHOOK), status(403, "no", "Forbidden"))
 
-        assert isinstance(await desk().result(allocate()), Forbidden)
+        assert isinstance(await desk().result(allocate()), writes.Forbidden)
 
     async def test_reading_that_is_forbidden_for_a_moment_settles_nothing(self, script, desk):
         """An API server that was just started permits nobody anything: the claim is read when it does."""
         script.then(cut, status(403, "no", "Forbidden"), status(403, "no", "Forbidden"), DONE)
 
-        assert isinstance(await desk().result(allocate()), Written)
+        assert isinstance(await desk().result(allocate()), writes.Written)
 
     async def test_ignored_patch_is_refused(self, script, desk):
         """A good status that changed nothing is not taken for a success."""
@@ -441,7 +429,7 @@ class TestOutcomes:
 
         outcome = await desk().result(allocate())
 
-        assert isinstance(outcome, Refused)
+        assert isinstance(outcome, writes.Refused)
         assert "resourceclaims/status was accepted, but status.allocation is not as sent" in outcome.message
 
     async def test_finalizer_that_is_taken_off_again_is_named(self, script, desk):
@@ -450,7 +438,7 @@ class TestOutcomes:
 
         outcome = await desk().result(allocate(finalizers=()))
 
-        assert isinstance(outcome, Refused)
+        assert isinstance(outcome, writes.Refused)
         assert "resourceclaims was accepted, but metadata.finalizers is not as sent" in outcome.message
 
     @pytest.mark.parametrize("finalizers", [(), (FINALIZER,)], ids=["to be set", "set before"])
@@ -460,7 +448,7 @@ class TestOutcomes:
 
         outcome = await desk().result(allocate(finalizers=finalizers, drop_annotation=True))
 
-        assert isinstance(outcome, Written)
+        assert isinstance(outcome, writes.Written)
         assert [patch["metadata"]["resourceVersion"] for _, patch in patches(script)] == ["5", "6"]
 
     async def test_an_annotation_that_is_put_on_again_is_told(self, script, desk):
@@ -469,20 +457,20 @@ class TestOutcomes:
 
         outcome = await desk().result(annotate(None, current="waits"))
 
-        assert isinstance(outcome, Refused)
+        assert isinstance(outcome, writes.Refused)
         assert "resourceclaims was accepted, but metadata.annotations is not as sent" in outcome.message
 
     async def test_altered_allocation_is_a_conflict(self, script, desk):
         """If a webhook made other devices of ours, those are looked at and not ours assumed."""
         script.then(ok(claim(6, allocation=OTHERS)))
 
-        assert isinstance(await desk().result(allocate()), Conflict)
+        assert isinstance(await desk().result(allocate()), writes.Conflict)
 
     async def test_defect_is_one_unknown_outcome(self, script, desk):
         """An answer that breaks our own code costs one write, whose outcome is unknown, and frees its slot."""
         script.then(ok({"metadata": {}, "status": "none"}), DONE)
         writing = desk(concurrency=1)
 
-        assert isinstance(await writing.result(allocate()), Unknown)
+        assert isinstance(await writing.result(allocate()), writes.Unknown)
         writing.writer.submit(allocate())
-        assert isinstance((await writing.results(2))[1], Written)
+        assert isinstance((await writing.results(2))[1], writes.Written)

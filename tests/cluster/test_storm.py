@@ -11,6 +11,7 @@ from collections import Counter
 
 import pytest
 
+import factories
 from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.credentials import load_access
 from dra_operator.cluster.reflector import Reflector
@@ -34,13 +35,7 @@ THEIRS = {
 
 def claim(name, **status):
     """A claim that asks for one device."""
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}},
-        "status": status,
-    }
+    return factories.claim(name, namespace="default", status=status)
 
 
 @pytest.fixture

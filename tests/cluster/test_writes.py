@@ -3,18 +3,7 @@
 import pytest
 
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
-from dra_operator.cluster.writes import (
-    Allocation,
-    Annotation,
-    DeallocateWrite,
-    FenceWrite,
-    FinalizerAndAnnotation,
-    NoAllocation,
-    NoFinalizer,
-    Unsent,
-    Written,
-    steps,
-)
+from dra_operator.cluster import writes
 
 from .script import CLAIMS, ok
 from .writing import ALLOCATION, DONE, PATH, allocate, annotate, claim, deallocate, patches, writer_of
@@ -36,7 +25,7 @@ async def test_finalizer_precedes_the_allocation(script, desk):
             {"metadata": {"resourceVersion": "6", "uid": "u"}, "status": {"allocation": ALLOCATION}},
         ),
     ]
-    assert isinstance(outcome, Written)
+    assert isinstance(outcome, writes.Written)
     assert outcome.body["status"]["allocation"] == ALLOCATION
 
 
@@ -67,7 +56,7 @@ async def test_protected_claim_takes_one_patch(script, desk):
     """A claim that has the finalizer and no annotation is allocated by one patch."""
     script.then(DONE)
 
-    assert isinstance(await desk().result(allocate()), Written)
+    assert isinstance(await desk().result(allocate()), writes.Written)
 
     assert [subresource for subresource, _ in patches(script)] == ["/status"]
 
@@ -88,7 +77,7 @@ async def test_allocation_ends_before_the_finalizer(script, desk):
 
     outcome = await desk().result(deallocate(finalizers=("other", FINALIZER)))
 
-    assert isinstance(outcome, Written)
+    assert isinstance(outcome, writes.Written)
     assert patches(script) == [
         ("/status", {"metadata": {"resourceVersion": "5", "uid": "u"}, "status": {"allocation": None}}),
         ("", {"metadata": {"resourceVersion": "6", "uid": "u", "finalizers": ["other"]}}),
@@ -107,7 +96,7 @@ async def test_claim_without_allocation_only_loses_the_finalizer(script, desk):
 def test_reserved_claim_is_never_deallocated():
     """A claim that somebody uses cannot even be asked to be deallocated."""
     with pytest.raises(ValueError, match="reserved for 1 consumers"):
-        DeallocateWrite("ns", "c", "u", "5", (FINALIZER,), allocated=True, consumers=1)
+        writes.DeallocateWrite("ns", "c", "u", "5", (FINALIZER,), allocated=True, consumers=1)
 
 
 @pytest.mark.parametrize("text", ["why it waits", None], ids=["set", "take off"])
@@ -115,7 +104,7 @@ async def test_annotation_is_conditional(script, desk, text):
     """An annotation touches nothing else, and only the claim it was meant for."""
     script.then(ok(claim(6, annotation=text)))
 
-    assert isinstance(await desk().result(annotate(text, current="old")), Written)
+    assert isinstance(await desk().result(annotate(text, current="old")), writes.Written)
 
     assert patches(script) == [
         (
@@ -127,7 +116,7 @@ async def test_annotation_is_conditional(script, desk, text):
 
 async def test_equal_annotation_is_not_sent(script, desk):
     """An annotation that says what is said already costs no request."""
-    assert isinstance(await desk().result(annotate("same", current="same")), Unsent)
+    assert isinstance(await desk().result(annotate("same", current="same")), writes.Unsent)
 
     assert script.asked == []
 
@@ -148,17 +137,17 @@ async def test_a_fence_takes_our_finalizer_off_one_version(script, desk):
     """A claim that has changed since is not touched, and finalizers of others stay."""
     script.then(ok(claim(6, finalizers=["other"])))
 
-    outcome = await desk().result(FenceWrite("ns", "c", "u", "5", ("other", FINALIZER)))
+    outcome = await desk().result(writes.FenceWrite("ns", "c", "u", "5", ("other", FINALIZER)))
 
     sent = {"metadata": {"resourceVersion": "5", "uid": "u", "finalizers": ["other"]}}
     assert patches(script) == [("", sent)]
-    assert isinstance(outcome, Written)
+    assert isinstance(outcome, writes.Written)
 
 
 def test_a_claim_without_our_finalizer_is_not_freed_of_it():
     """A patch that changes nothing is not sent."""
-    assert steps(deallocate(finalizers=("other",))) == (NoAllocation(),)
-    assert steps(FenceWrite("ns", "c", "u", "5", ("other",))) == ()
+    assert writes.steps(deallocate(finalizers=("other",))) == (writes.NoAllocation(),)
+    assert writes.steps(writes.FenceWrite("ns", "c", "u", "5", ("other",))) == ()
 
 
 RESULT = ALLOCATION["devices"]["results"][0]
@@ -170,24 +159,28 @@ ALLOCATED = claim(allocation=ALLOCATION)
 @pytest.mark.parametrize(
     ("step", "body", "holds"),
     [
-        (FinalizerAndAnnotation((FINALIZER,), drop_annotation=True), claim(finalizers=[FINALIZER]), True),
-        (FinalizerAndAnnotation((FINALIZER,), drop_annotation=True), PLAIN, False),
-        (FinalizerAndAnnotation((FINALIZER,), drop_annotation=True), ANNOTATED, False),
-        (FinalizerAndAnnotation((FINALIZER,), drop_annotation=False), ANNOTATED, True),
-        (NoFinalizer(()), PLAIN, True),
-        (NoFinalizer(()), ANNOTATED, False),
-        (Annotation(PENDING_ANNOTATION, "why"), ANNOTATED, True),
-        (Annotation(PENDING_ANNOTATION, None), ANNOTATED, False),
-        (Annotation(PENDING_ANNOTATION, None), PLAIN, True),
-        (NoAllocation(), {**PLAIN, "status": None}, True),
-        (NoAllocation(), ALLOCATED, False),
-        (Allocation(ALLOCATION), PLAIN, False),
-        (Allocation(ALLOCATION), ALLOCATED, True),
+        (
+            writes.FinalizerAndAnnotation((FINALIZER,), drop_annotation=True),
+            claim(finalizers=[FINALIZER]),
+            True,
+        ),
+        (writes.FinalizerAndAnnotation((FINALIZER,), drop_annotation=True), PLAIN, False),
+        (writes.FinalizerAndAnnotation((FINALIZER,), drop_annotation=True), ANNOTATED, False),
+        (writes.FinalizerAndAnnotation((FINALIZER,), drop_annotation=False), ANNOTATED, True),
+        (writes.NoFinalizer(()), PLAIN, True),
+        (writes.NoFinalizer(()), ANNOTATED, False),
+        (writes.Annotation(PENDING_ANNOTATION, "why"), ANNOTATED, True),
+        (writes.Annotation(PENDING_ANNOTATION, None), ANNOTATED, False),
+        (writes.Annotation(PENDING_ANNOTATION, None), PLAIN, True),
+        (writes.NoAllocation(), {**PLAIN, "status": None}, True),
+        (writes.NoAllocation(), ALLOCATED, False),
+        (writes.Allocation(ALLOCATION), PLAIN, False),
+        (writes.Allocation(ALLOCATION), ALLOCATED, True),
         *(
-            (Allocation({"devices": {"results": [RESULT | {part: "another"}]}}), ALLOCATED, False)
+            (writes.Allocation({"devices": {"results": [RESULT | {part: "another"}]}}), ALLOCATED, False)
             for part in ("request", "driver", "pool", "device")
         ),
-        (Allocation({"devices": {}}), claim(allocation={}), True),
+        (writes.Allocation({"devices": {}}), claim(allocation={}), True),
     ],
 )
 def test_a_step_is_done_when_the_claim_says_so(step, body, holds):

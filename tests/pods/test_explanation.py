@@ -185,3 +185,16 @@ def test_claim_that_is_named_twice_is_asked_for_once() -> None:
     found = world.explain("train-0")
     assert found is not None
     assert found.node == "n1"
+
+
+def test_devices_of_a_large_cluster_are_counted_on_all_nodes() -> None:
+    """Nothing is copied there; the message says what was counted, and what the pod can use."""
+    nodes = [node(f"m{number:03}", taints=ML) for number in range(260)]
+    slices = [resource_slice(f"m{number:03}", "gpu-0") for number in range(260)]
+    other = claim("other", status={"allocation": allocation("n1", "gpu-0")})
+    world = PodWorld(*BASE, *nodes, GPUS[0], *slices, other, claim("c", 2), pod("p", named("gpu", "c")))
+    assert world.message("p").startswith("NotEnoughDevices: request gpu: 261 devices published")
+    assert world.message("p").endswith("; counted on all 262 nodes, of which the pod can use 2")
+
+    world.put(claim("d"), pod("q", named("gpu", "d")))
+    assert "its claim fits on 100 or more nodes, where the pod cannot run" in world.message("q")

@@ -6,23 +6,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+import factories
 from dra_operator.api.kinds import KINDS
 from dra_operator.api.names import BROKEN_ANNOTATION, FINALIZER, PENDING_ANNOTATION
+from dra_operator.cluster import writes
 from dra_operator.cluster.credentials import load_access
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.session import ApiSession
 from dra_operator.cluster.writer import Writer
-from dra_operator.cluster.writes import (
-    AllocateWrite,
-    AnnotateWrite,
-    Conflict,
-    DeallocateWrite,
-    Forbidden,
-    Gone,
-    Refused,
-    Written,
-)
 
 CLAIMS = Served(KINDS["ResourceClaim"], "v1")
 CLASSES = Served(KINDS["DeviceClass"], "v1")
@@ -33,13 +25,8 @@ SPEC = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": 
 
 def allocation(device="gpu-0"):
     """An allocation as the operator writes it."""
-    results = [{"request": "gpu", "driver": "gpu.example.com", "pool": "pool", "device": device}]
-    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}]
-    return {
-        "devices": {"results": results},
-        "nodeSelector": {"nodeSelectorTerms": terms},
-        "allocationTimestamp": "2026-01-01T00:00:00Z",
-    }
+    given = factories.result(device, "pool")
+    return factories.allocation(given, allocationTimestamp="2026-01-01T00:00:00Z")
 
 
 def allocate(claim, device="gpu-0", **changes):
@@ -54,7 +41,7 @@ def allocate(claim, device="gpu-0", **changes):
         "drop_annotation": PENDING_ANNOTATION in metadata.get("annotations", {}),
         "allocation": allocation(device),
     }
-    return AllocateWrite(**(values | changes))
+    return writes.AllocateWrite(**(values | changes))
 
 
 @pytest.fixture
@@ -133,7 +120,7 @@ class TestWriter:
         """A decision arrives whole: finalizer, devices, node selector, timestamp, in the name of the operator."""
         outcome = await write(allocate(make_claim()))
 
-        assert isinstance(outcome, Written)
+        assert isinstance(outcome, writes.Written)
         claim = read()
         assert claim["metadata"]["finalizers"] == [FINALIZER]
         assert claim["status"]["allocation"] == allocation()
@@ -147,7 +134,7 @@ class TestWriter:
         annotations = {PENDING_ANNOTATION: "stale", "example.com/kept": "yes"}
         claim = make_claim(finalizers=["example.com/other"], annotations=annotations)
 
-        assert isinstance(await write(allocate(claim)), Written)
+        assert isinstance(await write(allocate(claim)), writes.Written)
 
         metadata = read()["metadata"]
         assert metadata["finalizers"] == ["example.com/other", FINALIZER]
@@ -158,7 +145,7 @@ class TestWriter:
         """What is written through an older version is stored the same."""
         outcome = await write(allocate(make_claim()), Served(CLAIMS.kind, version))
 
-        assert isinstance(outcome, Written)
+        assert isinstance(outcome, writes.Written)
         assert read()["status"]["allocation"] == allocation()
 
     async def test_lost_race_is_a_conflict(self, client, namespace, make_claim, read, write):
@@ -168,7 +155,7 @@ class TestWriter:
 
         outcome = await write(allocate(claim))
 
-        assert isinstance(outcome, Conflict)
+        assert isinstance(outcome, writes.Conflict)
         assert outcome.body["metadata"]["labels"] == {"a": "b"}
         assert "allocation" not in read().get("status", {})
 
@@ -179,7 +166,7 @@ class TestWriter:
         claim = make_claim(finalizers=[FINALIZER])
         client.patch(CLAIMS.path(namespace, "claim"), {"metadata": {"labels": {"a": "b"}}})
 
-        assert isinstance(await write(allocate(claim)), Conflict)
+        assert isinstance(await write(allocate(claim)), writes.Conflict)
         assert "allocation" not in read().get("status", {})
 
     async def test_recreated_claim_is_a_conflict(self, make_claim, read, write):
@@ -189,7 +176,7 @@ class TestWriter:
 
         outcome = await write(allocate(claim, uid=earlier))
 
-        assert isinstance(outcome, Conflict)
+        assert isinstance(outcome, writes.Conflict)
         assert outcome.body["metadata"]["uid"] == claim["metadata"]["uid"]
         assert "allocation" not in read().get("status", {})
 
@@ -199,7 +186,7 @@ class TestWriter:
 
         outcome = await write(allocate(first.body, device="gpu-1"))
 
-        assert isinstance(outcome, Conflict)
+        assert isinstance(outcome, writes.Conflict)
         assert read()["status"]["allocation"] == allocation()
 
     async def test_invalid_allocation_is_refused(self, make_claim, write):
@@ -208,7 +195,7 @@ class TestWriter:
 
         outcome = await write(allocate(claim, allocation=allocation(device="Not A Name")))
 
-        assert isinstance(outcome, Refused)
+        assert isinstance(outcome, writes.Refused)
         assert "status.allocation.devices.results[0].device" in outcome.message
 
     async def test_status_and_metadata_are_apart(self, session, make_claim, read, namespace):
@@ -237,14 +224,14 @@ class TestWriter:
         metadata = claim["metadata"]
         assert metadata["deletionTimestamp"]
 
-        change = DeallocateWrite(
+        change = writes.DeallocateWrite(
             namespace, "claim", metadata["uid"], metadata["resourceVersion"], (FINALIZER,), True, 0
         )
         outcome = await write(change)
 
-        assert isinstance(outcome, Written)
+        assert isinstance(outcome, writes.Written)
         assert client.request("GET", CLAIMS.path(namespace, "claim")).status == 404
-        assert isinstance(await write(change), Gone)
+        assert isinstance(await write(change), writes.Gone)
 
     @pytest.mark.parametrize("name", [PENDING_ANNOTATION, BROKEN_ANNOTATION])
     async def test_annotation_comes_and_goes(self, make_claim, read, write, namespace, name):
@@ -252,14 +239,16 @@ class TestWriter:
         metadata = make_claim(annotations={"example.com/kept": "yes"})["metadata"]
         uid, version = metadata["uid"], metadata["resourceVersion"]
 
-        outcome = await write(AnnotateWrite(namespace, "claim", uid, version, name, None, "why it waits"))
+        outcome = await write(
+            writes.AnnotateWrite(namespace, "claim", uid, version, name, None, "why it waits")
+        )
         assert read()["metadata"]["annotations"] == {
             "example.com/kept": "yes",
             name: "why it waits",
         }
 
         version = outcome.body["metadata"]["resourceVersion"]
-        await write(AnnotateWrite(namespace, "claim", uid, version, name, "why it waits", None))
+        await write(writes.AnnotateWrite(namespace, "claim", uid, version, name, "why it waits", None))
         assert read()["metadata"]["annotations"] == {"example.com/kept": "yes"}
 
 
@@ -306,7 +295,7 @@ class TestPermissions:
 
         outcome = await written(session, allocate(make_claim(finalizers=[FINALIZER])))
 
-        assert isinstance(outcome, Forbidden)
+        assert isinstance(outcome, writes.Forbidden)
         assert (outcome.error.verb, outcome.error.resource) == ("patch", "resourceclaims/status")
 
     async def test_missing_right_to_bind_is_named(self, make_claim, as_account):
@@ -315,7 +304,7 @@ class TestPermissions:
 
         outcome = await written(session, allocate(make_claim(finalizers=[FINALIZER])))
 
-        assert isinstance(outcome, Forbidden)
+        assert isinstance(outcome, writes.Forbidden)
         assert (outcome.error.verb, outcome.error.resource) == ("patch", "resourceclaims/binding")
 
     async def test_three_rules_are_enough(self, make_claim, as_account):
@@ -324,7 +313,7 @@ class TestPermissions:
             "get,patch resourceclaims", "patch resourceclaims/status", "patch resourceclaims/binding"
         )
 
-        assert isinstance(await written(session, allocate(make_claim())), Written)
+        assert isinstance(await written(session, allocate(make_claim())), writes.Written)
 
 
 class TestReflector:
@@ -395,7 +384,7 @@ class TestReflector:
         assert not pending.done()
         control_plane.start_apiserver()
 
-        assert isinstance(await pending, Written)
+        assert isinstance(await pending, writes.Written)
         assert read()["status"]["allocation"] == allocation()
 
     async def test_silent_server_is_noticed(self, session, control_plane, make_claim):
@@ -414,7 +403,7 @@ class TestReflector:
             await asyncio.sleep(3)
             assert not pending.done()
 
-        assert isinstance(await pending, Written)
+        assert isinstance(await pending, writes.Written)
         assert read()["status"]["allocation"] == allocation()
 
     async def test_expired_version_leads_to_a_list(self, session, make_claim, client, namespace):

@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 from dra_operator.api.kinds import KINDS
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.events import MESSAGE_BYTES, EventRecorder
+from factories import claim, request
 
 CLAIMS = Served(KINDS["ResourceClaim"], "v1")
 CLASSES = Served(KINDS["DeviceClass"], "v1")
@@ -18,13 +19,7 @@ def make_claim(client, namespace):
     """Create a claim and return it as stored."""
 
     def make():
-        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
-        body = {
-            "apiVersion": CLAIMS.api_version,
-            "kind": "ResourceClaim",
-            "metadata": {"name": "claim", "namespace": namespace},
-            "spec": {"devices": {"requests": [request]}},
-        }
+        body = claim("claim", request("gpu", "gpu.example.com"), namespace=namespace)
         return client.create(CLAIMS.path(namespace), body)
 
     return make

@@ -20,19 +20,9 @@ from pathlib import Path
 from .go_types import PACKAGES, ROOTS, Sources
 
 _ORDER = (
-    "required",
-    "maxItems",
-    "immutable",
-    "update",
-    "eachKey",
-    "eachVal",
-    "format",
-    "maxBytes",
-    "maxLength",
-    "subfield",
-    "unique",
-    "enum",
-)
+    "required", "maxItems", "immutable", "update", "eachKey", "eachVal", "format", "maxBytes", "maxLength",
+    "subfield", "unique", "enum",
+)  # fmt: skip
 """Rules that end the questions about a field come first, what the type of the field says comes last."""
 _IGNORED = (
     "alpha(",

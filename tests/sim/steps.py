@@ -6,6 +6,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+import factories
+
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -37,17 +39,12 @@ class Step:
 
 def request(name: str = "gpu", **fields: Any) -> dict[str, Any]:
     """Return a device request for class c."""
-    return {"name": name, "exactly": {"deviceClassName": "c", **fields}}
+    return factories.request(name, "c", **fields)
 
 
 def claim(name: str, *requests: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     """Return a claim with one request, or those given."""
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, **metadata},
-        "spec": {"devices": {"requests": list(requests) or [request()]}},
-    }
+    return factories.claim(name, *(requests or [request()]), **metadata)
 
 
 def create(body: Any, path: str = CLAIMS, **options: Any) -> Step:

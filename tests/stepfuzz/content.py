@@ -49,18 +49,10 @@ _ODD_POLICIES: tuple[dict[str, Any], ...] = (
     {"validValues": ["-1", "2"]},
 )
 FEATURES = (
-    "admin_access",
-    "compatibility_groups",
-    "consumable_capacity",
-    "derived_attributes",
-    "device_binding_and_status",
-    "device_taints",
-    "fractional_capacity_range",
-    "list_type_attributes",
-    "optional_node_operations",
-    "partitionable_devices",
-    "prioritized_list",
-)
+    "admin_access", "compatibility_groups", "consumable_capacity", "derived_attributes",
+    "device_binding_and_status", "device_taints", "fractional_capacity_range", "list_type_attributes",
+    "optional_node_operations", "partitionable_devices", "prioritized_list",
+)  # fmt: skip
 """The features that a run may have switched off."""
 
 Body = dict[str, Any]

@@ -5,9 +5,10 @@ behind, and what was agreed on before it holds again.
 Source: docs/dra-semantics 3.7.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from dra_operator.api.attributes import SCALARS, AttributeType, AttributeValue
 
@@ -17,7 +18,6 @@ DISTINCT: Final = "distinctAttribute"
 COUNTED: Final = frozenset((MATCH, DISTINCT))
 """The kinds that fast searches know, as groups of devices with equal values; others are searched exhaustively."""
 
-_T = TypeVar("_T")
 _Values: TypeAlias = frozenset[AttributeValue]
 _BASE_TYPES: dict[str, AttributeType] = {
     "ints": "int",
@@ -55,45 +55,33 @@ class Constraint(Protocol):
 
 
 @dataclass(slots=True)
-class _Stack(Generic[_T]):
-    """What each device brought in, the last one on top."""
+class _Stack:
+    """What each device brought in, as sets, the last one on top: a scalar is a set of one.
 
-    _stack: list[_T] = field(default_factory=list)
+    Where the feature of lists is off, a list is a value of a type that equals nothing: it can only be the first.
+    """
 
-    @property
-    def state(self) -> object:
-        """What all of them brought in, in no order."""
-        return frozenset(self._stack)
+    lists: bool
+    _stack: list[_Values] = field(default_factory=list)
 
     def undo(self) -> None:
         """Take the last device out again."""
         self._stack.pop()
 
-
-@dataclass(slots=True)
-class MatchScalar(_Stack[AttributeValue]):
-    """All values equal in type and value; lists have a type that equals nothing."""
-
-    def add(self, value: AttributeValue) -> bool:
-        """Take a device in. The first one fixes the value, whatever its type."""
-        if self._stack and (value.type not in SCALARS or value != self._stack[0]):
-            return False
-        self._stack.append(value)
-        return True
-
-    @property
-    def state(self) -> object:
-        """The value that is fixed, or None."""
-        return self._stack[0] if self._stack else None
+    def _values_of(self, value: AttributeValue) -> _Values:
+        """Return what a device with this value brings in; nothing if it cannot join."""
+        if self.lists:
+            return _set_of(value)
+        return frozenset((value,) if value.type in SCALARS or not self._stack else ())
 
 
 @dataclass(slots=True)
-class MatchSets(_Stack[_Values]):
-    """All values, as sets, have something in common; a scalar is a set of one."""
+class MatchAttribute(_Stack):
+    """All values have something in common."""
 
     def add(self, value: AttributeValue) -> bool:
         """Take a device in, if it has something in common with all before it."""
-        common = _set_of(value)
+        common = self._values_of(value)
         if self._stack:
             common &= self._stack[-1]
         if not common:
@@ -108,28 +96,21 @@ class MatchSets(_Stack[_Values]):
 
 
 @dataclass(slots=True)
-class DistinctScalar(_Stack[AttributeValue]):
-    """No two values equal in type and value; a list is accepted as the first only."""
-
-    def add(self, value: AttributeValue) -> bool:
-        """Take a device in, if its value differs from all before it."""
-        if self._stack and (value.type not in SCALARS or value in self._stack):
-            return False
-        self._stack.append(value)
-        return True
-
-
-@dataclass(slots=True)
-class DistinctSets(_Stack[_Values]):
-    """No two values, as sets, have anything in common."""
+class DistinctAttribute(_Stack):
+    """No two values have anything in common."""
 
     def add(self, value: AttributeValue) -> bool:
         """Take a device in, if it has nothing in common with any before it."""
-        own = _set_of(value)
+        own = self._values_of(value)
         if not own or not all(map(own.isdisjoint, self._stack)):
             return False
         self._stack.append(own)
         return True
+
+    @property
+    def state(self) -> object:
+        """What all of them brought in, in no order."""
+        return frozenset(self._stack)
 
 
 def elements(value: AttributeValue) -> tuple[AttributeValue, ...]:
@@ -150,11 +131,7 @@ def _set_of(value: AttributeValue) -> _Values:
 
 def fresh(plan: ConstraintPlan, *, lists: bool) -> Constraint:
     """Return a constraint that no device has joined yet; `lists` is the feature ListTypeAttributes."""
-    scalar, sets = KINDS[plan.kind]
-    return sets() if lists else scalar()
+    return KINDS[plan.kind](lists)
 
 
-KINDS: Final[dict[str, tuple[type[Constraint], type[Constraint]]]] = {
-    MATCH: (MatchScalar, MatchSets),
-    DISTINCT: (DistinctScalar, DistinctSets),
-}
+KINDS: Final[dict[str, Callable[[bool], Constraint]]] = {MATCH: MatchAttribute, DISTINCT: DistinctAttribute}

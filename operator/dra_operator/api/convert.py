@@ -15,15 +15,9 @@ Body: TypeAlias = Mapping[str, Any]
 _Change: TypeAlias = Callable[[Any], Any]
 
 _EXACT_FIELDS = (
-    "deviceClassName",
-    "selectors",
-    "allocationMode",
-    "count",
-    "adminAccess",
-    "tolerations",
-    "capacity",
+    "deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity",
     "derivedAttributes",
-)
+)  # fmt: skip
 FLAT_VERSIONS = ("v1beta1", "v1alpha3")
 """The versions that have the fields of `exactly` beside `firstAvailable`, and those of a device in `basic`."""
 _ZERO = (None, "", 0, False)

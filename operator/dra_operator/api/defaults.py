@@ -9,20 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from dra_operator.api.types import (
-    AllocationResult,
-    DeviceRequest,
-    DeviceRequestAllocationResult,
-    DeviceSubRequest,
-    DeviceToleration,
-    ExactDeviceRequest,
-    ResourceClaim,
-    ResourceClaimSpec,
-    ResourceClaimTemplate,
-)
+from dra_operator.api import types
 
 _T = TypeVar("_T")
-_Request = TypeVar("_Request", ExactDeviceRequest, DeviceSubRequest)
+_Request = TypeVar("_Request", types.ExactDeviceRequest, types.DeviceSubRequest)
 
 
 def apply_defaults(obj: _T) -> _T:
@@ -30,26 +20,26 @@ def apply_defaults(obj: _T) -> _T:
 
     Objects of kinds without defaults, and those that have them all, are returned as they are.
     """
-    if isinstance(obj, ResourceClaim):
+    if isinstance(obj, types.ResourceClaim):
         spec, status = _spec(obj.spec), obj.status
         if status.allocation is not None:
             allocation = _allocation(status.allocation)
             status = status if allocation is status.allocation else replace(status, allocation=allocation)
         return obj if spec is obj.spec and status is obj.status else replace(obj, spec=spec, status=status)
-    if isinstance(obj, ResourceClaimTemplate):
+    if isinstance(obj, types.ResourceClaimTemplate):
         spec = _spec(obj.spec.spec)
         return obj if spec is obj.spec.spec else replace(obj, spec=replace(obj.spec, spec=spec))
     return obj
 
 
-def _spec(spec: ResourceClaimSpec) -> ResourceClaimSpec:
+def _spec(spec: types.ResourceClaimSpec) -> types.ResourceClaimSpec:
     requests = _each(_request, spec.devices.requests)
     if requests is spec.devices.requests:
         return spec
     return replace(spec, devices=replace(spec.devices, requests=requests))
 
 
-def _request(request: DeviceRequest) -> DeviceRequest:
+def _request(request: types.DeviceRequest) -> types.DeviceRequest:
     exactly = None if request.exactly is None else _exact(request.exactly)
     alternatives = _each(_exact, request.first_available)
     if exactly is request.exactly and alternatives is request.first_available:
@@ -66,18 +56,18 @@ def _exact(request: _Request) -> _Request:
     return replace(request, allocation_mode=mode, count=count, tolerations=tolerations)
 
 
-def _toleration(toleration: DeviceToleration) -> DeviceToleration:
+def _toleration(toleration: types.DeviceToleration) -> types.DeviceToleration:
     return toleration if toleration.operator else replace(toleration, operator="Equal")
 
 
-def _allocation(allocation: AllocationResult) -> AllocationResult:
+def _allocation(allocation: types.AllocationResult) -> types.AllocationResult:
     results = _each(_result, allocation.devices.results)
     if results is allocation.devices.results:
         return allocation
     return replace(allocation, devices=replace(allocation.devices, results=results))
 
 
-def _result(result: DeviceRequestAllocationResult) -> DeviceRequestAllocationResult:
+def _result(result: types.DeviceRequestAllocationResult) -> types.DeviceRequestAllocationResult:
     tolerations = _each(_toleration, result.tolerations)
     return result if tolerations is result.tolerations else replace(result, tolerations=tolerations)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from dra_operator.cel import values
 from dra_operator.cel.costs.meter import COST_LIMIT, Meter
 from dra_operator.cel.device import PreparedDevice, prepare_device
 from dra_operator.cel.environment import NEWEST, VERSIONS, Environment
@@ -16,16 +17,6 @@ from dra_operator.cel.errors import CelError
 from dra_operator.cel.library.golang import format_double
 from dra_operator.cel.library.times import duration_text, written_parts
 from dra_operator.cel.program import Program, checked, compile_selector
-from dra_operator.cel.values import (
-    MISSING,
-    CelMap,
-    Duration,
-    Optional_,
-    Timestamp,
-    TypeValue,
-    Uint,
-    type_name,
-)
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -134,7 +125,12 @@ def _value_outcome(expression: str, environment: Environment) -> dict[str, Any]:
         shown = encoded(value)
     except RecursionError:
         raise CaseError("the value nests too deep to be written") from None
-    return {"outputType": kind, "valueType": type_name(value), "value": shown, "actualCost": meter.cost}
+    return {
+        "outputType": kind,
+        "valueType": values.type_name(value),
+        "value": shown,
+        "actualCost": meter.cost,
+    }
 
 
 def differences(case: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple[str, ...]:
@@ -165,10 +161,10 @@ def encoded(value: Any) -> Any:
         return value
     if kind is tuple:
         return [encoded(element) for element in value]
-    if isinstance(value, CelMap):
+    if isinstance(value, values.CelMap):
         return {_key(encoded(key)): encoded(item) for key, item in value.items()}
-    if kind is Optional_:
-        return {"optional": "none" if value.value is MISSING else encoded(value.value)}
+    if kind is values.Optional_:
+        return {"optional": "none" if value.value is values.MISSING else encoded(value.value)}
     return _text(value)
 
 
@@ -187,7 +183,7 @@ def _text(value: Any) -> str:
         return "null"
     if kind is int:
         return str(value)
-    if kind is Uint:
+    if kind is values.Uint:
         return f"{int(value)}u"
     if kind is float:
         return f"d:{format_double(value)}"
@@ -195,16 +191,16 @@ def _text(value: Any) -> str:
         return f"s:{value}"
     if kind is bytes:
         return f"b:{value.hex()}"
-    if kind is TypeValue:
+    if kind is values.TypeValue:
         return f"type:{value.name}"
-    if kind is Duration:
-        return f"{type_name(value)}:{duration_text(value)}"
-    if kind is Timestamp:
-        return f"{type_name(value)}:{_moment(value)}"
-    return f"{type_name(value)}:{value}"
+    if kind is values.Duration:
+        return f"{values.type_name(value)}:{duration_text(value)}"
+    if kind is values.Timestamp:
+        return f"{values.type_name(value)}:{_moment(value)}"
+    return f"{values.type_name(value)}:{value}"
 
 
-def _moment(value: Timestamp) -> str:
+def _moment(value: values.Timestamp) -> str:
     """Return a moment as Go prints it, e.g. `2020-01-01 00:00:00 +0000 UTC`."""
     date, time, zone = written_parts(value)
     offset = zone.replace(":", "")

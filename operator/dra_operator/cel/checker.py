@@ -15,19 +15,7 @@ from dra_operator.cel.declarations import Overload
 from dra_operator.cel.environment import DEVICE, Environment
 from dra_operator.cel.errors import CelError, compile_error, place
 from dra_operator.cel.messages import MESSAGES, TYPE_NAMES
-from dra_operator.cel.syntax.nodes import (
-    Call,
-    Comprehension,
-    Entry,
-    Expr,
-    Field,
-    Ident,
-    ListExpr,
-    Literal,
-    MapExpr,
-    Select,
-    Struct,
-)
+from dra_operator.cel.syntax import nodes
 from dra_operator.cel.types import (
     BOOL,
     BYTES,
@@ -68,11 +56,11 @@ _MOST_REMEMBERED: Final = 4096
 class Checked:
     """A checked expression: the resolved tree, the type of each node and the overloads of each call, by node id."""
 
-    expr: Expr
+    expr: nodes.Expr
     types: dict[int, Type]
     overloads: dict[int, tuple[str, ...]]
 
-    def type_of(self, expr: Expr) -> Type:
+    def type_of(self, expr: nodes.Expr) -> Type:
         """Return the type of a node of the tree."""
         return self.types[expr.id]
 
@@ -82,7 +70,7 @@ class Checked:
         return self.types[self.expr.id]
 
 
-def check(expr: Expr, environment: Environment) -> Checked:
+def check(expr: nodes.Expr, environment: Environment) -> Checked:
     """Return the checked expression; raises the CelError of the first thing in the text that has no type."""
     checker = _Checker(environment)
     resolved = checker.check(expr)
@@ -115,11 +103,11 @@ def _remember(resolved: _Resolved, known: tuple[object, ...], found: tuple[tuple
     resolved[known] = found
 
 
-def qualified_name(expr: Expr) -> str | None:
+def qualified_name(expr: nodes.Expr) -> str | None:
     """Return the dotted name that an expression may be, or None."""
-    if isinstance(expr, Ident):
+    if isinstance(expr, nodes.Ident):
         return expr.name
-    if not isinstance(expr, Select) or expr.test_only:
+    if not isinstance(expr, nodes.Select) or expr.test_only:
         return None
     prefix = qualified_name(expr.operand)
     return None if prefix is None else f"{prefix}.{expr.field}"
@@ -127,16 +115,9 @@ def qualified_name(expr: Expr) -> str | None:
 
 class _Checker:
     __slots__ = (
-        "environment",
-        "errors",
-        "functions",
-        "mapping",
-        "overloads",
-        "resolved",
-        "scopes",
-        "types",
+        "environment", "errors", "functions", "mapping", "overloads", "resolved", "scopes", "types",
         "variables",
-    )
+    )  # fmt: skip
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
@@ -149,7 +130,7 @@ class _Checker:
         self.scopes: list[dict[str, Type]] = []
         self.variables = 0
 
-    def check(self, expr: Expr) -> Expr:
+    def check(self, expr: nodes.Expr) -> nodes.Expr:
         """Give `expr` and all in it their types and return it with names resolved."""
         return _CHECKS[type(expr)](self, expr)  # type: ignore[no-any-return]
 
@@ -159,13 +140,13 @@ class _Checker:
             self.errors.append(error)
         return ERROR
 
-    def check_literal(self, expr: Literal) -> Expr:
+    def check_literal(self, expr: nodes.Literal) -> nodes.Expr:
         self.types[expr.id] = _LITERALS[type(expr.value)]
         return expr
 
     # --- names --------------------------------------------------------------------------------------------------
 
-    def check_ident(self, expr: Ident) -> Expr:
+    def check_ident(self, expr: nodes.Ident) -> nodes.Expr:
         local = self._local(expr.name)
         if local is not None and not expr.name.startswith("."):
             self.types[expr.id] = local
@@ -176,13 +157,13 @@ class _Checker:
             return expr
         return resolved
 
-    def _resolve_global(self, name: str, expr: Expr, *, hidden: bool) -> Ident | None:
+    def _resolve_global(self, name: str, expr: nodes.Expr, *, hidden: bool) -> nodes.Ident | None:
         name = name.removeprefix(".")
         kind = DEVICE if name == "device" else TYPE_NAMES.get(name)
         if kind is None:
             return None
         self.types[expr.id] = kind
-        return Ident(expr.id, expr.position, f".{name}" if hidden else name)
+        return nodes.Ident(expr.id, expr.position, f".{name}" if hidden else name)
 
     def _local(self, name: str) -> Type | None:
         name = name.removeprefix(".")
@@ -192,7 +173,7 @@ class _Checker:
                 return kind
         return None
 
-    def check_select(self, expr: Select) -> Expr:
+    def check_select(self, expr: nodes.Select) -> nodes.Expr:
         if not expr.test_only:
             resolved = self._resolve_qualified(expr)
             if resolved is not None:
@@ -200,9 +181,9 @@ class _Checker:
         operand = self.check(expr.operand)
         kind = self._field_type(expr, operand, expr.field, optional=False)
         self.types[expr.id] = BOOL if expr.test_only else substituted(self.mapping, kind)
-        return Select(expr.id, expr.position, operand, expr.field, expr.test_only)
+        return nodes.Select(expr.id, expr.position, operand, expr.field, expr.test_only)
 
-    def _resolve_qualified(self, expr: Select) -> Expr | None:
+    def _resolve_qualified(self, expr: nodes.Select) -> nodes.Expr | None:
         name = qualified_name(expr)
         # All names with dots are those of types, and `device` is none of them.
         if name is None or name.removeprefix(".") not in TYPE_NAMES:
@@ -213,7 +194,7 @@ class _Checker:
             return None
         return self._resolve_global(name, expr, hidden=local is not None)
 
-    def _field_type(self, expr: Expr, operand: Expr, name: str, *, optional: bool) -> Type:
+    def _field_type(self, expr: nodes.Expr, operand: nodes.Expr, name: str, *, optional: bool) -> Type:
         kind, inside_optional = unwrapped_optional(substituted(self.mapping, self.types[operand.id]))
         if kind.kind is Kind.MAP:
             result = kind.parameters[1]
@@ -244,24 +225,24 @@ class _Checker:
 
     # --- calls --------------------------------------------------------------------------------------------------
 
-    def check_call(self, expr: Call) -> Expr:
+    def check_call(self, expr: nodes.Call) -> nodes.Expr:
         if expr.function == "_?._":
             return self._check_optional_select(expr)
         args = tuple(map(self.check, expr.args))
         if expr.target is None:
             name = expr.function.removeprefix(".")
-            return self._resolve_call(Call(expr.id, expr.position, name, args))
+            return self._resolve_call(nodes.Call(expr.id, expr.position, name, args))
         prefix = qualified_name(expr.target)
         if prefix is not None:
             name = f"{prefix}.{expr.function}".removeprefix(".")
             if name in self.functions:
-                return self._resolve_call(Call(expr.id, expr.position, name, args))
+                return self._resolve_call(nodes.Call(expr.id, expr.position, name, args))
         target = self.check(expr.target)
-        return self._resolve_call(Call(expr.id, expr.position, expr.function, args, target))
+        return self._resolve_call(nodes.Call(expr.id, expr.position, expr.function, args, target))
 
-    def _check_optional_select(self, expr: Call) -> Expr:
+    def _check_optional_select(self, expr: nodes.Call) -> nodes.Expr:
         operand, name = expr.args
-        assert isinstance(name, Literal)
+        assert isinstance(name, nodes.Literal)
         operand = self.check(operand)
         kind = self._field_type(expr, operand, name.value, optional=True)
         self.types[expr.id] = substituted(self.mapping, kind)
@@ -269,7 +250,7 @@ class _Checker:
         self.overloads[expr.id] = ("select_optional_field",)
         return replace(expr, args=(operand, name))
 
-    def _resolve_call(self, call: Call) -> Call:
+    def _resolve_call(self, call: nodes.Call) -> nodes.Call:
         name = call.function
         declared = self.functions.get(name)
         if declared is None:
@@ -299,7 +280,7 @@ class _Checker:
         return call
 
     def _resolved(
-        self, declared: tuple[Overload, ...], arguments: list[Type], call: Call
+        self, declared: tuple[Overload, ...], arguments: list[Type], call: nodes.Call
     ) -> tuple[tuple[str, ...], Type] | None:
         """Return the overloads that fit a call and their result, or None if none fits."""
         matches = [
@@ -332,7 +313,7 @@ class _Checker:
                 result = DYN
         return result
 
-    def _no_match(self, name: str, arguments: list[Type], call: Call) -> CelError:
+    def _no_match(self, name: str, arguments: list[Type], call: nodes.Call) -> CelError:
         texts = [shown(settled(self.mapping, argument)) for argument in arguments]
         target = "" if call.target is None else f"{texts.pop(0)}."
         signature = f"{target}({', '.join(texts)})"
@@ -342,7 +323,7 @@ class _Checker:
 
     # --- aggregates ---------------------------------------------------------------------------------------------
 
-    def check_list(self, expr: ListExpr) -> Expr:
+    def check_list(self, expr: nodes.ListExpr) -> nodes.Expr:
         elements = tuple(map(self.check, expr.elements))
         joined: Type | None = None
         for index, element in enumerate(elements):
@@ -351,16 +332,16 @@ class _Checker:
                 kind = self._inside_optional(kind, element)
             joined = self._joined(joined, kind)
         self.types[expr.id] = list_of(self._new_variable() if joined is None else joined)
-        return ListExpr(expr.id, expr.position, elements, expr.optional)
+        return nodes.ListExpr(expr.id, expr.position, elements, expr.optional)
 
-    def _inside_optional(self, kind: Type, expr: Expr) -> Type:
+    def _inside_optional(self, kind: Type, expr: nodes.Expr) -> Type:
         inner, is_optional = unwrapped_optional(kind)
         if not is_optional and inner.kind not in DYNAMIC:
             self._report(_mismatch(optional_of(inner), inner, expr.position))
         return inner
 
-    def check_map(self, expr: MapExpr) -> Expr:
-        entries: list[Entry] = []
+    def check_map(self, expr: nodes.MapExpr) -> nodes.Expr:
+        entries: list[nodes.Entry] = []
         key_type: Type | None = None
         value_type: Type | None = None
         for entry in expr.entries:
@@ -377,7 +358,7 @@ class _Checker:
         self.types[expr.id] = map_of(key_type, value_type)
         return replace(expr, entries=tuple(entries))
 
-    def check_struct(self, expr: Struct) -> Expr:
+    def check_struct(self, expr: nodes.Struct) -> nodes.Expr:
         name = expr.type_name.removeprefix(".")
         constructed = TYPE_NAMES.get(name)
         if constructed is None:
@@ -392,7 +373,7 @@ class _Checker:
             expr, type_name=name, fields=tuple(self._check_field(name, part) for part in expr.fields)
         )
 
-    def _check_field(self, struct: str, part: Field) -> Field:
+    def _check_field(self, struct: str, part: nodes.Field) -> nodes.Field:
         value = self.check(part.value)
         wanted = self._struct_field(struct, part.name, part.position)
         kind = self.types[value.id]
@@ -405,7 +386,7 @@ class _Checker:
 
     # --- folds --------------------------------------------------------------------------------------------------
 
-    def check_comprehension(self, expr: Comprehension) -> Expr:
+    def check_comprehension(self, expr: nodes.Comprehension) -> nodes.Expr:
         over = self.check(expr.range)
         init = self.check(expr.init)
         range_type = substituted(self.mapping, self.types[over.id])
@@ -423,12 +404,12 @@ class _Checker:
         result = self.check(expr.result)
         self.scopes.pop()
         self.types[expr.id] = substituted(self.mapping, self.types[result.id])
-        return Comprehension(
+        return nodes.Comprehension(
             *(expr.id, expr.position, over, expr.variable, expr.variable2, expr.accumulator),
             *(init, condition, step, result),
         )
 
-    def _element_types(self, kind: Type, over: Expr, *, two: bool) -> tuple[Type, Type]:
+    def _element_types(self, kind: Type, over: nodes.Expr, *, two: bool) -> tuple[Type, Type]:
         """Return the types of the one or two variables that run over a range."""
         if kind.kind is Kind.LIST:
             element = kind.parameters[0]
@@ -445,7 +426,7 @@ class _Checker:
         self._report(refusal)
         return ERROR, ERROR
 
-    def _expect(self, wanted: Type, expr: Expr) -> None:
+    def _expect(self, wanted: Type, expr: nodes.Expr) -> None:
         if not self._assign(wanted, self.types[expr.id]):
             self._report(_mismatch(wanted, self.types[expr.id], expr.position))
 
@@ -471,12 +452,12 @@ class _Checker:
 
 
 _CHECKS: Final[dict[type, Any]] = {
-    Literal: _Checker.check_literal,
-    Ident: _Checker.check_ident,
-    Select: _Checker.check_select,
-    Call: _Checker.check_call,
-    ListExpr: _Checker.check_list,
-    MapExpr: _Checker.check_map,
-    Struct: _Checker.check_struct,
-    Comprehension: _Checker.check_comprehension,
+    nodes.Literal: _Checker.check_literal,
+    nodes.Ident: _Checker.check_ident,
+    nodes.Select: _Checker.check_select,
+    nodes.Call: _Checker.check_call,
+    nodes.ListExpr: _Checker.check_list,
+    nodes.MapExpr: _Checker.check_map,
+    nodes.Struct: _Checker.check_struct,
+    nodes.Comprehension: _Checker.check_comprehension,
 }

@@ -9,9 +9,9 @@ Source: cel-go `interpreter/decorators.go`, `interpreter/optimizations.go`.
 from dataclasses import replace
 from typing import Any, Final
 
+from dra_operator.cel import interpretable as ir
 from dra_operator.cel.dispatch import with_known_pattern
 from dra_operator.cel.errors import CelError, compile_error
-from dra_operator.cel.interpretable import Const, Invoke, MakeList, MakeMap, Members, Step
 from dra_operator.cel.library import regex
 from dra_operator.cel.values import INT_MAX, INT_MIN, UINT_MAX, CelMap, Uint, hashed_key
 
@@ -21,20 +21,20 @@ _CONVERSIONS: Final = frozenset(
 _SET_ELEMENTS: Final = frozenset((bool, float, int, str, Uint))
 
 
-def folded_call(call: Invoke, position: int, patterns: regex.Patterns) -> Step:
+def folded_call(call: ir.Invoke, position: int, patterns: regex.Patterns) -> ir.Step:
     """Return what a call is before evaluation; raises CelError if it fails with its constants already.
 
     `patterns` are those of the expression so far.
     """
     name, arguments = call.function.name, call.arguments
-    if call.overload == "in_list" and isinstance(arguments[1], Const):
+    if call.overload == "in_list" and isinstance(arguments[1], ir.Const):
         return _folded_membership(call, arguments[0], arguments[1].value)
-    if name in _CONVERSIONS and len(arguments) == 1 and isinstance(arguments[0], Const):
+    if name in _CONVERSIONS and len(arguments) == 1 and isinstance(arguments[0], ir.Const):
         try:
-            return Const(call.id, call.function.call(arguments[0].value))
+            return ir.Const(call.id, call.function.call(arguments[0].value))
         except CelError as error:
             raise compile_error(error.message, position) from None
-    if name in regex.FUNCTIONS and isinstance(arguments[1], Const) and type(arguments[1].value) is str:
+    if name in regex.FUNCTIONS and isinstance(arguments[1], ir.Const) and type(arguments[1].value) is str:
         try:
             patterns.add(arguments[1].value)
         except CelError as error:
@@ -43,13 +43,13 @@ def folded_call(call: Invoke, position: int, patterns: regex.Patterns) -> Step:
     return call
 
 
-def _folded_membership(call: Invoke, argument: Step, elements: tuple[Any, ...]) -> Step:
+def _folded_membership(call: ir.Invoke, argument: ir.Step, elements: tuple[Any, ...]) -> ir.Step:
     if not elements:
-        return Const(call.id, value=False)
+        return ir.Const(call.id, value=False)
     if any(type(element) not in _SET_ELEMENTS for element in elements):
         return call
     keys = frozenset(hashed_key(twin) for element in elements for twin in _twins(element))
-    return Members(call.id, argument, keys)
+    return ir.Members(call.id, argument, keys)
 
 
 def _twins(element: Any) -> list[Any]:
@@ -72,22 +72,22 @@ def _twins(element: Any) -> list[Any]:
     return twins
 
 
-def folded_list(make: MakeList) -> Step:
+def folded_list(make: ir.MakeList) -> ir.Step:
     """Return a list of constants as a constant; none of them can be an optional value."""
-    values = [element.value for element in make.elements if isinstance(element, Const)]
+    values = [element.value for element in make.elements if isinstance(element, ir.Const)]
     if make.optional or len(values) < len(make.elements):
         return make
-    return Const(make.id, tuple(values))
+    return ir.Const(make.id, tuple(values))
 
 
-def folded_map(make: MakeMap) -> Step:
+def folded_map(make: ir.MakeMap) -> ir.Step:
     """Return a map of constants as a constant, unless it fails: then it fails in each evaluation."""
     made = CelMap()
     for key, value, optional in make.entries:
-        if optional or not (isinstance(key, Const) and isinstance(value, Const)):
+        if optional or not (isinstance(key, ir.Const) and isinstance(value, ir.Const)):
             return make
         try:
             made.put(key.value, value.value)
         except CelError:
             return make
-    return Const(make.id, made)
+    return ir.Const(make.id, made)

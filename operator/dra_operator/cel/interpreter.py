@@ -10,28 +10,11 @@ Source: cel-go `interpreter/interpretable.go`, `interpreter/attributes.go`, `int
 
 from typing import Any, Final
 
+from dra_operator.cel import interpretable as ir
 from dra_operator.cel.compiler.runtime import elements, pairs
 from dra_operator.cel.costs.meter import Meter
 from dra_operator.cel.costs.steps import SHORT, steps_of_call, steps_of_comparison, steps_of_result
 from dra_operator.cel.errors import Abort, CelError, runtime_error
-from dra_operator.cel.interpretable import (
-    Attribute,
-    Choice,
-    Const,
-    Equality,
-    Fold,
-    Invoke,
-    Logic,
-    MakeList,
-    MakeMap,
-    MakeMessage,
-    Members,
-    Otherwise,
-    Plan,
-    Qualifier,
-    Step,
-    Variable,
-)
 from dra_operator.cel.library.golang import key_text
 from dra_operator.cel.messages import make_message
 from dra_operator.cel.operators import not_equal
@@ -58,11 +41,11 @@ class _Unset:
 
     __slots__ = ("init",)
 
-    def __init__(self, init: Step) -> None:
+    def __init__(self, init: ir.Step) -> None:
         self.init = init
 
 
-def interpret(plan: Plan, device: Any, meter: Meter) -> Any:
+def interpret(plan: ir.Plan, device: Any, meter: Meter) -> Any:
     """Return the value of a plan on a device. The meter holds the cost afterwards, also if it fails.
 
     Raises CelError; its position is the id of the node that failed.
@@ -83,7 +66,7 @@ class _Evaluation:
         self.slots[0] = device
         self.meter = meter
 
-    def value(self, step: Step) -> Any:
+    def value(self, step: ir.Step) -> Any:
         """Return the value of a step, observed by the meter."""
         value: Any = _VALUES[type(step)](self, step)
         if isinstance(value, CelError) and value.position is None:
@@ -92,23 +75,23 @@ class _Evaluation:
         self.meter.observe(step, value)
         return value
 
-    def _const(self, step: Const) -> Any:
+    def _const(self, step: ir.Const) -> Any:
         return step.value
 
     # --- attributes ---------------------------------------------------------------------------------------------
 
-    def _attribute(self, step: Attribute) -> Any:
+    def _attribute(self, step: ir.Attribute) -> Any:
         value = self.resolve(step)
         if step.test_id is not None and type(value) is Optional_:
             return value.value is not MISSING
         return value
 
-    def resolve(self, attribute: Attribute) -> Any:
+    def resolve(self, attribute: ir.Attribute) -> Any:
         """Return the value of an attribute without the observation that goes with evaluating it."""
         root = attribute.root
-        if isinstance(root, Choice):
+        if isinstance(root, ir.Choice):
             return self._chosen(root)
-        value = self._variable(root.slot) if isinstance(root, Variable) else self.value(root.step)
+        value = self._variable(root.slot) if isinstance(root, ir.Variable) else self.value(root.step)
         if isinstance(value, CelError):
             return value
         try:
@@ -118,7 +101,7 @@ class _Evaluation:
         except CelError as error:
             return error
 
-    def _chosen(self, choice: Choice) -> Any:
+    def _chosen(self, choice: ir.Choice) -> Any:
         condition = self.value(choice.condition)
         if condition is True:
             return self.resolve(choice.chosen)
@@ -132,7 +115,7 @@ class _Evaluation:
             value = self.slots[slot] = self.value(value.init)
         return value
 
-    def _qualified(self, value: Any, qualifiers: list[Qualifier]) -> Any:
+    def _qualified(self, value: Any, qualifiers: list[ir.Qualifier]) -> Any:
         optional = type(value) is Optional_
         if optional:
             if value.value is MISSING:
@@ -145,7 +128,7 @@ class _Evaluation:
                 return NONE
         return Optional_(value) if optional else value
 
-    def _step_along(self, value: Any, qualifier: Qualifier, *, optional: bool) -> Any:
+    def _step_along(self, value: Any, qualifier: ir.Qualifier, *, optional: bool) -> Any:
         """Return the value one step further; MISSING if it is absent and may be."""
         try:
             key = self._key(qualifier)
@@ -167,18 +150,18 @@ class _Evaluation:
             self.meter.observe_qualifier(qualifier, result)
         return result
 
-    def _key(self, qualifier: Qualifier) -> Any:
+    def _key(self, qualifier: ir.Qualifier) -> Any:
         if qualifier.step is None:
             return qualifier.key
         step = qualifier.step
-        key = self.resolve(step) if isinstance(step, Attribute) else self.value(step)
+        key = self.resolve(step) if isinstance(step, ir.Attribute) else self.value(step)
         if isinstance(key, CelError):
             raise key
         return check_key(key)
 
     # --- logic --------------------------------------------------------------------------------------------------
 
-    def _logic(self, step: Logic) -> Any:
+    def _logic(self, step: ir.Logic) -> Any:
         error: CelError | None = None
         for term in step.terms:
             value = self.value(term)
@@ -188,7 +171,7 @@ class _Evaluation:
                 error = value if isinstance(value, CelError) else runtime_error("no such overload")
         return not step.absorbing if error is None else error
 
-    def _equality(self, step: Equality) -> Any:
+    def _equality(self, step: ir.Equality) -> Any:
         left, right = (self.value(argument) for argument in step.arguments)
         for value in (left, right):
             if isinstance(value, CelError):
@@ -204,7 +187,7 @@ class _Evaluation:
 
     # --- calls --------------------------------------------------------------------------------------------------
 
-    def _invoke(self, step: Invoke) -> Any:
+    def _invoke(self, step: ir.Invoke) -> Any:
         if step.function.name == "@not_strictly_false":
             return self.value(step.arguments[0]) is not False
         values = []
@@ -231,11 +214,11 @@ class _Evaluation:
             self.meter.count(steps_of_result(step, result))
         return result
 
-    def _members(self, step: Members) -> Any:
+    def _members(self, step: ir.Members) -> Any:
         value = self.value(step.argument)
         return value if isinstance(value, CelError) else hashed_key(value) in step.keys
 
-    def _otherwise(self, step: Otherwise) -> Any:
+    def _otherwise(self, step: ir.Otherwise) -> Any:
         left = self.value(step.left)
         if isinstance(left, CelError):
             return left
@@ -247,7 +230,7 @@ class _Evaluation:
 
     # --- aggregates ---------------------------------------------------------------------------------------------
 
-    def _list(self, step: MakeList) -> Any:
+    def _list(self, step: ir.MakeList) -> Any:
         values = []
         for index, element in enumerate(step.elements):
             value = self.value(element)
@@ -259,7 +242,7 @@ class _Evaluation:
                 values.append(value)
         return tuple(values)
 
-    def _map(self, step: MakeMap) -> Any:
+    def _map(self, step: ir.MakeMap) -> Any:
         made = CelMap()
         for key_step, value_step, optional in step.entries:
             key = self.value(key_step)
@@ -276,7 +259,7 @@ class _Evaluation:
                 made.put(key, value)
         return made
 
-    def _message(self, step: MakeMessage) -> Any:
+    def _message(self, step: ir.MakeMessage) -> Any:
         fields: dict[str, Any] = {}
         for name, value_step, optional in step.fields:
             value = self.value(value_step)
@@ -295,7 +278,7 @@ class _Evaluation:
 
     # --- folds --------------------------------------------------------------------------------------------------
 
-    def _fold(self, step: Fold) -> Any:
+    def _fold(self, step: ir.Fold) -> Any:
         over = self.value(step.range)
         if isinstance(over, CelError):
             return over
@@ -314,7 +297,7 @@ class _Evaluation:
                 break
         return self.value(step.result)
 
-    def _folded(self, step: Fold) -> bool:
+    def _folded(self, step: ir.Fold) -> bool:
         """Fold one element in, unless the condition says that the fold is over."""
         if self.value(step.condition) is False:
             return False
@@ -332,15 +315,15 @@ def _content(value: Any, place: str) -> Any:
 
 
 _VALUES: Final[dict[type, Any]] = {
-    Const: _Evaluation._const,
-    Attribute: _Evaluation._attribute,
-    Logic: _Evaluation._logic,
-    Equality: _Evaluation._equality,
-    Invoke: _Evaluation._invoke,
-    Members: _Evaluation._members,
-    Otherwise: _Evaluation._otherwise,
-    MakeList: _Evaluation._list,
-    MakeMap: _Evaluation._map,
-    MakeMessage: _Evaluation._message,
-    Fold: _Evaluation._fold,
+    ir.Const: _Evaluation._const,
+    ir.Attribute: _Evaluation._attribute,
+    ir.Logic: _Evaluation._logic,
+    ir.Equality: _Evaluation._equality,
+    ir.Invoke: _Evaluation._invoke,
+    ir.Members: _Evaluation._members,
+    ir.Otherwise: _Evaluation._otherwise,
+    ir.MakeList: _Evaluation._list,
+    ir.MakeMap: _Evaluation._map,
+    ir.MakeMessage: _Evaluation._message,
+    ir.Fold: _Evaluation._fold,
 }

@@ -12,30 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dra_operator.cel import types
 from dra_operator.cel.environment import DEVICE
 from dra_operator.cel.errors import runtime_error
+from dra_operator.cel.library.conversions import unchanged
 from dra_operator.cel.library.times import duration_to_string, timestamp_to_string
-from dra_operator.cel.types import (
-    ANY,
-    BOOL,
-    BYTES,
-    DOUBLE,
-    DURATION,
-    DYN,
-    INT,
-    NULL,
-    STRING,
-    TIMESTAMP,
-    TYPE,
-    UINT,
-    Kind,
-    Type,
-    list_of,
-    map_of,
-    optional_of,
-    parameter,
-    type_of,
-)
 from dra_operator.cel.values import INT_MAX, INT_MIN, CelMap, Duration, Timestamp, TypeValue, Uint
 
 
@@ -43,8 +24,8 @@ from dra_operator.cel.values import INT_MAX, INT_MIN, CelMap, Duration, Timestam
 class Message:
     """A message: the type of what is made, its fields, and how they become a value."""
 
-    type: Type
-    fields: Mapping[str, Type]
+    type: types.Type
+    fields: Mapping[str, types.Type]
     make: Callable[[Mapping[str, Any]], Any]
 
 
@@ -56,16 +37,12 @@ def make_message(name: str, fields: Mapping[str, Any]) -> Any:
     return message.make(fields)
 
 
-def _nullable(kind: Type) -> Type:
-    return Type(kind.kind, kind.name, wrapper=True)
+def _nullable(kind: types.Type) -> types.Type:
+    return types.Type(kind.kind, kind.name, wrapper=True)
 
 
-def _wrapper(kind: Type, zero: Any, convert: Callable[[Any], Any]) -> Message:
+def _wrapper(kind: types.Type, zero: Any, convert: Callable[[Any], Any]) -> Message:
     return Message(_nullable(kind), {"value": kind}, lambda fields: convert(fields.get("value", zero)))
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _float(value: float) -> float:
@@ -122,55 +99,72 @@ def _time(fields: Mapping[str, Any]) -> int:
 
 
 _FIRST_INEXACT: Final = 2**53
-_TIME_FIELDS: Final = {"seconds": INT, "nanos": INT}
+_TIME_FIELDS: Final = {"seconds": types.INT, "nanos": types.INT}
 MESSAGES: Final[dict[str, Message]] = {
-    "google.protobuf.Any": Message(ANY, {"type_url": STRING, "value": BYTES}, _any),
-    "google.protobuf.BoolValue": _wrapper(BOOL, zero=False, convert=_same),
-    "google.protobuf.BytesValue": _wrapper(BYTES, b"", _same),
-    "google.protobuf.DoubleValue": _wrapper(DOUBLE, 0.0, _same),
-    "google.protobuf.FloatValue": _wrapper(DOUBLE, 0.0, _float),
-    "google.protobuf.Int32Value": _wrapper(INT, 0, _whole(-(2**31), 2**31 - 1)),
-    "google.protobuf.Int64Value": _wrapper(INT, 0, _same),
-    "google.protobuf.StringValue": _wrapper(STRING, "", _same),
-    "google.protobuf.UInt32Value": _wrapper(UINT, Uint(0), _whole(0, 2**32 - 1)),
-    "google.protobuf.UInt64Value": _wrapper(UINT, Uint(0), _same),
-    "google.protobuf.Duration": Message(DURATION, _TIME_FIELDS, lambda fields: Duration(_time(fields))),
-    "google.protobuf.Timestamp": Message(TIMESTAMP, _TIME_FIELDS, lambda fields: Timestamp(_time(fields))),
+    "google.protobuf.Any": Message(types.ANY, {"type_url": types.STRING, "value": types.BYTES}, _any),
+    "google.protobuf.BoolValue": _wrapper(types.BOOL, zero=False, convert=unchanged),
+    "google.protobuf.BytesValue": _wrapper(types.BYTES, b"", unchanged),
+    "google.protobuf.DoubleValue": _wrapper(types.DOUBLE, 0.0, unchanged),
+    "google.protobuf.FloatValue": _wrapper(types.DOUBLE, 0.0, _float),
+    "google.protobuf.Int32Value": _wrapper(types.INT, 0, _whole(-(2**31), 2**31 - 1)),
+    "google.protobuf.Int64Value": _wrapper(types.INT, 0, unchanged),
+    "google.protobuf.StringValue": _wrapper(types.STRING, "", unchanged),
+    "google.protobuf.UInt32Value": _wrapper(types.UINT, Uint(0), _whole(0, 2**32 - 1)),
+    "google.protobuf.UInt64Value": _wrapper(types.UINT, Uint(0), unchanged),
+    "google.protobuf.Duration": Message(types.DURATION, _TIME_FIELDS, lambda fields: Duration(_time(fields))),
+    "google.protobuf.Timestamp": Message(
+        types.TIMESTAMP, _TIME_FIELDS, lambda fields: Timestamp(_time(fields))
+    ),
     "google.protobuf.ListValue": Message(
-        list_of(DYN), {"values": list_of(DYN)}, lambda fields: _json(fields.get("values", ()))
+        types.list_of(types.DYN),
+        {"values": types.list_of(types.DYN)},
+        lambda fields: _json(fields.get("values", ())),
     ),
     "google.protobuf.Struct": Message(
-        map_of(STRING, DYN),
-        {"fields": map_of(STRING, DYN)},
+        types.map_of(types.STRING, types.DYN),
+        {"fields": types.map_of(types.STRING, types.DYN)},
         lambda fields: _json(fields.get("fields", CelMap())),
     ),
     "google.protobuf.Value": Message(
-        DYN,
+        types.DYN,
         {
-            "null_value": INT,
-            "number_value": DOUBLE,
-            "string_value": STRING,
-            "bool_value": BOOL,
-            "struct_value": map_of(STRING, DYN),
-            "list_value": list_of(DYN),
+            "null_value": types.INT,
+            "number_value": types.DOUBLE,
+            "string_value": types.STRING,
+            "bool_value": types.BOOL,
+            "struct_value": types.map_of(types.STRING, types.DYN),
+            "list_value": types.list_of(types.DYN),
         },
         _value,
     ),
 }
 
 _VALUES: Final = {
-    "list": list_of(parameter("A")),
-    "map": map_of(parameter("A"), parameter("B")),
-    "optional_type": optional_of(parameter("V")),
-    "net.IP": Type(Kind.OPAQUE, "net.IP"),
-    "net.CIDR": Type(Kind.OPAQUE, "net.CIDR"),
-    **{kind.name: kind for kind in (BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT, DURATION, TIMESTAMP)},
+    "list": types.list_of(types.parameter("A")),
+    "map": types.map_of(types.parameter("A"), types.parameter("B")),
+    "optional_type": types.optional_of(types.parameter("V")),
+    "net.IP": types.Type(types.Kind.OPAQUE, "net.IP"),
+    "net.CIDR": types.Type(types.Kind.OPAQUE, "net.CIDR"),
+    **{
+        kind.name: kind
+        for kind in (
+            types.BOOL,
+            types.BYTES,
+            types.DOUBLE,
+            types.INT,
+            types.NULL,
+            types.STRING,
+            types.UINT,
+            types.DURATION,
+            types.TIMESTAMP,
+        )
+    },
 }
-TYPE_NAMES: Final[dict[str, Type]] = {
-    "type": type_of(TYPE),
-    **{name: type_of(kind) for name, kind in _VALUES.items()},
-    DEVICE.name: type_of(DEVICE),
-    **{name: type_of(message.type) for name, message in MESSAGES.items()},
+TYPE_NAMES: Final[dict[str, types.Type]] = {
+    "type": types.type_of(types.TYPE),
+    **{name: types.type_of(kind) for name, kind in _VALUES.items()},
+    DEVICE.name: types.type_of(DEVICE),
+    **{name: types.type_of(message.type) for name, message in MESSAGES.items()},
 }
 """The type of each name that stands for a type when it is used as a value."""
 TYPE_VALUES: Final = {name: TypeValue(name) for name in ("type", *_VALUES)}

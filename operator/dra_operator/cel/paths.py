@@ -8,19 +8,9 @@ lets one evaluation answer for thousands of equal devices.
 from collections.abc import Container, Iterator
 from typing import TypeAlias
 
-from dra_operator.cel.interpretable import (
-    Attribute,
-    Const,
-    Fold,
-    Invoke,
-    Plan,
-    Qualifier,
-    Step,
-    Variable,
-    parts_of,
-)
+from dra_operator.cel import interpretable as ir
 
-Aliases: TypeAlias = dict[int, tuple[Qualifier, ...]]
+Aliases: TypeAlias = dict[int, tuple[ir.Qualifier, ...]]
 """The slots of variables that are bound to a part of the device, with the way to it."""
 MAPS = ("attributes", "capacity")
 """The maps of a device, by domain and name."""
@@ -29,10 +19,10 @@ LEVELS = 3
 """A map, a domain and a name."""
 
 
-def way(attribute: Attribute, aliases: Aliases) -> tuple[Qualifier, ...] | None:
+def way(attribute: ir.Attribute, aliases: Aliases) -> tuple[ir.Qualifier, ...] | None:
     """Return the qualifiers from the device to what an attribute means, or None if it does not start at the device."""
     root = attribute.root
-    if not isinstance(root, Variable):
+    if not isinstance(root, ir.Variable):
         return None
     if root.slot == 0:
         return tuple(attribute.qualifiers)
@@ -40,9 +30,9 @@ def way(attribute: Attribute, aliases: Aliases) -> tuple[Qualifier, ...] | None:
     return None if before is None else (*before, *attribute.qualifiers)
 
 
-def bound_way(fold: Fold, aliases: Aliases) -> tuple[Qualifier, ...] | None:
+def bound_way(fold: ir.Fold, aliases: Aliases) -> tuple[ir.Qualifier, ...] | None:
     """Return the way of what a `cel.bind` binds, or None if the fold is none, or binds something else."""
-    if not is_binding(fold) or not isinstance(fold.init, Attribute) or fold.init.test_id is not None:
+    if not is_binding(fold) or not isinstance(fold.init, ir.Attribute) or fold.init.test_id is not None:
         return None
     found = way(fold.init, aliases)
     if found is None or any(qualifier.step is not None or qualifier.optional for qualifier in found):
@@ -50,17 +40,17 @@ def bound_way(fold: Fold, aliases: Aliases) -> tuple[Qualifier, ...] | None:
     return found
 
 
-def is_binding(fold: Fold) -> bool:
+def is_binding(fold: ir.Fold) -> bool:
     """Return whether a fold is a `cel.bind`: over nothing, with a condition that never holds."""
     return (
-        isinstance(fold.range, Const)
+        isinstance(fold.range, ir.Const)
         and fold.range.value == ()
-        and isinstance(fold.condition, Const)
+        and isinstance(fold.condition, ir.Const)
         and fold.condition.value is False
     )
 
 
-def table_entry(qualifiers: tuple[Qualifier, ...]) -> tuple[str, str] | None:
+def table_entry(qualifiers: tuple[ir.Qualifier, ...]) -> tuple[str, str] | None:
     """Return the table of a prepared device and the key in it for a constant way to an attribute or a capacity.
 
     Only the first three qualifiers count, of which the last may be optional or a test; None for all other ways.
@@ -71,7 +61,7 @@ def table_entry(qualifiers: tuple[Qualifier, ...]) -> tuple[str, str] | None:
     return (keys[0], f"{keys[1]}/{keys[2]}") if keys is not None and keys[0] in MAPS else None
 
 
-def _named(qualifiers: tuple[Qualifier, ...]) -> tuple[str, ...] | None:
+def _named(qualifiers: tuple[ir.Qualifier, ...]) -> tuple[str, ...] | None:
     """Return the keys of a way, or None if one is not a constant text or stands for two levels."""
     keys = [qualifier.key for qualifier in qualifiers]
     if any(qualifier.step is not None or type(qualifier.key) is not str for qualifier in qualifiers):
@@ -79,7 +69,7 @@ def _named(qualifiers: tuple[Qualifier, ...]) -> tuple[str, ...] | None:
     return None if len(keys) >= 2 and "/" in keys[1] else tuple(keys)
 
 
-def reads(plan: Plan, blanks: Container[int] = ()) -> frozenset[str] | None:
+def reads(plan: ir.Plan, blanks: Container[int] = ()) -> frozenset[str] | None:
     """Return what a plan reads.
 
     That is `driver`, `allowMultipleAllocations`, `attributes/<domain>/<id>` and `capacity/<domain>/<id>`; None if it
@@ -96,19 +86,19 @@ def reads(plan: Plan, blanks: Container[int] = ()) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def _ways(step: Step, aliases: Aliases) -> Iterator[tuple[Qualifier, ...]]:
+def _ways(step: ir.Step, aliases: Aliases) -> Iterator[tuple[ir.Qualifier, ...]]:
     """Yield the way to each part of the device that a step reads."""
     match step:
-        case Attribute():
+        case ir.Attribute():
             found = way(step, aliases)
             if found is not None:
                 yield found
             yield from _ways_inside(step, aliases)
-        case Invoke(arguments=(Const(value=str() as key), Attribute() as attribute)) if (
+        case ir.Invoke(arguments=(ir.Const(value=str() as key), ir.Attribute() as attribute)) if (
             step.function.name == "@in" and (found := way(attribute, aliases)) is not None
         ):
-            yield (*found, Qualifier(0, key))
-        case Fold():
+            yield (*found, ir.Qualifier(0, key))
+        case ir.Fold():
             bound = bound_way(step, aliases)
             if bound is not None:
                 yield from _ways(step.result, {**aliases, step.accumulator: bound})
@@ -118,12 +108,12 @@ def _ways(step: Step, aliases: Aliases) -> Iterator[tuple[Qualifier, ...]]:
             yield from _ways_inside(step, aliases)
 
 
-def _ways_inside(step: Step, aliases: Aliases) -> Iterator[tuple[Qualifier, ...]]:
-    for inner in parts_of(step):
+def _ways_inside(step: ir.Step, aliases: Aliases) -> Iterator[tuple[ir.Qualifier, ...]]:
+    for inner in ir.parts_of(step):
         yield from _ways(inner, aliases)
 
 
-def _part(qualifiers: tuple[Qualifier, ...]) -> str | None:
+def _part(qualifiers: tuple[ir.Qualifier, ...]) -> str | None:
     keys = _named(qualifiers[:LEVELS])
     if not keys:
         return None

@@ -8,51 +8,24 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dra_operator.cel import folding
+from dra_operator.cel import interpretable as ir
 from dra_operator.cel.checker import Checked
 from dra_operator.cel.dispatch import function
 from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import compile_error
-from dra_operator.cel.interpretable import (
-    Attribute,
-    Choice,
-    Const,
-    Equality,
-    Fold,
-    Invoke,
-    Logic,
-    MakeList,
-    MakeMap,
-    MakeMessage,
-    Operand,
-    Otherwise,
-    Plan,
-    Qualifier,
-    Step,
-    Variable,
-)
 from dra_operator.cel.library.regex import Patterns
 from dra_operator.cel.messages import TYPE_VALUES
 from dra_operator.cel.qualify import KEYS
-from dra_operator.cel.syntax.nodes import (
-    Call,
-    Comprehension,
-    Expr,
-    Ident,
-    ListExpr,
-    Literal,
-    MapExpr,
-    Select,
-    Struct,
-)
+from dra_operator.cel.syntax import nodes
 from dra_operator.cel.types import Kind
 from dra_operator.cel.values import go_type
 
 
-def plan(checked: Checked, environment: Environment) -> Plan:
+def plan(checked: Checked, environment: Environment) -> ir.Plan:
     """Return the plan of a checked expression; raises CelError where a constant part of it already fails."""
     planner = _Planner(checked, environment)
     step = planner.plan(checked.expr)
-    return Plan(step, planner.slots)
+    return ir.Plan(step, planner.slots)
 
 
 @dataclass(slots=True)
@@ -63,23 +36,23 @@ class _Planner:
     scopes: list[dict[str, int]] = field(default_factory=list)
     patterns: Patterns = field(default_factory=Patterns)
 
-    def plan(self, expr: Expr) -> Step:
+    def plan(self, expr: nodes.Expr) -> ir.Step:
         """Return the step that evaluates `expr`."""
         return _PLANS[type(expr)](self, expr)  # type: ignore[no-any-return]
 
-    def plan_literal(self, expr: Literal) -> Step:
-        return Const(expr.id, expr.value)
+    def plan_literal(self, expr: nodes.Literal) -> ir.Step:
+        return ir.Const(expr.id, expr.value)
 
     # --- attributes ---------------------------------------------------------------------------------------------
 
-    def plan_ident(self, expr: Ident) -> Step:
+    def plan_ident(self, expr: nodes.Ident) -> ir.Step:
         name = expr.name.removeprefix(".")
         if self.checked.type_of(expr).kind is Kind.TYPE:
             value = TYPE_VALUES.get(name)
             if value is None:
                 raise compile_error(f"reference to undefined type: {name}", expr.position)
-            return Const(expr.id, value)
-        return Attribute(Variable(expr.id, name, self._slot(expr.name)))
+            return ir.Const(expr.id, value)
+        return ir.Attribute(ir.Variable(expr.id, name, self._slot(expr.name)))
 
     def _slot(self, name: str) -> int:
         if not name.startswith("."):
@@ -89,83 +62,83 @@ class _Planner:
                     return slot
         return 0
 
-    def plan_select(self, expr: Select) -> Step:
+    def plan_select(self, expr: nodes.Select) -> ir.Step:
         attribute = self._attribute(self.plan(expr.operand))
-        attribute.qualify(Qualifier(expr.id, expr.field, test_only=expr.test_only))
+        attribute.qualify(ir.Qualifier(expr.id, expr.field, test_only=expr.test_only))
         if expr.test_only:
             attribute.test_id = expr.id
         return attribute
 
     @staticmethod
-    def _attribute(step: Step) -> Attribute:
+    def _attribute(step: ir.Step) -> ir.Attribute:
         """Return a step as something that can be qualified."""
-        if isinstance(step, Attribute) and step.test_id is None:
+        if isinstance(step, ir.Attribute) and step.test_id is None:
             return step
-        return Attribute(Operand(step.id, step))
+        return ir.Attribute(ir.Operand(step.id, step))
 
-    def _plan_index(self, call: Call, arguments: tuple[Step, ...], *, optional: bool) -> Step:
+    def _plan_index(self, call: nodes.Call, arguments: tuple[ir.Step, ...], *, optional: bool) -> ir.Step:
         operand, index = arguments
         attribute = self._attribute(operand)
-        if isinstance(index, Const):
+        if isinstance(index, ir.Const):
             if type(index.value) not in KEYS:
                 raise compile_error(f"invalid qualifier type: {go_type(index.value)}", call.position)
-            attribute.qualify(Qualifier(call.id, index.value, optional=optional))
+            attribute.qualify(ir.Qualifier(call.id, index.value, optional=optional))
         else:
-            fresh = not isinstance(index, Attribute)
-            attribute.qualify(Qualifier(call.id, step=index, optional=optional, fresh=fresh))
+            fresh = not isinstance(index, ir.Attribute)
+            attribute.qualify(ir.Qualifier(call.id, step=index, optional=optional, fresh=fresh))
         return attribute
 
     # --- calls --------------------------------------------------------------------------------------------------
 
-    def plan_call(self, expr: Call) -> Step:
+    def plan_call(self, expr: nodes.Call) -> ir.Step:
         members = expr.args if expr.target is None else (expr.target, *expr.args)
         arguments = tuple(map(self.plan, members))
         name = expr.function
         overloads = self.checked.overloads.get(expr.id, ())
         match name:
             case "_&&_":
-                return Logic(expr.id, absorbing=False, terms=(arguments[0], arguments[1]))
+                return ir.Logic(expr.id, absorbing=False, terms=(arguments[0], arguments[1]))
             case "_||_":
-                return Logic(expr.id, absorbing=True, terms=(arguments[0], arguments[1]))
+                return ir.Logic(expr.id, absorbing=True, terms=(arguments[0], arguments[1]))
             case "_?_:_":
                 return self._plan_choice(expr, arguments)
             case "_==_" | "_!=_":
-                return Equality(expr.id, name == "_!=_", arguments)
+                return ir.Equality(expr.id, name == "_!=_", arguments)
             case "_[_]":
                 return self._plan_index(expr, arguments, optional=False)
             case "_[?_]" | "_?._":
                 return self._plan_index(expr, arguments, optional=True)
             case "or" | "orValue" if len(arguments) == 2:
-                return Otherwise(expr.id, name == "orValue", *arguments)
+                return ir.Otherwise(expr.id, name == "orValue", *arguments)
         called = function(name, overloads, len(arguments), self.environment)
-        invoke = Invoke(expr.id, called, overloads[0] if len(overloads) == 1 else "", arguments)
+        invoke = ir.Invoke(expr.id, called, overloads[0] if len(overloads) == 1 else "", arguments)
         return folding.folded_call(invoke, expr.position, self.patterns)
 
-    def _plan_choice(self, expr: Call, arguments: tuple[Step, ...]) -> Step:
+    def _plan_choice(self, expr: nodes.Call, arguments: tuple[ir.Step, ...]) -> ir.Step:
         condition, chosen, other = arguments
-        return Attribute(Choice(expr.id, condition, self._branch(chosen), self._branch(other)))
+        return ir.Attribute(ir.Choice(expr.id, condition, self._branch(chosen), self._branch(other)))
 
     @staticmethod
-    def _branch(step: Step) -> Attribute:
-        return step if isinstance(step, Attribute) else Attribute(Operand(step.id, step))
+    def _branch(step: ir.Step) -> ir.Attribute:
+        return step if isinstance(step, ir.Attribute) else ir.Attribute(ir.Operand(step.id, step))
 
     # --- aggregates ---------------------------------------------------------------------------------------------
 
-    def plan_list(self, expr: ListExpr) -> Step:
+    def plan_list(self, expr: nodes.ListExpr) -> ir.Step:
         elements = tuple(map(self.plan, expr.elements))
-        return folding.folded_list(MakeList(expr.id, elements, expr.optional))
+        return folding.folded_list(ir.MakeList(expr.id, elements, expr.optional))
 
-    def plan_map(self, expr: MapExpr) -> Step:
+    def plan_map(self, expr: nodes.MapExpr) -> ir.Step:
         entries = tuple(
             (self.plan(entry.key), self.plan(entry.value), entry.optional) for entry in expr.entries
         )
-        return folding.folded_map(MakeMap(expr.id, entries))
+        return folding.folded_map(ir.MakeMap(expr.id, entries))
 
-    def plan_struct(self, expr: Struct) -> Step:
+    def plan_struct(self, expr: nodes.Struct) -> ir.Step:
         fields = tuple((part.name, self.plan(part.value), part.optional) for part in expr.fields)
-        return MakeMessage(expr.id, expr.type_name, fields)
+        return ir.MakeMessage(expr.id, expr.type_name, fields)
 
-    def plan_comprehension(self, expr: Comprehension) -> Step:
+    def plan_comprehension(self, expr: nodes.Comprehension) -> ir.Step:
         init = self.plan(expr.init)
         over = self.plan(expr.range)
         accumulator, first = self._new_slot(), self._new_slot()
@@ -176,7 +149,7 @@ class _Planner:
         self.scopes[-1] = {expr.accumulator: accumulator}
         result = self.plan(expr.result)
         self.scopes.pop()
-        return Fold(expr.id, over, accumulator, first, second, init, condition, step, result)
+        return ir.Fold(expr.id, over, accumulator, first, second, init, condition, step, result)
 
     def _new_slot(self) -> int:
         self.slots += 1
@@ -184,12 +157,12 @@ class _Planner:
 
 
 _PLANS: Final[dict[type, Any]] = {
-    Literal: _Planner.plan_literal,
-    Ident: _Planner.plan_ident,
-    Select: _Planner.plan_select,
-    Call: _Planner.plan_call,
-    ListExpr: _Planner.plan_list,
-    MapExpr: _Planner.plan_map,
-    Struct: _Planner.plan_struct,
-    Comprehension: _Planner.plan_comprehension,
+    nodes.Literal: _Planner.plan_literal,
+    nodes.Ident: _Planner.plan_ident,
+    nodes.Select: _Planner.plan_select,
+    nodes.Call: _Planner.plan_call,
+    nodes.ListExpr: _Planner.plan_list,
+    nodes.MapExpr: _Planner.plan_map,
+    nodes.Struct: _Planner.plan_struct,
+    nodes.Comprehension: _Planner.plan_comprehension,
 }

@@ -20,7 +20,7 @@ from dra_operator.cel.errors import CelError
 from dra_operator.cel.library.quantities import parse_quantity
 from dra_operator.cel.library.semvers import parse_semver
 from dra_operator.cel.paths import LEVELS, MAPS
-from dra_operator.cel.syntax.nodes import Call, Expr, Literal, Select, children
+from dra_operator.cel.syntax import nodes
 
 _MOST: Final = 1024
 _QUOTES: Final = ("'", '"')
@@ -145,20 +145,20 @@ class Templates:
             self._templates.setdefault((shape, tuple([literals[place] for place in fixed])), template)
 
 
-def blanks_of(text: Text, tree: Expr) -> tuple[Blank, ...]:
+def blanks_of(text: Text, tree: nodes.Expr) -> tuple[Blank, ...]:
     """Return what may be left blank of a text, by its tree, which is a simple one."""
     starts = text.starts()
     found: list[Blank] = []
     waiting = [tree]
     while waiting:
         expr = waiting.pop()
-        waiting.extend(children(expr))
-        if type(expr) is Call:
+        waiting.extend(nodes.children(expr))
+        if type(expr) is nodes.Call:
             for literal, read in _compared(expr):
                 place = starts.get(literal.position)
                 if place is not None:
                     found.append(Blank(literal.id, (place,), read))
-        elif type(expr) is Select and (path := _path(expr, starts)) is not None:
+        elif type(expr) is nodes.Select and (path := _path(expr, starts)) is not None:
             found.append(path)
     return tuple(found)
 
@@ -178,11 +178,11 @@ def template_of(
     return Template(code, names, constants, reads, longest)
 
 
-def _path(expr: Select, starts: Mapping[int, int]) -> Blank | None:
+def _path(expr: nodes.Select, starts: Mapping[int, int]) -> Blank | None:
     """Return the blank for the path that a select ends, if that is one to an attribute or a capacity."""
     names = way(expr)
     domain = expr.operand
-    if len(names) != LEVELS or names[0] not in MAPS or type(domain) is not Call:
+    if len(names) != LEVELS or names[0] not in MAPS or type(domain) is not nodes.Call:
         return None
     places = starts.get(domain.args[1].position), starts.get(expr.position + 1)
     if places[0] is None or places[1] is None:
@@ -190,20 +190,20 @@ def _path(expr: Select, starts: Mapping[int, int]) -> Blank | None:
     return Blank(expr.id, (places[0], places[1]), _name, names[0])
 
 
-def _compared(call: Call) -> Iterator[tuple[Literal, Read]]:
+def _compared(call: nodes.Call) -> Iterator[tuple[nodes.Literal, Read]]:
     """Yield the literals that a call compares with a constant path into the device, each with what reads it."""
     name, arguments, target = call.function, call.args, call.target
     if name in COMPARING and len(arguments) == 2:
         for one, other in (arguments, arguments[::-1]):
-            if type(one) is Literal and type(one.value) in _READERS and way(other):
+            if type(one) is nodes.Literal and type(one.value) in _READERS and way(other):
                 yield one, _READERS[type(one.value)]
     elif target is None or len(arguments) != 1 or not way(target):
         return
-    elif name in _SEARCHING and type(arguments[0]) is Literal and type(arguments[0].value) is str:
+    elif name in _SEARCHING and type(arguments[0]) is nodes.Literal and type(arguments[0].value) is str:
         yield arguments[0], _text
-    elif name in _ORDERING and type(made := arguments[0]) is Call:
+    elif name in _ORDERING and type(made := arguments[0]) is nodes.Call:
         read = _MAKING.get(made.function)
-        if read is not None and len(made.args) == 1 and type(made.args[0]) is Literal:
+        if read is not None and len(made.args) == 1 and type(made.args[0]) is nodes.Literal:
             yield made.args[0], read
 
 

@@ -13,14 +13,7 @@ from dra_operator.cel.errors import CelError, compile_error, place
 from dra_operator.cel.library import OVERLOADS
 from dra_operator.cel.library.formatting import FormatError, check_literal
 from dra_operator.cel.library.regex import Patterns
-from dra_operator.cel.syntax.nodes import (
-    Call,
-    Expr,
-    ListExpr,
-    Literal,
-    MapExpr,
-    children,
-)
+from dra_operator.cel.syntax import nodes
 from dra_operator.cel.types import Kind, Type, is_equivalent, shown
 
 _READERS: Final = {
@@ -44,31 +37,33 @@ def _errors(checked: Checked) -> Iterator[CelError]:
     patterns = Patterns()
     for expr, free in _walk(checked.expr):
         match expr:
-            case Call(function="duration" | "timestamp", args=(Literal() as literal, *_)):
+            case nodes.Call(function="duration" | "timestamp", args=(nodes.Literal() as literal, *_)):
                 yield from _check_time(expr.function, literal)
-            case Call(function="matches", args=(Literal() as literal, *_)) if type(literal.value) is str:
-                yield from _check_pattern(literal, patterns)
-            case Call(function="format", target=Literal() as literal, args=(ListExpr() as given,)) if (
+            case nodes.Call(function="matches", args=(nodes.Literal() as literal, *_)) if (
                 type(literal.value) is str
             ):
+                yield from _check_pattern(literal, patterns)
+            case nodes.Call(
+                function="format", target=nodes.Literal() as literal, args=(nodes.ListExpr() as given,)
+            ) if type(literal.value) is str:
                 yield from _check_format(literal, given, expr, checked)
-            case ListExpr() if not free:
+            case nodes.ListExpr() if not free:
                 yield from _check_list(expr, checked)
-            case MapExpr() if not free:
+            case nodes.MapExpr() if not free:
                 yield from _check_map(expr, checked)
 
 
-def _walk(root: Expr) -> Iterator[tuple[Expr, bool]]:
+def _walk(root: nodes.Expr) -> Iterator[tuple[nodes.Expr, bool]]:
     """Yield every expression, with whether it stands inside a call of `format`, where types may be mixed."""
     waiting = [(root, False)]
     while waiting:
         expr, free = waiting.pop()
         yield expr, free
-        inside = free or (isinstance(expr, Call) and expr.function == "format")
-        waiting.extend([(child, inside) for child in children(expr)])
+        inside = free or (isinstance(expr, nodes.Call) and expr.function == "format")
+        waiting.extend([(child, inside) for child in nodes.children(expr)])
 
 
-def _check_time(function: str, literal: Literal) -> Iterator[CelError]:
+def _check_time(function: str, literal: nodes.Literal) -> Iterator[CelError]:
     overload = _READERS.get((function, type(literal.value)))
     if overload is None:
         return
@@ -78,30 +73,32 @@ def _check_time(function: str, literal: Literal) -> Iterator[CelError]:
         yield compile_error(f"invalid {function} argument", literal.position)
 
 
-def _check_pattern(literal: Literal, patterns: Patterns) -> Iterator[CelError]:
+def _check_pattern(literal: nodes.Literal, patterns: Patterns) -> Iterator[CelError]:
     try:
         patterns.add(literal.value)
     except CelError:
         yield compile_error("invalid matches argument", literal.position)
 
 
-def _check_format(text: Literal, given: ListExpr, call: Call, checked: Checked) -> Iterator[CelError]:
+def _check_format(
+    text: nodes.Literal, given: nodes.ListExpr, call: nodes.Call, checked: Checked
+) -> Iterator[CelError]:
     try:
         check_literal(text.value, [list(_types_within(argument, checked)) for argument in given.elements])
     except FormatError as error:
         yield compile_error(str(error), call.position)
 
 
-def _types_within(expr: Expr, checked: Checked) -> Iterator[str]:
+def _types_within(expr: nodes.Expr, checked: Checked) -> Iterator[str]:
     """Yield the name of the type of an argument of `format`, and of all that it holds if it is a literal."""
     kind = checked.type_of(expr)
     yield "dyn" if kind.kind in {Kind.DYN, Kind.PARAMETER} else kind.name
-    if isinstance(expr, ListExpr | MapExpr):
-        for child in children(expr):
+    if isinstance(expr, nodes.ListExpr | nodes.MapExpr):
+        for child in nodes.children(expr):
             yield from _types_within(child, checked)
 
 
-def _check_list(expr: ListExpr, checked: Checked) -> Iterator[CelError]:
+def _check_list(expr: nodes.ListExpr, checked: Checked) -> Iterator[CelError]:
     first: Type | None = None
     for index, element in enumerate(expr.elements):
         kind = checked.type_of(element)
@@ -111,7 +108,7 @@ def _check_list(expr: ListExpr, checked: Checked) -> Iterator[CelError]:
         yield from _check_same(first, kind, element)
 
 
-def _check_map(expr: MapExpr, checked: Checked) -> Iterator[CelError]:
+def _check_map(expr: nodes.MapExpr, checked: Checked) -> Iterator[CelError]:
     first: tuple[Type, Type] | None = None
     for entry in expr.entries:
         key, value = checked.type_of(entry.key), checked.type_of(entry.value)
@@ -122,6 +119,6 @@ def _check_map(expr: MapExpr, checked: Checked) -> Iterator[CelError]:
         yield from _check_same(first[1], value, entry.value)
 
 
-def _check_same(expected: Type, found: Type, expr: Expr) -> Iterator[CelError]:
+def _check_same(expected: Type, found: Type, expr: nodes.Expr) -> Iterator[CelError]:
     if not is_equivalent(expected, found):
         yield compile_error(f"expected type '{shown(expected)}' but found '{shown(found)}'", expr.position)

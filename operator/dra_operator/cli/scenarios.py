@@ -11,22 +11,13 @@ from typing import Any, Final
 import orjson
 
 from dra_operator.allocator import AdminAccess, Allocator, Features, Limits
+from dra_operator.api import types
 from dra_operator.api.core import Metadata
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.names import share_id
 from dra_operator.api.quantity import NANO, parse_quantity
 from dra_operator.api.read import read_object
 from dra_operator.api.text import shown
-from dra_operator.api.types import (
-    AllocationResult,
-    CapacityRequestPolicyRange,
-    DeviceAllocationResult,
-    DeviceCapacity,
-    DeviceRequestAllocationResult,
-    ResourceClaim,
-    ResourceClaimStatus,
-    ResourceSlice,
-)
 from dra_operator.cel import STORED
 from dra_operator.cli.output import TOO_DEEP
 from dra_operator.inventory import Inventory
@@ -39,16 +30,8 @@ _KINDS = {
     "deviceTaintRules": "DeviceTaintRule",
 }
 _FIELDS = {
-    *_KINDS,
-    "node",
-    "claims",
-    "allocated",
-    "allocatedState",
-    "features",
-    "noDefaults",
-    "mode",
-    "expected",
-}
+    *_KINDS, "node", "claims", "allocated", "allocatedState", "features", "noDefaults", "mode", "expected",
+}  # fmt: skip
 """What a scenario may have beside its name."""
 _STATE = ("devices", "sharedDevices", "consumedCapacity")
 """What a scenario may say of what is in use without saying by whom."""
@@ -59,7 +42,7 @@ class Scenario:
     """A cluster, the claims that are allocated in it, and those to be allocated."""
 
     allocator: Allocator
-    claims: tuple[ResourceClaim, ...]
+    claims: tuple[types.ResourceClaim, ...]
 
 
 def read_row(line: bytes) -> Mapping[str, Any]:
@@ -144,7 +127,7 @@ def _read_all(row: Mapping[str, Any], name: str, kind: str, defaults: Callable[[
         yield defaults(read_object(body, kind))
 
 
-def _without_shares(claim: ResourceClaim) -> ResourceClaim:
+def _without_shares(claim: types.ResourceClaim) -> types.ResourceClaim:
     """Return a claim whose shares are whole devices, as they count with consumable capacity switched off."""
     if (allocation := claim.status.allocation) is None:
         return claim
@@ -153,7 +136,7 @@ def _without_shares(claim: ResourceClaim) -> ResourceClaim:
     return replace(claim, status=replace(claim.status, allocation=replace(allocation, devices=devices)))
 
 
-def state_as_claim(row: Mapping[str, Any]) -> ResourceClaim:
+def state_as_claim(row: Mapping[str, Any]) -> types.ResourceClaim:
     """Return a claim that holds what a scenario says is in use without saying by whom.
 
     Shares in it are shares even with consumable capacity switched off: they use up counters, and block nobody.
@@ -164,17 +147,17 @@ def state_as_claim(row: Mapping[str, Any]) -> ResourceClaim:
         raise ValueError(f"allocatedState: {', '.join(unknown)}: none of {', '.join(_STATE)}")
     entries = [(name, entry) for name in _STATE for entry in _list(f"allocatedState.{name}", state.get(name))]
     results = tuple(_used(name, entry, number) for number, (name, entry) in enumerate(entries))
-    allocation = AllocationResult(DeviceAllocationResult(results))
-    return ResourceClaim(Metadata(name="allocatedState"), status=ResourceClaimStatus(allocation))
+    allocation = types.AllocationResult(types.DeviceAllocationResult(results))
+    return types.ResourceClaim(Metadata(name="allocatedState"), status=types.ResourceClaimStatus(allocation))
 
 
-def _used(name: str, entry: Any, number: int) -> DeviceRequestAllocationResult:
+def _used(name: str, entry: Any, number: int) -> types.DeviceRequestAllocationResult:
     path = f"allocatedState.{name}"
     device = _object(path, entry)
     if missing := [part for part in ("driver", "pool", "device") if not isinstance(device.get(part), str)]:
         raise ValueError(f"{path}: {', '.join(missing)} is required, as text")
     capacity = _object(f"{path}.capacity", device.get("capacity") or {})
-    return DeviceRequestAllocationResult(
+    return types.DeviceRequestAllocationResult(
         driver=device["driver"],
         pool=device["pool"],
         device=device["device"],
@@ -288,7 +271,7 @@ def difference(row: Mapping[str, Any]) -> str | None:
 
 
 def shared_and_not_shareable(
-    slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim]
+    slices: Iterable[types.ResourceSlice], claims: Iterable[types.ResourceClaim]
 ) -> set[tuple[str, str, str]]:
     """Return the devices (driver, pool, name) of which claims have shares though a slice says no."""
     exclusive = {
@@ -307,7 +290,7 @@ def shared_and_not_shareable(
     }
 
 
-def _consumes_less_than_nothing(claim: ResourceClaim) -> bool:
+def _consumes_less_than_nothing(claim: types.ResourceClaim) -> bool:
     allocation = claim.status.allocation
     return allocation is not None and any(
         amount.nano < 0
@@ -316,7 +299,7 @@ def _consumes_less_than_nothing(claim: ResourceClaim) -> bool:
     )
 
 
-def _has_two_generations_with_counters(slices: Iterable[ResourceSlice]) -> bool:
+def _has_two_generations_with_counters(slices: Iterable[types.ResourceSlice]) -> bool:
     """True if nodes may see different generations of a pool that has counters."""
     generations: dict[tuple[str, str], set[int]] = defaultdict(set)
     counted: set[tuple[str, str]] = set()
@@ -328,13 +311,13 @@ def _has_two_generations_with_counters(slices: Iterable[ResourceSlice]) -> bool:
     return any(len(generations[key]) > 1 for key in counted)
 
 
-def _has_senseless_step(capacity: DeviceCapacity) -> bool:
+def _has_senseless_step(capacity: types.DeviceCapacity) -> bool:
     """True for a step of nothing or less, or one without a start: upstream crashes or counts down."""
     span = _span(capacity)
     return (span.step is not None and span.step.nano <= 0) or span.min is None
 
 
-def _exceeds_int64(capacity: DeviceCapacity) -> bool:
+def _exceeds_int64(capacity: types.DeviceCapacity) -> bool:
     """True if upstream may count in steps with an amount that its integers do not hold."""
     span, policy = _span(capacity), capacity.request_policy
     unrequested = (policy and policy.default) or capacity.value
@@ -343,15 +326,15 @@ def _exceeds_int64(capacity: DeviceCapacity) -> bool:
     )
 
 
-def _starts_below_zero(capacity: DeviceCapacity) -> bool:
+def _starts_below_zero(capacity: types.DeviceCapacity) -> bool:
     """True for a range that starts at a negative amount: upstream rounds parts of a unit oddly there, and overflows."""
     start = _span(capacity).min
     return start is not None and start.nano < 0
 
 
-def _span(capacity: DeviceCapacity) -> CapacityRequestPolicyRange:
+def _span(capacity: types.DeviceCapacity) -> types.CapacityRequestPolicyRange:
     policy = capacity.request_policy
-    return (policy and policy.valid_range) or CapacityRequestPolicyRange()
+    return (policy and policy.valid_range) or types.CapacityRequestPolicyRange()
 
 
 _POLICIES: Final = {

@@ -24,16 +24,9 @@ if TYPE_CHECKING:
     from dra_operator.cluster.session import ApiSession
 
 TAKEN = (
-    "Namespace",
-    "Node",
-    "DeviceClass",
-    "DeviceTaintRule",
-    "ResourceSlice",
-    "ResourceClaimTemplate",
-    "PodGroup",
-    "Pod",
-    "ResourceClaim",
-)
+    "Namespace", "Node", "DeviceClass", "DeviceTaintRule", "ResourceSlice", "ResourceClaimTemplate",
+    "PodGroup", "Pod", "ResourceClaim",
+)  # fmt: skip
 """The kinds, in the order in which they are listed: what claims depend on before the claims."""
 NEEDED = ("Node", "DeviceClass", "ResourceSlice", "ResourceClaim")
 """The kinds without which there is nothing to decide."""

@@ -17,29 +17,11 @@ import structlog
 
 from dra_operator.api.names import FINALIZER
 from dra_operator.api.text import shown
+from dra_operator.cluster import writes
 from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.protobuf import PROTOBUF, MalformedError, identity_of, patched
 from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
-from dra_operator.cluster.writes import (
-    Allocation,
-    Annotation,
-    Body,
-    Conflict,
-    FinalizerAndAnnotation,
-    Forbidden,
-    Gone,
-    Refused,
-    Step,
-    Unaccepted,
-    Unanswered,
-    Write,
-    WriteOutcome,
-    Written,
-    allocation_of,
-    finalizers_of,
-    steps,
-)
 
 log = structlog.get_logger(__name__)
 
@@ -89,7 +71,7 @@ class Wait(Enum):
         return self in (Wait.AWAY, Wait.UNREAD)
 
 
-Pause = Callable[[Write, float, Wait], Awaitable[None]]
+Pause = Callable[[writes.Write, float, Wait], Awaitable[None]]
 """Has a write wait for so many seconds; raises CancelledError when the writer stops."""
 Permit = Callable[[], Awaitable[None]]
 """Waits until something may be written: two operators at once must not."""
@@ -107,26 +89,28 @@ class Delivery:
     session: ApiSession
     served: Served
     may_write: Permit
-    tell: Callable[[WriteOutcome], None]
+    tell: Callable[[writes.WriteOutcome], None]
     pause: Pause
     clock: Callable[[], float]
     random: Callable[[], float]
     backoff: Backoff
     timeout: float
 
-    async def deliver(self, write: Write) -> WriteOutcome:
+    async def deliver(self, write: writes.Write) -> writes.WriteOutcome:
         """Send the patches of a write, which has at least one, and return what came of it."""
         version = write.resource_version
-        body: Body = {}
-        for step in steps(write):
+        body: writes.Body = {}
+        for step in writes.steps(write):
             answer = await self._send(write, step, version)
             if not isinstance(answer, dict):
                 return answer
             body = answer
             version = body["metadata"]["resourceVersion"]
-        return Written(write, body)
+        return writes.Written(write, body)
 
-    async def _send(self, write: Write, step: Step, version: str) -> Body | WriteOutcome:
+    async def _send(
+        self, write: writes.Write, step: writes.Step, version: str
+    ) -> writes.Body | writes.WriteOutcome:
         """Send one patch until its outcome is known. Return the claim if the next patch may follow."""
         attempt = 0
         invalid, verdict = False, None
@@ -142,7 +126,7 @@ class Delivery:
                 )
             if isinstance(answer, ApiError):
                 verdict = _verdict(write, answer, invalid=invalid)
-                if isinstance(verdict, Gone) or (verdict and self.clock() >= doubtful_until):
+                if isinstance(verdict, writes.Gone) or (verdict and self.clock() >= doubtful_until):
                     return verdict
                 if answer.status == 429 and attempt < ATTEMPTS:
                     await self.pause(write, self._delay(attempt, answer), Wait.SERVER)
@@ -169,11 +153,16 @@ class Delivery:
                 log.warning(
                     "write without an answer", claim=f"{write.namespace}/{write.name}", why=str(answer)
                 )
-                self.tell(Unanswered(write, str(answer)))
+                self.tell(writes.Unanswered(write, str(answer)))
 
     async def _wait_out(
-        self, write: Write, step: Step, version: str, until: float, answer: ApiError | ApiUnreachable
-    ) -> WriteOutcome:
+        self,
+        write: writes.Write,
+        step: writes.Step,
+        version: str,
+        until: float,
+        answer: ApiError | ApiUnreachable,
+    ) -> writes.WriteOutcome:
         """Send the patch no more, and read the claim until none that was sent may be stored any more."""
         while True:
             await self.pause(write, self._delay(ATTEMPTS, answer), Wait.CLAIM)
@@ -184,7 +173,9 @@ class Delivery:
             if over:
                 return _given_up(write, current, answer)
 
-    async def _patch(self, write: Write, step: Step, version: str) -> Body | ApiError | ApiUnreachable:
+    async def _patch(
+        self, write: writes.Write, step: writes.Step, version: str
+    ) -> writes.Body | ApiError | ApiUnreachable:
         patch = step.patch()
         patch.setdefault("metadata", {}).update({"resourceVersion": version, "uid": write.uid})
         path = self.served.path(write.namespace, write.name, step.subresource)
@@ -198,7 +189,9 @@ class Delivery:
                 return error
         return await self._update(write, step, version)
 
-    async def _update(self, write: Write, step: Step, version: str) -> Body | ApiError | ApiUnreachable:
+    async def _update(
+        self, write: writes.Write, step: writes.Step, version: str
+    ) -> writes.Body | ApiError | ApiUnreachable:
         """Do what a patch of metadata does to a claim that takes none: see `cluster.protobuf`."""
         path = self.served.path(write.namespace, write.name)
         try:
@@ -213,7 +206,9 @@ class Delivery:
         except (ApiError, ApiUnreachable) as error:
             return error
 
-    async def _read_back(self, write: Write, doubtful_until: float) -> Body | WriteOutcome:
+    async def _read_back(
+        self, write: writes.Write, doubtful_until: float
+    ) -> writes.Body | writes.WriteOutcome:
         """Read the claim back, for as long as it takes: until then nobody knows what it holds.
 
         That it may not be read is an answer, but not while a patch may still be stored. So says an API server, too,
@@ -228,18 +223,18 @@ class Delivery:
                 return await self._request("GET", path)
             except ApiError as error:
                 if error.status == 404 and error.is_status:
-                    return Gone(write)
+                    return writes.Gone(write)
                 if error.status == 403 and away:
                     attempt, away, until = 1, False, max(until, self.clock() + ROLES_SECONDS)
                 if error.status == 403 and self.clock() >= until:
-                    return Forbidden(write, error)
+                    return writes.Forbidden(write, error)
                 trouble: ApiError | ApiUnreachable = error
             except ApiUnreachable as error:
                 trouble = error
             away = away or _may_be_away(trouble)
             await self.pause(write, self._delay(attempt, trouble), _reason_to_read_later(trouble))
 
-    async def _request(self, method: str, path: str, **options: Any) -> Body:
+    async def _request(self, method: str, path: str, **options: Any) -> writes.Body:
         """Send a request and return the claim that is the answer. Raises ApiError; ApiUnreachable for anything else."""
         answer = await self.session.request(method, path, timeout=self.timeout, **options)
         if "metadata" not in answer:
@@ -266,47 +261,51 @@ def _may_be_stored(answer: ApiError | ApiUnreachable) -> bool:
 
 
 def _settled(
-    write: Write,
-    step: Step,
+    write: writes.Write,
+    step: writes.Step,
     version: str,
-    current: Body | WriteOutcome,
+    current: writes.Body | writes.WriteOutcome,
     answer: ApiError | ApiUnreachable,
-) -> WriteOutcome | None:
+) -> writes.WriteOutcome | None:
     """Return what the claim, read back, says of a patch; None while it is as it was, and the patch may come yet."""
     if not isinstance(current, dict):
         return current
     metadata = current["metadata"]
     if metadata["uid"] == write.uid and step.holds(current):
         # Between the patches of a write others may have been at work: what follows is decided anew.
-        last = steps(write)[-1] == step
-        return Written(write, current) if last else Conflict(write, current, str(answer))
+        last = writes.steps(write)[-1] == step
+        return writes.Written(write, current) if last else writes.Conflict(write, current, str(answer))
     changed = metadata["uid"] != write.uid or metadata["resourceVersion"] != version
-    return Conflict(write, current, str(answer)) if changed or _taken(step, current) else None
+    return writes.Conflict(write, current, str(answer)) if changed or _taken(step, current) else None
 
 
-def _given_up(write: Write, current: Body | WriteOutcome, answer: ApiError | ApiUnreachable) -> Unaccepted:
+def _given_up(
+    write: writes.Write, current: writes.Body | writes.WriteOutcome, answer: ApiError | ApiUnreachable
+) -> writes.Unaccepted:
     """Return what a patch is that was not accepted and cannot be stored any more, of a claim that is as it was."""
     body = current if isinstance(current, dict) else None
-    return Unaccepted(write, body, f"not accepted in {ATTEMPTS} attempts or more; {answer}")
+    return writes.Unaccepted(write, body, f"not accepted in {ATTEMPTS} attempts or more; {answer}")
 
 
-def _verdict(write: Write, error: ApiError, *, invalid: bool) -> Gone | Forbidden | Refused | None:
+def _verdict(
+    write: writes.Write, error: ApiError, *, invalid: bool
+) -> writes.Gone | writes.Forbidden | writes.Refused | None:
     """Return what a refusal means by itself, or None if the claim must be read back to know.
 
     `invalid` says that the same patch was called so before: once that may be about a claim that has changed.
     """
     if error.is_missing_right:
-        return Forbidden(write, error)
+        return writes.Forbidden(write, error)
     if error.status == 404:
         # A proxy that does not find the API server says 404, too; whether the claim exists it does not know.
-        return Gone(write) if error.is_status else None
+        return writes.Gone(write) if error.is_status else None
     if error.status == 422 and (missing := _missing_permission(error)):
-        return Forbidden(write, missing)
+        return writes.Forbidden(write, missing)
     if error.status == 422 and invalid:
-        return Refused(write, _in_words(error))
+        return writes.Refused(write, _in_words(error))
     if error.status in (401, 408, 409, 422, 429) or error.status >= 500:
         return None
-    return Refused(write, str(error))
+    return writes.Refused(write, str(error))
 
 
 def _in_words(error: ApiError) -> str:
@@ -334,36 +333,36 @@ def _missing_permission(error: ApiError) -> ApiError | None:
     return ApiError(403, "Forbidden", error.message, verb=demanded["verb"], resource=demanded["resource"])
 
 
-def _taken(step: Step, body: Body) -> bool:
+def _taken(step: writes.Step, body: writes.Body) -> bool:
     """Return whether a claim that was to be allocated has devices already, which nothing can change."""
-    return isinstance(step, Allocation) and allocation_of(body) is not None
+    return isinstance(step, writes.Allocation) and writes.allocation_of(body) is not None
 
 
-def _suffices(step: Step, body: Body) -> bool:
+def _suffices(step: writes.Step, body: writes.Body) -> bool:
     """Return whether a claim may get its devices although a policy keeps our annotation on it.
 
     A text that is not true any more is no reason to wait. It is told when it is to be taken off by itself.
     """
-    return isinstance(step, FinalizerAndAnnotation) and FINALIZER in finalizers_of(body)
+    return isinstance(step, writes.FinalizerAndAnnotation) and FINALIZER in writes.finalizers_of(body)
 
 
-def _not_made(write: Write, step: Step, body: Body) -> WriteOutcome:
+def _not_made(write: writes.Write, step: writes.Step, body: writes.Body) -> writes.WriteOutcome:
     """Return what an accepted patch means that changed nothing or something else: a webhook, probably."""
     if _taken(step, body):
-        return Conflict(write, body, "another allocation was stored than the one sent")
+        return writes.Conflict(write, body, "another allocation was stored than the one sent")
     target = f"resourceclaims/{step.subresource}" if step.subresource else "resourceclaims"
-    return Refused(
+    return writes.Refused(
         write,
         f"the patch of {target} was accepted, but {_place(step)} is not as sent: "
         "a mutating webhook or admission policy changes it",
     )
 
 
-def _place(step: Step) -> str:
+def _place(step: writes.Step) -> str:
     """Return the field of a claim that is not as a patch asked for."""
     if step.subresource:
         return "status.allocation"
-    return "metadata.annotations" if isinstance(step, Annotation) else "metadata.finalizers"
+    return "metadata.annotations" if isinstance(step, writes.Annotation) else "metadata.finalizers"
 
 
 def _reason_to_wait(error: ApiError | ApiUnreachable, attempt: int) -> Wait:

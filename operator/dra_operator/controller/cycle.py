@@ -186,6 +186,7 @@ class SchedulingCycle:
             refresh_seconds=self.event_refresh,
             clock=self.clock,
             wall=self.wall,
+            defect_logger=self.metrics.defect_logger,
         )
 
     # --- what others ask

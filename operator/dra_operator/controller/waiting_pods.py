@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 from dra_operator.api.core import Pod
 from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.api.read import ObjectError
+from dra_operator.cluster.faults import Defect, DefectLogger
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AnnotateWrite
 from dra_operator.controller import messages
@@ -29,6 +30,8 @@ AGAIN_SECONDS = 10.0
 """How long a reason stands before it is found out again, after something has changed."""
 FITTING_SECONDS = 40.0
 """How long a pod must have fitted on a node before it is said that the scheduler has not placed it."""
+DEFECT_SECONDS = 600.0
+"""How long a pod waits that met a defect of ours."""
 ANNOTATION_SECONDS = 60.0
 """Between two annotations of one claim."""
 EXPLAINING = 0.03
@@ -38,6 +41,7 @@ BATCH_SECONDS = 0.21
 """At most `BATCH` writes in so many seconds, so at most 20 in any second."""
 KINDS = frozenset(("Pod", "Node", "PersistentVolume", "PersistentVolumeClaim", "DeviceClass"))
 """The kinds that say which nodes suit a pod."""
+_NAME = "pods"
 
 
 @dataclass(slots=True)
@@ -72,6 +76,7 @@ class WaitingPods:
     refresh_seconds: float
     clock: Callable[[], float]
     wall: Callable[[], datetime]
+    defect_logger: DefectLogger
     _pods: dict[Key, _PodStatus] = field(default_factory=dict)
     _due: list[tuple[float, Key]] = field(default_factory=list)
     """A heap of the pods to explain, and when; a pod that is gone stays in it until its time."""
@@ -127,7 +132,7 @@ class WaitingPods:
         while self._due and self._due[0][0] <= self.clock():
             _, key = heappop(self._due)
             if (pod := self.cluster.waiting.get(key)) is not None and key in self._pods:
-                self._explain(key, pod, self._pods[key])
+                self._explain_safely(key, pod)
             if self._due and (stopping() or self.clock() >= until):
                 return False
         return True
@@ -163,6 +168,14 @@ class WaitingPods:
         self._untold.pop(key, None)
         self._told_at.pop(key, None)
         self._set_texts(key, {})
+
+    def _explain_safely(self, key: Key, waiting: WaitingPod) -> None:
+        """Find out why a pod waits; after a defect of ours it is tried again later, and the others go on."""
+        try:
+            self._explain(key, waiting, self._pods[key])
+        except Exception:
+            self.defect_logger.exception(Defect.REPORT, report=_NAME, pod="/".join(key))
+            heappush(self._due, (self.clock() + DEFECT_SECONDS, key))
 
     def _explain(self, key: Key, waiting: WaitingPod, status: _PodStatus) -> None:
         why = self.explainer.explain(waiting.pod, waiting.requirements)

@@ -16,10 +16,8 @@ from dra_operator.api.text import shown
 from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration
 from dra_operator.inventory import bits
 from dra_operator.inventory.slices import PoolKey, Slice, with_taints
-from dra_operator.inventory.taints import EffectiveTaint, EffectiveTaints, names_device, touches
+from dra_operator.inventory.taints import UNOWNED, EffectiveTaint, EffectiveTaints, names_device, touches
 
-UNOWNED: Final = "NotOwned"
-"""The effect of the taint on devices that are not ours. The API has no such effect, so no user tolerates it."""
 OWNED_TOLERATION: Final = DeviceToleration(key=OWNED_KEY, operator="Equal", effect="NoSchedule")
 """What the operator tolerates by itself."""
 UNOWNED_TOLERATION: Final = DeviceToleration(key=OWNED_KEY, operator="Exists", effect=UNOWNED)

@@ -5,9 +5,9 @@ Source: docs/dra-semantics 5.1; DeviceTaintRule of resource.k8s.io/v1.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from dra_operator.api.types import DeviceTaint, DeviceTaintRule
+from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration
 
 
 class EffectiveTaint(NamedTuple):
@@ -23,6 +23,8 @@ EffectiveTaints: TypeAlias = tuple[EffectiveTaint, ...]
 TaintedGroups: TypeAlias = tuple[tuple[EffectiveTaints, int], ...]
 """Effective taints, and the devices that have just these as a set of bits; none without taints."""
 
+UNOWNED: Final = "NotOwned"
+"""The effect of the taint on devices that are not ours. The API has no such effect, so no user tolerates it."""
 _EFFECTIVE = frozenset(("NoSchedule", "NoExecute"))
 """Effects that keep a device from a claim; others count as None. docs/contributing.md says what a new one needs."""
 
@@ -60,3 +62,19 @@ def names_device(rule: DeviceTaintRule, device: str) -> bool:
     """True if the rule, which touches the pool of a device, matches the device, class and CEL aside."""
     selector = rule.spec.device_selector
     return selector is not None and selector.device in (None, device)
+
+
+def tolerates(toleration: DeviceToleration, taint: DeviceTaint | EffectiveTaint) -> bool:
+    """True if a toleration covers a taint. Source: docs/dra-semantics 5.1."""
+    if toleration.effect != taint.effect and (toleration.effect or taint.effect == UNOWNED):
+        # What is not ours is tolerated by nothing that a user can write.
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "Exists":
+            return True
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case _:
+            return False

@@ -21,6 +21,7 @@ from dra_operator.inventory import Features, Inventory, PoolKey, Verdict
 from dra_operator.inventory.change_set import ChangeSet
 from dra_operator.inventory.pool import Pool
 from dra_operator.inventory.slices import Slice
+from dra_operator.inventory.taints import tolerates
 from dra_operator.ledger.allocated_state import ClaimKey, DeviceKey
 
 _FEATURES = Features.all_on()
@@ -324,7 +325,7 @@ def _tolerated_until(taint: DeviceTaint, tolerations: Iterable[DeviceToleration]
     """
     seconds = list[int]()
     for toleration in tolerations:
-        if toleration.effect == _NO_EXECUTE and _tolerates(toleration, taint):
+        if toleration.effect == _NO_EXECUTE and tolerates(toleration, taint):
             if toleration.toleration_seconds is None:
                 return math.inf
             seconds.append(max(toleration.toleration_seconds, 0))
@@ -336,12 +337,3 @@ def _time(text: str | None) -> float:
         return -math.inf if text is None else datetime.fromisoformat(text).timestamp()
     except ValueError:
         return -math.inf
-
-
-def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    """Return whether key, operator and value of a toleration fit a taint. Source: resourceclaim.ToleratesTaint."""
-    if toleration.key not in ("", taint.key):
-        return False
-    if toleration.operator in ("", "Equal"):
-        return toleration.value == taint.value
-    return toleration.operator == "Exists"

@@ -22,6 +22,8 @@ from dra_operator.pods.node_fit import Obstacle, PodRequirements
 
 _MOST_NODES = 100
 """Nodes on which claims fit and the pod cannot run, that are looked for."""
+_MOST_COPIED = 250
+"""Nodes of a cluster of which copies are made: a copy takes a quarter of a millisecond for each."""
 _MOST_CAUSES = 3
 _MOST_INVENTORIES = 4
 _MOST_KNOWN = 4096
@@ -88,11 +90,27 @@ class PodExplainer:
         entries = resolve_entries(pod, self.find_claim, self.has_template)
         return {entry.name: entry.claim.metadata.name for entry in entries if entry.claim is not None}
 
-    def allocator_with(self, causes: Mapping[str, str]) -> Allocator:
+    def node_set(self, causes: Mapping[str, str]) -> "NodeSet":
+        """Return the nodes that can be used: all but these; `causes` says why they cannot.
+
+        In a large cluster nothing is copied: there devices are counted on all nodes.
+        """
+        self.allocator.refresh()
+        nodes, views = self.allocator.inventory.nodes, self.allocator.availability.views
+        # On a node without devices, as those of the control plane, nothing depends on what is wrong with it.
+        effective = {
+            name: node.unusable or causes[name]
+            for name, node in nodes.items()
+            if name in causes and (node.unusable is not None or views.of_node(name).pools)
+        }
+        if all(node.unusable == effective.get(name) for name, node in nodes.items()):
+            return NodeSet(self.allocator)
+        if len(nodes) > _MOST_COPIED:
+            return NodeSet(self.allocator, tuple([name for name in sorted(nodes) if name not in causes]))
+        return NodeSet(self._copy_with(effective))
+
+    def _copy_with(self, causes: Mapping[str, str]) -> Allocator:
         """Return an allocator for which these nodes, and no others, cannot be used."""
-        nodes = self.allocator.inventory.nodes
-        if all(node.unusable == causes.get(name) for name, node in nodes.items()):
-            return self.allocator
         key = frozenset(causes.items())
         found = self._allocators.pop(key, None)
         if found is None:
@@ -133,6 +151,37 @@ class PodExplainer:
         self.allocator.candidates.forget([view for of_pool in views for view in of_pool.values()])
 
 
+@dataclass(frozen=True, slots=True)
+class NodeSet:
+    """Nodes that can be used, as an allocator has them; where `nodes` are given, only these of them."""
+
+    allocator: Allocator
+    nodes: tuple[str, ...] | None = None
+
+    def decide(self, claims: Iterable[ResourceClaim], among: Iterable[str] | None = None) -> Decision:
+        """Decide some claims together on one of the nodes, of those that are `among` these."""
+        nodes = self.nodes
+        if among is not None:
+            nodes = tuple(sorted(among)) if nodes is None else tuple(sorted({*among} & {*nodes}))
+        return self.allocator.allocate(list(claims), nodes, decider=Decider.KUBE_SCHEDULER)
+
+    def explain(self, claim: ResourceClaim, decision: Decision) -> Explanation:
+        """Return why a claim does not fit, where that was decided."""
+        if self.nodes is not None:
+            elsewhere = self.allocator.allocate([claim], decider=Decider.KUBE_SCHEDULER)
+            if isinstance(elsewhere, Allocated):
+                text = f"it fits on node {elsewhere.node}, which the pod cannot use, and on none that it can"
+                return Explanation(Reason.NODE_UNSUITABLE, text)
+        found = self.allocator.explain([claim], decision, decider=Decider.KUBE_SCHEDULER)[0]
+        if found.reason is Reason.NODE_UNUSABLE:
+            found = replace(found, reason=Reason.NODE_UNSUITABLE)
+        if self.nodes is None:
+            return found
+        total = len(self.allocator.inventory.nodes)
+        text = f"{found.message}; counted on all {total} nodes, of which the pod can use {len(self.nodes)}"
+        return replace(found, message=text)
+
+
 @dataclass(slots=True)
 class _Attempt:
     """One attempt to find out what a pod waits for."""
@@ -153,19 +202,19 @@ class _Attempt:
         if not claims:
             node = next((name for name in sorted(nodes) if name not in causes), "")
             return _fitting(node) if node else _no_node(obstacles)
-        allocator = self.explainer.allocator_with(causes)
-        decision = _decide(allocator, claims.values())
+        usable = self.explainer.node_set(causes)
+        decision = usable.decide(claims.values())
         if isinstance(decision, Allocated):
             return _fitting(decision.node)
         if (found := self._explain_by_nodes(claims, obstacles, elsewhere)) is not None:
             return found
         if all(name in causes for name in nodes):
             # That no node can be used would hide what else is in the way.
-            allocator = self.explainer.allocator_with(elsewhere)
-            found = self._explain_by_claims(claims, allocator, _decide(allocator, claims.values()))
+            reachable = self.explainer.node_set(elsewhere)
+            found = self._explain_by_claims(claims, reachable, reachable.decide(claims.values()))
             text = f"{found.message}; and the pod can run on no node: {count_obstacles(obstacles)}"
             return replace(found, message=text) if obstacles else found
-        return self._explain_by_claims(claims, allocator, decision)
+        return self._explain_by_claims(claims, usable, decision)
 
     def _is_pinned(self) -> bool:
         """Return whether a claim that is allocated keeps the pod to some nodes."""
@@ -214,11 +263,11 @@ class _Attempt:
         """Return that the claims fit on nodes that the pod cannot use; None if they fit on no node."""
         if not obstacles:
             return None
-        allocator = self.explainer.allocator_with(elsewhere)
+        reachable = self.explainer.node_set(elsewhere)
         left = {name for name in obstacles if name not in elsewhere}
         found: dict[str, Obstacle] = {}
         while left and len(found) < _MOST_NODES:
-            decision = _decide(allocator, claims.values(), sorted(left))
+            decision = reachable.decide(claims.values(), left)
             if not isinstance(decision, Allocated):
                 break
             found[decision.node] = obstacles[decision.node]
@@ -233,12 +282,12 @@ class _Attempt:
         return PodExplanation(explanation.reason, explanation.message, dict.fromkeys(claims, explanation))
 
     def _explain_by_claims(
-        self, claims: Mapping[str, ResourceClaim], allocator: Allocator, decision: Decision
+        self, claims: Mapping[str, ResourceClaim], usable: NodeSet, decision: Decision
     ) -> PodExplanation:
         """Explain claims that fit on no node: those that fit nowhere alone, or that they do not fit together."""
-        alone = {name: _decide(allocator, (claim,)) for name, claim in claims.items()}
+        alone = {name: usable.decide((claim,)) for name, claim in claims.items()}
         stuck = {
-            name: _suitability(_why(allocator, (claims[name],), each))
+            name: usable.explain(claims[name], each)
             for name, each in alone.items()
             if not isinstance(each, Allocated)
         }
@@ -250,12 +299,12 @@ class _Attempt:
         if isinstance(decision, Failed):
             together = Explanation(decision.reason, decision.message)
         else:
-            together = _explain_together(claims, alone, allocator)
+            together = _explain_together(claims, alone, usable)
         return PodExplanation(together.reason, together.message, dict.fromkeys(claims, together))
 
 
 def _explain_together(
-    claims: Mapping[str, ResourceClaim], alone: Mapping[str, Decision], allocator: Allocator
+    claims: Mapping[str, ResourceClaim], alone: Mapping[str, Decision], usable: NodeSet
 ) -> Explanation:
     """Return why claims do not fit together, each of which fits by itself."""
     places = [f"{name} on {each.node}" for name, each in alone.items() if isinstance(each, Allocated)]
@@ -263,9 +312,9 @@ def _explain_together(
         f"each claim fits alone ({listed(places)}), but no node that suits the pod has room for all of them"
     )
     merged = merge_claims([*claims], [*claims.values()])
-    decision = _decide(allocator, (merged,))
+    decision = usable.decide((merged,))
     if not isinstance(decision, Allocated | Failed):
-        why = _why(allocator, (merged,), decision)
+        why = usable.explain(merged, decision)
         if why.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER:
             text = f"{text}: {why.message}"
     return Explanation(Reason.CLAIMS_DO_NOT_FIT_TOGETHER, text)
@@ -291,23 +340,6 @@ def _fitting(node: str) -> PodExplanation:
 def _no_node(obstacles: Mapping[str, Obstacle]) -> PodExplanation:
     text = f"the pod can run on no node: {count_obstacles(obstacles)}" if obstacles else "there are no nodes"
     return PodExplanation(Reason.NODE_UNSUITABLE if obstacles else Reason.NO_NODES, text)
-
-
-def _decide(
-    allocator: Allocator, claims: Iterable[ResourceClaim], nodes: Sequence[str] | None = None
-) -> Decision:
-    return allocator.allocate(list(claims), nodes, decider=Decider.KUBE_SCHEDULER)
-
-
-def _why(allocator: Allocator, claims: Sequence[ResourceClaim], decision: Decision) -> Explanation:
-    return allocator.explain(claims, decision, decider=Decider.KUBE_SCHEDULER)[0]
-
-
-def _suitability(explanation: Explanation) -> Explanation:
-    """Return an explanation in which nodes that cannot be used are those that do not suit the pod."""
-    if explanation.reason is Reason.NODE_UNUSABLE:
-        return replace(explanation, reason=Reason.NODE_UNSUITABLE)
-    return explanation
 
 
 def _is_open(entry: PodEntry) -> bool:

@@ -102,24 +102,12 @@ class Discovery:
     def _resource_list(self, group: str, version: str) -> Json:
         resources: list[Json] = []
         for resource in self._served(group, version):
-            described: Json = {
-                "name": resource.plural,
-                "singularName": resource.singular,
-                "namespaced": resource.namespaced,
-                "kind": resource.kind,
-                "verbs": list(resource.verbs),
-            }
-            resources.append(described | _other_names(resource))
+            shared = {"namespaced": resource.namespaced, "kind": resource.kind}
+            names = {"name": resource.plural, "singularName": resource.singular}
+            resources.append(names | shared | {"verbs": list(resource.verbs)} | _other_names(resource))
             if resource.has_status:
-                resources.append(
-                    {
-                        "name": f"{resource.plural}/status",
-                        "singularName": "",
-                        "namespaced": resource.namespaced,
-                        "kind": resource.kind,
-                        "verbs": _STATUS_VERBS,
-                    }
-                )
+                names = {"name": f"{resource.plural}/status", "singularName": ""}
+                resources.append(names | shared | {"verbs": _STATUS_VERBS})
         group_version = f"{group}/{version}" if group else version
         return {
             "kind": "APIResourceList",

@@ -29,6 +29,10 @@ _LIKE_OTHERS_SINCE_V1 = frozenset({"DeviceTaintRule"})
 """Kinds that are updated with a resourceVersion only, and not shown when they are deleted; older versions differ."""
 _KEPT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 _GENERATED = 5
+_SYSTEM_FIELDS = (
+    "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "generateName",
+)  # fmt: skip
+"""What of the metadata no update changes."""
 
 
 class FieldValidation(Enum):
@@ -287,14 +291,7 @@ class Registry:
 
     @staticmethod
     def _keep_system_fields(metadata: Body, before: Mapping[str, Any]) -> None:
-        for name in (
-            "uid",
-            "creationTimestamp",
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "generation",
-            "generateName",
-        ):
+        for name in _SYSTEM_FIELDS:
             metadata.pop(name, None)
             if name in before:
                 metadata[name] = before[name]

@@ -138,14 +138,6 @@ def _created(body: Body, now: datetime) -> str:
     return age(body["metadata"].get("creationTimestamp"), now)
 
 
-def _name_and_age(body: Body, now: datetime) -> list[Any]:
-    return [body["metadata"]["name"], _created(body, now)]
-
-
-def _claim(body: Body, now: datetime) -> list[Any]:
-    return [body["metadata"]["name"], claim_state(body), _created(body, now)]
-
-
 def claim_state(body: Body) -> str:
     """Return the states of a claim, as `allocated,reserved`."""
     states = []
@@ -159,42 +151,6 @@ def claim_state(body: Body) -> str:
     elif not deleted:
         states.append("pending")
     return ",".join(states)
-
-
-def _slice(body: Body, now: datetime) -> list[Any]:
-    spec = body["spec"]
-    return [
-        body["metadata"]["name"],
-        spec.get("nodeName", ""),
-        spec["driver"],
-        spec["pool"]["name"],
-        _created(body, now),
-    ]
-
-
-def _taint_rule(body: Body, now: datetime) -> list[Any]:
-    taint = body["spec"]["taint"]
-    return [
-        body["metadata"]["name"],
-        taint.get("key", ""),
-        taint.get("value", ""),
-        taint.get("effect", ""),
-        age(taint.get("timeAdded"), now) if taint.get("timeAdded") else "",
-        _created(body, now),
-    ]
-
-
-def _namespace(body: Body, now: datetime) -> list[Any]:
-    return [body["metadata"]["name"], body["status"].get("phase", ""), _created(body, now)]
-
-
-def _config_map(body: Body, now: datetime) -> list[Any]:
-    entries = len(body.get("data") or ()) + len(body.get("binaryData") or ())
-    return [body["metadata"]["name"], entries, _created(body, now)]
-
-
-def _lease(body: Body, now: datetime) -> list[Any]:
-    return [body["metadata"]["name"], body["spec"].get("holderIdentity", ""), _created(body, now)]
 
 
 def _node(body: Body, now: datetime) -> list[Any]:
@@ -318,26 +274,40 @@ def _event_source(body: Body) -> str:
     return f"{component}, {instance}" if instance else str(component)
 
 
-_NAME_AND_AGE = Printer(("Name", "Age"), _name_and_age)
+def _named_and_dated(columns: tuple[str, ...] = (), cells: Cells = lambda _body, _now: []) -> Printer:
+    """Return the printer of a kind with some columns between the name and the age."""
+
+    def all_cells(body: Body, now: datetime) -> list[Any]:
+        return [body["metadata"]["name"], *cells(body, now), _created(body, now)]
+
+    return Printer(("Name", *columns, "Age"), all_cells)
+
+
+def _slice(body: Body, _now: datetime) -> list[Any]:
+    spec = body["spec"]
+    return [spec.get("nodeName", ""), spec["driver"], spec["pool"]["name"]]
+
+
+def _taint_rule(body: Body, now: datetime) -> list[Any]:
+    taint = body["spec"]["taint"]
+    added = age(taint["timeAdded"], now) if taint.get("timeAdded") else ""
+    return [*(taint.get(name, "") for name in ("key", "value", "effect")), added]
+
+
+_NAME_AND_AGE = _named_and_dated()
 _PRINTERS = {
-    "ResourceClaim": Printer(("Name", "State", "Age"), _claim),
-    "ResourceSlice": Printer(("Name", "Node", "Driver", "Pool", "Age"), _slice),
-    "DeviceTaintRule": Printer(("Name", "Key", "Value", "Effect", "TimeAdded", "Age"), _taint_rule),
-    "Namespace": Printer(("Name", "Status", "Age"), _namespace),
-    "ConfigMap": Printer(("Name", "Data", "Age"), _config_map),
-    "Lease": Printer(("Name", "Holder", "Age"), _lease),
+    "ResourceClaim": _named_and_dated(("State",), lambda body, _: [claim_state(body)]),
+    "ResourceSlice": _named_and_dated(("Node", "Driver", "Pool"), _slice),
+    "DeviceTaintRule": _named_and_dated(("Key", "Value", "Effect", "TimeAdded"), _taint_rule),
+    "Namespace": _named_and_dated(("Status",), lambda body, _: [body["status"].get("phase", "")]),
+    "ConfigMap": _named_and_dated(
+        ("Data",), lambda body, _: [len(body.get("data") or ()) + len(body.get("binaryData") or ())]
+    ),
+    "Lease": _named_and_dated(("Holder",), lambda body, _: [body["spec"].get("holderIdentity", "")]),
     "Node": Printer(
         (
-            "Name",
-            "Status",
-            "Roles",
-            "Age",
-            "Version",
-            "Internal-IP+",
-            "External-IP+",
-            "OS-Image+",
-            "Kernel-Version+",
-            "Container-Runtime+",
+            "Name", "Status", "Roles", "Age", "Version", "Internal-IP+", "External-IP+", "OS-Image+",
+            "Kernel-Version+", "Container-Runtime+",
         ),
         _node,
     ),
@@ -347,20 +317,12 @@ _PRINTERS = {
     ),
     "Event": Printer(
         (
-            "Last Seen",
-            "Type",
-            "Reason",
-            "Object",
-            "Subobject+",
-            "Source+",
-            "Message",
-            "First Seen+",
-            "Count+",
+            "Last Seen", "Type", "Reason", "Object", "Subobject+", "Source+", "Message", "First Seen+", "Count+",
             "Name+",
         ),
         _event,
     ),
-}
+}  # fmt: skip
 
 
 _REPRESENTATIONS = (

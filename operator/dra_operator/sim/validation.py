@@ -264,6 +264,9 @@ def _each_value(check: Check) -> Check:
 
 # --- rules ------------------------------------------------------------------------------------------------------------
 
+_Rule = Callable[[str, str, Any, Any, str], Iterable[FieldError]]
+"""Takes a rule's argument, the type of the field, its value, what it was before and its path."""
+
 
 def _rule(rule: str, type_: str) -> Check:
     """Return the check that a rule such as `maxItems=4` or `eachKey:format=k8s-short-name` stands for."""
@@ -271,92 +274,49 @@ def _rule(rule: str, type_: str) -> Check:
     if inner:
         return _SCOPES[scope](_rule(rest, schema.element(type_)))
     name, _, argument = rule.partition("=")
-    return _RULES[name](argument, type_)
+    judge = _RULES[name]
+    return lambda value, old, path: iter(judge(argument, type_, value, old, path))
 
 
-def _max_items(argument: str, _type: str) -> Check:
-    limit = int(argument)
-
-    def check(value: Any, _old: Any, path: str) -> Iterator[FieldError]:
-        if len(value) > limit:
-            yield errors.too_many(path, len(value), limit)
-
-    return check
+def _max_items(limit: str, _type: str, value: Any, _old: Any, path: str) -> Iterable[FieldError]:
+    return [errors.too_many(path, len(value), int(limit))] if len(value) > int(limit) else ()
 
 
-def _max_bytes(argument: str, _type: str) -> Check:
-    limit = int(argument)
-
-    def check(value: Any, _old: Any, path: str) -> Iterator[FieldError]:
-        if len(value.encode()) > limit:
-            yield errors.too_long(path, limit, "bytes")
-
-    return check
+def _max_bytes(limit: str, _type: str, value: Any, _old: Any, path: str) -> Iterable[FieldError]:
+    return [errors.too_long(path, int(limit), "bytes")] if len(value.encode()) > int(limit) else ()
 
 
-def _max_length(argument: str, _type: str) -> Check:
-    limit = int(argument)
-
-    def check(value: Any, _old: Any, path: str) -> Iterator[FieldError]:
-        if len(value) > limit:
-            yield errors.too_long(path, limit, "characters")
-
-    return check
+def _max_length(limit: str, _type: str, value: Any, _old: Any, path: str) -> Iterable[FieldError]:
+    return [errors.too_long(path, int(limit), "characters")] if len(value) > int(limit) else ()
 
 
-def _unique(argument: str, type_: str) -> Check:
-    keys = argument.split(",") if argument else []
-
-    def check(value: Any, _old: Any, path: str) -> Iterator[FieldError]:
-        seen = set()
-        for index, item in enumerate(value):
-            identity = _identity(item, keys) if keys else item
-            if identity in seen:
-                yield errors.duplicate(f"{path}[{index}]", schema.in_go_order(item, type_[2:]))
-            seen.add(identity)
-
-    return check
+def _unique(keys: str, type_: str, value: Any, _old: Any, path: str) -> Iterable[FieldError]:
+    seen = set()
+    for index, item in enumerate(value):
+        identity = _identity(item, keys.split(",")) if keys else item
+        if identity in seen:
+            yield errors.duplicate(f"{path}[{index}]", schema.in_go_order(item, type_[2:]))
+        seen.add(identity)
 
 
-def _enum(argument: str, _type: str) -> Check:
-    allowed = argument.split(",")
-
-    def check(value: Any, _old: Any, path: str) -> Iterator[FieldError]:
-        if value not in allowed:
-            yield errors.unsupported(path, value, allowed)
-
-    return check
+def _enum(allowed: str, _type: str, value: Any, _old: Any, path: str) -> Iterable[FieldError]:
+    return () if value in allowed.split(",") else [errors.unsupported(path, value, allowed.split(","))]
 
 
-def _format(argument: str, _type: str) -> Check:
-    problems = FORMATS[argument]
-
-    def check(value: Any, _old: Any, path: str) -> Iterator[FieldError]:
-        return problems(path, value)
-
-    return check
+def _format(name: str, _type: str, value: Any, _old: Any, path: str) -> Iterable[FieldError]:
+    return FORMATS[name](path, value)
 
 
-def _immutable(_argument: str, _type: str) -> Check:
-    def check(_value: Any, old: Any, path: str) -> Iterator[FieldError]:
-        if old is not _NEW:
-            yield errors.invalid_value(path, None, "field is immutable")
-
-    return check
+def _immutable(_argument: str, _type: str, _value: Any, old: Any, path: str) -> Iterable[FieldError]:
+    return () if old is _NEW else [errors.invalid_value(path, None, "field is immutable")]
 
 
-def _update(argument: str, _type: str) -> Check:
-    if argument != "NoModify":
-        raise ValueError(f"no such constraint of updates: {argument}")
-
-    def check(_value: Any, old: Any, path: str) -> Iterator[FieldError]:
-        if old is not _NEW and old is not None:
-            yield errors.invalid_value(path, None, "field cannot be modified once set")
-
-    return check
+def _no_modify(_argument: str, _type: str, _value: Any, old: Any, path: str) -> Iterable[FieldError]:
+    is_set = old is not _NEW and old is not None
+    return [errors.invalid_value(path, None, "field cannot be modified once set")] if is_set else ()
 
 
-_RULES: dict[str, Callable[[str, str], Check]] = {
+_RULES: dict[str, _Rule] = {
     "maxItems": _max_items,
     "maxBytes": _max_bytes,
     "maxLength": _max_length,
@@ -364,7 +324,7 @@ _RULES: dict[str, Callable[[str, str], Check]] = {
     "enum": _enum,
     "format": _format,
     "immutable": _immutable,
-    "update": _update,
+    "update": _no_modify,
 }
 
 
@@ -481,22 +441,8 @@ def metadata_update_errors(metadata: Body, old: Body) -> list[FieldError]:
 
 def create_errors(resource: Resource, body: Body) -> list[FieldError]:
     """Return what is wrong with a new object."""
-    match resource.kind:
-        case "ResourceClaim":
-            return list(_claim_spec(body["spec"], "spec"))
-        case "ResourceClaimTemplate":
-            return list(_claim_spec(body["spec"]["spec"], "spec.spec"))
-        case "ResourceSlice":
-            return list(_slice(body["spec"]))
-        case "DeviceTaintRule":
-            return list(_taint(body["spec"]["taint"], "spec.taint"))
-        case "DeviceClass":
-            return list(_class(body["spec"]))
-        case "Pod":
-            return list(_pod(body["spec"]))
-        case "Event":
-            return list(_event(body))
-    return []
+    judge = _KINDS.get(resource.kind)
+    return [] if judge is None else list(judge(body))
 
 
 def update_errors(resource: Resource, body: Body, old: Body) -> list[FieldError]:
@@ -636,10 +582,6 @@ def _selectors(selectors: Sequence[Body], at: str) -> Iterator[FieldError]:
             yield errors.required(f"{at}[{index}].cel.expression")
 
 
-def _class(spec: Body) -> Iterator[FieldError]:
-    yield from _selectors(spec.get("selectors") or (), "spec.selectors")
-
-
 def _slice(spec: Body) -> Iterator[FieldError]:
     yield from _driver("spec.driver", spec["driver"])
     pool = spec["pool"]
@@ -659,7 +601,7 @@ def _slice(spec: Body) -> Iterator[FieldError]:
         at = f"spec.devices[{index}]"
         yield from _dns_label(f"{at}.name", device["name"])
         for number, taint in enumerate(device.get("taints") or ()):
-            yield from _taint(taint, f"{at}.taints[{number}]")
+            yield from _qualified_name(f"{at}.taints[{number}].key", taint.get("key", ""))
         yield from _binding(device, at)
     yield from _duplicates([device["name"] for device in devices], "spec.devices")
     yield from _skipped(spec, "spec")
@@ -706,28 +648,31 @@ def _one_node_field(spec: Body) -> Iterator[FieldError]:
         yield errors.required("spec", choice)
 
 
-def _taint(taint: Body, at: str) -> Iterator[FieldError]:
-    yield from _qualified_name(f"{at}.key", taint.get("key", ""))
-
-
 def _pod(spec: Body) -> Iterator[FieldError]:
     if not spec.get("containers"):
         yield errors.required("spec.containers")
     for index, container in enumerate(spec.get("containers") or ()):
-        if not container.get("name"):
-            yield errors.required(f"spec.containers[{index}].name")
-        if not container.get("image"):
-            yield errors.required(f"spec.containers[{index}].image")
+        for name in ("name", "image"):
+            if not container.get(name):
+                yield errors.required(f"spec.containers[{index}].{name}")
 
 
 def _event(body: Body) -> Iterator[FieldError]:
     about = body["involvedObject"].get("namespace", "")
     own = body["metadata"].get("namespace", "")
-    if about and about != own:
-        yield errors.invalid_value("involvedObject.namespace", about, "does not match event.namespace")
-    if not about and own != "default":
+    if own != (about or "default"):
         yield errors.invalid_value("involvedObject.namespace", about, "does not match event.namespace")
 
+
+_KINDS: dict[str, Callable[[Body], Iterator[FieldError]]] = {
+    "ResourceClaim": lambda body: _claim_spec(body["spec"], "spec"),
+    "ResourceClaimTemplate": lambda body: _claim_spec(body["spec"]["spec"], "spec.spec"),
+    "ResourceSlice": lambda body: _slice(body["spec"]),
+    "DeviceTaintRule": lambda body: _qualified_name("spec.taint.key", body["spec"]["taint"].get("key", "")),
+    "DeviceClass": lambda body: _selectors(body["spec"].get("selectors") or (), "spec.selectors"),
+    "Pod": lambda body: _pod(body["spec"]),
+    "Event": _event,
+}
 
 # --- the status of a claim ------------------------------------------------------------------------------------------
 

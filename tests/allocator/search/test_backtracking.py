@@ -11,7 +11,6 @@ from dra_operator.allocator.search import backtracking
 from dra_operator.allocator.search.backtracking import BacktrackingSearch
 from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
-from opcodes import opcodes
 
 
 def device(name: str, **attributes: Any) -> dict[str, Any]:
@@ -321,16 +320,6 @@ def test_all_devices_that_draw_on_the_same_counters(counted_only: Any, ask: Any)
     assert picks == {"1": None, "2": ["r=a", "r=b", "r=c"]}
 
 
-def test_devices_that_do_not_depend_on_each_other_are_picked_at_once(counted_only: Any, ask: Any) -> None:
-    """Each more costs what it takes to name it."""
-    counted_only.slice("s", *[device(f"d{number:02}") for number in range(32)])
-    few, many = (counted_only.claim(ask("r", count), ask("another", 2)) for count in (2, 28))
-    counted_only.decide(few)
-    counted_only.decide(many)
-
-    assert opcodes(lambda: counted_only.decide(many)) - opcodes(lambda: counted_only.decide(few)) < 26 * 250
-
-
 def test_the_lowest_devices_are_given_up_for_a_later_request(counted_only: Any, ask: Any) -> None:
     """Two at once, as long as the request behind them can do without; else the first two that leave it one."""
     counted_only.slice("s", *[device(name, index=number) for number, name in enumerate("abcd")])
@@ -342,19 +331,6 @@ def test_the_lowest_devices_are_given_up_for_a_later_request(counted_only: Any, 
         "[1]": ["any=a", "any=c", "one=b"],
         "[0, 1]": ["any=a", "any=c", "one=b"],
     }
-
-
-def test_more_devices_that_differ_than_there_are_values_are_not_tried(counted_only: Any, ask: Any) -> None:
-    """Where devices draw on counters as well, nothing is picked before the values are counted."""
-    uses = {"consumesCounters": [{"counterSet": "set", "counters": {"n": {"value": "1"}}}]}
-    counted_only.slice("c", sharedCounters=[{"name": "set", "counters": {"n": {"value": "9"}}}], count=2)
-    devices = [{"name": f"{n}", "attributes": {"parent": {"int": n % 2}}, **uses} for n in range(9)]
-    counted_only.slice("s", *devices, count=2)
-    apart = [{"distinctAttribute": "gpu.example.com/parent"}]
-
-    assert counted_only.picks(counted_only.claim(ask("r", 2), constraints=apart)) == ["r=0", "r=1"]
-    with patch.object(backtracking._Search, "_pick", side_effect=AssertionError("a device was picked")):
-        assert counted_only.picks(counted_only.claim(ask("r", 3), constraints=apart)) is None
 
 
 @pytest.mark.parametrize("before", [[], ["one"]], ids=["alone", "as an alternative"])

@@ -86,22 +86,11 @@ def test_three_devices_cannot_have_three_of_two_values() -> None:
     assert not bounds.can_differ([rule], [(Choice(0b1111, 3, (0,)),)], 0b1111, (0b1111,))
 
 
-def test_devices_of_two_values_are_not_three_that_differ() -> None:
-    """Whoever needs more values than its devices have is told at once, whatever other devices have."""
-    rule = GroupRule(matching=False, groups=PAIRS)
-    two, three = (Choice(0b1111, 2, (0,)),), (Choice(0b1111, 3, (0,)),)
-
-    assert bounds.has_values([rule], [two], 0b1111, (0b1111,))
-    assert not bounds.has_values([rule], [three], 0b1111, (0b1111,))
-    assert not bounds.has_values([rule], [two], 0b0011, (0b1111,))
-    assert not bounds.has_values([rule], [two, (Choice(0b0001, 1, (0,)),)], 0b1111, (0b1111,))
-
-
 def test_a_request_that_may_choose_otherwise_needs_no_values() -> None:
     """An alternative that the rule does not apply to is a way out."""
     rule = GroupRule(matching=False, groups=PAIRS)
 
-    assert bounds.has_values([rule], [(Choice(0b1111, 3, (0,)), Choice(0b1111, 3, ()))], 0b1111, (0b1111,))
+    assert bounds.can_differ([rule], [(Choice(0b1111, 3, (0,)), Choice(0b1111, 3, ()))], 0b1111, (0b1111,))
 
 
 def test_requests_that_share_too_few_devices_cannot_be_apart() -> None:
@@ -110,22 +99,3 @@ def test_requests_that_share_too_few_devices_cannot_be_apart() -> None:
 
     assert not bounds.can_be_apart(demands, 0b1111, (), 0)
     assert bounds.can_be_apart(demands, 0b1111, (), 0b01)
-
-
-def test_a_group_of_three_has_room_for_one_pair() -> None:
-    """Two claims for a pair each do not fit in one triple; a pair and the triple's shareable devices might."""
-    triple = GroupRule(matching=True, groups=Groups(groups=(0b111,), members=0b111, odd=0, size=3))
-    demands = [(Choice(0b111, 2, (0,)),), (Choice(0b111, 2, (1,)),)]
-    allowed = (0b111, 0b111)
-
-    assert bounds.fit_in_groups([triple, triple], demands[:1], 0b111, allowed, shareable=0)
-    assert not bounds.fit_in_groups([triple, triple], demands, 0b111, allowed, shareable=0)
-    assert bounds.fit_in_groups([triple, triple], demands, 0b111, allowed, shareable=0b1)
-
-
-def test_two_rules_of_one_request_are_counted_once() -> None:
-    """The same pair can satisfy both."""
-    triple = GroupRule(matching=True, groups=Groups(groups=(0b111,), members=0b111, odd=0, size=3))
-    demands = [(Choice(0b111, 2, (0, 1)),)]
-
-    assert bounds.fit_in_groups([triple, triple], demands, 0b111, (0b111, 0b111), shareable=0)

@@ -30,20 +30,6 @@ def asked_for(scene: Any, ask: Callable[..., Any], amount: str = "20G") -> Any:
     return scene.claim(ask("r", 1, capacity={"requests": {"rate": amount}}))
 
 
-@pytest.mark.parametrize("full", [100, 1000])
-def test_a_device_that_is_full_is_asked_once(
-    wide: Callable[[int], Any], ask: Callable[..., Any], full: int
-) -> None:
-    """A claim costs hardly more however many devices of a wide pool have no room left."""
-    scene = wide(full + 2)
-    for number in range(2 * full):
-        scene.use(f"c{number}", ask("r", 1, capacity={"requests": {"rate": "20G"}}))
-    claim = asked_for(scene, ask)
-    scene.decide(claim)
-
-    assert opcodes(lambda: scene.decide(claim)) < 2000
-
-
 def test_a_full_device_that_gets_room_again_is_asked_again(
     wide: Callable[[int], Any], ask: Callable[..., Any]
 ) -> None:
@@ -188,29 +174,6 @@ CLAIMS = {
     "several requests": [{"count": 1}, {"count": 2}],
 }
 """What each of the fast searches is asked for."""
-
-
-@pytest.mark.parametrize("asked", CLAIMS.values(), ids=CLAIMS)
-def test_a_pool_of_another_driver_is_passed_over(
-    two_drivers: Any, ask: Callable[..., Any], asked: list[dict[str, Any]]
-) -> None:
-    """It takes next to nothing, once it is known that the class takes no device of that driver."""
-    scene = two_drivers
-    numbers = range(1, 20)
-
-    def claim(text: str) -> Any:
-        requests = [ask(f"r{n}", item["count"], f'"{text}" == ""') for n, item in enumerate(asked)]
-        return scene.claim(
-            *requests, constraints=[rule for item in asked for rule in item.get("constraints", ())]
-        )
-
-    scene.decide(claim("first"))
-    few = opcodes(lambda: scene.decide(claim("few")))
-    for number in numbers:
-        scene.slice(f"other-{number}", "x", nodeName="n", pool=f"other-{number}", driver="a.example.com")
-    scene.allocator.refresh()
-
-    assert opcodes(lambda: scene.decide(claim("many"))) - few < 25 * len(numbers)
 
 
 @pytest.mark.parametrize("asked", CLAIMS.values(), ids=CLAIMS)

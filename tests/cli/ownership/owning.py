@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import factories
 from cluster import V1, allocation, claim, resource_slice
 
 # The small cluster of the controller's tests.
@@ -17,13 +18,9 @@ FENCE = "there is no ValidatingAdmissionPolicy dra-operator-owned"
 
 def rule(name="ours", *, effect="NoSchedule", selector=None, **metadata):
     """A rule with the key of ownership."""
-    chosen = {"driver": DRIVER, **(selector or {})}
-    return {
-        "apiVersion": V1,
-        "kind": "DeviceTaintRule",
-        "metadata": {"name": name, **metadata},
-        "spec": {"taint": {"key": KEY, "effect": effect}, "deviceSelector": chosen},
-    }
+    return factories.taint_rule(
+        name, {"driver": DRIVER, **(selector or {})}, key=KEY, effect=effect, **metadata
+    )
 
 
 def held_claim(name="held", device="gpu-0", pool="pool-1", **status):

@@ -12,25 +12,9 @@ _INTS = (0, 1, 2, -3, 5, 60, 9223372036854775807)
 _VERSIONS = ("1.2.3", "1.0.0", "2.0.0-rc.1", "0.0.1+b", "550.54.15")
 _QUANTITIES = ("80Gi", "1500m", "-5", "1e3", "0", "10Gi", "12E", "9223372036854775808", "100n")
 _VALUE_TYPES = (
-    "bool",
-    "int",
-    "uint",
-    "double",
-    "string",
-    "bytes",
-    "list_int",
-    "list_string",
-    "map",
-    "semver",
-    "quantity",
-    "duration",
-    "timestamp",
-    "ip",
-    "cidr",
-    "url",
-    "dyn",
-    "list_dyn",
-)
+    "bool", "int", "uint", "double", "string", "bytes", "list_int", "list_string", "map", "semver",
+    "quantity", "duration", "timestamp", "ip", "cidr", "url", "dyn", "list_dyn",
+)  # fmt: skip
 
 
 def make_case(seed: int, number: int) -> Wire:

@@ -10,18 +10,10 @@ from conformance.generate.style import Style
 from conformance.generate.usage import make_allocated, make_state
 
 FEATURES = (
-    "AdminAccess",
-    "CompatibilityGroups",
-    "ConsumableCapacity",
-    "DerivedAttributes",
-    "DeviceBindingAndStatus",
-    "DeviceTaints",
-    "FractionalCapacityRange",
-    "ListTypeAttributes",
-    "OptionalNodeOperations",
-    "PartitionableDevices",
-    "PrioritizedList",
-)
+    "AdminAccess", "CompatibilityGroups", "ConsumableCapacity", "DerivedAttributes",
+    "DeviceBindingAndStatus", "DeviceTaints", "FractionalCapacityRange", "ListTypeAttributes",
+    "OptionalNodeOperations", "PartitionableDevices", "PrioritizedList",
+)  # fmt: skip
 _USED_GATES = {
     "CompatibilityGroups": "groups",
     "ConsumableCapacity": "shareable",

@@ -19,7 +19,7 @@ from dra_operator.api.quantity import Quantity, family, format_amount, format_be
 from dra_operator.api.types import DeviceCapacity
 from dra_operator.inventory import Slice, Verdict, bits
 from dra_operator.inventory.counters import CounterLayout, Draw
-from dra_operator.inventory.ownership import UNOWNED
+from dra_operator.inventory.taints import UNOWNED
 from dra_operator.ledger import Availability
 from dra_operator.ledger.counters import CounterState
 

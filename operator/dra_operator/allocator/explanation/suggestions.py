@@ -23,8 +23,8 @@ from dra_operator.api.text import listed, shortened
 from dra_operator.api.types import Device, DeviceToleration
 from dra_operator.cel import CelError, Selector, prepare_device
 from dra_operator.inventory import Slice, bits
-from dra_operator.inventory.ownership import UNOWNED, Ownership
-from dra_operator.inventory.taints import touches
+from dra_operator.inventory.ownership import Ownership
+from dra_operator.inventory.taints import UNOWNED, touches
 
 _NEAR = 0.7
 _MOST_NAMES = 256

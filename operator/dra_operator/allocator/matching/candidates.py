@@ -32,8 +32,7 @@ from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.types import DeviceToleration
 from dra_operator.inventory import Features, PoolView, Slice, bits
-from dra_operator.inventory.ownership import UNOWNED
-from dra_operator.inventory.taints import EffectiveTaint, EffectiveTaints
+from dra_operator.inventory.taints import EffectiveTaint, EffectiveTaints, tolerates
 
 _MAX_EFFECTIVE_TAINTS = 256
 """Of each key, and there are thousands of keys."""
@@ -309,19 +308,3 @@ def untolerated(taints: EffectiveTaints, tolerations: Sequence[DeviceToleration]
         else:
             return taint
     return None
-
-
-def tolerates(toleration: DeviceToleration, taint: EffectiveTaint) -> bool:
-    """True if a toleration covers a taint. Source: docs/dra-semantics 5.1."""
-    if toleration.effect != taint.effect and (toleration.effect or taint.effect == UNOWNED):
-        # What is not ours is tolerated by nothing that a user can write.
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    match toleration.operator:
-        case "Exists":
-            return True
-        case "" | "Equal":
-            return toleration.value == taint.value
-        case _:
-            return False

@@ -85,10 +85,6 @@ def _found(plans: Sequence[ClaimPlan], model: SearchModel, path: _Path) -> Solut
     return [list(islice(served, len(plan.requests))) for plan in plans]
 
 
-class _HopelessError(Exception):
-    """There is no solution."""
-
-
 class _HardError(Exception):
     """Another search has to decide."""
 
@@ -112,28 +108,22 @@ class _Search:
     model: SearchModel
     budget: Budget
     beginning: bool = False
-    _start: tuple[int, ...] = ()
     _tries: int = 0
 
     def solve(self) -> _Path | Undecided | None:
         """Return the first solution, None if there is none, or UNDECIDED."""
         model = self.model
-        allowed = tuple(rule.groups.open for rule in model.rules)
+        allowed = tuple([rule.groups.open for rule in model.rules])
         if not bounds.have_enough(model.demands, model.available, allowed):
             return None
         if model.rules:
             allowed = bounds.narrow(
                 model.rules, model.demands, model.available, allowed, shareable=model.shareable
             )
-            if not bounds.have_enough(model.demands, model.available, allowed) or not bounds.has_values(
-                model.rules, model.demands, model.available, allowed
-            ):
+            if not bounds.have_enough(model.demands, model.available, allowed):
                 return None
-        self._start = allowed
         try:
             return self._request(0, model.available, allowed, model.left, {})
-        except _HopelessError:
-            return None
         except _HardError:
             if model.shareable & model.counted:
                 return UNDECIDED
@@ -278,16 +268,4 @@ class _Search:
         self._tries += 1
         if self._tries >= (_TRIES_ON_LARGE if self._is_large else _TRIES_BEFORE_HARDEST):
             raise _HardError
-        if self._tries == _TRIES_BEFORE_HARDEST and not self._can_match():
-            raise _HopelessError
         self.budget.check_tries(self._tries)
-
-    def _can_match(self) -> bool:
-        """False if the requests cannot all be served, whatever is picked."""
-        model = self.model
-        rules, demands, available = model.rules, model.demands, model.available
-        return (
-            bounds.fit_in_groups(rules, demands, available, self._start, shareable=model.shareable)
-            and bounds.can_be_apart(demands, available, self._start, model.shareable)
-            and bounds.can_differ(rules, demands, available, self._start)
-        )

@@ -132,28 +132,6 @@ def _has_sum(group: int, own: Iterable[tuple[int, int]], shareable: int) -> bool
     return union.bit_count() >= least
 
 
-def has_values(
-    rules: Sequence[GroupRule], demands: Sequence[Demand], available: int, allowed: Sequence[int]
-) -> bool:
-    """False if the devices that a distinct rule applies to have fewer values than are needed."""
-    for number, rule in enumerate(rules):
-        if rule.matching:
-            continue
-        union = missing = 0
-        for demand in demands:
-            if is_bound(demand, number):
-                union |= _union(demand, available, allowed)
-                missing += least_of(demand)
-        for group in rule.groups.groups:
-            if missing <= 0:
-                break
-            if group & union:
-                missing -= 1
-        if missing > 0:
-            return False
-    return True
-
-
 def can_differ(
     rules: Sequence[GroupRule], demands: Sequence[Demand], available: int, allowed: Sequence[int]
 ) -> bool:
@@ -188,34 +166,6 @@ def can_be_apart(demands: Sequence[Demand], available: int, allowed: Sequence[in
         if not wanted & shareable:
             lots.append((wanted, least_of(demand)))
     return first_without_place(lots) is None
-
-
-def fit_in_groups(
-    rules: Sequence[GroupRule],
-    demands: Iterable[Demand],
-    available: int,
-    allowed: Sequence[int],
-    *,
-    shareable: int,
-) -> bool:
-    """False if matching rules on the same attribute need more whole groups than there are.
-
-    A rule takes all its devices from one group, and no two rules take the same device: a group of three has room for
-    one pair. A request is counted for one rule only, and not at all if it may take shares.
-    """
-    needs: dict[int, tuple[int, int]] = {}
-    for demand in demands:
-        for number in demand[0].constraints:
-            if rules[number].matching and is_bound(demand, number):
-                wanted = _union(demand, available, allowed)
-                if not wanted & shareable:
-                    total, union = needs.get(number, (0, 0))
-                    needs[number] = (total + least_of(demand), union | wanted)
-                break
-    families: dict[tuple[int, ...], list[tuple[int, int]]] = {}
-    for number, need in needs.items():
-        families.setdefault(rules[number].groups.groups, []).append(need)
-    return all(have_whole(groups, family) for groups, family in families.items())
 
 
 def have_whole(groups: Sequence[int], family: Sequence[tuple[int, int]]) -> bool:

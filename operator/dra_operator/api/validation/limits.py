@@ -11,27 +11,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, Final
 
-from dra_operator.api.types import (
-    CapacityRequestPolicy,
-    CELSelector,
-    CounterSet,
-    DerivedAttribute,
-    Device,
-    DeviceClaim,
-    DeviceClass,
-    DeviceClassSpec,
-    DeviceConfiguration,
-    DeviceConstraint,
-    DeviceCounterConsumption,
-    DeviceRequest,
-    DeviceSubRequest,
-    ExactDeviceRequest,
-    OpaqueConfiguration,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    ResourceSlice,
-    ResourceSliceSpec,
-)
+from dra_operator.api import types
 from dra_operator.api.wire import Wire, wire_fields
 
 
@@ -59,33 +39,33 @@ _NAME_NONE = "name no request, which means all of them"
 _SELECT_AT_ONCE = "say it in one, or set perDeviceNodeSelection and say it at each device"
 
 MOST_ITEMS: Final[Mapping[tuple[type[Any], str], tuple[int, str]]] = {
-    (DeviceClaim, "requests"): (32, _SPLIT_CLAIM),
-    (DeviceClaim, "constraints"): (32, _LEAVE_OUT),
-    (DeviceClaim, "config"): (32, _LEAVE_OUT),
-    (DeviceRequest, "first_available"): (8, _LEAVE_OUT),
-    (ExactDeviceRequest, "selectors"): (32, _JOIN),
-    (ExactDeviceRequest, "derived_attributes"): (32, _LEAVE_OUT),
-    (DeviceSubRequest, "selectors"): (32, _JOIN),
-    (DeviceSubRequest, "derived_attributes"): (32, _LEAVE_OUT),
-    (DeviceConstraint, "requests"): (32, _NAME_NONE),
-    (DeviceConfiguration, "requests"): (32, _NAME_NONE),
-    (DeviceClassSpec, "selectors"): (32, _JOIN),
-    (DeviceClassSpec, "config"): (32, _LEAVE_OUT),
-    (ResourceSliceSpec, "shared_counters"): (8, _SPLIT_SLICE),
-    (CounterSet, "counters"): (32, "make a counter set of the rest"),
-    (Device, "taints"): (16, _LEAVE_OUT),
-    (Device, "binding_conditions"): (4, _LEAVE_OUT),
-    (Device, "binding_failure_conditions"): (4, _LEAVE_OUT),
-    (Device, "consumes_counters"): (2, _LEAVE_OUT),
-    (DeviceCounterConsumption, "counters"): (32, _LEAVE_OUT),
-    (DeviceCounterConsumption, "compatibility_groups"): (2, _LEAVE_OUT),
-    (CapacityRequestPolicy, "valid_values"): (10, "use validRange"),
+    (types.DeviceClaim, "requests"): (32, _SPLIT_CLAIM),
+    (types.DeviceClaim, "constraints"): (32, _LEAVE_OUT),
+    (types.DeviceClaim, "config"): (32, _LEAVE_OUT),
+    (types.DeviceRequest, "first_available"): (8, _LEAVE_OUT),
+    (types.ExactDeviceRequest, "selectors"): (32, _JOIN),
+    (types.ExactDeviceRequest, "derived_attributes"): (32, _LEAVE_OUT),
+    (types.DeviceSubRequest, "selectors"): (32, _JOIN),
+    (types.DeviceSubRequest, "derived_attributes"): (32, _LEAVE_OUT),
+    (types.DeviceConstraint, "requests"): (32, _NAME_NONE),
+    (types.DeviceConfiguration, "requests"): (32, _NAME_NONE),
+    (types.DeviceClassSpec, "selectors"): (32, _JOIN),
+    (types.DeviceClassSpec, "config"): (32, _LEAVE_OUT),
+    (types.ResourceSliceSpec, "shared_counters"): (8, _SPLIT_SLICE),
+    (types.CounterSet, "counters"): (32, "make a counter set of the rest"),
+    (types.Device, "taints"): (16, _LEAVE_OUT),
+    (types.Device, "binding_conditions"): (4, _LEAVE_OUT),
+    (types.Device, "binding_failure_conditions"): (4, _LEAVE_OUT),
+    (types.Device, "consumes_counters"): (2, _LEAVE_OUT),
+    (types.DeviceCounterConsumption, "counters"): (32, _LEAVE_OUT),
+    (types.DeviceCounterConsumption, "compatibility_groups"): (2, _LEAVE_OUT),
+    (types.CapacityRequestPolicy, "valid_values"): (10, "use validRange"),
 }
 """How many items fields may have, and what to do about more."""
 _REMEDIES_FOR_BYTES: Final[Mapping[tuple[type[Any], str], str]] = {
-    (CELSelector, "expression"): f"{_LEAVE_OUT}, or use several selectors",
-    (DerivedAttribute, "expression"): _LEAVE_OUT,
-    (OpaqueConfiguration, "parameters"): _LEAVE_OUT,
+    (types.CELSelector, "expression"): f"{_LEAVE_OUT}, or use several selectors",
+    (types.DerivedAttribute, "expression"): _LEAVE_OUT,
+    (types.OpaqueConfiguration, "parameters"): _LEAVE_OUT,
 }
 _MOST_BYTES = 10 * 1024
 _MOST_DEVICES = 128
@@ -96,7 +76,9 @@ _MOST_VALUES = 48
 
 def find_too_long(obj: object) -> Iterator[Refusal]:
     """Yield what is too long in a claim, a template, a class or a slice; nothing of others."""
-    if isinstance(obj, ResourceClaim | ResourceClaimTemplate | DeviceClass | ResourceSlice):
+    if isinstance(
+        obj, types.ResourceClaim | types.ResourceClaimTemplate | types.DeviceClass | types.ResourceSlice
+    ):
         yield from _part(obj.spec, "spec")
 
 
@@ -110,9 +92,9 @@ def _part(part: Wire, path: str) -> Iterator[Refusal]:
             yield from _most_bytes(value, remedy, at)
         else:
             yield from _below(value, at)
-    if isinstance(part, ResourceSliceSpec):
+    if isinstance(part, types.ResourceSliceSpec):
         yield from _slice(part, path)
-    elif isinstance(part, Device):
+    elif isinstance(part, types.Device):
         yield from _device(part, path)
 
 
@@ -146,7 +128,7 @@ def _most_bytes(value: object, remedy: str, path: str) -> Iterator[Refusal]:
         yield Refusal(path, length, f"bytes are too many, {_MOST_BYTES} at most: {remedy}")
 
 
-def _slice(spec: ResourceSliceSpec, path: str) -> Iterator[Refusal]:
+def _slice(spec: types.ResourceSliceSpec, path: str) -> Iterator[Refusal]:
     if spec.node_selector is not None:
         terms = spec.node_selector.node_selector_terms
         yield from _most(terms, 1, _SELECT_AT_ONCE, f"{path}.nodeSelector.nodeSelectorTerms")
@@ -157,12 +139,12 @@ def _slice(spec: ResourceSliceSpec, path: str) -> Iterator[Refusal]:
     yield from _most(spec.devices, most, remedy, f"{path}.devices")
 
 
-def _is_advanced(device: Device) -> bool:
+def _is_advanced(device: types.Device) -> bool:
     lists = any(isinstance(item.value, tuple) for item in device.attributes.values())
     return bool(device.taints or device.consumes_counters or lists)
 
 
-def _device(device: Device, path: str) -> Iterator[Refusal]:
+def _device(device: types.Device, path: str) -> Iterator[Refusal]:
     named = len(device.attributes) + len(device.capacity)
     if named > _MOST_NAMED_VALUES:
         text = f"attributes and capacities are too many, {_MOST_NAMED_VALUES} together at most: {_LEAVE_OUT}"

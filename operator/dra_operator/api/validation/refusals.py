@@ -8,22 +8,8 @@ Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateDeviceClaim`, `
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dra_operator.api import types
 from dra_operator.api.core import Namespace, Pod
-from dra_operator.api.types import (
-    DerivedAttribute,
-    DeviceClaim,
-    DeviceClass,
-    DeviceConfiguration,
-    DeviceConstraint,
-    DeviceRequest,
-    DeviceSubRequest,
-    DeviceTaintRule,
-    DeviceToleration,
-    ExactDeviceRequest,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    ResourceSlice,
-)
 from dra_operator.api.validation.limits import Refusal, find_too_long
 from dra_operator.api.validation.names import (
     DRIVER,
@@ -47,7 +33,7 @@ _NOT_ASKED = "is asked for by no constraint of this request: name it in one, or 
 _NO_EXPRESSION = "is missing: write the expression that computes the attribute"
 
 
-def find_refused_derived(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
+def find_refused_derived(devices: types.DeviceClaim, path: str) -> Iterator[Refusal]:
     """Yield what is refused of the derived attributes of a claim, their expressions aside."""
     for place, names, attributes in all_derived(devices, path):
         asked = {_attribute(item) for item in devices.constraints if _applies(item, names)}
@@ -66,8 +52,8 @@ def find_refused_derived(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
 
 
 def all_derived(
-    devices: DeviceClaim, path: str
-) -> Iterator[tuple[str, frozenset[str], Sequence[DerivedAttribute]]]:
+    devices: types.DeviceClaim, path: str
+) -> Iterator[tuple[str, frozenset[str], Sequence[types.DerivedAttribute]]]:
     """Yield the derived attributes of each request and alternative: their path, and what constraints call it."""
     for number, request in enumerate(devices.requests):
         at = f"{path}.requests[{number}]"
@@ -79,11 +65,11 @@ def all_derived(
             yield f"{at}.firstAvailable[{index}].derivedAttributes", names, item.derived_attributes
 
 
-def _applies(constraint: DeviceConstraint, names: frozenset[str]) -> bool:
+def _applies(constraint: types.DeviceConstraint, names: frozenset[str]) -> bool:
     return not constraint.requests or not names.isdisjoint(constraint.requests)
 
 
-def _attribute(constraint: DeviceConstraint) -> str | None:
+def _attribute(constraint: types.DeviceConstraint) -> str | None:
     """Return the attribute that a constraint is about: of two, the one that devices must share."""
     if constraint.match_attribute is not None:
         return constraint.match_attribute
@@ -127,23 +113,23 @@ def find_refusals(obj: object, body: Mapping[str, Any]) -> Iterator[Refusal]:
     --redact` leaves out parameters.
     Of classes only names, lengths and configuration are looked at, of the kinds of the core group names alone.
     """
-    if isinstance(obj, ResourceClaim) and obj.status.allocation is not None:
+    if isinstance(obj, types.ResourceClaim) and obj.status.allocation is not None:
         return
     metadata = getattr(obj, "metadata", None)
     if metadata is not None and not metadata.uid:
         yield from _object(obj, metadata.name)
         yield from find_too_long(obj)
-        if isinstance(obj, ResourceSlice | DeviceTaintRule):
+        if isinstance(obj, types.ResourceSlice | types.DeviceTaintRule):
             yield from find_refused(obj)
-        if isinstance(obj, ResourceSlice):
+        if isinstance(obj, types.ResourceSlice):
             yield from find_refused_values(obj.spec, body)
             yield from find_refused_asides(body)
-        if isinstance(obj, DeviceClass):
+        if isinstance(obj, types.DeviceClass):
             yield from _resource(obj.spec.extended_resource_name)
             yield from _configs(obj.spec.config, "spec.config")
-    if isinstance(obj, ResourceClaim):
+    if isinstance(obj, types.ResourceClaim):
         devices, path = obj.spec.devices, "spec.devices"
-    elif isinstance(obj, ResourceClaimTemplate):
+    elif isinstance(obj, types.ResourceClaimTemplate):
         devices, path = obj.spec.spec.devices, "spec.spec.devices"
     else:
         return
@@ -164,7 +150,7 @@ def _object(obj: object, name: str) -> Iterator[Refusal]:
         yield Refusal("spec.nodeName", obj.spec.node_name, NO_NODE)
 
 
-def _claim(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
+def _claim(devices: types.DeviceClaim, path: str) -> Iterator[Refusal]:
     yield from _names(devices.requests, f"{path}.requests")
     for index, request in enumerate(devices.requests):
         yield from _request(request, f"{path}.requests[{index}]")
@@ -174,7 +160,7 @@ def _claim(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
         yield from _references(config.requests, devices, f"{path}.config[{index}].requests")
 
 
-def _names(requests: Sequence[DeviceRequest | DeviceSubRequest], path: str) -> Iterator[Refusal]:
+def _names(requests: Sequence[types.DeviceRequest | types.DeviceSubRequest], path: str) -> Iterator[Refusal]:
     seen: set[str] = set()
     for index, request in enumerate(requests):
         at = f"{path}[{index}].name"
@@ -185,7 +171,7 @@ def _names(requests: Sequence[DeviceRequest | DeviceSubRequest], path: str) -> I
         seen.add(request.name)
 
 
-def _request(request: DeviceRequest, path: str) -> Iterator[Refusal]:
+def _request(request: types.DeviceRequest, path: str) -> Iterator[Refusal]:
     if request.exactly is not None and request.first_available:
         yield Refusal(path, None, _BOTH)
     elif request.exactly is not None:
@@ -195,14 +181,14 @@ def _request(request: DeviceRequest, path: str) -> Iterator[Refusal]:
         yield from _count(alternative, f"{path}.firstAvailable[{index}].count")
 
 
-def _count(request: ExactDeviceRequest | DeviceSubRequest, path: str) -> Iterator[Refusal]:
+def _count(request: types.ExactDeviceRequest | types.DeviceSubRequest, path: str) -> Iterator[Refusal]:
     if request.allocation_mode == "ExactCount" and request.count <= 0:
         yield Refusal(path, request.count, _NO_COUNT)
     elif request.allocation_mode == "All" and request.count:
         yield Refusal(path, request.count, _COUNT_OF_ALL)
 
 
-def _incomplete(requests: Sequence[DeviceRequest], path: str) -> Iterator[Refusal]:
+def _incomplete(requests: Sequence[types.DeviceRequest], path: str) -> Iterator[Refusal]:
     for index, request in enumerate(requests):
         wanted = dict(_wanted(request, f"{path}[{index}]"))
         if not wanted:
@@ -216,14 +202,16 @@ def _incomplete(requests: Sequence[DeviceRequest], path: str) -> Iterator[Refusa
                 yield Refusal(f"{where}.allocationMode", item.allocation_mode, _NO_MODE)
 
 
-def _tolerations(devices: DeviceClaim, path: str) -> Iterator[Refusal]:
+def _tolerations(devices: types.DeviceClaim, path: str) -> Iterator[Refusal]:
     for number, request in enumerate(devices.requests):
         for where, item in _wanted(request, f"{path}.requests[{number}]"):
             for index, toleration in enumerate(item.tolerations):
                 yield from _toleration(toleration, f"{where}.tolerations[{index}]")
 
 
-def _wanted(request: DeviceRequest, path: str) -> Iterator[tuple[str, ExactDeviceRequest | DeviceSubRequest]]:
+def _wanted(
+    request: types.DeviceRequest, path: str
+) -> Iterator[tuple[str, types.ExactDeviceRequest | types.DeviceSubRequest]]:
     """Yield what a request asks for, by its path: one thing, or alternatives."""
     for place, item in enumerate(request.first_available):
         yield f"{path}.firstAvailable[{place}]", item
@@ -231,7 +219,7 @@ def _wanted(request: DeviceRequest, path: str) -> Iterator[tuple[str, ExactDevic
         yield f"{path}.exactly", request.exactly
 
 
-def _toleration(item: DeviceToleration, path: str) -> Iterator[Refusal]:
+def _toleration(item: types.DeviceToleration, path: str) -> Iterator[Refusal]:
     if item.key and not KEY.fullmatch(item.key):
         yield Refusal(f"{path}.key", item.key, NO_KEY)
     if item.operator not in _OPERATORS:
@@ -253,12 +241,12 @@ def _resource(name: str | None) -> Iterator[Refusal]:
         yield Refusal("spec.extendedResourceName", name, _NO_RESOURCE)
 
 
-def _configs(configs: Sequence[DeviceConfiguration], path: str) -> Iterator[Refusal]:
+def _configs(configs: Sequence[types.DeviceConfiguration], path: str) -> Iterator[Refusal]:
     for index, config in enumerate(configs):
         yield from _config(config, f"{path}[{index}]")
 
 
-def _config(config: DeviceConfiguration, path: str) -> Iterator[Refusal]:
+def _config(config: types.DeviceConfiguration, path: str) -> Iterator[Refusal]:
     if config.opaque is None:
         yield Refusal(path, None, _NO_OPAQUE)
         return
@@ -269,7 +257,7 @@ def _config(config: DeviceConfiguration, path: str) -> Iterator[Refusal]:
         yield Refusal(f"{path}.opaque.parameters", None, _NO_PARAMETERS)
 
 
-def _references(names: Sequence[str], devices: DeviceClaim, path: str) -> Iterator[Refusal]:
+def _references(names: Sequence[str], devices: types.DeviceClaim, path: str) -> Iterator[Refusal]:
     known = dict.fromkeys(
         name
         for request in devices.requests
@@ -282,7 +270,7 @@ def _references(names: Sequence[str], devices: DeviceClaim, path: str) -> Iterat
             yield Refusal(f"{path}[{index}]", name, _NAMED_TWICE)
 
 
-def _attributes(constraints: Sequence[DeviceConstraint], path: str) -> Iterator[Refusal]:
+def _attributes(constraints: Sequence[types.DeviceConstraint], path: str) -> Iterator[Refusal]:
     for index, constraint in enumerate(constraints):
         attributes = (
             ("matchAttribute", constraint.match_attribute),

@@ -15,18 +15,9 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
+from dra_operator.api import types
 from dra_operator.api.quantity import NANO, Quantity
 from dra_operator.api.read import PartError, read_part
-from dra_operator.api.types import (
-    CapacityRequestPolicyRange,
-    CounterSet,
-    Device,
-    DeviceTaint,
-    DeviceTaintRule,
-    DeviceTaintSelector,
-    ResourceSlice,
-    ResourceSliceSpec,
-)
 from dra_operator.api.validation.limits import Refusal
 from dra_operator.api.validation.names import (
     DOMAIN,
@@ -78,7 +69,7 @@ _LONG_STEP = "is more than lies between min, {least}, and the capacity, {most}: 
 _MISSED = "leads from min, {least}, past the {name}, {amount}: choose another step, or another {name}"
 
 
-def find_refused_values(spec: ResourceSliceSpec, body: Mapping[str, Any]) -> Iterator[Refusal]:
+def find_refused_values(spec: types.ResourceSliceSpec, body: Mapping[str, Any]) -> Iterator[Refusal]:
     """Yield what is refused of the attributes and capacities of a slice.
 
     `body` is the object that was read, in v1: of attributes it has what the reader drops.
@@ -123,7 +114,7 @@ def _value(field: str, value: Any, path: str) -> Iterator[Refusal]:
             yield Refusal(path, value, _NO_VERSION)
 
 
-def _capacities(device: Device, path: str) -> Iterator[Refusal]:
+def _capacities(device: types.Device, path: str) -> Iterator[Refusal]:
     for name, capacity in device.capacity.items():
         yield from _attribute_name(name, path)
         policy = capacity.request_policy
@@ -154,7 +145,7 @@ def _values(values: Sequence[Quantity], default: Quantity, most: Quantity, path:
 
 
 def _range(
-    span: CapacityRequestPolicyRange, default: Quantity, most: Quantity, path: str
+    span: types.CapacityRequestPolicyRange, default: Quantity, most: Quantity, path: str
 ) -> Iterator[Refusal]:
     if span.min is None:
         yield Refusal(f"{path}.validRange.min", None, _NO_MIN)
@@ -376,9 +367,9 @@ _NOT_PER_DEVICE = (
 )
 
 
-def find_refused(obj: ResourceSlice | DeviceTaintRule) -> Iterator[Refusal]:
+def find_refused(obj: types.ResourceSlice | types.DeviceTaintRule) -> Iterator[Refusal]:
     """Yield what is refused of a slice or a rule."""
-    if isinstance(obj, DeviceTaintRule):
+    if isinstance(obj, types.DeviceTaintRule):
         yield from _taint(obj.spec.taint, "spec.taint")
         if obj.spec.device_selector is not None:
             yield from _selected(obj.spec.device_selector, "spec.deviceSelector")
@@ -386,7 +377,7 @@ def find_refused(obj: ResourceSlice | DeviceTaintRule) -> Iterator[Refusal]:
         yield from _slice(obj.spec)
 
 
-def _slice(spec: ResourceSliceSpec) -> Iterator[Refusal]:
+def _slice(spec: types.ResourceSliceSpec) -> Iterator[Refusal]:
     # The API server has always taken drivers in capitals, too.
     if not DRIVER.fullmatch(spec.driver.lower()):
         yield Refusal("spec.driver", spec.driver, NO_DRIVER)
@@ -408,7 +399,7 @@ def _slice(spec: ResourceSliceSpec) -> Iterator[Refusal]:
     yield from _counter_sets(spec.shared_counters)
 
 
-def _selected(selector: DeviceTaintSelector, path: str) -> Iterator[Refusal]:
+def _selected(selector: types.DeviceTaintSelector, path: str) -> Iterator[Refusal]:
     """Yield what is wrong with the names in a rule; a name that is right may still be that of nothing."""
     if selector.driver is not None and not DRIVER.fullmatch(selector.driver.lower()):
         yield Refusal(f"{path}.driver", selector.driver, NO_DRIVER)
@@ -428,7 +419,7 @@ def _skipped(operations: Sequence[str], path: str) -> Iterator[Refusal]:
         yield Refusal(path, None, _NOT_UNPREPARED)
 
 
-def _devices(spec: ResourceSliceSpec) -> Iterator[Refusal]:
+def _devices(spec: types.ResourceSliceSpec) -> Iterator[Refusal]:
     seen: set[str] = set()
     for index, device in enumerate(spec.devices):
         path = f"spec.devices[{index}]"
@@ -448,7 +439,7 @@ def _devices(spec: ResourceSliceSpec) -> Iterator[Refusal]:
         yield from _conditions(device, path)
 
 
-def _conditions(device: Device, path: str) -> Iterator[Refusal]:
+def _conditions(device: types.Device, path: str) -> Iterator[Refusal]:
     met, failed = device.binding_conditions, device.binding_failure_conditions
     seen: set[str] = set()
     for field, names, others in (
@@ -465,7 +456,7 @@ def _conditions(device: Device, path: str) -> Iterator[Refusal]:
             seen.add(name)
 
 
-def _taint(taint: DeviceTaint, path: str) -> Iterator[Refusal]:
+def _taint(taint: types.DeviceTaint, path: str) -> Iterator[Refusal]:
     if not KEY.fullmatch(taint.key):
         yield Refusal(f"{path}.key", taint.key, NO_KEY)
     if taint.value and not VALUE.fullmatch(taint.value):
@@ -474,7 +465,7 @@ def _taint(taint: DeviceTaint, path: str) -> Iterator[Refusal]:
         yield Refusal(f"{path}.effect", taint.effect, _NO_EFFECT)
 
 
-def _place(device: Device, path: str, *, is_chosen: bool) -> Iterator[Refusal]:
+def _place(device: types.Device, path: str, *, is_chosen: bool) -> Iterator[Refusal]:
     given = [device.node_name, device.node_selector, device.all_nodes]
     if is_chosen:
         yield from _nodes(device, path)
@@ -483,7 +474,7 @@ def _place(device: Device, path: str, *, is_chosen: bool) -> Iterator[Refusal]:
         yield Refusal(path, None, _NOT_PER_DEVICE)
 
 
-def _nodes(item: ResourceSliceSpec | Device, path: str) -> Iterator[Refusal]:
+def _nodes(item: types.ResourceSliceSpec | types.Device, path: str) -> Iterator[Refusal]:
     if item.node_name is not None and not SUBDOMAIN.fullmatch(item.node_name):
         yield Refusal(f"{path}.nodeName", item.node_name, NO_NODE)
     if item.node_selector is not None and not item.node_selector.node_selector_terms:
@@ -498,7 +489,7 @@ def _just_one(given: Sequence[object], path: str, names: str) -> Iterator[Refusa
         yield Refusal(path, None, _NOT_ONE.format(given=count or "none", names=names))
 
 
-def _counter_sets(sets: Sequence[CounterSet]) -> Iterator[Refusal]:
+def _counter_sets(sets: Sequence[types.CounterSet]) -> Iterator[Refusal]:
     seen: set[str] = set()
     for index, item in enumerate(sets):
         path = f"spec.sharedCounters[{index}]"

@@ -13,83 +13,66 @@ from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Any, get_args, get_origin
 
+from dra_operator.api import types
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.convert import FLAT_VERSIONS, Body, to_v1, version_of
 from dra_operator.api.core import Metadata, OwnerReference
-from dra_operator.api.types import (
-    AllocationResult,
-    CapacityRequirements,
-    Device,
-    DeviceClaim,
-    DeviceConfiguration,
-    DeviceConstraint,
-    DeviceRequest,
-    DeviceSubRequest,
-    DeviceTaintRule,
-    DeviceTaintSelector,
-    ExactDeviceRequest,
-    ResourceClaim,
-    ResourceClaimSpec,
-    ResourceClaimStatus,
-    ResourceClaimTemplate,
-    ResourceClaimTemplateSpec,
-    ResourceSlice,
-    ResourceSliceSpec,
-)
 from dra_operator.api.wire import plain, wire_fields
 
 _ALSO: dict[type[Any], tuple[str, ...]] = {
     Metadata: ("generateName", "selfLink", "deletionGracePeriodSeconds", "managedFields"),
     OwnerReference: ("apiVersion", "blockOwnerDeletion"),
-    ResourceSliceSpec: ("partitionTypeAttribute",),
-    DeviceTaintRule: ("status",),
+    types.ResourceSliceSpec: ("partitionTypeAttribute",),
+    types.DeviceTaintRule: ("status",),
     AttributeValue: ("bool", "int", "string", "version", "bools", "ints", "strings", "versions"),
 }
 """Fields of the API that our types leave out. What is below them is not looked at."""
 
 _FORMERLY: dict[type[Any], tuple[str, ...]] = {
-    ResourceClaimSpec: ("controller",),
-    ResourceClaimStatus: ("deallocationRequested",),
-    AllocationResult: ("controller",),
+    types.ResourceClaimSpec: ("controller",),
+    types.ResourceClaimStatus: ("deallocationRequested",),
+    types.AllocationResult: ("controller",),
 }
 """Fields that v1alpha3 had, and no version has today: what is asked for is the same without them."""
 
-_ONLY_FORMERLY: dict[type[Any], tuple[str, ...]] = {DeviceTaintSelector: ("deviceClassName", "selectors")}
+_ONLY_FORMERLY: dict[type[Any], tuple[str, ...]] = {
+    types.DeviceTaintSelector: ("deviceClassName", "selectors")
+}
 """Fields that our types have, and of the API only v1alpha3, in Kubernetes 1.33 and 1.34."""
 
 _ADVICE: dict[tuple[type[Any], str], str] = {
     (
-        DeviceRequest,
+        types.DeviceRequest,
         "exactly",
     ): "write apiVersion: resource.k8s.io/v1, or move its fields up, next to the name",
-    (Device, "basic"): "that is v1beta1: in this version its fields are next to the name",
-    (ResourceClaimSpec, "resourceClassName"): "a request in spec.devices.requests names a class",
-    (ResourceClaimSpec, "spec"): "only a ResourceClaimTemplate has it",
+    (types.Device, "basic"): "that is v1beta1: in this version its fields are next to the name",
+    (types.ResourceClaimSpec, "resourceClassName"): "a request in spec.devices.requests names a class",
+    (types.ResourceClaimSpec, "spec"): "only a ResourceClaimTemplate has it",
     (
-        ResourceClaimTemplateSpec,
+        types.ResourceClaimTemplateSpec,
         "devices",
     ): "write spec.spec.devices: a template has the spec of a claim below its own",
-    (DeviceSubRequest, "exactly"): "move its fields up, next to the name",
-    (DeviceSubRequest, "adminAccess"): "only a request without alternatives has it, in exactly",
+    (types.DeviceSubRequest, "exactly"): "move its fields up, next to the name",
+    (types.DeviceSubRequest, "adminAccess"): "only a request without alternatives has it, in exactly",
     **dict.fromkeys(
-        ((ResourceClaimSpec, name) for name in ("nodeName", "nodeSelector", "affinity")),
+        ((types.ResourceClaimSpec, name) for name in ("nodeName", "nodeSelector", "affinity")),
         "a claim is where its devices are: select those by their attributes, or the nodes of the pods that use it",
     ),
     **dict.fromkeys(
-        ((DeviceTaintSelector, "deviceClassName"), (DeviceTaintSelector, "selectors")),
+        ((types.DeviceTaintSelector, "deviceClassName"), (types.DeviceTaintSelector, "selectors")),
         "since Kubernetes 1.35 only driver, pool and device select",
     ),
 }
 """What to do about fields that belong elsewhere or to another version, by the type that they were given to."""
 _ADVICE_OF_ALL: dict[type[Any], str] = {
-    CapacityRequirements: "amounts are in requests, by the name of the capacity",
+    types.CapacityRequirements: "amounts are in requests, by the name of the capacity",
 }
 """The same, whatever field it is."""
 
 _ABOVE_REQUESTS: dict[type[Any], str] = {
-    ResourceClaimTemplateSpec: "spec.devices.",
-    ResourceClaimSpec: "devices.",
-    DeviceClaim: "",
+    types.ResourceClaimTemplateSpec: "spec.devices.",
+    types.ResourceClaimSpec: "devices.",
+    types.DeviceClaim: "",
 }
 """The objects around requests, and the way from them to these."""
 
@@ -192,7 +175,7 @@ class _Walk:
                 yield _Slip(value, expected, name, _joined(path, name))
 
     def _step(self, path: str, expected: Any, name: str) -> str:
-        flat = expected is DeviceRequest and name == "exactly" and self.version in FLAT_VERSIONS
+        flat = expected is types.DeviceRequest and name == "exactly" and self.version in FLAT_VERSIONS
         return path if flat else _joined(path, name)
 
     def further_down(self, slip: _Slip) -> str:
@@ -202,10 +185,10 @@ class _Walk:
             return ""
         request = "requests[]" if self.version in FLAT_VERSIONS else "requests[].exactly"
         places = (
-            (request, ExactDeviceRequest),
-            ("requests[]", DeviceRequest),
-            ("constraints[]", DeviceConstraint),
-            ("config[]", DeviceConfiguration),
+            (request, types.ExactDeviceRequest),
+            ("requests[]", types.DeviceRequest),
+            ("constraints[]", types.DeviceConstraint),
+            ("config[]", types.DeviceConfiguration),
         )
         for place, kind in places:
             # Two of them have requests, and so has the object that has them all.
@@ -218,8 +201,8 @@ class _Walk:
         """Return the known field that is closest, or the one that has this name or is a map one step below."""
         name, expected = str(slip.name), slip.type
         known = _fields(expected)
-        if expected is DeviceRequest and self.version in FLAT_VERSIONS:
-            known = {name: None for name in (*known, *_fields(ExactDeviceRequest)) if name != "exactly"}
+        if expected is types.DeviceRequest and self.version in FLAT_VERSIONS:
+            known = {name: None for name in (*known, *_fields(types.ExactDeviceRequest)) if name != "exactly"}
         if close := _closest(name, tuple(known)):
             return close
         for outer, hint in known.items():
@@ -232,7 +215,7 @@ class _Walk:
         """Yield what an older version does not have, and the conversion to v1 would drop or let pass."""
         if self.version not in FLAT_VERSIONS:
             return
-        if kind is ResourceSlice:
+        if kind is types.ResourceSlice:
             devices = enumerate(_items(body, "spec", "devices"))
             flat = (
                 (index, name) for index, device in devices if isinstance(device, Mapping) for name in device
@@ -241,12 +224,12 @@ class _Walk:
                 if name not in ("name", "basic"):
                     meant = _closest(str(name), ("name", "basic")) or f"basic.{name}"
                     yield UnknownField(f"spec.devices[{index}].{name}", meant)
-        elif kind in (ResourceClaim, ResourceClaimTemplate):
-            spec = ("spec",) if kind is ResourceClaim else ("spec", "spec")
+        elif kind in (types.ResourceClaim, types.ResourceClaimTemplate):
+            spec = ("spec",) if kind is types.ResourceClaim else ("spec", "spec")
             for index, request in enumerate(_items(body, *spec, "devices", "requests")):
                 if isinstance(request, Mapping) and "exactly" in request:
                     path = f"{'.'.join(spec)}.devices.requests[{index}].exactly"
-                    yield UnknownField(path, advice=_ADVICE[DeviceRequest, "exactly"])
+                    yield UnknownField(path, advice=_ADVICE[types.DeviceRequest, "exactly"])
 
 
 @lru_cache(maxsize=256)

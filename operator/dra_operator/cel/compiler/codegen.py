@@ -14,41 +14,11 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from dra_operator.api.semver import Semver
+from dra_operator.cel import interpretable as ir
 from dra_operator.cel import operators
 from dra_operator.cel.compiler import runtime, trees
 from dra_operator.cel.compiler.folds import Pieces, pieces_of
 from dra_operator.cel.compiler.static_types import certain_type, type_of_elements
-from dra_operator.cel.compiler.trees import (
-    COMPARISONS,
-    Constants,
-    UnsupportedError,
-    call,
-    call_of,
-    compare,
-    function_of,
-    is_a,
-    load,
-    part_of,
-    tuple_of,
-)
-from dra_operator.cel.interpretable import (
-    Attribute,
-    Choice,
-    Const,
-    Equality,
-    Fold,
-    Invoke,
-    Logic,
-    MakeList,
-    MakeMap,
-    Members,
-    Operand,
-    Otherwise,
-    Plan,
-    Qualifier,
-    Step,
-    Variable,
-)
 from dra_operator.cel.library.quantities import Quantity_
 from dra_operator.cel.library.regex import FUNCTIONS, pattern
 from dra_operator.cel.paths import Aliases, bound_way, is_binding, table_entry, way
@@ -59,7 +29,7 @@ Compiled: TypeAlias = Callable[[Any], Any]
 _PLAIN: Final = {BOOL: bool, INT: int, STRING: str}
 """The static types whose values Python compares as CEL does, as long as both sides have the same type."""
 _LONGEST_UNROLLED: Final = 8
-_ORDERINGS: Final = {"isGreaterThan": COMPARISONS["_>_"], "isLessThan": COMPARISONS["_<_"]}
+_ORDERINGS: Final = {"isGreaterThan": trees.COMPARISONS["_>_"], "isLessThan": trees.COMPARISONS["_<_"]}
 _ORDER_KEYS: Final = {Quantity_: "nano", Semver: "key"}
 _FIELDS: Final = {"driver": "driver", "allowMultipleAllocations": "multiple"}
 """What a prepared device calls the fields that are no tables."""
@@ -84,7 +54,7 @@ _NO_MARKS: Final[Marks] = MappingProxyType({})
 
 
 def generate(
-    plan: Plan, types: Mapping[int, Type], otherwise: Compiled, *, answer: Type, marks: Marks = _NO_MARKS
+    plan: ir.Plan, types: Mapping[int, Type], otherwise: Compiled, *, answer: Type, marks: Marks = _NO_MARKS
 ) -> Compiled | None:
     """Return a function from prepared devices to values, or None if the interpreter must do it all.
 
@@ -96,9 +66,9 @@ def generate(
     try:
         value = generator.expression(plan.step)
         if answer is BOOL and generator.type_of(plan.step) is not BOOL:
-            value = call("truth", value)
+            value = trees.call("truth", value)
         return guarded_function(value, {**_HELPERS, **generator.constants.named, "otherwise": otherwise})
-    except (UnsupportedError, RecursionError, MemoryError, SyntaxError):
+    except (trees.UnsupportedError, RecursionError, MemoryError, SyntaxError):
         return None
 
 
@@ -106,11 +76,11 @@ def generate(
 class _Generator:
     types: Mapping[int, Type]
     marks: Marks
-    constants: Constants = field(default_factory=Constants)
+    constants: trees.Constants = field(default_factory=trees.Constants)
     aliases: Aliases = field(default_factory=dict)
     sure: dict[int, Type] = field(default_factory=dict)
     """The types of variables that run over constants."""
-    unrolled: dict[int, Const] = field(default_factory=dict)
+    unrolled: dict[int, ir.Const] = field(default_factory=dict)
     """The constants that variables stand for at the moment, where a fold is written out."""
     sums: dict[int, Type] = field(default_factory=dict)
     """The types of arithmetic, by node."""
@@ -118,31 +88,31 @@ class _Generator:
     nested: int = 0
     """How many folds we are inside of; there, names must not be assigned in expressions."""
 
-    def expression(self, step: Step) -> ast.expr:
+    def expression(self, step: ir.Step) -> ast.expr:
         """Return an expression that gives the value of a step, to be evaluated once."""
         step = self.known(step)
         return _EXPRESSIONS.get(type(step), _unsupported)(self, step)  # type: ignore[no-any-return]
 
-    def type_of(self, step: Step) -> Type:
+    def type_of(self, step: ir.Step) -> Type:
         """Return the type that the value of a step is certain to have; dyn if there is none."""
         return certain_type(step, self.types, self.aliases, self.sure, self.sums)
 
-    def known(self, step: Step) -> Step:
+    def known(self, step: ir.Step) -> ir.Step:
         """Return the constant that a step stands for, or the step."""
-        if isinstance(step, Attribute) and isinstance(step.root, Variable) and not step.qualifiers:
+        if isinstance(step, ir.Attribute) and isinstance(step.root, ir.Variable) and not step.qualifiers:
             return self.unrolled.get(step.root.slot, step)
         return step
 
-    def condition(self, step: Step) -> ast.expr:
+    def condition(self, step: ir.Step) -> ast.expr:
         """Return an expression that gives a bool or raises."""
         value = self.expression(step)
-        return value if self.type_of(step) is BOOL else call("truth", value)
+        return value if self.type_of(step) is BOOL else trees.call("truth", value)
 
     def constant(self, value: Any) -> ast.expr:
         """Return a constant as a literal of Python, or as a name for it."""
         return self.constants.add(value)
 
-    def _const(self, step: Const) -> ast.expr:
+    def _const(self, step: ir.Const) -> ast.expr:
         return self._marked(step.id, step.value)
 
     def _marked(self, node: int, value: Any) -> ast.expr:
@@ -152,32 +122,32 @@ class _Generator:
 
     # --- attributes ---------------------------------------------------------------------------------------------
 
-    def _attribute(self, step: Attribute) -> ast.expr:
+    def _attribute(self, step: ir.Attribute) -> ast.expr:
         root = step.root
-        if isinstance(root, Choice):
+        if isinstance(root, ir.Choice):
             if step.test_id is not None:
-                raise UnsupportedError
+                raise trees.UnsupportedError
             chosen, other = self.expression(root.chosen), self.expression(root.other)
             return trees.IfExp(self.condition(root.condition), chosen, other)
         qualifiers = way(step, self.aliases)
         if qualifiers is not None:
             return self._of_device(qualifiers, tested=step.test_id is not None)
-        if isinstance(root, Variable):
+        if isinstance(root, ir.Variable):
             constant = self.unrolled.get(root.slot)
-            value: ast.expr = load(f"s{root.slot}") if constant is None else self._const(constant)
+            value: ast.expr = trees.load(f"s{root.slot}") if constant is None else self._const(constant)
         else:
-            assert isinstance(root, Operand)
+            assert isinstance(root, ir.Operand)
             value = self.expression(root.step)
         return self._along(value, tuple(step.qualifiers), tested=step.test_id is not None)
 
-    def _of_device(self, qualifiers: tuple[Qualifier, ...], *, tested: bool) -> ast.expr:
+    def _of_device(self, qualifiers: tuple[ir.Qualifier, ...], *, tested: bool) -> ast.expr:
         """Return the expression of a part of the device, by the shortest way there is."""
         table = self._table(qualifiers)
         if table is not None:
             plain, key = table
             last = qualifiers[2]
             if last.test_only:
-                return compare(key, trees.IN, plain)
+                return trees.compare(key, trees.IN, plain)
             if not last.optional:
                 value = trees.Subscript(plain, key, trees.LOAD)
                 return self._along(value, qualifiers[3:], tested=tested)
@@ -185,78 +155,78 @@ class _Generator:
         if first is not None and not (first.test_only or first.optional or first.step is not None):
             plain_name = _FIELDS.get(first.key)
             if plain_name is not None:
-                return self._along(part_of(load("d"), plain_name), qualifiers[1:], tested=tested)
-        return self._along(part_of(load("d"), "root"), qualifiers, tested=tested)
+                return self._along(trees.part_of(trees.load("d"), plain_name), qualifiers[1:], tested=tested)
+        return self._along(trees.part_of(trees.load("d"), "root"), qualifiers, tested=tested)
 
-    def _table(self, qualifiers: tuple[Qualifier, ...]) -> tuple[ast.expr, ast.expr] | None:
+    def _table(self, qualifiers: tuple[ir.Qualifier, ...]) -> tuple[ast.expr, ast.expr] | None:
         """Return the flat table and the key in it of what lies at a constant path, or None for other ways."""
         entry = table_entry(qualifiers)
-        return entry and (part_of(load("d"), entry[0]), self._marked(qualifiers[2].id, entry[1]))
+        return entry and (trees.part_of(trees.load("d"), entry[0]), self._marked(qualifiers[2].id, entry[1]))
 
-    def _along(self, value: ast.expr, qualifiers: tuple[Qualifier, ...], *, tested: bool) -> ast.expr:
+    def _along(self, value: ast.expr, qualifiers: tuple[ir.Qualifier, ...], *, tested: bool) -> ast.expr:
         if not qualifiers:
             return value
         plain = not any(part.optional or part.test_only for part in qualifiers)
         if plain and not tested:
             for part in qualifiers:
-                value = call("at", value, self._key(part))
+                value = trees.call("at", value, self._key(part))
             # A value that is optional makes everything after it optional; `at` finds nothing in it and raises.
             return value
         steps = [
-            tuple_of(self._key(part), trees.Constant(part.optional), trees.Constant(part.test_only))
+            trees.tuple_of(self._key(part), trees.Constant(part.optional), trees.Constant(part.test_only))
             for part in qualifiers
         ]
-        found = call("along", value, *steps)
-        return call("tested", found) if tested else found
+        found = trees.call("along", value, *steps)
+        return trees.call("tested", found) if tested else found
 
-    def _key(self, qualifier: Qualifier) -> ast.expr:
+    def _key(self, qualifier: ir.Qualifier) -> ast.expr:
         return self.constant(qualifier.key) if qualifier.step is None else self.expression(qualifier.step)
 
     # --- logic and comparison -----------------------------------------------------------------------------------
 
-    def _logic(self, step: Logic) -> ast.expr:
+    def _logic(self, step: ir.Logic) -> ast.expr:
         operator = trees.OR if step.absorbing else trees.AND
         return trees.BoolOp(operator, [self.condition(term) for term in step.terms])
 
-    def _equality(self, step: Equality) -> ast.expr:
+    def _equality(self, step: ir.Equality) -> ast.expr:
         operator = trees.NOT_EQUAL if step.negated else trees.EQUAL
         helper = "not_equal" if step.negated else "equal"
         left, right = map(self.known, step.arguments)
         return self._plainly(operator, helper, left, right)
 
-    def _plainly(self, operator: ast.cmpop, helper: str, left: Step, right: Step) -> ast.expr:
+    def _plainly(self, operator: ast.cmpop, helper: str, left: ir.Step, right: ir.Step) -> ast.expr:
         """Return a comparison: Python's own where both sides are of one plain type, known or looked at first."""
         kinds = self.type_of(left), self.type_of(right)
         if kinds[0] == kinds[1] and kinds[0] in _PLAIN:
-            return compare(self.expression(left), operator, self.expression(right))
+            return trees.compare(self.expression(left), operator, self.expression(right))
         for one, other, kind in ((left, right, kinds[1]), (right, left, kinds[0])):
-            if kind in _PLAIN and isinstance(other, Const) and not self.nested:
+            if kind in _PLAIN and isinstance(other, ir.Const) and not self.nested:
                 value, again = self._twice(one)
                 constant = self.expression(other)
                 sides = (again, constant) if one is left else (constant, again)
                 return trees.IfExp(
-                    is_a(_PLAIN[kind].__name__, value),
-                    compare(sides[0], operator, sides[1]),
-                    call(helper, *sides),
+                    trees.is_a(_PLAIN[kind].__name__, value),
+                    trees.compare(sides[0], operator, sides[1]),
+                    trees.call(helper, *sides),
                 )
-        return call(helper, self.expression(left), self.expression(right))
+        return trees.call(helper, self.expression(left), self.expression(right))
 
-    def _twice(self, step: Step) -> tuple[ast.expr, ast.expr]:
+    def _twice(self, step: ir.Step) -> tuple[ast.expr, ast.expr]:
         """Return an expression that gives a value and keeps it, and one that gives it again."""
         self.names += 1
         name = f"v{self.names}"
-        return trees.NamedExpr(trees.Name(name, trees.STORE), self.expression(step)), load(name)
+        return trees.NamedExpr(trees.Name(name, trees.STORE), self.expression(step)), trees.load(name)
 
     # --- calls --------------------------------------------------------------------------------------------------
 
-    def _invoke(self, step: Invoke) -> ast.expr:
+    def _invoke(self, step: ir.Invoke) -> ast.expr:
         step = replace(step, arguments=tuple(map(self.known, step.arguments)))
-        if all(isinstance(argument, Const) for argument in step.arguments):
+        if all(isinstance(argument, ir.Const) for argument in step.arguments):
             return self.constant(self._constant_of(step))
         of_this_function = _CALLS.get(step.function.name, _no_code_of_its_own)
         return of_this_function(self, step) or self._call(step)
 
-    def _call(self, step: Invoke) -> ast.expr:
+    def _call(self, step: ir.Invoke) -> ast.expr:
         """Return the call of the function that implements CEL's."""
         function, arguments = step.function, step.arguments
         callee = function.callee(map(self.type_of, arguments))
@@ -264,15 +234,17 @@ class _Generator:
             guarded = self._guarded(step, function.direct, arguments)
             if guarded is not None:
                 return guarded
-        return call_of(self.constant(callee), *map(self.expression, arguments))
+        return trees.call_of(self.constant(callee), *map(self.expression, arguments))
 
-    def _guarded(self, step: Invoke, direct: Callable[..., Any], given: Sequence[Step]) -> ast.expr | None:
+    def _guarded(
+        self, step: ir.Invoke, direct: Callable[..., Any], given: Sequence[ir.Step]
+    ) -> ast.expr | None:
         """Return a call of `direct` behind a look at the only argument that is no constant; None if one is not enough.
 
         What a device publishes has no type that is certain, and to look at it is faster than to choose an overload.
         """
         function = step.function
-        others = [part for part in step.arguments if not isinstance(part, Const)]
+        others = [part for part in step.arguments if not isinstance(part, ir.Const)]
         if self.nested or len(others) != 1:
             return None
         wanted = function.arguments[step.arguments.index(others[0])]
@@ -281,38 +253,38 @@ class _Generator:
             return None
         value, again = self._twice(others[0])
         calls = [
-            call_of(
+            trees.call_of(
                 self.constant(callee),
                 *[again if part is others[0] else self.expression(part) for part in parts],
             )
             for callee, parts in ((direct, given), (function.call, step.arguments))
         ]
-        return trees.IfExp(is_a(_PLAIN[wanted].__name__, value), *calls)
+        return trees.IfExp(trees.is_a(_PLAIN[wanted].__name__, value), *calls)
 
-    def _comparison(self, step: Invoke) -> ast.expr:
-        operator = COMPARISONS[step.function.name]
+    def _comparison(self, step: ir.Invoke) -> ast.expr:
+        operator = trees.COMPARISONS[step.function.name]
         left, right = step.arguments
         return self._compared_to(operator, left, right) or self._plainly(
             operator, self.constants.add_named(step.function.call), left, right
         )
 
-    def _compared_to(self, operator: ast.cmpop, left: Step, right: Step) -> ast.expr | None:
+    def _compared_to(self, operator: ast.cmpop, left: ir.Step, right: ir.Step) -> ast.expr | None:
         """Return `a.compareTo(b) >= 0` as a comparison of the two."""
-        zero = isinstance(right, Const) and type(right.value) is int and right.value == 0
-        if zero and isinstance(left, Invoke) and left.function.name == "compareTo":
+        zero = isinstance(right, ir.Const) and type(right.value) is int and right.value == 0
+        if zero and isinstance(left, ir.Invoke) and left.function.name == "compareTo":
             return self._ordered(operator, *left.arguments)
         return None
 
-    def _ordering(self, step: Invoke) -> ast.expr | None:
+    def _ordering(self, step: ir.Invoke) -> ast.expr | None:
         return self._ordered(_ORDERINGS[step.function.name], *step.arguments)
 
-    def _ordered(self, operator: ast.cmpop, left: Step, right: Step) -> ast.expr | None:
+    def _ordered(self, operator: ast.cmpop, left: ir.Step, right: ir.Step) -> ast.expr | None:
         """Return the comparison of a quantity or version with a constant one; another type on the left raises."""
-        if self.nested or not isinstance(right, Invoke):
+        if self.nested or not isinstance(right, ir.Invoke):
             return None
         try:
             constant = self._constant_of(right)
-        except UnsupportedError:
+        except trees.UnsupportedError:
             return None
         kind = type(constant)
         key = _ORDER_KEYS.get(kind)
@@ -320,77 +292,82 @@ class _Generator:
             return None
         other = self._marked(right.arguments[0].id, getattr(constant, key))
         if self.type_of(left).name == getattr(kind, "type_name", "kubernetes.Semver"):
-            return compare(part_of(self.expression(left), key), operator, other)
+            return trees.compare(trees.part_of(self.expression(left), key), operator, other)
         value, again = self._twice(left)
-        compared = compare(part_of(again, key), operator, other)
-        return trees.IfExp(is_a(kind.__name__, value), compared, call("truth", trees.Constant(None)))
+        compared = trees.compare(trees.part_of(again, key), operator, other)
+        return trees.IfExp(
+            trees.is_a(kind.__name__, value), compared, trees.call("truth", trees.Constant(None))
+        )
 
     @staticmethod
-    def _constant_of(step: Invoke) -> Any:
+    def _constant_of(step: ir.Invoke) -> Any:
         """Return the value of a call with constants alone."""
-        values = [part.value for part in step.arguments if isinstance(part, Const)]
+        values = [part.value for part in step.arguments if isinstance(part, ir.Const)]
         if len(values) < len(step.arguments):
-            raise UnsupportedError
+            raise trees.UnsupportedError
         try:
             return step.function.call(*values)
         except Exception:  # noqa: BLE001 - whatever it is, the interpreter says it in its place
-            raise UnsupportedError from None
+            raise trees.UnsupportedError from None
 
-    def _has_key(self, step: Invoke) -> ast.expr | None:
+    def _has_key(self, step: ir.Invoke) -> ast.expr | None:
         key, collection = step.arguments
-        if not (isinstance(key, Const) and type(key.value) is str and isinstance(collection, Attribute)):
+        if not (
+            isinstance(key, ir.Const) and type(key.value) is str and isinstance(collection, ir.Attribute)
+        ):
             return None
         qualifiers = way(collection, self.aliases)
         if qualifiers is None or len(qualifiers) != 2:
             return None
-        table = self._table((*qualifiers, Qualifier(0, key.value)))
-        return None if table is None else compare(table[1], trees.IN, table[0])
+        table = self._table((*qualifiers, ir.Qualifier(0, key.value)))
+        return None if table is None else trees.compare(table[1], trees.IN, table[0])
 
-    def _negation(self, step: Invoke) -> ast.expr:
+    def _negation(self, step: ir.Invoke) -> ast.expr:
         return trees.UnaryOp(trees.NOT, self.condition(step.arguments[0]))
 
-    def _search(self, step: Invoke) -> ast.expr | None:
+    def _search(self, step: ir.Invoke) -> ast.expr | None:
         """Return the search of a text with a pattern that is small; one that is not known is for the interpreter."""
         if not step.known_pattern:
-            raise UnsupportedError
+            raise trees.UnsupportedError
         if step.function.name != "matches":
             return None
         text, regex = step.arguments
-        assert isinstance(regex, Const)
+        assert isinstance(regex, ir.Const)
         known = pattern(regex.value)
         # Others can be large, and code is kept longer than they are.
         if not known.is_plain:
             return None
         if self.type_of(text) == STRING:
-            return call_of(self.constant(known.matches), self.expression(text))
+            return trees.call_of(self.constant(known.matches), self.expression(text))
         return self._guarded(step, known.matches, (text,))
 
-    def _addition(self, step: Invoke) -> ast.expr | None:
-        return call("added", *map(self.expression, step.arguments)) if self.nested else None
+    def _addition(self, step: ir.Invoke) -> ast.expr | None:
+        return trees.call("added", *map(self.expression, step.arguments)) if self.nested else None
 
-    def _members(self, step: Members) -> ast.expr:
+    def _members(self, step: ir.Members) -> ast.expr:
         keys = self.constant(step.keys)
         kind = self.type_of(step.argument)
         if kind in (STRING, INT):
-            return compare(self.expression(step.argument), trees.IN, keys)
+            return trees.compare(self.expression(step.argument), trees.IN, keys)
         if self.nested:
-            return call("member", self.expression(step.argument), keys)
+            return trees.call("member", self.expression(step.argument), keys)
         value, again = self._twice(step.argument)
-        return trees.IfExp(is_a("str", value), compare(again, trees.IN, keys), call("member", again, keys))
+        otherwise = trees.call("member", again, keys)
+        return trees.IfExp(trees.is_a("str", value), trees.compare(again, trees.IN, keys), otherwise)
 
-    def _otherwise(self, step: Otherwise) -> ast.expr:
+    def _otherwise(self, step: ir.Otherwise) -> ast.expr:
         found = self._optional_entry(step.left) if step.unwrap else None
-        if found is not None and isinstance(step.right, Const):
+        if found is not None and isinstance(step.right, ir.Const):
             plain, key = found
-            return call_of(part_of(plain, "get"), key, self.expression(step.right))
+            return trees.call_of(trees.part_of(plain, "get"), key, self.expression(step.right))
         helper = "or_value" if step.unwrap else "or_optional"
         self.nested += 1
-        other = function_of(self.expression(step.right))
+        other = trees.function_of(self.expression(step.right))
         self.nested -= 1
-        return call(helper, self.expression(step.left), other)
+        return trees.call(helper, self.expression(step.left), other)
 
-    def _optional_entry(self, step: Step) -> tuple[ast.expr, ast.expr] | None:
-        if not isinstance(step, Attribute) or step.test_id is not None:
+    def _optional_entry(self, step: ir.Step) -> tuple[ast.expr, ast.expr] | None:
+        if not isinstance(step, ir.Attribute) or step.test_id is not None:
             return None
         qualifiers = way(step, self.aliases)
         if qualifiers is None or len(qualifiers) != 3 or not qualifiers[2].optional:
@@ -399,23 +376,25 @@ class _Generator:
 
     # --- aggregates and folds -----------------------------------------------------------------------------------
 
-    def _list(self, step: MakeList) -> ast.expr:
+    def _list(self, step: ir.MakeList) -> ast.expr:
         if step.optional:
-            raise UnsupportedError
-        return tuple_of(*map(self.expression, step.elements))
+            raise trees.UnsupportedError
+        return trees.tuple_of(*map(self.expression, step.elements))
 
-    def _map(self, step: MakeMap) -> ast.expr:
+    def _map(self, step: ir.MakeMap) -> ast.expr:
         if any(optional for _, _, optional in step.entries):
-            raise UnsupportedError
-        entries = [tuple_of(self.expression(key), self.expression(value)) for key, value, _ in step.entries]
-        return call("made_map", *entries)
+            raise trees.UnsupportedError
+        entries = [
+            trees.tuple_of(self.expression(key), self.expression(value)) for key, value, _ in step.entries
+        ]
+        return trees.call("made_map", *entries)
 
-    def _fold(self, step: Fold) -> ast.expr:
+    def _fold(self, step: ir.Fold) -> ast.expr:
         if is_binding(step):
             return self._binding(step)
         pieces = pieces_of(step)
         if pieces is None:
-            raise UnsupportedError
+            raise trees.UnsupportedError
         written_out = self._written_out(step, pieces)
         if written_out is not None:
             return written_out
@@ -424,7 +403,7 @@ class _Generator:
         target: ast.expr = trees.Name(f"s{step.first}", trees.STORE)
         if step.second is not None:
             target = trees.Tuple([target, trees.Name(f"s{step.second}", trees.STORE)], trees.STORE)
-        over = call(helper, self.expression(step.range))
+        over = trees.call(helper, self.expression(step.range))
         tests = [self.condition(test) for test in pieces.tests]
         if pieces.kind in ("all", "any"):
             element = self.condition(pieces.element)
@@ -434,13 +413,13 @@ class _Generator:
             element = self.expression(pieces.element)
         self.nested -= 1
         generator = trees.GeneratorExp(element, [ast.comprehension(target, over, tests, 0)])
-        value = call(pieces.kind, generator)
-        return compare(value, trees.EQUAL, trees.Constant(1)) if pieces.kind == "sum" else value
+        value = trees.call(pieces.kind, generator)
+        return trees.compare(value, trees.EQUAL, trees.Constant(1)) if pieces.kind == "sum" else value
 
-    def _written_out(self, step: Fold, pieces: Pieces) -> ast.expr | None:
+    def _written_out(self, step: ir.Fold, pieces: Pieces) -> ast.expr | None:
         """Return `all` or `exists` over a few constants as a chain of conditions; None for other folds."""
         if (
-            not isinstance(step.range, Const)
+            not isinstance(step.range, ir.Const)
             or type(step.range.value) is not tuple
             or step.second is not None
         ):
@@ -451,48 +430,48 @@ class _Generator:
             return None
         conditions = []
         for element in elements:
-            self.unrolled = {step.first: Const(step.range.id, element)}
+            self.unrolled = {step.first: ir.Const(step.range.id, element)}
             self.sums.clear()
             conditions.append(self.condition(pieces.element))
         self.unrolled = {}
         self.sums.clear()
         return trees.BoolOp(trees.AND if pieces.kind == "all" else trees.OR, conditions)
 
-    def _binding(self, step: Fold) -> ast.expr:
+    def _binding(self, step: ir.Fold) -> ast.expr:
         bound = bound_way(step, self.aliases)
         if bound is not None:
             self.aliases[step.accumulator] = bound
             return self.expression(step.result)
         init = self.expression(step.init)
         self.nested += 1
-        result = function_of(self.expression(step.result), f"s{step.accumulator}")
+        result = trees.function_of(self.expression(step.result), f"s{step.accumulator}")
         self.nested -= 1
-        return call_of(result, init)
+        return trees.call_of(result, init)
 
 
-def _unsupported(_generator: _Generator, _step: Step) -> ast.expr:
-    raise UnsupportedError
+def _unsupported(_generator: _Generator, _step: ir.Step) -> ast.expr:
+    raise trees.UnsupportedError
 
 
-def _no_code_of_its_own(_generator: _Generator, _step: Invoke) -> None:
+def _no_code_of_its_own(_generator: _Generator, _step: ir.Invoke) -> None:
     return None
 
 
 _EXPRESSIONS: Final[dict[type, Any]] = {
-    Const: _Generator._const,
-    Attribute: _Generator._attribute,
-    Logic: _Generator._logic,
-    Equality: _Generator._equality,
-    Invoke: _Generator._invoke,
-    Members: _Generator._members,
-    Otherwise: _Generator._otherwise,
-    MakeList: _Generator._list,
-    MakeMap: _Generator._map,
-    Fold: _Generator._fold,
+    ir.Const: _Generator._const,
+    ir.Attribute: _Generator._attribute,
+    ir.Logic: _Generator._logic,
+    ir.Equality: _Generator._equality,
+    ir.Invoke: _Generator._invoke,
+    ir.Members: _Generator._members,
+    ir.Otherwise: _Generator._otherwise,
+    ir.MakeList: _Generator._list,
+    ir.MakeMap: _Generator._map,
+    ir.Fold: _Generator._fold,
 }
 
-_CALLS: Final[dict[str, Callable[[_Generator, Invoke], ast.expr | None]]] = {
-    **dict.fromkeys(COMPARISONS, _Generator._comparison),
+_CALLS: Final[dict[str, Callable[[_Generator, ir.Invoke], ast.expr | None]]] = {
+    **dict.fromkeys(trees.COMPARISONS, _Generator._comparison),
     **dict.fromkeys(_ORDERINGS, _Generator._ordering),
     "@in": _Generator._has_key,
     "!_": _Generator._negation,

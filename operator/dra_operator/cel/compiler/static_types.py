@@ -8,20 +8,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
+from dra_operator.cel import interpretable as ir
 from dra_operator.cel.declarations import functions
-from dra_operator.cel.interpretable import (
-    Attribute,
-    Choice,
-    Const,
-    Equality,
-    Fold,
-    Invoke,
-    Logic,
-    Members,
-    Otherwise,
-    Step,
-    Variable,
-)
 from dra_operator.cel.paths import Aliases, is_binding, way
 from dra_operator.cel.types import BOOL, DYN, INT, STRING, Type
 
@@ -31,7 +19,7 @@ _ARITHMETIC: Final = frozenset(("_+_", "_-_", "_*_", "_/_", "_%_", "-_"))
 
 
 def certain_type(
-    step: Step,
+    step: ir.Step,
     types: Mapping[int, Type],
     aliases: Aliases,
     variables: Mapping[int, Type],
@@ -43,41 +31,41 @@ def certain_type(
     of arithmetic, by node, so that a long sum is looked through once.
     """
 
-    def certain(step: Step) -> Type:
+    def certain(step: ir.Step) -> Type:
         match step:
-            case Const():
+            case ir.Const():
                 return _TYPES_OF_CONSTANTS.get(type(step.value), DYN)
-            case Attribute():
+            case ir.Attribute():
                 return of_attribute(step)
-            case Logic() | Equality() | Members():
+            case ir.Logic() | ir.Equality() | ir.Members():
                 return BOOL
-            case Otherwise():
+            case ir.Otherwise():
                 return DYN
-            case Fold() if is_binding(step):
+            case ir.Fold() if is_binding(step):
                 return certain(step.result)
-            case Invoke() if step.function.name in _ARITHMETIC:
+            case ir.Invoke() if step.function.name in _ARITHMETIC:
                 found = known.get(step.id)
                 if found is None:
                     sure = all(certain(part) is not DYN for part in step.arguments)
                     found = known[step.id] = types.get(step.id, DYN) if sure else DYN
                 return found
-            case Invoke() if not _makes_its_result(step.function.name):
+            case ir.Invoke() if not _makes_its_result(step.function.name):
                 return DYN
             case _:
                 return types.get(step.id, DYN)
 
-    def of_attribute(step: Attribute) -> Type:
+    def of_attribute(step: ir.Attribute) -> Type:
         root = step.root
         if step.test_id is not None:
             return BOOL
-        if isinstance(root, Choice):
+        if isinstance(root, ir.Choice):
             chosen, other = certain(root.chosen), certain(root.other)
             return chosen if chosen == other else DYN
         if way(step, aliases) is not None:
             return types.get(step.id, DYN)
         if step.qualifiers:
             return DYN
-        return variables.get(root.slot, DYN) if isinstance(root, Variable) else certain(root.step)
+        return variables.get(root.slot, DYN) if isinstance(root, ir.Variable) else certain(root.step)
 
     return certain(step)
 

@@ -26,46 +26,14 @@ _MAXIMUM: Final = 2**64 - 1
 
 NOMINAL: Final = frozenset(
     [
-        "serviceAccount",
-        "path",
-        "group",
-        "resource",
-        "subresource",
-        "namespace",
-        "name",
-        "allowed",
-        "reason",
-        "error",
-        "errored",
-        "masked",
-        "prefixLength",
-        "family",
-        "isUnspecified",
-        "isLoopback",
-        "isLinkLocalMulticast",
-        "isLinkLocalUnicast",
-        "isGlobalUnicast",
-        "format.named",
-        "sign",
-        "asInteger",
-        "isInteger",
-        "asApproximateFloat",
-        "isGreaterThan",
-        "isLessThan",
-        "compareTo",
-        "add",
-        "sub",
-        "major",
-        "minor",
-        "patch",
-        "getScheme",
-        "getHostname",
-        "getHost",
-        "getPort",
-        "getEscapedPath",
-        "getQuery",
+        "serviceAccount", "path", "group", "resource", "subresource", "namespace", "name", "allowed",
+        "reason", "error", "errored", "masked", "prefixLength", "family", "isUnspecified", "isLoopback",
+        "isLinkLocalMulticast", "isLinkLocalUnicast", "isGlobalUnicast", "format.named", "sign",
+        "asInteger", "isInteger", "asApproximateFloat", "isGreaterThan", "isLessThan", "compareTo", "add",
+        "sub", "major", "minor", "patch", "getScheme", "getHostname", "getHost", "getPort",
+        "getEscapedPath", "getQuery",
     ]
-)
+)  # fmt: skip
 TRAVERSING: Final = frozenset(["isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"])
 TRANSFORMING: Final = frozenset(["lowerAscii", "upperAscii", "substring", "trim"])
 """Functions that pass over a text once, and return one that is no longer."""
@@ -185,18 +153,10 @@ def _contains_cost(arguments: list[Any], *, parsed: bool) -> int:
 
 COMPARING: Final = frozenset(
     [
-        "less_string",
-        "greater_string",
-        "less_equals_string",
-        "greater_equals_string",
-        "less_bytes",
-        "greater_bytes",
-        "less_equals_bytes",
-        "greater_equals_bytes",
-        "equals",
-        "not_equals",
+        "less_string", "greater_string", "less_equals_string", "greater_equals_string", "less_bytes",
+        "greater_bytes", "less_equals_bytes", "greater_equals_bytes", "equals", "not_equals",
     ]
-)
+)  # fmt: skip
 """The overloads that pass over as much as the smaller of two values has."""
 _SUM_OF_SIZES: Final = frozenset(("add_string", "add_bytes"))
 _SIZE_OF_FIRST: Final = frozenset(("string_to_bytes", "bytes_to_string", "strings_quote", "string_format"))

@@ -184,17 +184,12 @@ def _validate(_overload: str, _format: Measured, text: Measured) -> Estimate:
 
 _UNIT_EQUALITY: Final = frozenset(
     (
-        "net.IP",
-        "net.CIDR",
-        "kubernetes.Quantity",
-        "kubernetes.Semver",
-        "kubernetes.authorization.Authorizer",
-        "kubernetes.authorization.PathCheck",
-        "kubernetes.authorization.GroupCheck",
-        "kubernetes.authorization.ResourceCheck",
+        "net.IP", "net.CIDR", "kubernetes.Quantity", "kubernetes.Semver",
+        "kubernetes.authorization.Authorizer", "kubernetes.authorization.PathCheck",
+        "kubernetes.authorization.GroupCheck", "kubernetes.authorization.ResourceCheck",
         "kubernetes.authorization.Decision",
     )
-)
+)  # fmt: skip
 
 
 def _equality(_overload: str, left: Measured, right: Measured) -> Estimate | None:

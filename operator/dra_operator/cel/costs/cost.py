@@ -22,17 +22,7 @@ from dra_operator.cel.costs.sizes import (
     exactly,
     known_size,
 )
-from dra_operator.cel.syntax.nodes import (
-    Call,
-    Comprehension,
-    Expr,
-    Ident,
-    ListExpr,
-    Literal,
-    MapExpr,
-    Select,
-    Struct,
-)
+from dra_operator.cel.syntax import nodes
 from dra_operator.cel.types import Kind, Type
 
 _NOTHING: Final = exactly(0)
@@ -80,19 +70,19 @@ class _Estimator:
         self.entries: dict[int, _Entries] = {}
         self.locals: dict[str, list[_Local]] = {}
 
-    def cost(self, expr: Expr) -> Range:
+    def cost(self, expr: nodes.Expr) -> Range:
         """Return what `expr` can cost, and remember what is known of its size."""
         return _COSTS[type(expr)](self, expr)  # type: ignore[no-any-return]
 
-    def cost_literal(self, _expr: Literal) -> Range:
+    def cost_literal(self, _expr: nodes.Literal) -> Range:
         return _NOTHING
 
-    def cost_ident(self, expr: Ident) -> Range:
+    def cost_ident(self, expr: nodes.Ident) -> Range:
         local = self._local(expr.name)
         self.paths[expr.id] = trail(expr.name) if local is None else local.path
         return _ONE
 
-    def cost_select(self, expr: Select) -> Range:
+    def cost_select(self, expr: nodes.Select) -> Range:
         cost = self.cost(expr.operand)
         if expr.test_only:
             return cost
@@ -102,22 +92,22 @@ class _Estimator:
 
     # --- calls --------------------------------------------------------------------------------------------------
 
-    def cost_call(self, expr: Call) -> Range:
+    def cost_call(self, expr: nodes.Call) -> Range:
         if expr.function == "dyn":
             cost = self.cost(expr.args[0])
             self._copy(expr, expr.args[0])
             return cost.plus(_ONE)
-        costs, nodes = [], []
+        costs, measured = [], []
         for argument in expr.args:
             costs.append(self.cost(argument))
-            nodes.append(self._measured(argument))
+            measured.append(self._measured(argument))
         cost, target = _NOTHING, None
         if expr.target is not None:
             cost = self.cost(expr.target)
             target = self._measured(expr.target)
         call, size = _EMPTY, None
         for overload in self.checked.overloads[expr.id]:
-            one = self._overload(expr, overload, target, nodes, costs)
+            one = self._overload(expr, overload, target, measured, costs)
             call = call.union(one.cost)
             if one.size is not None:
                 size = one.size if size is None else size.union(one.size)
@@ -129,45 +119,52 @@ class _Estimator:
             self.sizes[expr.id] = size
         return cost.plus(call)
 
-    def _indexed(self, expr: Call, overload: str) -> Range | None:
+    def _indexed(self, expr: nodes.Call, overload: str) -> Range | None:
         entries = self._entries(expr.args[0])
         step = "@items" if overload == "index_list" else "@values"
         self.paths[expr.id] = self._path(expr.args[0]).then(step)
         return None if entries is None else entries.value
 
     def _overload(
-        self, expr: Call, overload: str, target: Measured | None, nodes: list[Measured], costs: list[Range]
+        self,
+        expr: nodes.Call,
+        overload: str,
+        target: Measured | None,
+        measured: list[Measured],
+        costs: list[Range],
     ) -> Estimate:
         """Return the estimate of a call of one overload, its arguments included."""
         if overload in ("logical_and", "logical_or"):
             left, right = costs
             return Estimate(Range(left.low, left.plus(right).high))
         if overload == "conditional":
-            return self._conditional(expr, nodes, costs)
+            return self._conditional(expr, measured, costs)
         arguments = _NOTHING
         for cost in costs:
             arguments = arguments.plus(cost)
         if overload in ("add_string", "add_bytes", "add_list"):
-            size = known_size(nodes[0]).plus(known_size(nodes[1]))
+            size = known_size(measured[0]).plus(known_size(measured[1]))
             self._join_entries(expr, *expr.args)
             cost = _ONE if overload == "add_list" else size.scaled(CHARACTER)
             return Estimate(cost.plus(arguments), size)
-        found = estimate_call(expr.function, overload, target, nodes)
+        found = estimate_call(expr.function, overload, target, measured)
         return Estimate(found.cost.plus(arguments), found.size)
 
-    def _conditional(self, expr: Call, nodes: list[Measured], costs: list[Range]) -> Estimate:
+    def _conditional(self, expr: nodes.Call, measured: list[Measured], costs: list[Range]) -> Estimate:
         condition, chosen, other = costs
         self._join_entries(expr, *expr.args[1:])
-        return Estimate(condition.plus(chosen.union(other)), known_size(nodes[1]).union(known_size(nodes[2])))
+        return Estimate(
+            condition.plus(chosen.union(other)), known_size(measured[1]).union(known_size(measured[2]))
+        )
 
-    def _join_entries(self, expr: Expr, left: Expr, right: Expr) -> None:
+    def _join_entries(self, expr: nodes.Expr, left: nodes.Expr, right: nodes.Expr) -> None:
         one, other = self._entries(left), self._entries(right)
         if one is not None and other is not None:
             self.entries[expr.id] = one.union(other)
 
     # --- aggregates ---------------------------------------------------------------------------------------------
 
-    def cost_list(self, expr: ListExpr) -> Range:
+    def cost_list(self, expr: nodes.ListExpr) -> Range:
         cost = _LIST
         size = _EMPTY if expr.elements else exactly(0)
         for element in expr.elements:
@@ -176,7 +173,7 @@ class _Estimator:
         self.entries[expr.id] = _Entries(Kind.LIST, _ONE, size)
         return cost
 
-    def cost_map(self, expr: MapExpr) -> Range:
+    def cost_map(self, expr: nodes.MapExpr) -> Range:
         cost = _MAP
         keys = values = _EMPTY if expr.entries else exactly(0)
         for entry in expr.entries:
@@ -186,7 +183,7 @@ class _Estimator:
         self.entries[expr.id] = _Entries(Kind.MAP, keys, values)
         return cost
 
-    def cost_struct(self, expr: Struct) -> Range:
+    def cost_struct(self, expr: nodes.Struct) -> Range:
         cost = _MESSAGE
         for part in expr.fields:
             cost = cost.plus(self.cost(part.value))
@@ -194,7 +191,7 @@ class _Estimator:
 
     # --- folds --------------------------------------------------------------------------------------------------
 
-    def cost_comprehension(self, expr: Comprehension) -> Range:
+    def cost_comprehension(self, expr: nodes.Comprehension) -> Range:
         if _is_binding(expr):
             return self._cost_binding(expr)
         cost = self.cost(expr.range).plus(self.cost(expr.init))
@@ -212,18 +209,18 @@ class _Estimator:
         self._remember_fold(expr, count)
         return cost.plus(count.times(loop))
 
-    def _remember_fold(self, expr: Comprehension, count: Range) -> None:
-        if isinstance(expr.init, Literal):
+    def _remember_fold(self, expr: nodes.Comprehension, count: Range) -> None:
+        if isinstance(expr.init, nodes.Literal):
             size = self._size(expr.init)
             if size is not None:
                 self.sizes[expr.id] = size
-        elif isinstance(expr.init, ListExpr | MapExpr):
+        elif isinstance(expr.init, nodes.ListExpr | nodes.MapExpr):
             self.sizes[expr.id] = count
             entries = self._entries(expr.step)
             if entries is not None:
                 self.entries[expr.id] = entries
 
-    def _cost_binding(self, expr: Comprehension) -> Range:
+    def _cost_binding(self, expr: nodes.Comprehension) -> Range:
         cost = self.cost(expr.range).plus(self.cost(expr.init))
         self._push(expr.accumulator, self._binding(expr.init))
         cost = cost.plus(self.cost(expr.result))
@@ -231,10 +228,10 @@ class _Estimator:
         self._copy(expr, expr.result)
         return cost
 
-    def _binding(self, init: Expr) -> _Local:
+    def _binding(self, init: nodes.Expr) -> _Local:
         return _Local(self._path(init), self._size(init), self._entries(init))
 
-    def _iterated(self, expr: Comprehension) -> list[_Local]:
+    def _iterated(self, expr: nodes.Comprehension) -> list[_Local]:
         """Return what is known of the variables that run over a range."""
         entries = self._entries(expr.range)
         path = self._path(expr.range)
@@ -256,27 +253,27 @@ class _Estimator:
         known = self.locals.get(name)
         return known[-1] if known else None
 
-    def _path(self, expr: Expr) -> Trail:
-        if type(expr) is Ident:
+    def _path(self, expr: nodes.Expr) -> Trail:
+        if type(expr) is nodes.Ident:
             known = self.locals.get(expr.name)
             if known:
                 return known[-1].path
         return self.paths.get(expr.id, NOWHERE)
 
-    def _measured(self, expr: Expr) -> Measured:
+    def _measured(self, expr: nodes.Expr) -> Measured:
         path = self._path(expr)
         if path.first in _ACCUMULATORS:
             path = NOWHERE
         return Measured(path, self.types[expr.id], expr, self._size(expr))
 
-    def _copy(self, target: Expr, source: Expr) -> None:
+    def _copy(self, target: nodes.Expr, source: nodes.Expr) -> None:
         size, entries = self._size(source), self._entries(source)
         if size is not None:
             self.sizes[target.id] = size
         if entries is not None:
             self.entries[target.id] = entries
 
-    def _size(self, expr: Expr) -> Range | None:
+    def _size(self, expr: nodes.Expr) -> Range | None:
         size = self.sizes.get(expr.id)
         if size is None:
             size = _written_size(expr)
@@ -288,32 +285,32 @@ class _Estimator:
             return declared
         if _is_scalar(self.types[expr.id]):
             return _ONE
-        local = self._local(expr.name) if isinstance(expr, Ident) else None
+        local = self._local(expr.name) if isinstance(expr, nodes.Ident) else None
         return None if local is None else local.size
 
-    def _entries(self, expr: Expr) -> _Entries | None:
+    def _entries(self, expr: nodes.Expr) -> _Entries | None:
         entries = self.entries.get(expr.id)
-        if entries is None and isinstance(expr, Ident):
+        if entries is None and isinstance(expr, nodes.Ident):
             local = self._local(expr.name)
             return None if local is None else local.entries
         return entries
 
 
-def _is_binding(expr: Comprehension) -> bool:
+def _is_binding(expr: nodes.Comprehension) -> bool:
     return (
-        isinstance(expr.range, ListExpr)
+        isinstance(expr.range, nodes.ListExpr)
         and not expr.range.elements
-        and isinstance(expr.condition, Literal)
+        and isinstance(expr.condition, nodes.Literal)
         and expr.condition.value is False
     )
 
 
-def _written_size(expr: Expr) -> Range | None:
-    if isinstance(expr, Literal):
+def _written_size(expr: nodes.Expr) -> Range | None:
+    if isinstance(expr, nodes.Literal):
         return exactly(len(expr.value)) if isinstance(expr.value, str | bytes) else _ONE
-    if isinstance(expr, ListExpr):
+    if isinstance(expr, nodes.ListExpr):
         return exactly(len(expr.elements))
-    if isinstance(expr, MapExpr):
+    if isinstance(expr, nodes.MapExpr):
         return exactly(len(expr.entries))
     return None
 
@@ -325,12 +322,12 @@ def _is_scalar(kind: Type) -> bool:
 
 
 _COSTS: Final[dict[type, Any]] = {
-    Literal: _Estimator.cost_literal,
-    Ident: _Estimator.cost_ident,
-    Select: _Estimator.cost_select,
-    Call: _Estimator.cost_call,
-    ListExpr: _Estimator.cost_list,
-    MapExpr: _Estimator.cost_map,
-    Struct: _Estimator.cost_struct,
-    Comprehension: _Estimator.cost_comprehension,
+    nodes.Literal: _Estimator.cost_literal,
+    nodes.Ident: _Estimator.cost_ident,
+    nodes.Select: _Estimator.cost_select,
+    nodes.Call: _Estimator.cost_call,
+    nodes.ListExpr: _Estimator.cost_list,
+    nodes.MapExpr: _Estimator.cost_map,
+    nodes.Struct: _Estimator.cost_struct,
+    nodes.Comprehension: _Estimator.cost_comprehension,
 }

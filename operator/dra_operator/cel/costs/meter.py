@@ -10,20 +10,8 @@ Source: cel-go `interpreter/runtimecost.go`, `ext/lists.go`, `ext/sets.go`; k8s.
 
 from typing import Any, Final
 
+from dra_operator.cel import interpretable as ir
 from dra_operator.cel.costs.call_costs import LIST_COST, MAP_COST, MESSAGE_COST, call_cost
-from dra_operator.cel.interpretable import (
-    Attribute,
-    Choice,
-    Equality,
-    Fold,
-    Invoke,
-    Logic,
-    MakeList,
-    MakeMap,
-    MakeMessage,
-    Qualifier,
-    Step,
-)
 from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.values import MISSING
 
@@ -50,7 +38,7 @@ class Meter:
         self._values: list[Any] = []
         self._found: dict[int, int] = {}
 
-    def observe(self, step: Step, value: Any) -> None:
+    def observe(self, step: ir.Step, value: Any) -> None:
         """Charge for a step that has given `value`; raises CelError once the limit is exceeded."""
         charge = _CHARGES.get(type(step))
         if charge is not None:
@@ -64,7 +52,7 @@ class Meter:
         if self.cost > self.limit or self.steps > self.most_steps:
             raise cost_exceeded()
 
-    def observe_qualifier(self, qualifier: Qualifier, value: Any) -> None:
+    def observe_qualifier(self, qualifier: ir.Qualifier, value: Any) -> None:
         """Charge for a step along an attribute; raises CelError once the limit is exceeded."""
         if qualifier.fresh:
             self._drop(qualifier.id)
@@ -77,9 +65,9 @@ class Meter:
         if self.steps > self.most_steps:
             raise cost_exceeded()
 
-    def _attribute(self, attribute: Attribute, _value: Any) -> None:
+    def _attribute(self, attribute: ir.Attribute, _value: Any) -> None:
         root = attribute.root
-        if isinstance(root, Choice):
+        if isinstance(root, ir.Choice):
             self._drop(root.other.inner_id)
             self._drop(root.chosen.inner_id)
             self._drop(root.condition.id)
@@ -89,33 +77,33 @@ class Meter:
         if attribute.test_id is not None:
             self.cost -= 1
 
-    def _logic(self, step: Logic, _value: Any) -> None:
+    def _logic(self, step: ir.Logic, _value: Any) -> None:
         for term in step.terms:
             self._drop(term.id)
 
-    def _fold(self, step: Fold, _value: Any) -> None:
+    def _fold(self, step: ir.Fold, _value: Any) -> None:
         self._drop(step.range.id)
 
-    def _equality(self, step: Equality, result: Any) -> None:
+    def _equality(self, step: ir.Equality, result: Any) -> None:
         name, overload = ("_!=_", "not_equals") if step.negated else ("_==_", "equals")
         self._call(name, overload, step.arguments, result)
 
-    def _invoke(self, step: Invoke, result: Any) -> None:
+    def _invoke(self, step: ir.Invoke, result: Any) -> None:
         self._call(step.function.name, step.overload, step.arguments, result)
 
-    def _list(self, step: MakeList, _value: Any) -> None:
+    def _list(self, step: ir.MakeList, _value: Any) -> None:
         self._pop(step.elements)
         self.cost += LIST_COST
 
-    def _map(self, step: MakeMap, _value: Any) -> None:
+    def _map(self, step: ir.MakeMap, _value: Any) -> None:
         self._pop(tuple(part for key, value, _ in step.entries for part in (key, value)))
         self.cost += MAP_COST
 
-    def _message(self, step: MakeMessage, _value: Any) -> None:
+    def _message(self, step: ir.MakeMessage, _value: Any) -> None:
         self._pop(tuple(value for _, value, _ in step.fields))
         self.cost += MESSAGE_COST
 
-    def _call(self, name: str, overload: str, arguments: tuple[Step, ...], result: Any) -> None:
+    def _call(self, name: str, overload: str, arguments: tuple[ir.Step, ...], result: Any) -> None:
         values = self._pop(arguments)
         if values is not None:
             self.cost += call_cost(name, overload, values, result)
@@ -140,7 +128,7 @@ class Meter:
             if top == identity:
                 return value
 
-    def _pop(self, steps: tuple[Step, ...]) -> list[Any] | None:
+    def _pop(self, steps: tuple[ir.Step, ...]) -> list[Any] | None:
         """Take the values of these steps off the stack, the last first; None if one is not there."""
         values = []
         for step in reversed(steps):
@@ -153,12 +141,12 @@ class Meter:
 
 
 _CHARGES: Final[dict[type, Any]] = {
-    Attribute: Meter._attribute,
-    Logic: Meter._logic,
-    Fold: Meter._fold,
-    Equality: Meter._equality,
-    Invoke: Meter._invoke,
-    MakeList: Meter._list,
-    MakeMap: Meter._map,
-    MakeMessage: Meter._message,
+    ir.Attribute: Meter._attribute,
+    ir.Logic: Meter._logic,
+    ir.Fold: Meter._fold,
+    ir.Equality: Meter._equality,
+    ir.Invoke: Meter._invoke,
+    ir.MakeList: Meter._list,
+    ir.MakeMap: Meter._map,
+    ir.MakeMessage: Meter._message,
 }

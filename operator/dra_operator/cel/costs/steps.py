@@ -27,31 +27,10 @@ _LONG_CALL: Final = 12
 """What a call takes that reads an address, a time or a format; its zone is looked for among files."""
 _LONG_CALLS: Final = frozenset(
     (
-        *(
-            "ip",
-            "isIP",
-            "ip.isCanonical",
-            "cidr",
-            "isCIDR",
-            "containsIP",
-            "containsCIDR",
-            "url",
-            "isURL",
-            "getQuery",
-        ),
-        *(
-            "timestamp",
-            "duration",
-            "quantity",
-            "isQuantity",
-            "semver",
-            "isSemver",
-            "format",
-            "validate",
-            "string",
-        ),
+        "ip", "isIP", "ip.isCanonical", "cidr", "isCIDR", "containsIP", "containsCIDR", "url", "isURL", "getQuery",
+        "timestamp", "duration", "quantity", "isQuantity", "semver", "isSemver", "format", "validate", "string",
     )
-)
+)  # fmt: skip
 _IN_A_ZONE: Final = 40
 _MATCH: Final = 5
 """What a match takes; there can be one at each character."""

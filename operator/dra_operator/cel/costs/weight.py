@@ -12,18 +12,7 @@ from typing import Any, Final, NamedTuple
 from dra_operator.cel.checker import Checked
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library.quantities import LARGEST_EXPONENT, parse_quantity
-from dra_operator.cel.syntax.nodes import (
-    Call,
-    Comprehension,
-    Expr,
-    Ident,
-    ListExpr,
-    Literal,
-    MapExpr,
-    Select,
-    Struct,
-    children,
-)
+from dra_operator.cel.syntax import nodes
 from dra_operator.cel.types import DYN, QUANTITY, STRING, Kind, Type
 
 HEAVY: Final = 1_000_000
@@ -80,7 +69,7 @@ class _Weighing:
         self.passed = 0
         self.locals: dict[str, list[Size]] = {}
 
-    def size(self, expr: Expr) -> Size:
+    def size(self, expr: nodes.Expr) -> Size:
         """Return the size of the value of an expression, and add up what evaluating it passes over."""
         self._pass(1)
         size: Size = _SIZES[type(expr)](self, expr)
@@ -89,31 +78,31 @@ class _Weighing:
     def _pass(self, amount: int) -> None:
         self.passed = min(self.passed + amount, _UNBOUNDED)
 
-    def _type(self, expr: Expr) -> Type:
+    def _type(self, expr: nodes.Expr) -> Type:
         return self.types.get(expr.id, DYN)
 
-    def literal(self, expr: Literal) -> Size:
+    def literal(self, expr: nodes.Literal) -> Size:
         length = len(expr.value) if isinstance(expr.value, str | bytes) else 1
         return Size(length, length)
 
-    def ident(self, expr: Ident) -> Size:
+    def ident(self, expr: nodes.Ident) -> Size:
         known = self.locals.get(expr.name)
         if known:
             return known[-1]
         return _DEVICE if expr.name == "device" else _ONE
 
-    def select(self, expr: Select) -> Size:
+    def select(self, expr: nodes.Select) -> Size:
         operand = self.size(expr.operand)
         return _FIELDS.get(expr.field, _ONE) if operand is _DEVICE else operand.inner
 
-    def aggregate(self, expr: ListExpr | MapExpr | Struct) -> Size:
-        parts = [self.size(part) for part in children(expr)]
+    def aggregate(self, expr: nodes.ListExpr | nodes.MapExpr | nodes.Struct) -> Size:
+        parts = [self.size(part) for part in nodes.children(expr)]
         return _whole(parts)
 
     # --- calls --------------------------------------------------------------------------------------------------
 
-    def call(self, expr: Call) -> Size:
-        parts = children(expr)
+    def call(self, expr: nodes.Call) -> Size:
+        parts = nodes.children(expr)
         sizes = [self.size(part) for part in parts]
         match expr.function:
             case "_[_]" | "_[?_]" | "_?._":
@@ -137,7 +126,7 @@ class _Weighing:
         self._pass(made.total)
         return made
 
-    def _made(self, expr: Call, parts: tuple[Expr, ...], sizes: list[Size]) -> Size:
+    def _made(self, expr: nodes.Call, parts: tuple[nodes.Expr, ...], sizes: list[Size]) -> Size:
         """Return what a call passes over, and makes at most: each part of one argument with each of the others."""
         kind = self._type(expr)
         if kind == QUANTITY:
@@ -149,14 +138,16 @@ class _Weighing:
         if sized or kind.kind is not Kind.LIST:
             return Size(total, total) if sized else Size(_NUMBER, _NUMBER)
         # A list that is made of numbers alone is as long as they say.
-        written = [part.value for part in parts if isinstance(part, Literal) and type(part.value) is int]
+        written = [
+            part.value for part in parts if isinstance(part, nodes.Literal) and type(part.value) is int
+        ]
         count = max(1, *written) if len(written) == len(parts) else _UNBOUNDED
         return Size(count, count, _ONE)
 
-    def _amount(self, parts: tuple[Expr, ...], sizes: list[Size]) -> Size:
+    def _amount(self, parts: tuple[nodes.Expr, ...], sizes: list[Size]) -> Size:
         """An amount that is read has as many digits as its text says, which any text may."""
         if len(parts) == 1 and self._type(parts[0]) != QUANTITY:
-            if isinstance(parts[0], Literal) and self._type(parts[0]) == STRING:
+            if isinstance(parts[0], nodes.Literal) and self._type(parts[0]) == STRING:
                 with suppress(CelError):
                     return Size(1, 1 + parse_quantity(parts[0].value).nano.bit_length() // _BITS)
             return _LARGEST_AMOUNT
@@ -164,7 +155,7 @@ class _Weighing:
 
     # --- folds --------------------------------------------------------------------------------------------------
 
-    def fold(self, expr: Comprehension) -> Size:
+    def fold(self, expr: nodes.Comprehension) -> Size:
         over = self.size(expr.range)
         init = self.size(expr.init)
         before, self.passed = self.passed, 0
@@ -219,12 +210,12 @@ def _inner(size: Size) -> int:
 
 
 _SIZES: Final[dict[type, Any]] = {
-    Literal: _Weighing.literal,
-    Ident: _Weighing.ident,
-    Select: _Weighing.select,
-    Call: _Weighing.call,
-    ListExpr: _Weighing.aggregate,
-    MapExpr: _Weighing.aggregate,
-    Struct: _Weighing.aggregate,
-    Comprehension: _Weighing.fold,
+    nodes.Literal: _Weighing.literal,
+    nodes.Ident: _Weighing.ident,
+    nodes.Select: _Weighing.select,
+    nodes.Call: _Weighing.call,
+    nodes.ListExpr: _Weighing.aggregate,
+    nodes.MapExpr: _Weighing.aggregate,
+    nodes.Struct: _Weighing.aggregate,
+    nodes.Comprehension: _Weighing.fold,
 }

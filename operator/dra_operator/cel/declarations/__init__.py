@@ -1,7 +1,7 @@
 """Declarations: which functions there are, on what they work and what they give.
 
-One table a library, one line an overload: `id: (arguments) -> result`, or `id: target.(arguments) -> result` for the
-receiver style. The order of the lines is upstream's, and matters: the checker takes the first that fits.
+One table a library, one line an overload: `function id: (arguments) -> result`, or in the receiver style
+`function id: target.(arguments) -> result`. The order is upstream's, and matters: the first that fits is taken.
 """
 
 from collections.abc import Mapping
@@ -32,14 +32,15 @@ class Overload:
 def functions() -> Mapping[str, tuple[Overload, ...]]:
     """Return the overloads of every function of Kubernetes 1.37, by the function's name."""
     declared: dict[str, tuple[Overload, ...]] = {}
-    for library in _LIBRARIES:
-        for name, lines in library.items():
-            declared[name] = (*declared.get(name, ()), *map(read_overload, lines))
+    for line in "".join(_LIBRARIES).split("\n"):
+        name, _, overload = line.partition(" ")
+        if overload:
+            declared[name] = (*declared.get(name, ()), read_overload(overload))
     return declared
 
 
 def read_overload(line: str) -> Overload:
-    """Return the overload that a line of a declaration states."""
+    """Return the overload that a line states, behind the name of its function."""
     identity, signature = line.split(": ", 1)
     left, result = signature.rsplit(" -> ", 1)
     target, arguments = _split(left)

@@ -24,19 +24,11 @@ from dra_operator.cel.library import (
     urls,
 )
 
+_GROUPS: Final = (
+    conversions, formatting, lists, named_formats, network, optionals, quantities, regex, semvers, sets, strings, times,
+    urls,
+)  # fmt: skip
 OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
-    **conversions.OVERLOADS,
-    **formatting.OVERLOADS,
-    **lists.OVERLOADS,
-    **named_formats.OVERLOADS,
-    **network.OVERLOADS,
-    **optionals.OVERLOADS,
-    **quantities.OVERLOADS,
-    **regex.OVERLOADS,
-    **semvers.OVERLOADS,
-    **sets.OVERLOADS,
-    **strings.OVERLOADS,
-    **times.OVERLOADS,
-    **urls.OVERLOADS,
+    name: function for group in _GROUPS for name, function in group.OVERLOADS.items()
 }
 """Every function of the library, by the id of its overload. Operators (and `size`) and macros are not among them."""

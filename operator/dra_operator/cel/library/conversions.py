@@ -95,7 +95,8 @@ def uint_to_int(value: Uint) -> int:
     return int(value)
 
 
-def _same(value: Any) -> Any:
+def unchanged(value: Any) -> Any:
+    """Return a value as it is, which is of the type already."""
     return value
 
 
@@ -108,23 +109,23 @@ def _whole_to_string(value: int) -> str:
 
 
 OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
-    "bool_to_bool": _same,
+    "bool_to_bool": unchanged,
     "string_to_bool": string_to_bool,
-    "bytes_to_bytes": _same,
+    "bytes_to_bytes": unchanged,
     "string_to_bytes": string_to_bytes,
-    "double_to_double": _same,
+    "double_to_double": unchanged,
     "int64_to_double": float,
     "uint64_to_double": float,
     "string_to_double": string_to_double,
-    "int64_to_int64": _same,
+    "int64_to_int64": unchanged,
     "double_to_int64": double_to_int,
     "string_to_int64": string_to_int,
     "uint64_to_int64": uint_to_int,
-    "uint64_to_uint64": _same,
+    "uint64_to_uint64": unchanged,
     "double_to_uint64": double_to_uint,
     "int64_to_uint64": int_to_uint,
     "string_to_uint64": string_to_uint,
-    "string_to_string": _same,
+    "string_to_string": unchanged,
     "bool_to_string": _bool_to_string,
     "bytes_to_string": bytes_to_string,
     "double_to_string": format_double,

@@ -113,26 +113,14 @@ _STRING_WORDS: Final = (
     "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
     "and timestamps"
 )
+_WRITABLE: Final = frozenset(
+    (
+        "string", "bool", "bytes", "int", "uint", "double", "map", "list", "type", "google.protobuf.Duration",
+        "google.protobuf.Timestamp", "null_type",
+    )
+)  # fmt: skip
 _REFUSALS: Final = {
-    "s": (
-        frozenset(
-            (
-                "string",
-                "bool",
-                "bytes",
-                "int",
-                "uint",
-                "double",
-                "map",
-                "list",
-                "type",
-                "google.protobuf.Duration",
-                "google.protobuf.Timestamp",
-                "null_type",
-            )
-        ),
-        _STRING_WORDS,
-    ),
+    "s": (_WRITABLE, _STRING_WORDS),
     "d": (frozenset(("int", "uint")), "decimal clause can only be used on integers"),
     "f": (frozenset(("double",)), "fixed-point clause can only be used on doubles"),
     "e": (frozenset(("double",)), "scientific clause can only be used on doubles"),

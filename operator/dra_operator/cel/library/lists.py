@@ -221,15 +221,9 @@ def _by_key(pair: tuple[Any, Any]) -> Any:
 
 
 COMPARABLE: Final = (
-    "int",
-    "uint",
-    "double",
-    "bool",
-    "google.protobuf.Duration",
-    "google.protobuf.Timestamp",
-    "string",
+    "int", "uint", "double", "bool", "google.protobuf.Duration", "google.protobuf.Timestamp", "string",
     "bytes",
-)
+)  # fmt: skip
 """The types whose values have an order, by their names; below, as overloads of older functions name them."""
 _SHORT_TYPES: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 

@@ -227,11 +227,6 @@ def version_of(text: str) -> int:
 # --- functions
 
 
-def is_canonical(text: str) -> bool:
-    """Return whether an address is written in its canonical form. Raises CelError if it is no address."""
-    return str(parse_ip(text)) == text
-
-
 def is_unspecified(ip: IP) -> bool:
     """Return whether it is 0.0.0.0 or ::."""
     return ip.value == 0
@@ -245,11 +240,6 @@ def is_loopback(ip: IP) -> bool:
 def is_link_local_unicast(ip: IP) -> bool:
     """Return whether it is of 169.254.0.0/16 or fe80::/10."""
     return ip.value >> 16 == 0xA9FE if ip.version == 4 else ip.value >> 118 == 0xFE80 >> 6
-
-
-def is_link_local_multicast(ip: IP) -> bool:
-    """Return whether it is of 224.0.0.0/24, or a multicast address of link-local scope."""
-    return ip.value >> 8 == 0xE00000 if ip.version == 4 else (ip.value >> 112) & 0xFF0F == 0xFF02
 
 
 def _is_multicast(ip: IP) -> bool:
@@ -283,16 +273,6 @@ def contains_cidr(cidr: CIDR, other: CIDR) -> bool:
     return cidr.length <= other.length and contains_ip(cidr, other.address)
 
 
-def contains_ip_text(cidr: CIDR, text: str) -> bool:
-    """Return whether an address is in a network."""
-    return contains_ip(cidr, _argument(parse_ip, text))
-
-
-def contains_cidr_text(cidr: CIDR, text: str) -> bool:
-    """Return whether a network is in another, or is it."""
-    return contains_cidr(cidr, _argument(parse_cidr, text))
-
-
 def _argument(parse: Callable[[str], Any], text: str) -> Any:
     # Upstream hands the error of the text on as if it were the argument, and no overload takes an error.
     try:
@@ -304,12 +284,14 @@ def _argument(parse: Callable[[str], Any], text: str) -> Any:
 OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
     "string_to_ip": parse_ip,
     "is_ip": succeeds(parse_ip),
-    "ip_is_canonical": is_canonical,
+    "ip_is_canonical": lambda text: str(parse_ip(text)) == text,
     "ip_family": lambda ip: ip.version,
     "ip_is_unspecified": is_unspecified,
     "ip_is_loopback": is_loopback,
     "ip_is_link_local_unicast": is_link_local_unicast,
-    "ip_is_link_local_multicast": is_link_local_multicast,
+    "ip_is_link_local_multicast": lambda ip: (
+        ip.value >> 8 == 0xE00000 if ip.version == 4 else (ip.value >> 112) & 0xFF0F == 0xFF02
+    ),
     "ip_is_global_unicast": is_global_unicast,
     "ip_to_string": str,
     "string_to_cidr": parse_cidr,
@@ -318,8 +300,8 @@ OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
     "cidr_masked": masked,
     "cidr_prefix_length": lambda cidr: cidr.length,
     "cidr_contains_ip_ip": contains_ip,
-    "cidr_contains_ip_string": contains_ip_text,
+    "cidr_contains_ip_string": lambda cidr, text: contains_ip(cidr, _argument(parse_ip, text)),
     "cidr_contains_cidr": contains_cidr,
-    "cidr_contains_cidr_string": contains_cidr_text,
+    "cidr_contains_cidr_string": lambda cidr, text: contains_cidr(cidr, _argument(parse_cidr, text)),
     "cidr_to_string": str,
 }

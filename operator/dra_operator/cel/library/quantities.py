@@ -248,26 +248,6 @@ def _sum(left: Quantity_, right: Quantity_, sign: int) -> Quantity_:
     return Quantity_(total, exponent, family=family, decimal=decimal, computed=True)
 
 
-def sign(quantity: Quantity_) -> int:
-    """Return -1, 0 or 1."""
-    return (quantity.nano > 0) - (quantity.nano < 0)
-
-
-def compare(left: Quantity_, right: Quantity_) -> int:
-    """Return -1, 0 or 1."""
-    return (left.nano > right.nano) - (left.nano < right.nano)
-
-
-def is_greater_than(left: Quantity_, right: Quantity_) -> bool:
-    """Return whether `left` is the larger one."""
-    return left.nano > right.nano
-
-
-def is_less_than(left: Quantity_, right: Quantity_) -> bool:
-    """Return whether `left` is the smaller one."""
-    return left.nano < right.nano
-
-
 def _canonical(quantity: Quantity_) -> str:
     """Return the canonical text, worked out from the coefficient: `1e100000` must not be written out to get there."""
     if abs(quantity.exponent) <= 18 and abs(quantity.coefficient) < 10**400:
@@ -295,10 +275,10 @@ def _without_zeros(number: int) -> tuple[int, int]:
 OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
     "string_to_quantity": parse_quantity,
     "is_quantity_string": succeeds(parse_quantity),
-    "quantity_sign": sign,
-    "quantity_compare_to": compare,
-    "quantity_is_greater_than": is_greater_than,
-    "quantity_is_less_than": is_less_than,
+    "quantity_sign": lambda quantity: (quantity.nano > 0) - (quantity.nano < 0),
+    "quantity_compare_to": lambda left, right: (left.nano > right.nano) - (left.nano < right.nano),
+    "quantity_is_greater_than": lambda left, right: left.nano > right.nano,
+    "quantity_is_less_than": lambda left, right: left.nano < right.nano,
     "quantity_get_float": as_approximate_float,
     "quantity_get_int": as_integer,
     "quantity_is_integer": is_integer,

@@ -18,21 +18,6 @@ def parse_semver(text: str, normalize: bool = False) -> Semver:  # noqa: FBT001,
         raise runtime_error(str(error)) from None
 
 
-def compare(left: Semver, right: Semver) -> int:
-    """Return -1, 0 or 1."""
-    return (left.key > right.key) - (left.key < right.key)
-
-
-def is_greater_than(left: Semver, right: Semver) -> bool:
-    """Return whether `left` is the later one."""
-    return left.key > right.key
-
-
-def is_less_than(left: Semver, right: Semver) -> bool:
-    """Return whether `left` is the earlier one."""
-    return left.key < right.key
-
-
 def _signed(number: int) -> int:
     # Upstream turns the unsigned number into an int without a look at its size.
     return number if number <= INT_MAX else number - 2**64
@@ -43,9 +28,9 @@ OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
     "string_bool_to_semver": parse_semver,
     "is_semver_string": succeeds(parse_semver),
     "is_semver_string_bool": succeeds(parse_semver),
-    "semver_compare_to": compare,
-    "semver_is_greater_than": is_greater_than,
-    "semver_is_less_than": is_less_than,
+    "semver_compare_to": lambda left, right: (left.key > right.key) - (left.key < right.key),
+    "semver_is_greater_than": lambda left, right: left.key > right.key,
+    "semver_is_less_than": lambda left, right: left.key < right.key,
     "semver_major": lambda version: _signed(version.major),
     "semver_minor": lambda version: _signed(version.minor),
     "semver_patch": lambda version: _signed(version.patch),

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from dra_operator.api.text import quote
 from dra_operator.cel.errors import runtime_error
-from dra_operator.cel.library.conversions import conversion_error
+from dra_operator.cel.library.conversions import conversion_error, unchanged
 from dra_operator.cel.library.golang import format_double_positional, parse_integer
 from dra_operator.cel.values import Duration, Timestamp
 
@@ -337,88 +337,46 @@ def _year(seconds: int, _nanos: int) -> int:
     return civil_from_days(seconds // _DAY)[0]
 
 
-def _month(seconds: int, _nanos: int) -> int:
-    return civil_from_days(seconds // _DAY)[1] - 1
-
-
 def _date(seconds: int, _nanos: int) -> int:
     return civil_from_days(seconds // _DAY)[2]
-
-
-def _day_of_month(seconds: int, nanos: int) -> int:
-    return _date(seconds, nanos) - 1
 
 
 def _day_of_year(seconds: int, nanos: int) -> int:
     return seconds // _DAY - days_from_civil(_year(seconds, nanos), 1, 1)
 
 
-def _day_of_week(seconds: int, _nanos: int) -> int:
-    return (seconds // _DAY + 4) % 7
+def _of_duration(unit: int) -> Callable[[Duration], int]:
+    return lambda duration: int(_in_units(duration.nanos, unit, unit))
 
 
-def _hours(seconds: int, _nanos: int) -> int:
-    return seconds % _DAY // 3600
-
-
-def _minutes(seconds: int, _nanos: int) -> int:
-    return seconds % 3600 // 60
-
-
-def _seconds(seconds: int, _nanos: int) -> int:
-    return seconds % 60
-
-
-def _milliseconds(_seconds: int, nanos: int) -> int:
-    return nanos // 10**6
-
-
-def _duration_hours(duration: Duration) -> int:
-    return int(_in_units(duration.nanos, 3600 * NANOS, 3600 * NANOS))
-
-
-def _duration_minutes(duration: Duration) -> int:
-    return int(_in_units(duration.nanos, 60 * NANOS, 60 * NANOS))
-
-
-def _duration_seconds(duration: Duration) -> int:
-    return int(_in_units(duration.nanos, NANOS, NANOS))
-
-
-def _duration_milliseconds(duration: Duration) -> int:
-    return _truncated(duration.nanos, 10**6)
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-_ACCESSORS: Final = {
-    "timestamp_to_year": _of_timestamp(_year),
-    "timestamp_to_month": _of_timestamp(_month),
-    "timestamp_to_day_of_year": _of_timestamp(_day_of_year),
-    "timestamp_to_day_of_month": _of_timestamp(_day_of_month),
-    "timestamp_to_day_of_month_1_based": _of_timestamp(_date),
-    "timestamp_to_day_of_week": _of_timestamp(_day_of_week),
-    "timestamp_to_hours": _of_timestamp(_hours),
-    "timestamp_to_minutes": _of_timestamp(_minutes),
-    "timestamp_to_milliseconds": _of_timestamp(_milliseconds),
+_PARTS: Final[dict[str, Callable[[int, int], int]]] = {
+    "year": _year,
+    "month": lambda seconds, _: civil_from_days(seconds // _DAY)[1] - 1,
+    "day_of_year": _day_of_year,
+    "day_of_month": lambda seconds, _: _date(seconds, _) - 1,
+    "day_of_month_1_based": _date,
+    "day_of_week": lambda seconds, _: (seconds // _DAY + 4) % 7,
+    "hours": lambda seconds, _: seconds % _DAY // 3600,
+    "minutes": lambda seconds, _: seconds % 3600 // 60,
+    "seconds": lambda seconds, _: seconds % 60,
+    "milliseconds": lambda _, nanos: nanos // 10**6,
 }
+"""The parts of a moment in seconds and nanoseconds, by what overloads call them."""
+_ACCESSORS: Final = {part: _of_timestamp(function) for part, function in _PARTS.items()}
 
 OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
-    **_ACCESSORS,
-    **{f"{name}_with_tz": accessor for name, accessor in _ACCESSORS.items()},
-    "timestamp_to_seconds": _of_timestamp(_seconds),
-    "timestamp_to_seconds_tz": _of_timestamp(_seconds),
-    "duration_to_hours": _duration_hours,
-    "duration_to_minutes": _duration_minutes,
-    "duration_to_seconds": _duration_seconds,
-    "duration_to_milliseconds": _duration_milliseconds,
-    "duration_to_duration": _same,
+    **{f"timestamp_to_{part}": accessor for part, accessor in _ACCESSORS.items()},
+    **{f"timestamp_to_{part}_with_tz": each for part, each in _ACCESSORS.items() if part != "seconds"},
+    "timestamp_to_seconds_tz": _ACCESSORS["seconds"],
+    "duration_to_hours": _of_duration(3600 * NANOS),
+    "duration_to_minutes": _of_duration(60 * NANOS),
+    "duration_to_seconds": _of_duration(NANOS),
+    "duration_to_milliseconds": lambda duration: _truncated(duration.nanos, 10**6),
+    "duration_to_duration": unchanged,
     "string_to_duration": parse_duration,
     "duration_to_string": duration_to_string,
     "duration_to_int64": lambda duration: duration.nanos,
-    "timestamp_to_timestamp": _same,
+    "timestamp_to_timestamp": unchanged,
     "int64_to_timestamp": int_to_timestamp,
     "string_to_timestamp": parse_timestamp,
     "timestamp_to_string": timestamp_to_string,

@@ -10,22 +10,9 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from dra_operator.cel.errors import compile_error
-from dra_operator.cel.syntax import literals
+from dra_operator.cel.syntax import literals, nodes
 from dra_operator.cel.syntax.lexer import Token
 from dra_operator.cel.syntax.macros import expand
-from dra_operator.cel.syntax.nodes import (
-    Call,
-    Entry,
-    Expr,
-    Field,
-    Ident,
-    ListExpr,
-    Literal,
-    MapExpr,
-    Select,
-    Struct,
-    next_id,
-)
 
 Reduction: TypeAlias = Callable[[list[Any]], Any]
 """Makes one record of the parts of a rule."""
@@ -50,7 +37,7 @@ class _Chain(Pending):
 
     __slots__ = ("function", "operators", "terms")
 
-    def __init__(self, function: str, first: Expr) -> None:
+    def __init__(self, function: str, first: nodes.Expr) -> None:
         self.function = function
         self.terms = [first]
         self.operators: list[int] = []
@@ -61,21 +48,21 @@ class _Unary(Pending):
 
     __slots__ = ("count", "member", "operator", "position")
 
-    def __init__(self, operator: Token, member: Expr) -> None:
+    def __init__(self, operator: Token, member: nodes.Expr) -> None:
         self.operator, self.position = operator
         self.member = member
         self.count = 1
 
 
-def _finished(part: Any) -> Expr:
+def _finished(part: Any) -> nodes.Expr:
     return _balanced(part, 0, len(part.operators) - 1) if type(part) is _Chain else part
 
 
-def _balanced(chain: _Chain, low: int, high: int) -> Expr:
+def _balanced(chain: _Chain, low: int, high: int) -> nodes.Expr:
     middle = (low + high + 1) // 2
     left = chain.terms[middle] if middle == low else _balanced(chain, low, middle - 1)
     right = chain.terms[middle + 1] if middle == high else _balanced(chain, middle + 1, high)
-    return Call(next_id(), chain.operators[middle], chain.function, (left, right))
+    return nodes.Call(nodes.next_id(), chain.operators[middle], chain.function, (left, right))
 
 
 def _name(token: Token) -> str:
@@ -95,39 +82,39 @@ def _variable(token: Token) -> str:
     return text
 
 
-def _arguments(parts: list[Any]) -> tuple[Expr, ...]:
+def _arguments(parts: list[Any]) -> tuple[nodes.Expr, ...]:
     """Return the arguments between the last two parentheses."""
     given = parts[-2]
     # An opening parenthesis is a token, and so a tuple, too.
     return () if given[:1] == ("(",) else given
 
 
-def _unsigned(expr: Expr, *, value: bool) -> Expr:
+def _unsigned(expr: nodes.Expr, *, value: bool) -> nodes.Expr:
     """Return `expr` with its leftmost number freed of its sign: of the mark alone, or of the minus as well."""
     match expr:
-        case Literal(signed=True):
+        case nodes.Literal(signed=True):
             return replace(expr, signed=False, value=_negated(expr) if value else expr.value)
-        case Select():
+        case nodes.Select():
             operand = _unsigned(expr.operand, value=value)
             return expr if operand is expr.operand else replace(expr, operand=operand)
-        case Call(target=target) if target is not None:
+        case nodes.Call(target=target) if target is not None:
             changed = _unsigned(target, value=value)
             return expr if changed is target else replace(expr, target=changed)
-        case Call(function="_[_]" | "_[?_]" | "_?._", args=(first, second)):
+        case nodes.Call(function="_[_]" | "_[?_]" | "_?._", args=(first, second)):
             changed = _unsigned(first, value=value)
             return expr if changed is first else replace(expr, args=(changed, second))
         case _:
             return expr
 
 
-def _negated(number: Literal) -> Any:
+def _negated(number: nodes.Literal) -> Any:
     """Return a number without its minus; raises CelError for the one int that is too large then."""
     if number.value == -(2**63) and isinstance(number.value, int):
         raise compile_error("invalid int literal", number.position + 1)
     return -number.value
 
 
-def _has_signed_number(expr: Expr) -> bool:
+def _has_signed_number(expr: nodes.Expr) -> bool:
     return _unsigned(expr, value=False) is not expr
 
 
@@ -139,18 +126,24 @@ def _whole(part: Any) -> Any:
     if part.operator == "-" and _has_signed_number(member):
         # `--1` is two operators before 1, not one before -1: a sign belongs to the number only when it stands alone.
         count, member = count + 1, _unsigned(member, value=True)
-    return member if count % 2 == 0 else Call(next_id(), part.position, f"{part.operator}_", (member,))
+    return (
+        member
+        if count % 2 == 0
+        else nodes.Call(nodes.next_id(), part.position, f"{part.operator}_", (member,))
+    )
 
 
-def _call(position: int, function: str, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+def _call(
+    position: int, function: str, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]
+) -> nodes.Expr:
     expanded = expand(position, function, target, args)
-    return Call(next_id(), position, function, args, target) if expanded is None else expanded
+    return nodes.Call(nodes.next_id(), position, function, args, target) if expanded is None else expanded
 
 
-def _message_name(member: Expr, position: int) -> str:
-    if isinstance(member, Ident):
+def _message_name(member: nodes.Expr, position: int) -> str:
+    if isinstance(member, nodes.Ident):
         return member.name
-    if isinstance(member, Select) and not member.test_only:
+    if isinstance(member, nodes.Select) and not member.test_only:
         return f"{_message_name(member.operand, position)}.{member.field}"
     raise compile_error("Syntax error: mismatched input '{' expecting <EOF>", position)
 
@@ -158,9 +151,9 @@ def _message_name(member: Expr, position: int) -> str:
 # --- operators ------------------------------------------------------------------------------------------------------
 
 
-def _conditional(parts: list[Any]) -> Expr:
+def _conditional(parts: list[Any]) -> nodes.Expr:
     condition, (_, position), chosen, _colon, other = parts
-    return Call(next_id(), position, "_?_:_", (_finished(condition), _finished(chosen), other))
+    return nodes.Call(nodes.next_id(), position, "_?_:_", (_finished(condition), _finished(chosen), other))
 
 
 def _logical(function: str) -> Reduction:
@@ -176,10 +169,10 @@ def _logical(function: str) -> Reduction:
     return chained
 
 
-def _operation(parts: list[Any]) -> Expr:
+def _operation(parts: list[Any]) -> nodes.Expr:
     (left, (operator, position)), right = parts
     function = "@in" if operator == "in" else f"_{operator}_"
-    return Call(next_id(), position, function, (left, _whole(right)))
+    return nodes.Call(nodes.next_id(), position, function, (left, _whole(right)))
 
 
 def _operand(parts: list[Any]) -> Any:
@@ -205,75 +198,75 @@ def _only(parts: list[Any]) -> Any:
     return parts[0]
 
 
-def _member_dot(parts: list[Any]) -> Expr:
+def _member_dot(parts: list[Any]) -> nodes.Expr:
     operand, (_, position), *_, name = parts
     if len(parts) == 3:
-        return Select(next_id(), position, operand, _name(name))
-    field = Literal(next_id(), name[1], _name(name))
-    return Call(next_id(), position, "_?._", (operand, field))
+        return nodes.Select(nodes.next_id(), position, operand, _name(name))
+    field = nodes.Literal(nodes.next_id(), name[1], _name(name))
+    return nodes.Call(nodes.next_id(), position, "_?._", (operand, field))
 
 
-def _member_dot_arg(parts: list[Any]) -> Expr:
+def _member_dot_arg(parts: list[Any]) -> nodes.Expr:
     target, _dot, name, (_, position), *_ = parts
     return _call(position, _name(name), target, _arguments(parts))
 
 
-def _member_index(parts: list[Any]) -> Expr:
+def _member_index(parts: list[Any]) -> nodes.Expr:
     operand, (_, position) = parts[:2]
     function = "_[_]" if len(parts) == 4 else "_[?_]"
-    return Call(next_id(), position, function, (operand, parts[-2]))
+    return nodes.Call(nodes.next_id(), position, function, (operand, parts[-2]))
 
 
-def _member_object(parts: list[Any]) -> Expr:
+def _member_object(parts: list[Any]) -> nodes.Expr:
     member, (_, position), *rest = parts
     fields = tuple(rest[0]) if isinstance(rest[0], list) else ()
-    return Struct(next_id(), position, _message_name(member, position), fields)
+    return nodes.Struct(nodes.next_id(), position, _message_name(member, position), fields)
 
 
-def _dot_ident_arg(parts: list[Any]) -> Expr:
+def _dot_ident_arg(parts: list[Any]) -> nodes.Expr:
     _dot, name, (_, position), *_ = parts
     return _call(position, "." + _variable(name), None, _arguments(parts))
 
 
-def _ident_arg(parts: list[Any]) -> Expr:
+def _ident_arg(parts: list[Any]) -> nodes.Expr:
     name, (_, position), *_ = parts
     return _call(position, _variable(name), None, _arguments(parts))
 
 
-def _dot_ident(parts: list[Any]) -> Expr:
+def _dot_ident(parts: list[Any]) -> nodes.Expr:
     _dot, name = parts
-    return Ident(next_id(), name[1], "." + _variable(name))
+    return nodes.Ident(nodes.next_id(), name[1], "." + _variable(name))
 
 
-def _ident(parts: list[Any]) -> Expr:
+def _ident(parts: list[Any]) -> nodes.Expr:
     token = parts[0]
-    return Ident(next_id(), token[1], _variable(token))
+    return nodes.Ident(nodes.next_id(), token[1], _variable(token))
 
 
-def _paren_expr(parts: list[Any]) -> Expr:
+def _paren_expr(parts: list[Any]) -> nodes.Expr:
     return _unsigned(parts[1], value=False)
 
 
 # --- lists, maps and literals ---------------------------------------------------------------------------------------
 
 
-def _list_lit(parts: list[Any]) -> Expr:
-    elements: list[tuple[Expr, bool]] = parts[1] if isinstance(parts[1], list) else []
+def _list_lit(parts: list[Any]) -> nodes.Expr:
+    elements: list[tuple[nodes.Expr, bool]] = parts[1] if isinstance(parts[1], list) else []
     optional = frozenset(index for index, (_, optional) in enumerate(elements) if optional)
     values = tuple([element for element, _ in elements])
-    return ListExpr(next_id(), parts[0][1], values, optional)
+    return nodes.ListExpr(nodes.next_id(), parts[0][1], values, optional)
 
 
-def _map_lit(parts: list[Any]) -> Expr:
+def _map_lit(parts: list[Any]) -> nodes.Expr:
     entries = tuple(parts[1]) if isinstance(parts[1], list) else ()
-    return MapExpr(next_id(), parts[0][1], entries)
+    return nodes.MapExpr(nodes.next_id(), parts[0][1], entries)
 
 
-def _exprlist(parts: list[Any]) -> tuple[Expr, ...]:
+def _exprlist(parts: list[Any]) -> tuple[nodes.Expr, ...]:
     return (parts[0], *parts[1]) if len(parts) == 2 else (parts[0],)
 
 
-def _more_exprs(parts: list[Any]) -> list[Expr]:
+def _more_exprs(parts: list[Any]) -> list[nodes.Expr]:
     return [parts[1]] if len(parts) == 2 else [*parts[0], parts[2]]
 
 
@@ -284,24 +277,24 @@ def _gathered(parts: list[Any]) -> list[Any]:
     return parts[0]  # type: ignore[no-any-return]
 
 
-def _optexpr(parts: list[Any]) -> tuple[Expr, bool]:
+def _optexpr(parts: list[Any]) -> tuple[nodes.Expr, bool]:
     return parts[-1], len(parts) == 2
 
 
-def _fieldinit(parts: list[Any]) -> Field:
+def _fieldinit(parts: list[Any]) -> nodes.Field:
     *_, name, (_, position), value = parts
-    return Field(next_id(), position, _name(name), value, optional=len(parts) == 4)
+    return nodes.Field(nodes.next_id(), position, _name(name), value, optional=len(parts) == 4)
 
 
-def _mapinit(parts: list[Any]) -> Entry:
+def _mapinit(parts: list[Any]) -> nodes.Entry:
     *_, key, (_, position), value = parts
-    return Entry(next_id(), position, key, value, optional=len(parts) == 4)
+    return nodes.Entry(nodes.next_id(), position, key, value, optional=len(parts) == 4)
 
 
 def _literal(read: Callable[[str, int], Any]) -> Reduction:
-    def literal(parts: list[Any]) -> Literal:
+    def literal(parts: list[Any]) -> nodes.Literal:
         text, position = parts[0]
-        return Literal(next_id(), position, read(text, position), text[0] == "-")
+        return nodes.Literal(nodes.next_id(), position, read(text, position), text[0] == "-")
 
     return literal
 
@@ -356,17 +349,10 @@ _REDUCTIONS: Final[dict[str, Reduction]] = {
 _ENDINGS: Final[dict[str, Callable[[Any], Any]]] = {"multiplication": _whole, "expr": _finished}
 _PASSED: Final = frozenset(
     (
-        "expr",
-        "conditionalor",
-        "conditionaland",
-        "relation",
-        "addition",
-        "multiplication",
-        "unary",
-        "member",
-        "primary",
+        "expr", "conditionalor", "conditionaland", "relation", "addition", "multiplication", "unary",
+        "member", "primary",
     )
-)
+)  # fmt: skip
 
 
 def reduction(rule: str, parts: Sequence[str]) -> Reduction | None:

@@ -10,20 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from dra_operator.cel.errors import compile_error
-from dra_operator.cel.syntax.nodes import (
-    Call,
-    Comprehension,
-    Entry,
-    Expr,
-    Field,
-    Ident,
-    ListExpr,
-    Literal,
-    MapExpr,
-    Select,
-    Struct,
-    next_id,
-)
+from dra_operator.cel.syntax import nodes
 
 ACCUMULATOR = "@result"
 """The accumulator of every fold; it cannot be written, so no variable can collide with it."""
@@ -39,35 +26,41 @@ class _Factory:
     def __init__(self, position: int) -> None:
         self.position = position
 
-    def literal(self, value: Any) -> Literal:
-        return Literal(next_id(), self.position, value)
+    def literal(self, value: Any) -> nodes.Literal:
+        return nodes.Literal(nodes.next_id(), self.position, value)
 
-    def ident(self, name: str) -> Ident:
-        return Ident(next_id(), self.position, name)
+    def ident(self, name: str) -> nodes.Ident:
+        return nodes.Ident(nodes.next_id(), self.position, name)
 
-    def accumulator(self) -> Ident:
-        return Ident(next_id(), self.position, ACCUMULATOR)
+    def accumulator(self) -> nodes.Ident:
+        return nodes.Ident(nodes.next_id(), self.position, ACCUMULATOR)
 
-    def call(self, function: str, *args: Expr) -> Call:
-        return Call(next_id(), self.position, function, args)
+    def call(self, function: str, *args: nodes.Expr) -> nodes.Call:
+        return nodes.Call(nodes.next_id(), self.position, function, args)
 
-    def member(self, function: str, target: Expr, *args: Expr) -> Call:
-        return Call(next_id(), self.position, function, args, target)
+    def member(self, function: str, target: nodes.Expr, *args: nodes.Expr) -> nodes.Call:
+        return nodes.Call(nodes.next_id(), self.position, function, args, target)
 
-    def list(self, *elements: Expr) -> ListExpr:
-        return ListExpr(next_id(), self.position, elements)
+    def list(self, *elements: nodes.Expr) -> nodes.ListExpr:
+        return nodes.ListExpr(nodes.next_id(), self.position, elements)
 
     def fold(  # noqa: PLR0917 - the six parts of a fold
-        self, over: Expr, names: tuple[str, str], init: Expr, condition: Expr, step: Expr, result: Expr
-    ) -> Expr:
+        self,
+        over: nodes.Expr,
+        names: tuple[str, str],
+        init: nodes.Expr,
+        condition: nodes.Expr,
+        step: nodes.Expr,
+        result: nodes.Expr,
+    ) -> nodes.Expr:
         first, second = names
-        return Comprehension(
-            next_id(), self.position, over, first, second, ACCUMULATOR, init, condition, step, result
+        return nodes.Comprehension(
+            nodes.next_id(), self.position, over, first, second, ACCUMULATOR, init, condition, step, result
         )
 
-    def bind(self, name: str, init: Expr, result: Expr) -> Expr:
-        return Comprehension(
-            next_id(),
+    def bind(self, name: str, init: nodes.Expr, result: nodes.Expr) -> nodes.Expr:
+        return nodes.Comprehension(
+            nodes.next_id(),
             self.position,
             self.list(),
             UNUSED,
@@ -80,10 +73,12 @@ class _Factory:
         )
 
 
-_Expander: TypeAlias = Callable[[_Factory, Expr | None, tuple[Expr, ...]], Expr | None]
+_Expander: TypeAlias = Callable[[_Factory, nodes.Expr | None, tuple[nodes.Expr, ...]], nodes.Expr | None]
 
 
-def expand(position: int, function: str, target: Expr | None, args: tuple[Expr, ...]) -> Expr | None:
+def expand(
+    position: int, function: str, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]
+) -> nodes.Expr | None:
     """Return what a call stands for, or None if it is not a macro.
 
     Raises CelError if it is one, with arguments that it cannot have.
@@ -92,8 +87,8 @@ def expand(position: int, function: str, target: Expr | None, args: tuple[Expr, 
     return None if expander is None else expander(_Factory(position), target, args)
 
 
-def _variable(expr: Expr, complaint: str) -> str:
-    if not isinstance(expr, Ident):
+def _variable(expr: nodes.Expr, complaint: str) -> str:
+    if not isinstance(expr, nodes.Ident):
         raise compile_error(complaint, expr.position)
     if expr.name in (ACCUMULATOR, _OLD_ACCUMULATOR):
         raise compile_error("iteration variable overwrites accumulator variable", expr.position)
@@ -101,7 +96,7 @@ def _variable(expr: Expr, complaint: str) -> str:
 
 
 def _names(
-    args: tuple[Expr, ...], variables: int, complaint: str = "argument must be a simple name"
+    args: tuple[nodes.Expr, ...], variables: int, complaint: str = "argument must be a simple name"
 ) -> tuple[str, str]:
     first = _variable(args[0], complaint)
     if variables == 1:
@@ -112,15 +107,15 @@ def _names(
     return first, second
 
 
-def _has(make: _Factory, _target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+def _has(make: _Factory, _target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
     selected = args[0]
-    if not isinstance(selected, Select):
+    if not isinstance(selected, nodes.Select):
         raise compile_error("invalid argument to has() macro", selected.position)
-    return Select(next_id(), make.position, selected.operand, selected.field, test_only=True)
+    return nodes.Select(nodes.next_id(), make.position, selected.operand, selected.field, test_only=True)
 
 
 def _all(variables: int) -> _Expander:
-    def expander(make: _Factory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+    def expander(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
         assert target is not None
         return make.fold(
             target,
@@ -135,7 +130,7 @@ def _all(variables: int) -> _Expander:
 
 
 def _exists(variables: int) -> _Expander:
-    def expander(make: _Factory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+    def expander(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
         assert target is not None
         return make.fold(
             target,
@@ -150,7 +145,7 @@ def _exists(variables: int) -> _Expander:
 
 
 def _exists_one(variables: int) -> _Expander:
-    def expander(make: _Factory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+    def expander(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
         assert target is not None
         one_more = make.call("_+_", make.accumulator(), make.literal(1))
         return make.fold(
@@ -168,11 +163,11 @@ def _exists_one(variables: int) -> _Expander:
 def _collect(variables: int, complaint: str) -> _Expander:
     """`map` and `transformList`, with or without a filter."""
 
-    def expander(make: _Factory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+    def expander(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
         assert target is not None
         names = _names(args, variables, complaint)
         *filters, transform = args[variables:]
-        step: Expr = make.call("_+_", make.accumulator(), make.list(transform))
+        step: nodes.Expr = make.call("_+_", make.accumulator(), make.list(transform))
         if filters:
             step = make.call("_?_:_", filters[0], step, make.accumulator())
         return make.fold(target, names, make.list(), make.literal(value=True), step, make.accumulator())
@@ -180,7 +175,7 @@ def _collect(variables: int, complaint: str) -> _Expander:
     return expander
 
 
-def _filter(make: _Factory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+def _filter(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
     assert target is not None
     names = _names(args, 1, "argument is not an identifier")
     step = make.call("_+_", make.accumulator(), make.list(args[0]))
@@ -188,59 +183,61 @@ def _filter(make: _Factory, target: Expr | None, args: tuple[Expr, ...]) -> Expr
     return make.fold(target, names, make.list(), make.literal(value=True), step, make.accumulator())
 
 
-def _transform_map(make: _Factory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+def _transform_map(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
     names = _names(args, 2)
     return _insert(make, target, names, args, (make.ident(names[0]), args[-1]))
 
 
-def _transform_map_entry(make: _Factory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+def _transform_map_entry(
+    make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]
+) -> nodes.Expr:
     return _insert(make, target, _names(args, 2), args, (args[-1],))
 
 
 def _insert(
     make: _Factory,
-    target: Expr | None,
+    target: nodes.Expr | None,
     names: tuple[str, str],
-    args: tuple[Expr, ...],
-    inserted: tuple[Expr, ...],
-) -> Expr:
+    args: tuple[nodes.Expr, ...],
+    inserted: tuple[nodes.Expr, ...],
+) -> nodes.Expr:
     assert target is not None
-    step: Expr = make.call("cel.@mapInsert", make.accumulator(), *inserted)
+    step: nodes.Expr = make.call("cel.@mapInsert", make.accumulator(), *inserted)
     if len(args) == 4:
         step = make.call("_?_:_", args[2], step, make.accumulator())
-    empty = MapExpr(next_id(), make.position, ())
+    empty = nodes.MapExpr(nodes.next_id(), make.position, ())
     return make.fold(target, names, empty, make.literal(value=True), step, make.accumulator())
 
 
-def _bind(make: _Factory, target: Expr | None, args: tuple[Expr, ...]) -> Expr | None:
-    if not (isinstance(target, Ident) and target.name == "cel"):
+def _bind(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr | None:
+    if not (isinstance(target, nodes.Ident) and target.name == "cel"):
         return None
-    if not isinstance(args[0], Ident):
+    if not isinstance(args[0], nodes.Ident):
         raise compile_error("cel.bind() variable names must be simple identifiers", args[0].position)
     return make.bind(args[0].name, args[1], args[2])
 
 
-def _opt_map(make: _Factory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+def _opt_map(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
     assert target is not None
     bound = make.call("optional.of", _bound_value(make, target, args, "optMap"))
     return make.call("_?_:_", make.member("hasValue", target), bound, make.call("optional.none"))
 
 
-def _opt_flat_map(make: _Factory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+def _opt_flat_map(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
     assert target is not None
     bound = _bound_value(make, target, args, "optFlatMap")
     return make.call("_?_:_", make.member("hasValue", target), bound, make.call("optional.none"))
 
 
-def _bound_value(make: _Factory, target: Expr, args: tuple[Expr, ...], macro: str) -> Expr:
-    if not isinstance(args[0], Ident):
+def _bound_value(make: _Factory, target: nodes.Expr, args: tuple[nodes.Expr, ...], macro: str) -> nodes.Expr:
+    if not isinstance(args[0], nodes.Ident):
         raise compile_error(f"{macro}() variable name must be a simple identifier", args[0].position)
     return make.bind(args[0].name, make.member("value", copy(target)), args[1])
 
 
-def _sort_by(make: _Factory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+def _sort_by(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
     assert target is not None
-    if isinstance(target, Literal | MapExpr | Struct):
+    if isinstance(target, nodes.Literal | nodes.MapExpr | nodes.Struct):
         raise compile_error(
             "sortBy can only be applied to a list, identifier, comprehension, call or select expression",
             target.position,
@@ -251,24 +248,32 @@ def _sort_by(make: _Factory, target: Expr | None, args: tuple[Expr, ...]) -> Exp
     return make.bind(name, target, make.member("@sortByAssociatedKeys", make.ident(name), keys))
 
 
-def copy(expr: Expr) -> Expr:
+def copy(expr: nodes.Expr) -> nodes.Expr:
     """Return the same expression with ids of its own, as an expression that stands in two places needs them."""
     match expr:
-        case Select():
-            return replace(expr, id=next_id(), operand=copy(expr.operand))
-        case Call():
+        case nodes.Select():
+            return replace(expr, id=nodes.next_id(), operand=copy(expr.operand))
+        case nodes.Call():
             target = None if expr.target is None else copy(expr.target)
-            return replace(expr, id=next_id(), target=target, args=tuple(copy(arg) for arg in expr.args))
-        case ListExpr():
-            return replace(expr, id=next_id(), elements=tuple(copy(element) for element in expr.elements))
-        case MapExpr():
-            return replace(expr, id=next_id(), entries=tuple(_copy_entry(entry) for entry in expr.entries))
-        case Struct():
-            return replace(expr, id=next_id(), fields=tuple(_copy_field(field) for field in expr.fields))
-        case Comprehension():
+            return replace(
+                expr, id=nodes.next_id(), target=target, args=tuple(copy(arg) for arg in expr.args)
+            )
+        case nodes.ListExpr():
+            return replace(
+                expr, id=nodes.next_id(), elements=tuple(copy(element) for element in expr.elements)
+            )
+        case nodes.MapExpr():
+            return replace(
+                expr, id=nodes.next_id(), entries=tuple(_copy_entry(entry) for entry in expr.entries)
+            )
+        case nodes.Struct():
+            return replace(
+                expr, id=nodes.next_id(), fields=tuple(_copy_field(field) for field in expr.fields)
+            )
+        case nodes.Comprehension():
             return replace(
                 expr,
-                id=next_id(),
+                id=nodes.next_id(),
                 range=copy(expr.range),
                 init=copy(expr.init),
                 condition=copy(expr.condition),
@@ -276,15 +281,15 @@ def copy(expr: Expr) -> Expr:
                 result=copy(expr.result),
             )
         case _:
-            return replace(expr, id=next_id())
+            return replace(expr, id=nodes.next_id())
 
 
-def _copy_entry(entry: Entry) -> Entry:
-    return replace(entry, id=next_id(), key=copy(entry.key), value=copy(entry.value))
+def _copy_entry(entry: nodes.Entry) -> nodes.Entry:
+    return replace(entry, id=nodes.next_id(), key=copy(entry.key), value=copy(entry.value))
 
 
-def _copy_field(field: Field) -> Field:
-    return replace(field, id=next_id(), value=copy(field.value))
+def _copy_field(field: nodes.Field) -> nodes.Field:
+    return replace(field, id=nodes.next_id(), value=copy(field.value))
 
 
 _TWO_VARIABLES: dict[tuple[str, int, bool], _Expander] = {

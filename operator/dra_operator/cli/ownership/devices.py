@@ -9,18 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dra_operator.api import types
 from dra_operator.api.convert import Body
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import ObjectError, read_object
-from dra_operator.api.types import (
-    Device,
-    DeviceClass,
-    DeviceRequestAllocationResult,
-    DeviceTaintRule,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    ResourceSlice,
-)
 from dra_operator.cli.snapshot import read_objects
 from dra_operator.inventory.ownership import is_owned_taint, owns
 from dra_operator.inventory.taints import names_device, touches
@@ -47,7 +39,7 @@ class PublishedDevice:
     """A device, the slice that has it, and the one node that it is on, if it is on one."""
 
     key: DeviceKey
-    device: Device
+    device: types.Device
     slice_name: str
     node: str | None
 
@@ -67,17 +59,17 @@ class ClusterDevices:
     """Devices by their key, the objects that have to do with them, and lines about what is not among them."""
 
     devices: dict[DeviceKey, PublishedDevice] = field(default_factory=dict)
-    rules: dict[str, DeviceTaintRule] = field(default_factory=dict)
-    classes: dict[str, DeviceClass] = field(default_factory=dict)
-    templates: list[ResourceClaimTemplate] = field(default_factory=list)
-    claims: list[ResourceClaim] = field(default_factory=list)
+    rules: dict[str, types.DeviceTaintRule] = field(default_factory=dict)
+    classes: dict[str, types.DeviceClass] = field(default_factory=dict)
+    templates: list[types.ResourceClaimTemplate] = field(default_factory=list)
+    claims: list[types.ResourceClaim] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def owning_rules(self) -> dict[str, DeviceTaintRule]:
+    def owning_rules(self) -> dict[str, types.DeviceTaintRule]:
         """Return the rules that own devices, by their names in order."""
         return {name: self.rules[name] for name in sorted(self.rules) if owns(self.rules[name])}
 
-    def matched(self, rule: DeviceTaintRule) -> list[PublishedDevice]:
+    def matched(self, rule: types.DeviceTaintRule) -> list[PublishedDevice]:
         """Return the devices that a rule names."""
         return [device for key, device in self.devices.items() if names(rule, key)]
 
@@ -90,28 +82,28 @@ class ClusterDevices:
             if device.is_owned_by_slice or any(names(rule, key) for rule in rules)
         }
 
-    def holders(self) -> dict[DeviceKey, list[ResourceClaim]]:
+    def holders(self) -> dict[DeviceKey, list[types.ResourceClaim]]:
         """Return the claims that hold each device; admin access holds nothing."""
-        found = defaultdict[DeviceKey, list[ResourceClaim]](list)
+        found = defaultdict[DeviceKey, list[types.ResourceClaim]](list)
         for claim in self.claims:
             for key in dict.fromkeys(held_devices(claim)):
                 found[key].append(claim)
         return dict(found)
 
 
-def names(rule: DeviceTaintRule, key: DeviceKey) -> bool:
+def names(rule: types.DeviceTaintRule, key: DeviceKey) -> bool:
     """True if a rule sets its taint on a device."""
     return touches(rule, key.driver, key.pool) and names_device(rule, key.name)
 
 
-def held_devices(claim: ResourceClaim) -> Iterator[DeviceKey]:
+def held_devices(claim: types.ResourceClaim) -> Iterator[DeviceKey]:
     """Yield the devices that a claim holds, once for each result."""
     for result in results(claim):
         if not result.admin_access:
             yield DeviceKey(result.driver, result.pool, result.device)
 
 
-def results(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:
+def results(claim: types.ResourceClaim) -> tuple[types.DeviceRequestAllocationResult, ...]:
     """Return the results of a claim's allocation; none if it has no allocation."""
     allocation = claim.status.allocation
     return allocation.devices.results if allocation else ()
@@ -128,7 +120,7 @@ async def read_cluster(session: "ApiSession") -> ClusterDevices:
 def gather_devices(bodies: Iterable[Body]) -> ClusterDevices:
     """Return the devices that some objects, as on the wire, publish and hold."""
     found = ClusterDevices()
-    slices: list[ResourceSlice] = []
+    slices: list[types.ResourceSlice] = []
     tables: Mapping[str, Any] = {
         "DeviceClass": lambda item: found.classes.update({item.metadata.name: item}),
         "DeviceTaintRule": lambda item: found.rules.update({item.metadata.name: item}),
@@ -145,9 +137,9 @@ def gather_devices(bodies: Iterable[Body]) -> ClusterDevices:
     return found
 
 
-def published(slices: Iterable[ResourceSlice]) -> Iterator[PublishedDevice]:
+def published(slices: Iterable[types.ResourceSlice]) -> Iterator[PublishedDevice]:
     """Yield the devices of the newest generation of each pool, in the order of their keys."""
-    pools = defaultdict[tuple[str, str], list[ResourceSlice]](list)
+    pools = defaultdict[tuple[str, str], list[types.ResourceSlice]](list)
     for item in slices:
         pools[item.spec.driver, item.spec.pool.name].append(item)
     for (driver, pool), those in sorted(pools.items()):
@@ -163,5 +155,5 @@ def published(slices: Iterable[ResourceSlice]) -> Iterator[PublishedDevice]:
         yield from sorted(devices, key=lambda device: device.key)
 
 
-def _node(item: ResourceSlice, device: Device) -> str | None:
+def _node(item: types.ResourceSlice, device: types.Device) -> str | None:
     return (device.node_name if item.spec.per_device_node_selection else item.spec.node_name) or None

@@ -16,18 +16,10 @@ from functools import cache
 from itertools import chain, product
 from typing import Any
 
+from dra_operator.api import types
 from dra_operator.api.names import OWNED_KEY
 from dra_operator.api.read import read_object
 from dra_operator.api.text import listed, shown
-from dra_operator.api.types import (
-    DeviceSelector,
-    DeviceTaintRule,
-    DeviceTaintSelector,
-    DeviceToleration,
-    ResourceClaim,
-    ResourceClaimSpec,
-    ResourceClaimTemplate,
-)
 from dra_operator.api.validation.refusals import find_refusals
 from dra_operator.cel import CelError, compile_selector, prepare_device
 from dra_operator.cel import Selector as CompiledSelector
@@ -99,12 +91,12 @@ def selectors(driver: str, pools: Sequence[str], devices: Sequence[str]) -> list
     return [Selector(driver, pool, device) for pool, device in wanted]
 
 
-def from_rule_selector(selector: DeviceTaintSelector) -> Selector:
+def from_rule_selector(selector: types.DeviceTaintSelector) -> Selector:
     """Return what the selector of a rule that owns devices selects."""
     return Selector(selector.driver or "", selector.pool, selector.device)
 
 
-def owning_selectors(rules: Mapping[str, DeviceTaintRule]) -> dict[str, Selector]:
+def owning_selectors(rules: Mapping[str, types.DeviceTaintRule]) -> dict[str, Selector]:
     """Return what each of some rules that own devices selects."""
     return {
         name: from_rule_selector(rule.spec.device_selector)
@@ -168,7 +160,7 @@ class Consumer:
     selectors: tuple[str, ...]
     is_all: bool
     is_admin: bool
-    tolerations: tuple[DeviceToleration, ...] = ()
+    tolerations: tuple[types.DeviceToleration, ...] = ()
 
 
 def find_divided_counters(
@@ -204,7 +196,7 @@ def _drawing(cluster: ClusterDevices) -> Mapping[tuple[str, str, str], list[Devi
     return drawn
 
 
-def find_holders(claims: Iterable[ResourceClaim], devices: AbstractSet[DeviceKey]) -> list[str]:
+def find_holders(claims: Iterable[types.ResourceClaim], devices: AbstractSet[DeviceKey]) -> list[str]:
     """Return a line for each claim that holds some of these devices: which, and for whom they are reserved."""
     lines = []
     for claim in claims:
@@ -275,11 +267,11 @@ def consumers(cluster: ClusterDevices) -> Iterator[Consumer]:
             yield from _requests(cluster, _place(claim), claim.spec)
 
 
-def _place(item: ResourceClaimTemplate | ResourceClaim) -> str:
+def _place(item: types.ResourceClaimTemplate | types.ResourceClaim) -> str:
     return f"{type(item).__name__} {item.metadata.namespace}/{item.metadata.name}"
 
 
-def _requests(cluster: ClusterDevices, place: str, spec: ResourceClaimSpec) -> Iterator[Consumer]:
+def _requests(cluster: ClusterDevices, place: str, spec: types.ResourceClaimSpec) -> Iterator[Consumer]:
     for request in spec.devices.requests:
         for name, each in (
             (request.name, request.exactly),
@@ -302,7 +294,7 @@ def _classes(cluster: ClusterDevices) -> Iterator[Consumer]:
         yield Consumer(f"DeviceClass {name}", _expressions(found.spec.selectors), is_all=True, is_admin=False)
 
 
-def _expressions(those: Iterable[DeviceSelector]) -> tuple[str, ...]:
+def _expressions(those: Iterable[types.DeviceSelector]) -> tuple[str, ...]:
     return tuple(each.cel.expression for each in those if each.cel is not None)
 
 
@@ -349,7 +341,7 @@ def _compiled(expression: str) -> CompiledSelector | None:
         return None
 
 
-def _tolerates(toleration: DeviceToleration) -> bool:
+def _tolerates(toleration: types.DeviceToleration) -> bool:
     """True if a toleration covers the taint by which a device is ours. Source: `ToleratesTaint` of k8s.io/api."""
     if toleration.effect not in ("", "NoSchedule"):
         return False
