@@ -196,3 +196,61 @@ def test_what_is_told_is_true_of_the_device(operator: str, *, backwards: bool) -
             assert words[4] != kind
 
     assert told >= len(VALUES)
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "edited"),
+    [
+        ('device.driver == "a"', "string", 'device.driver == "7"'),
+        ("4 < device.attributes['g'].index", "int", "7 < device.attributes['g'].index"),
+        ('(device.attributes["g"].fast == false)', "bool", '(device.attributes["g"].fast == 7)'),
+        ("device.attributes[\"g\"].model == '>= 1'", "string", 'device.attributes["g"].model == "7"'),
+        (
+            '"x" == device.attributes["g"].?m.orValue("y")',
+            "string",
+            '"7" == device.attributes["g"].?m.orValue("y")',
+        ),
+        (
+            'device.capacity["g"].?m.orValue(quantity("0")).compareTo(quantity("8Gi")) >= 0',
+            "quantity",
+            'device.capacity["g"].?m.orValue(quantity("0")).compareTo(quantity("7")) >= 0',
+        ),
+        (
+            'device.attributes["g"].v.isLessThan(semver("2.0.0"))',
+            "version",
+            'device.attributes["g"].v.isLessThan(semver("7"))',
+        ),
+        ('true && device.attributes["g"].index == -4', "int", 'true && device.attributes["g"].index == 7'),
+    ],
+)
+def test_the_literal_of_a_plain_comparison_can_be_replaced(expression: str, kind: str, edited: str) -> None:
+    """By a text that is quoted where the type needs it; everything else stays."""
+    (literal,) = comparison.find_literals(expression)
+
+    assert (literal.kind, literal.put(expression, "7")) == (kind, edited)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        'device.attributes["g"].model in ["a"]',
+        'has(device.attributes["g"].model)',
+        '!device.attributes["g"].fast',
+        'device.attributes["g"].model == "a" || true',
+        'device.attributes["g"].model.startsWith("a")',
+        "1 == 1",
+    ],
+)
+def test_other_expressions_have_no_such_literal(expression: str) -> None:
+    """Lists, flags, alternatives and whatever is not a comparison of a device's own."""
+    assert comparison.find_literals(expression) == ()
+
+
+def test_each_comparison_has_a_literal() -> None:
+    """Two parts that are alike have two places."""
+    part = 'device.attributes["g"].index == 1'
+    expression = f"{part} && {part}"
+    first, second = comparison.find_literals(expression)
+
+    assert first.put(expression, "2") == f"{part.replace('1', '2')} && {part}"
+    assert second.put(expression, "2") == f"{part} && {part.replace('1', '2')}"

@@ -169,3 +169,20 @@ def test_other_nodes_can_be_made_unusable_in_a_copy_that_shares_the_pools() -> N
     }
     assert inventory.nodes["n1"].unusable == "cordoned"
     assert copy.pools is inventory.pools
+
+
+def test_a_copy_with_some_nodes_has_the_pools_that_they_may_see() -> None:
+    """Pools of other nodes alone are not in it; the pools are shared."""
+    inventory = Inventory()
+    for number, where in enumerate([{"nodeName": "n1"}, {"nodeName": "n2"}, {"allNodes": True}]):
+        pool = {"name": f"p{number}", "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "gpu", "pool": pool, "devices": [{"name": "d"}], **where}
+        body = {"metadata": {"name": f"s{number}"}, "spec": spec}
+        inventory.put(read_object(body, "ResourceSlice"))
+    for name in ("n1", "n2"):
+        inventory.put(read_object({"metadata": {"name": name}}, "Node"))
+    copy = inventory.with_nodes({"n2"})
+
+    assert [*copy.nodes] == ["n2"]
+    assert sorted(pool for _, pool in copy.pools) == ["p1", "p2"]
+    assert all(copy.pools[key] is inventory.pools[key] for key in copy.pools)

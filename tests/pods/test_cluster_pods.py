@@ -128,6 +128,25 @@ def test_obstacles_are_of_all_nodes_that_do_not_suit(cluster):
 
 
 @pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        ("nodeSelector", {"n1": "cpu", "n2": "pods", "n3": "cpu"}),
+        ("cpu", {"n1": "nodeSelector", "n2": "pods"}),
+        ("pods", {"n1": "nodeSelector", "n2": "cpu", "n3": "cpu"}),
+        ("volume", {"n1": "nodeSelector", "n2": "pods", "n3": "cpu"}),
+    ],
+)
+def test_what_is_in_the_way_besides_a_condition_is_found(cluster, condition, left):
+    """A node may have several obstacles, resources among them."""
+    cluster.put("Node", node("n2", labels={"disk": "ssd"}, cpu="500m", pods="0"))
+    cluster.put("Node", node("n3", labels={"disk": "ssd"}, cpu="500m"))
+    requirements = read_requirements(pod(cpu="4", nodeSelector={"disk": "ssd"}))
+    found = cluster.find_obstacles_without(requirements, condition)
+
+    assert {name: obstacle.condition for name, obstacle in found.items()} == left
+
+
+@pytest.mark.parametrize(
     ("change", "is_seen"),
     [
         (lambda cluster: cluster.put("Pod", pod("there", on="n1", phase="Running")), False),

@@ -102,13 +102,15 @@ class Allocator:
         nodes: Sequence[str] | None = None,
         *,
         decider: Decider | None = None,
+        limits: Limits | None = None,
     ) -> Decision:
         """Decide for some claims together: all of them on one node, or none.
 
-        `nodes` restricts the nodes that are asked; names that are not known are left out.
+        `nodes` restricts the nodes that are asked; names that are not known are left out. `limits` are for this attempt
+        alone.
         """
         self.refresh()
-        budget = self.candidates.selectors.budget = Budget(self.limits, self.clock)
+        budget = self.candidates.selectors.budget = Budget(limits or self.limits, self.clock)
         try:
             plans = [self.plan(claim, decider) for claim in claims]
             usable = self.availability.views.usable

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.api.text import shortened
+from dra_operator.api.text import quote, shortened
 from dra_operator.api.types import Device, DeviceCapacity
 from dra_operator.cel.device import full_name
 from dra_operator.inventory import Slice, bits
@@ -43,6 +43,10 @@ _COMPARE_VERSION = re.compile(rf"{_ATTRIBUTE}\.compareTo\({_VERSION}\){_OPERATOR
 _NEWER_OR_OLDER = re.compile(rf"{_ATTRIBUTE}\.is(Greater|Less)Than\({_VERSION}\)")
 _SAME_VERSION = re.compile(rf"{_ATTRIBUTE}\s*(==|!=)\s*{_VERSION}")
 _REVERSED = re.compile(rf"{_LITERAL}{_OPERATOR}(device\..*)", re.DOTALL)
+
+_CALLED_WITH = re.compile(r"(?<!orValue\()(?:quantity|semver)\((?P<literal>\"[^\"']+\"|'[^\"']+')\)")
+_LAST = re.compile(rf"(?:==|!=|<=|>=|<|>)\s*(?P<literal>{_LITERAL})[\s)]*")
+_FIRST = re.compile(rf"[\s(]*(?P<literal>{_LITERAL}){_OPERATOR}device\..*", re.DOTALL)
 
 _TABLE = r"device\.(?P<table>attributes|capacity)\[[\"'](?P<domain>[^\"']+)[\"']\]"
 _OPTIONAL = re.compile(
@@ -186,6 +190,60 @@ def read(part: str) -> Comparison | None:
     plain = _OPTIONAL.sub(lambda found: found[1] + (f".{found[2]}" if found[2] else f"[{found[3]}]"), part)
     compared = _read(plain)
     return replace(compared, optional=True) if compared is not None and plain != part else compared
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """What a plain comparison compares with: its type, its place in the expression, and what is read of a device.
+
+    `kind` is a type of attributes or `quantity`; `text` is without quotes.
+    """
+
+    table: str
+    domain: str
+    name: str
+    kind: str
+    text: str
+    start: int
+    end: int
+
+    def columns(self, slice_: Slice) -> tuple[Column[Any] | None, ...]:
+        """Return the columns of a slice that hold what is compared; none for the driver."""
+        return () if self.table == "driver" else _columns(slice_, self.table, self.domain, self.name)
+
+    def put(self, expression: str, value: str) -> str:
+        """Return the expression with another value of the same type in this place."""
+        literal = value if self.kind in ("int", "bool") else quote(value)
+        return f"{expression[: self.start]}{literal}{expression[self.end :]}"
+
+
+@lru_cache(maxsize=2048)
+def find_literals(expression: str) -> tuple[Literal, ...]:
+    """Return the literals of the plain comparisons that `&&` joins at the top of an expression, in order."""
+    found: list[Literal] = []
+    position = 0
+    for part in conjuncts(expression):
+        position = expression.index(part, position)
+        compared = read(part)
+        match = _find_literal(part) if compared is not None else None
+        if compared is not None and match is not None:
+            start, end = (position + place for place in match.span("literal"))
+            kind = _kind(match["literal"])
+            if match.re is _CALLED_WITH:
+                kind = "quantity" if compared.table == "capacity" else "version"
+            fields = compared.table, compared.domain, compared.name
+            found.append(Literal(*fields, kind, _bare(match["literal"]), start, end))
+        position += len(part)
+    return tuple(found)
+
+
+def _find_literal(part: str) -> re.Match[str] | None:
+    if match := _CALLED_WITH.search(part):
+        return match
+    if match := _FIRST.fullmatch(part):
+        return match
+    matches = [match for match in _LAST.finditer(part) if match.end() == len(part)]
+    return matches[0] if matches else None
 
 
 def _without_brackets(part: str) -> str:

@@ -145,6 +145,19 @@ class Inventory:
             self.pools, self.classes, nodes, self.rules, self.settlement, _namespaces=self._namespaces
         )
 
+    def with_nodes(self, names: AbstractSet[str]) -> "Inventory":
+        """Return this inventory as it is now, with no other nodes than these and only the pools that they may see.
+
+        It shares the pools, so it is of no use any more when this one changes; nothing may be put into it.
+        """
+        pools = {
+            key: pool for key, pool in self.pools.items() if pool.shared or not names.isdisjoint(pool.local)
+        }
+        nodes = {name: node for name, node in self.nodes.items() if name in names}
+        return Inventory(
+            pools, self.classes, nodes, self.rules, self.settlement, _namespaces=self._namespaces
+        )
+
     def admits_admin_access(self, namespace: str) -> bool:
         """True if the namespace is known and its label permits admin access. Source: docs/dra-semantics 6."""
         return self._namespaces.get(namespace, {}).get(ADMIN_ACCESS_LABEL) == "true"

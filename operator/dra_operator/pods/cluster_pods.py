@@ -162,6 +162,12 @@ class ClusterPods:
             del self._known[next(iter(self._known))]
         return known.obstacles
 
+    def find_obstacles_without(self, requirements: PodRequirements, condition: str) -> Mapping[str, Obstacle]:
+        """Return the nodes that do not suit although one condition is ignored, each with its first other reason."""
+        fit = self._fit(requirements)
+        found = {name: fit.find_obstacle_without(node, condition) for name, node in self._nodes.items()}
+        return {name: obstacle for name, obstacle in found.items() if obstacle is not None}
+
     @property
     def nodes(self) -> Mapping[str, NodeInfo]:
         """The nodes by name, with the sums of what their pods request."""

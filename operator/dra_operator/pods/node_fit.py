@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins, 1.37, with the defaul
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
@@ -20,6 +20,7 @@ from dra_operator.pods.field_reader import FieldReader
 from dra_operator.pods.resource_requests import Requests, read_allocatable, read_requests
 
 _EVICTING: Final = ("NoSchedule", "NoExecute")
+_PLENTY: Final = 2**128
 _NAME_FIELD: Final = "metadata.name"
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - this is what a port without an address means
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -318,6 +319,17 @@ class NodeFit:
                 return found
         return None
 
+    def find_obstacle_without(self, node: NodeInfo, condition: str) -> Obstacle | None:
+        """Return the first obstacle on a node that is of another condition."""
+        for node_filter in self._filters:
+            found = node_filter(node)
+            if found is not None and found.condition == condition:
+                # Of resources there may be another one that is short.
+                found = node_filter(_with_plenty(node, condition))
+            if found is not None and found.condition != condition:
+                return found
+        return None
+
     def _make_filters(self) -> Sequence[_Filter]:
         asked = self._requirements
         filters: list[_Filter] = []
@@ -398,6 +410,11 @@ class NodeFit:
     def _filter_features(self, node: NodeInfo) -> Obstacle | None:
         missing = [name for name in self._requirements.features if name not in node.features]
         return Obstacle("features", ", ".join(missing)) if missing else None
+
+
+def _with_plenty(node: NodeInfo, resource: str) -> NodeInfo:
+    """Return a node with as much of a resource as anybody asks for."""
+    return replace(node, allocatable={**node.allocatable, resource: _PLENTY})
 
 
 def _affinity_obstacle(affinity: NodeSelector) -> Obstacle:

@@ -1,0 +1,144 @@
+"""Situations: claims that do not fit, and all that decides them, so that an edit can be applied and decided again.
+
+Nothing is written and nothing of the cluster changes: claims are copies, and claims that end do so in a copy of the
+ledger.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from dra_operator.allocator import Allocator, Decider, Decision, Limits
+from dra_operator.api.types import (
+    AllocationResult,
+    DeviceAllocationResult,
+    ResourceClaim,
+)
+from dra_operator.inventory import Inventory
+from dra_operator.ledger import ClaimKey, Ledger
+from dra_operator.pods.cluster_pods import ClusterPods
+from dra_operator.pods.entries import ClaimLookup
+from dra_operator.pods.node_fit import PodRequirements
+
+Claims: TypeAlias = Mapping[str, ResourceClaim]
+"""Claims by entry of their pod."""
+LIMITS: Final = Limits(steps=20_000, seconds=0.25, tries=200)
+
+
+def find_no_claim(_: ClaimKey) -> None:
+    """Know no claim: then none can be ended."""
+
+
+def find_no_node(_: str) -> tuple[str, ...]:
+    """Know no node that suits."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Claims without an allocation that are decided together, and what they are decided by.
+
+    `claims` are by entry; a claim without a pod may have any name. `nodes` are those that suit the pod, None for all
+    that can be used. `conditions` are what keeps the pod from others, each with the number of its nodes;
+    `find_nodes_without` returns the nodes that suit if one of these is ignored on all. `find_claim` knows the claims
+    that may end; `kept` are not asked to, as the pod uses them. `ended` are those that have ended.
+    """
+
+    claims: Claims
+    allocator: Allocator
+    decider: Decider = Decider.KUBE_SCHEDULER
+    nodes: Sequence[str] | None = None
+    conditions: Mapping[str, int] = field(default_factory=dict)
+    find_nodes_without: Callable[[str], Sequence[str]] = find_no_node
+    find_claim: ClaimLookup = find_no_claim
+    kept: frozenset[ClaimKey] = frozenset()
+    ended: frozenset[ClaimKey] = frozenset()
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the claims: no object of another one is named to their users."""
+        return next((claim.metadata.namespace for claim in self.claims.values()), "")
+
+    def decide(self, limits: Limits = LIMITS) -> Decision:
+        """Decide the claims."""
+        if not self.ended:
+            claims = [*self.claims.values()]
+            return self.allocator.allocate(claims, self.nodes, decider=self.decider, limits=limits)
+        inventory = self.allocator.inventory
+        ledger = copy_ledger(self.allocator.ledger, inventory)
+        for key in self.ended:
+            ledger.withdraw(*key)
+        with scratch_allocator(self.allocator, inventory, ledger) as allocator:
+            return replace(self, allocator=allocator, ended=frozenset()).decide(limits)
+
+
+def build_situation(
+    claims: Claims,
+    requirements: PodRequirements,
+    elsewhere: Mapping[str, str],
+    *,
+    cluster: ClusterPods,
+    allocator_with: Callable[[Mapping[str, str]], Allocator],
+    find_claim: ClaimLookup,
+    kept: Iterable[ClaimKey] = (),
+) -> Situation:
+    """Return the situation of the open claims of a pod.
+
+    `elsewhere` are the nodes where it cannot use what it has, each with the cause; `allocator_with` returns an
+    allocator for which just these cannot be used.
+    """
+    allocator = allocator_with(elsewhere)
+    names = sorted(allocator.inventory.nodes)
+    obstacles = dict(cluster.find_obstacles(requirements))
+    counts = Counter(item.condition for name, item in obstacles.items() if name not in elsewhere)
+
+    def find_nodes_without(condition: str) -> Sequence[str]:
+        left = cluster.find_obstacles_without(requirements, condition)
+        return [name for name in names if name not in left]
+
+    return Situation(
+        claims,
+        allocator,
+        nodes=[name for name in names if name not in obstacles] if obstacles else None,
+        conditions=counts,
+        find_nodes_without=find_nodes_without,
+        find_claim=find_claim,
+        kept=frozenset(kept),
+    )
+
+
+def copy_ledger(ledger: Ledger, inventory: Inventory) -> Ledger:
+    """Return a ledger in which all that is held of the devices of an inventory is assumed, to be withdrawn."""
+    found = Ledger(ledger.shares)
+    holders: set[ClaimKey] = set()
+    for pool in inventory.pools.values():
+        for slice_ in pool.slices.values():
+            holders |= ledger.holders(pool.key, slice_.names)
+    for key in sorted(holders):
+        found.assume(*key, AllocationResult(DeviceAllocationResult(ledger.results(key))))
+    return found
+
+
+@contextmanager
+def scratch_allocator(allocator: Allocator, inventory: Inventory, ledger: Ledger) -> Iterator[Allocator]:
+    """Have an allocator for another inventory and ledger; what it keeps about views goes with it."""
+    scratch = Allocator(
+        inventory,
+        ledger,
+        features=allocator.features,
+        limits=allocator.limits,
+        clock=allocator.clock,
+        share_ids=allocator.share_ids,
+        environment=allocator.environment,
+        admin_access=allocator.admin_access,
+        searching=allocator.searching,
+        decider=allocator.decider,
+        sharing=allocator.candidates,
+    )
+    try:
+        yield scratch
+    finally:
+        of_pools = scratch.availability.views.of_pool.values()
+        allocator.candidates.forget([view for of_pool in of_pools for view in of_pool.values()])

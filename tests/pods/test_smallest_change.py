@@ -1,0 +1,537 @@
+"""The smallest change with which claims would fit: by hand for each kind, and at random against all single edits."""
+
+from dataclasses import replace
+
+import pytest
+
+from changefuzz import find_differences, make_case
+from changefuzz.cluster import DRIVER, Case, build_allocator
+from dra_operator.allocator import Allocated, Decider, SearchMode
+from dra_operator.ledger import Ledger
+from dra_operator.pods.change import Kind
+from dra_operator.pods.cluster_pods import ClusterPods
+from dra_operator.pods.node_fit import read_requirements
+from dra_operator.pods.situation import Situation, build_situation
+from dra_operator.pods.smallest_change import Effort, find_smallest_changes
+
+
+def device(name, *, taints=(), shared=False, **values):
+    """A device: `memory` is a capacity, what else is given an attribute."""
+    memory = values.pop("memory", None)
+    kinds = {bool: "bool", int: "int", str: "string"}
+    attributes = {
+        key: {"version": value.removeprefix("v")}
+        if str(value).startswith("v")
+        else {kinds[type(value)]: value}
+        for key, value in values.items()
+    }
+    body = {"name": name, "attributes": attributes}
+    if memory:
+        body["capacity"] = {"memory": {"value": memory}}
+    if taints:
+        body["taints"] = [dict(zip(("key", "value", "effect"), taint, strict=True)) for taint in taints]
+    if shared:
+        body["allowMultipleAllocations"] = True
+    return body
+
+
+def slice_of(node, *devices, count=1):
+    """A slice of a node."""
+    pool = {"name": node, "generation": 1, "resourceSliceCount": count}
+    spec = {"driver": DRIVER, "pool": pool, "nodeName": node, "devices": devices}
+    return "ResourceSlice", {"metadata": {"name": node}, "spec": spec}
+
+
+def request(*expressions, name="gpu", **asked):
+    """A request for a device of the class."""
+    selectors = [{"cel": {"expression": expression}} for expression in expressions]
+    return {"name": name, "exactly": {"deviceClassName": "any", "count": 1, "selectors": selectors, **asked}}
+
+
+def claim(*requests, name="c", constraints=()):
+    """A claim."""
+    spec = {"devices": {"requests": requests, "constraints": constraints}}
+    return {"metadata": {"name": name, "namespace": "ns"}, "spec": spec}
+
+
+def holder(name, *devices, node="n1", namespace="ns", used=True, memory=""):
+    """A claim that holds devices of a node, or shares of them."""
+    share = {"shareID": name, "consumedCapacity": {"memory": memory}} if memory else {}
+    results = [{"request": "r", "driver": DRIVER, "pool": node, "device": each, **share} for each in devices]
+    status = {"allocation": {"devices": {"results": results}}}
+    if used:
+        status["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "u"}]
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": {}, "status": status}
+
+
+def case(*slices, asks=(), holders=(), obstacles=(), class_selectors=()):
+    """A case with one claim, or those given."""
+    nodes = [("Node", {"metadata": {"name": body["spec"]["nodeName"]}}) for _, body in slices]
+    selectors = [{"cel": {"expression": expression}} for expression in class_selectors]
+    device_class = "DeviceClass", {"metadata": {"name": "any"}, "spec": {"selectors": selectors}}
+    claims = [body if "metadata" in body else claim(body) for body in asks]
+    return Case(
+        (*nodes, device_class, *slices),
+        {(body["metadata"]["namespace"], body["metadata"]["name"]): body for body in holders},
+        {body["metadata"]["name"]: body for body in claims},
+        dict(obstacles),
+    )
+
+
+def text_of(*arguments, **fields):
+    """What is said of a case, of each kind that helps."""
+    return find_smallest_changes(case(*arguments, **fields).situation(), most=len(Kind)).text
+
+
+# --- tolerations
+
+
+def test_one_taint_can_be_tolerated():
+    """It is named as kubectl writes those of nodes."""
+    slices = slice_of("n1", device("a", taints=[("maintenance", "yes", "NoSchedule")]))
+
+    assert text_of(slices, asks=[request()]) == (
+        "; it would fit if request gpu tolerated maintenance=yes:NoSchedule"
+    )
+
+
+def test_a_taint_with_which_pods_go_on_is_tolerated_first():
+    """One with NoExecute says that something is wrong."""
+    devices = device("a", taints=[("a", "", "NoExecute")]), device("b", taints=[("b", "", "NoSchedule")])
+
+    assert text_of(slice_of("n1", *devices), asks=[request()]) == (
+        "; it would fit if request gpu tolerated b:NoSchedule"
+    )
+
+
+def test_all_requests_tolerate_the_taint():
+    """Two requests need a device each."""
+    taints = [("k", "v", "NoSchedule")]
+    devices = device("a", taints=taints), device("b", taints=taints)
+    asks = [claim(request(name="x"), request(name="y"))]
+
+    assert text_of(slice_of("n1", *devices), asks=asks) == (
+        "; it would fit if all requests tolerated k=v:NoSchedule"
+    )
+
+
+def test_two_taints_of_one_device_are_two_changes():
+    """No single toleration helps."""
+    taints = [("k", "v", "NoSchedule"), ("k", "v", "NoExecute")]
+
+    assert text_of(slice_of("n1", device("a", taints=taints)), asks=[request()]) == (
+        "; no single change helps"
+    )
+
+
+def test_ownership_is_not_to_be_tolerated():
+    """A pod that tolerates it would take devices of the operator away from it."""
+    taints = [("dra-operator.io/owned", "", "NoSchedule")]
+
+    assert text_of(slice_of("n1", device("a", taints=taints)), asks=[request()]) == (
+        "; no single change helps"
+    )
+
+
+# --- selectors
+
+ATTRIBUTES = f'device.attributes["{DRIVER}"]'
+MEMORY = f'device.capacity["{DRIVER}"].memory'
+
+
+@pytest.mark.parametrize(
+    ("expression", "edited"),
+    [
+        (f"{ATTRIBUTES}.index >= 7", "index in selector #0 were 5"),
+        (f"7 == {ATTRIBUTES}.index", "index in selector #0 were 5"),
+        (f'{ATTRIBUTES}.model == "h100"', "model in selector #0 were a100"),
+        (f"{ATTRIBUTES}.fast == false", "fast in selector #0 were true"),
+        (f'{ATTRIBUTES}.firmware.compareTo(semver("3.0.0")) >= 0', "firmware in selector #0 were 2.1.0"),
+        (f'{MEMORY}.compareTo(quantity("80Gi")) >= 0', "memory in selector #0 were 40Gi"),
+        (f'{MEMORY} == quantity("30Gi")', "memory in selector #0 were 24Gi"),
+        ('device.driver == "other"', f"the driver in selector #0 were {DRIVER}"),
+        (f'{ATTRIBUTES}.fast && {ATTRIBUTES}.model == "h100"', "model in selector #0 were a100"),
+        (f'{ATTRIBUTES}.model in ["h100"]', "selector #0 were dropped"),
+        (f'{ATTRIBUTES}.model == "x" || false', "selector #0 were dropped"),
+        (f"!{ATTRIBUTES}.fast", "selector #0 were dropped"),
+        (f"{ATTRIBUTES}.index == 7 && {ATTRIBUTES}.index == 8", "selector #0 were dropped"),
+        (f'{MEMORY}.isGreaterThan(quantity("80Gi"))', "memory in selector #0 were 24Gi"),
+    ],
+)
+def test_one_literal_is_replaced_by_what_devices_have(expression, edited):
+    """A number by the nearest that helps, a text by what most devices have; else the selector is dropped."""
+    common = {"fast": True, "firmware": "v1.0.0"}
+    devices = (
+        device("a", model="a100", index=1, memory="40Gi", **{**common, "firmware": "v2.1.0"}),
+        device("b", model="a100", index=5, memory="24Gi", **common),
+        device("c", model="a30", index=3, memory="24Gi", **common),
+    )
+
+    assert text_of(slice_of("n1", *devices), asks=[request(expression)]) == f"; it would fit if {edited}"
+
+
+def test_selectors_of_classes_are_left_alone():
+    """They are not the user's."""
+    devices = device("a", model="a100")
+    text = text_of(
+        slice_of("n1", devices), asks=[request()], class_selectors=[f'{ATTRIBUTES}.model == "h100"']
+    )
+
+    assert text == "; no single change helps: no device is in DeviceClass any"
+
+
+def test_the_nearest_value_that_helps_may_not_be_the_nearest():
+    """The devices with the nearest are in use."""
+    devices = device("a", index=5), device("b", index=1)
+    found = find_smallest_changes(
+        case(
+            slice_of("n1", *devices),
+            asks=[request(f"{ATTRIBUTES}.index == 7")],
+            holders=[holder("h", "a")],
+        ).situation()
+    )
+
+    assert [(change.text, change.size) for change in found.changes] == [
+        ("index in selector #0 were 1", (0, 1))
+    ]
+
+
+def test_the_request_and_the_claim_are_named_where_there_are_several():
+    """By path and entry."""
+    part = {"name": "big", "deviceClassName": "any", "count": 1}
+    part["selectors"] = [{"cel": {"expression": f"{ATTRIBUTES}.index == 7"}}]
+    asks = [claim(request(), name="first"), claim({"name": "r", "firstAvailable": [part]}, name="second")]
+
+    assert text_of(slice_of("n1", device("a", index=1), device("b", index=1)), asks=asks) == (
+        '; it would fit if index in selector #0 of request r/big of claim "second" were 1'
+    )
+
+
+# --- amounts and counts
+
+
+def test_an_amount_is_lowered_to_the_largest_that_fits():
+    """What the device has left."""
+    slices = slice_of("n1", device("a", memory="80Gi", shared=True))
+    asks = [request(capacity={"requests": {"memory": "60Gi"}})]
+    text = text_of(slices, asks=asks, holders=[holder("h", "a", memory="40Gi")])
+
+    assert text == "; it would fit if request gpu asked for memory 40Gi, or if claim h ended"
+
+
+def test_what_another_request_leaves_counts_for_an_amount():
+    """No device has just this amount; of two requests the one that loses the smaller part is lowered."""
+    slices = slice_of("n1", device("a", memory="10Gi", shared=True))
+    asks = [
+        claim(
+            request(name="x", capacity={"requests": {"memory": "7Gi"}}),
+            request(name="y", capacity={"requests": {"memory": "4Gi"}}),
+        )
+    ]
+
+    assert text_of(slices, asks=asks) == "; it would fit if request x asked for memory 6Gi"
+
+
+def test_a_count_is_lowered_to_the_largest_that_fits():
+    """Two of four are there."""
+    assert text_of(slice_of("n1", device("a"), device("b")), asks=[request(count=4)]) == (
+        "; it would fit if request gpu asked for 2 devices"
+    )
+
+
+# --- constraints
+
+
+def test_one_request_is_taken_out_of_a_constraint():
+    """The others stay bound."""
+    devices = device("a", numa=0), device("b", numa=0), device("c", numa=1)
+    requests = [request(name="x"), request(name="y"), request(f"{ATTRIBUTES}.numa == 1", name="z")]
+    asks = [claim(*requests, constraints=[{"matchAttribute": f"{DRIVER}/numa"}])]
+    found = find_smallest_changes(case(slice_of("n1", *devices), asks=asks).situation())
+
+    assert [(change.kind, change.text) for change in found.changes] == [
+        (Kind.CONSTRAINT, "constraint #0 did not bind request z")
+    ]
+
+
+def test_a_constraint_is_dropped_where_less_does_not_help():
+    """One request for two devices is bound by it."""
+    devices = device("a", numa=0), device("b", numa=1)
+    asks = [claim(request(count=2), constraints=[{"matchAttribute": f"{DRIVER}/numa"}])]
+
+    assert text_of(slice_of("n1", *devices), asks=asks).endswith(", or if constraint #0 were dropped")
+
+
+# --- nodes
+
+
+def test_one_condition_of_nodes_is_dropped_or_met():
+    """Of several that help, the one of the fewest nodes."""
+    slices = [slice_of(name, device("a")) for name in ("n1", "n2", "n3")]
+    obstacles = {"n1": "nodeSelector", "n2": "nodeSelector", "n3": "cpu"}
+
+    assert text_of(*slices, asks=[request()], obstacles=obstacles) == (
+        "; it would fit if the nodes had enough cpu"
+    )
+
+
+def test_a_node_with_two_obstacles_is_no_change(make_node, make_pod):
+    """To ignore the first does not help: the pod lacks memory as well."""
+    cluster = ClusterPods()
+    cluster.put("Node", make_node("n1", cpu="1", memory="1Gi"))
+    cluster.put("Node", make_node("n2", cpu="1", memory="8Gi", labels={"disk": "hdd"}))
+    requirements = read_requirements(make_pod(cpu="2", memory="4Gi", node_selector={"disk": "ssd"}))
+    slices = [slice_of(name, device("a")) for name in ("n1", "n2")]
+    whole = case(*slices, asks=[request()])
+
+    def situation(requirements):
+        return build_situation(
+            whole.read_claims(),
+            requirements,
+            {},
+            cluster=cluster,
+            allocator_with=lambda causes: build_allocator(
+                whole.inventory().with_unusable_nodes(causes), Ledger(), SearchMode.COUNTING
+            ),
+            find_claim={}.get,
+        )
+
+    assert find_smallest_changes(situation(requirements)).text == "; no single change helps"
+    requirements = read_requirements(make_pod(cpu="2", memory="4Gi", node_selector={}))
+    assert find_smallest_changes(situation(requirements)).text == (
+        "; it would fit if the nodes had enough cpu"
+    )
+
+
+@pytest.fixture
+def make_node():
+    """Write a node."""
+
+    def make(name, *, labels=None, **allocatable):
+        return {
+            "metadata": {"name": name, "labels": labels or {}},
+            "spec": {},
+            "status": {"allocatable": {"pods": "10", **allocatable}},
+        }
+
+    return make
+
+
+@pytest.fixture
+def make_pod():
+    """Write a pod."""
+
+    def make(*, node_selector, **requests):
+        containers = [{"name": "c", "resources": {"requests": requests}}]
+        spec = {"containers": containers, "nodeSelector": node_selector}
+        return {"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}
+
+    return make
+
+
+# --- claims that end
+
+
+def ended(*holders, count=1, devices=("a", "b", "c", "d", "e"), **asked):
+    """The claims that end so that a request for some of five devices fits."""
+    slices = slice_of("n1", *map(device, devices))
+    found = find_smallest_changes(
+        case(slices, asks=[request(count=count, **asked)], holders=holders).situation(), most=len(Kind)
+    )
+    return next((change for change in found.changes if change.kind is Kind.CLAIMS_ENDED), None)
+
+
+def test_an_unused_claim_ends_first():
+    """No pod has to go for it."""
+    holders = [holder("a", "a"), holder("b", "b", "c", "d", "e", used=False)]
+
+    assert ended(*holders).text == "claim b ended"
+
+
+def test_of_claims_in_use_the_one_with_the_fewest_devices_ends():
+    """Then the first by name."""
+    assert ended(holder("x", "a", "b"), holder("z", "c"), holder("y", "d", "e")).text == "claim z ended"
+
+
+def test_the_fewest_claims_end():
+    """One of three devices, not three of one."""
+    holders = [holder("a", "a"), holder("b", "b"), holder("w", "c", "d", "e")]
+
+    assert ended(*holders, count=3).text == "claim w ended"
+    assert ended(*holders, count=4).text == "claims a and w ended"
+
+
+def test_of_more_than_three_claims_it_is_not_said_that_they_are_the_fewest():
+    """They are found greedily."""
+    found = ended(*[holder(name, name) for name in "abcde"], count=4)
+
+    assert found.text == "enough claims ended, such as claims a, b, c and 1 more"
+    assert len(found.ended) == 4
+
+
+def test_claims_of_other_namespaces_are_not_named():
+    """They are counted."""
+    others = [holder(name, name, namespace="other") for name in "ab"]
+
+    assert ended(*others, devices="ab").text == "a claim of another namespace ended"
+    assert ended(*others, devices="ab", count=2).text == "2 claims of other namespaces ended"
+    assert ended(others[0], holder("b", "b"), devices="ab", count=2).text == (
+        "claims b and 1 of another namespace ended"
+    )
+
+
+def test_claims_of_the_pod_itself_do_not_end():
+    """It needs them."""
+    whole = case(slice_of("n1", device("a")), asks=[request()], holders=[holder("h", "a")])
+    situation = whole.situation()
+    kept = Situation(
+        situation.claims, situation.allocator, find_claim=situation.find_claim, kept=frozenset([("ns", "h")])
+    )
+
+    assert find_smallest_changes(situation).text == "; it would fit if claim h ended"
+    assert find_smallest_changes(kept).text == "; no single change helps"
+
+
+def many_nodes(**fields):
+    """A case of 70 nodes with two devices each, which are in use by a claim each, that of the last node by no pod."""
+    names = [f"n{number:02}" for number in range(70)]
+    slices = [slice_of(name, device("a"), device("b")) for name in names]
+    holders = [
+        holder(f"{name}-{each}", each, node=name, used=name != names[-1]) for name in names for each in "ab"
+    ]
+    return case(*slices, holders=holders, **fields)
+
+
+def test_of_many_nodes_those_are_tried_first_where_claims_are_unused():
+    """Whatever their names are."""
+    assert find_smallest_changes(many_nodes(asks=[request()]).situation()).text == (
+        "; it would fit if claim n69-a ended"
+    )
+
+
+def test_of_many_nodes_not_all_sets_are_tried():
+    """So it is not said that two claims are the fewest."""
+    found = find_smallest_changes(many_nodes(asks=[request(count=2)]).situation(), most=len(Kind))
+    change = found.changes[-1]
+
+    assert change.text == "enough claims ended, such as claims n69-a and n69-b"
+    assert isinstance(change.apply(many_nodes(asks=[request(count=2)]).situation()).decide(), Allocated)
+
+
+def test_of_many_nodes_nothing_is_known_where_an_error_ends_the_attempt():
+    """It may be met before or behind the node of the claims that end."""
+    slices = slice_of("n00", device("c"), count=2)
+    asks = [request(allocationMode="All", count=0)]
+    whole = many_nodes(asks=asks)
+    objects = [each for each in whole.objects if each[1]["metadata"]["name"] != "n00"]
+    broken = replace(whole, objects=(*objects, ("Node", {"metadata": {"name": "n00"}}), slices))
+
+    assert find_smallest_changes(broken.situation()).text == ""
+
+
+# --- all together
+
+
+def test_at_most_three_kinds_are_shown_in_their_order():
+    """A claim that ends would help as well."""
+    devices = (
+        device("a", index=1),
+        device("b", index=1),
+        device("c", index=2),
+        device("d", index=2, taints=[("k", "v", "NoSchedule")]),
+        device("e", index=2),
+    )
+    whole = case(
+        slice_of("n1", *devices),
+        asks=[request(f"{ATTRIBUTES}.index == 2", count=2)],
+        holders=[holder("h", "e")],
+    )
+    shown = (
+        "; it would fit if request gpu tolerated k=v:NoSchedule, or if index in selector #0 were 1, "
+        "or if request gpu asked for 1 device"
+    )
+
+    assert find_smallest_changes(whole.situation()).text == shown
+    assert find_smallest_changes(whole.situation(), most=4).text == f"{shown}, or if claim h ended"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"slices": 2}, "; no single change helps: a pool is incomplete"),
+        ({"class_name": "none"}, "; no single change helps: a DeviceClass does not exist"),
+        (
+            {"class_selectors": [f'{ATTRIBUTES}.none == "x"']},
+            "; no single change helps: a selector fails on a device",
+        ),
+        ({"class_selectors": ["false"]}, "; no single change helps: no device is in DeviceClass any"),
+    ],
+    ids=["incomplete pool", "missing class", "selector that fails", "class without devices"],
+)
+def test_what_no_change_can_mend_is_named(change, said):
+    """A pool, a class, a selector of a class."""
+    asks = [request(**({"deviceClassName": change["class_name"]} if "class_name" in change else {}))]
+    if "slices" in change:
+        asks = [request(allocationMode="All", count=0)]
+    slices = slice_of("n1", device("a"), count=change.get("slices", 1))
+
+    assert text_of(slices, asks=asks, class_selectors=change.get("class_selectors", ())) == said
+
+
+def test_nothing_is_said_when_the_effort_does_not_suffice():
+    """That no change helps is not known then."""
+    whole = case(slice_of("n1", device("a")), asks=[request("false", count=3)])
+    found = find_smallest_changes(whole.situation(), Effort(decisions=0))
+
+    assert (found.changes, found.is_complete, found.text) == ((), False, "")
+
+
+def test_a_claim_without_a_pod_is_decided_for_the_operator():
+    """Its decider is another, and no condition of a pod keeps it from nodes."""
+    whole = case(slice_of("n1", device("a")), asks=[request(count=2)])
+    situation = Situation(whole.read_claims(), whole.allocator(), Decider.OPERATOR)
+
+    assert find_smallest_changes(situation).text == "; it would fit if request gpu asked for 1 device"
+
+
+def test_the_cluster_is_as_before():
+    """Claims end on a copy of the ledger."""
+    whole = case(slice_of("n1", device("a")), asks=[request()], holders=[holder("h", "a")])
+    situation = whole.situation()
+    version = situation.allocator.ledger.version
+    find_smallest_changes(situation)
+
+    assert situation.allocator.ledger.version == version
+    assert not isinstance(situation.decide(), Allocated)
+
+
+# --- at random
+
+
+@pytest.mark.parametrize("first", range(0, 400, 100))
+def test_whatever_is_named_makes_the_claims_fit_and_is_the_smallest_of_its_kind(first):
+    """Each change is applied and decided again; all single edits are tried by the exhaustive search."""
+    mendable = 0
+    for number in range(first, first + 50):
+        whole = make_case(f"suite {number}")
+        situation = whole.situation()
+        if isinstance(situation.decide(), Allocated):
+            continue
+        found = find_smallest_changes(situation, most=len(Kind))
+        for change in found.changes:
+            assert isinstance(change.apply(whole.situation()).decide(), Allocated), (number, change)
+        assert find_differences(whole, found) == [], number
+        mendable += bool(found.changes)
+
+    assert mendable > 10
+
+
+def test_the_same_situation_gives_the_same_changes():
+    """Whatever was asked before, and in whatever order objects came."""
+    for number in range(20):
+        whole = make_case(f"again {number}")
+        situation = whole.situation()
+        if not isinstance(situation.decide(), Allocated):
+            found = find_smallest_changes(situation)
+            assert find_smallest_changes(situation) == found
+            assert find_smallest_changes(whole.situation()).text == found.text
