@@ -309,6 +309,8 @@ class WaitingPods:
             del self._unwritten[key]
             return 0
         now = self.clock()
+        if key in self._texts and self._texts[key][0] in self._unadvised:
+            return 0
         if key in self.in_flight or now < self._written_at.get(key, float("-inf")) + ANNOTATION_SECONDS:
             return 0
         del self._unwritten[key]
