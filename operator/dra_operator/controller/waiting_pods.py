@@ -193,8 +193,7 @@ class WaitingPods:
         if status.fitting_since is not None and now < status.fitting_since + FITTING_SECONDS:
             heappush(self._due, (status.fitting_since + FITTING_SECONDS, key))
             why = None
-        else:
-            self._settled.add(key)
+        self._settled.add(key)
         self._set_texts(key, {} if why is None else self._texts_of(waiting, why))
         if why is None:
             status.reason = None
