@@ -1,0 +1,151 @@
+"""Two real nodes beside a control plane, its scheduler and its controller manager; the operator runs.
+
+Containers are real where the machine can run them. Elsewhere, and with NODE_RUNTIME=recording, the kubelets have a
+container runtime that records what they ask for. Where not even a kubelet can run, the tests are skipped and say why.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from controlplane import (
+    ControlPlane,
+    OperatorProcess,
+    Programs,
+    UnavailableError,
+    fresh_namespace,
+    install_access,
+    running_full_control_plane,
+    start_operator,
+)
+from controlplane.binaries import say_to_stderr
+from controlplane.node import machine, protocols
+from controlplane.node.cluster_node import ClusterNode, Containerd, ContainerRuntime
+from controlplane.node.programs import RuntimePrograms, find_or_build_kubelet, find_or_build_runtime
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class NodeParts:
+    """What a node of these tests is made of; without `containers` the runtime only records."""
+
+    kubelet: Path
+    containers: RuntimePrograms | None
+
+
+_FOUND = pytest.StashKey[NodeParts | UnavailableError | str]()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Find or build the programs of a node once it is known that a test needs them."""
+    config = session.config
+    if config.option.collectonly or not any(_HERE in item.path.parents for item in session.items):
+        return
+    capture = config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        try:
+            config.stash[_FOUND] = _find_or_build()
+        except UnavailableError as error:
+            config.stash[_FOUND] = error
+
+
+def _find_or_build() -> NodeParts | str:
+    if obstacle := machine.obstacle_to_nodes():
+        return obstacle
+    kubelet = find_or_build_kubelet()
+    protocols.find_or_compile()
+    obstacle = machine.obstacle_to_containers()
+    if os.environ.get("NODE_RUNTIME") == "recording":
+        obstacle = "NODE_RUNTIME=recording"
+    if obstacle:
+        say_to_stderr(f"nodes without containers: {obstacle}")
+        return NodeParts(kubelet, None)
+    return NodeParts(kubelet, find_or_build_runtime())
+
+
+@pytest.fixture(scope="session")
+def node_parts(pytestconfig: pytest.Config, programs: Programs) -> NodeParts:
+    """Return what nodes are made of; CI requires what the machine can run."""
+    found = pytestconfig.stash[_FOUND]
+    if isinstance(found, NodeParts):
+        return found
+    if isinstance(found, UnavailableError) and os.environ.get("CI") == "true":
+        pytest.fail(f"CI requires the programs of a node: {found}")
+    pytest.skip(str(found))
+
+
+@pytest.fixture(scope="session")
+def plane(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Run a control plane with scheduler and controller manager for the nodes."""
+    with running_full_control_plane(programs, tmp_path_factory.mktemp("plane-of-nodes")) as running:
+        install_access(running)
+        yield running
+
+
+@pytest.fixture(scope="session")
+def create_node(
+    plane: ControlPlane, node_parts: NodeParts
+) -> Iterator[Callable[[str, ContainerRuntime | None], ClusterNode]]:
+    """Return a function that starts a node of a name, with the machine's best runtime if none is given."""
+    created: list[ClusterNode] = []
+
+    def create(name: str, runtime: ContainerRuntime | None = None) -> ClusterNode:
+        node = ClusterNode(
+            name,
+            kubeconfig=plane.admin_kubeconfig,
+            kubelet=node_parts.kubelet,
+            runtime=runtime or _runtime(node_parts),
+            logs=plane.directory,
+        )
+        created.append(node)
+        node.start()
+        return node
+
+    try:
+        yield create
+    finally:
+        for node in reversed(created):
+            node.stop()
+
+
+def _runtime(parts: NodeParts) -> ContainerRuntime:
+    if parts.containers is not None:
+        return Containerd(parts.containers)
+    # It needs the protocols, which only now are there.
+    from controlplane.node.recording import RecordingRuntime  # noqa: PLC0415
+
+    return RecordingRuntime()
+
+
+@pytest.fixture(scope="session")
+def nodes(create_node) -> list[ClusterNode]:
+    """Start node-1 and node-2."""
+    return [create_node("node-1"), create_node("node-2")]
+
+
+@pytest.fixture(scope="session")
+def operator(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorProcess]:
+    """Run the operator for all tests of this folder."""
+    process = start_operator(plane, tmp_path_factory.mktemp("operator-of-nodes") / "operator.log")
+    try:
+        process.wait_ready()
+        yield process
+    finally:
+        process.stop()
+
+
+@pytest.fixture
+def cluster(plane: ControlPlane, nodes: list[ClusterNode], operator: OperatorProcess):
+    """Return a namespace of the cluster; afterwards its pods, its drivers and their devices are gone."""
+    from controlplane.node.pod_scene import PodScene  # noqa: PLC0415 - it needs the protocols
+
+    with fresh_namespace(plane) as name:
+        scene = PodScene(plane, name)
+        try:
+            yield scene
+        finally:
+            scene.close()
