@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -64,7 +65,8 @@ class ClusterNode:
         logs: Path | None = None,
     ) -> None:
         self.name = name
-        self.folder = Path(tempfile.mkdtemp(prefix="dra-node-", dir="/tmp"))  # noqa: S108 - paths of sockets are short
+        # Paths of sockets have at most 107 characters.
+        self.folder = Path(tempfile.mkdtemp(prefix="dra-node-", dir="/tmp"))
         self._logs = logs or self.folder
         self._kubelet_program, self._runtime = kubelet, runtime
         self._kubeconfig = kubeconfig
@@ -72,7 +74,7 @@ class ClusterNode:
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         self._authority = Path(cluster["certificate-authority"])
         self.client = Client(cluster["server"], user["token"], self._authority)
-        self._cgroup = cgroups.cgroup_name(name)
+        self.cgroup = cgroups.cgroup_name(name)
         self._processes: list[Process] = []
 
     @property
@@ -153,7 +155,7 @@ class ClusterNode:
             self._namespaces.kill()
             for process in self._processes:
                 process.wait(30)
-            cgroups.remove(self._cgroup, seconds=10)
+            cgroups.remove(self.cgroup, seconds=10)
         self._runtime.stop()
         shutil.rmtree(self.folder)
 
@@ -174,7 +176,7 @@ class ClusterNode:
     def _spawn(self, name: str, *command: str) -> Process:
         process = Process(
             name,
-            [sys.executable, "-I", "-S", str(_HERE / "cgroups.py"), self._cgroup, *command],
+            [sys.executable, "-I", "-S", str(_HERE / "cgroups.py"), self.cgroup, *command],
             log=self._logs / f"{self.name}-{name}.log",
             env={
                 "PATH": f"{self.folder / 'bin'}:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -184,6 +186,20 @@ class ClusterNode:
         )
         self._processes.append(process)
         return process
+
+
+@contextmanager
+def running_node(
+    name: str, *, kubeconfig: Path, kubelet: Path, runtime: ContainerRuntime, logs: Path | None = None
+) -> Iterator[ClusterNode]:
+    """Run a node inside the `with` block; afterwards it is gone from the cluster, too."""
+    node = ClusterNode(name, kubeconfig=kubeconfig, kubelet=kubelet, runtime=runtime, logs=logs)
+    try:
+        node.start()
+        yield node
+    finally:
+        node.stop()
+        node.client.delete(node.path)
 
 
 class Containerd:

@@ -1,8 +1,8 @@
 """A DRA driver of one node: registers with the kubelet, keeps a slice published, prepares claims as CDI devices.
 
 Its devices are `/dev/null` under other names. A container finds a variable for each: `GPU_1=of-POOL`, and
-`SHARE_OF_GPU_1` with the share's ID if the device is shared. Metadata of devices (KEP-5304) is laid out as in Kubernetes' package
-`kubeletplugin`. Source: k8s.io/kubelet, pkg/apis/dra/v1 and pkg/apis/pluginregistration/v1.
+`SHARE_OF_GPU_1` with the share's ID if the device is shared. Metadata of devices (KEP-5304) is laid out as by
+Kubernetes' package `kubeletplugin`. Source: k8s.io/kubelet, pkg/apis/dra/v1 and pkg/apis/pluginregistration/v1.
 """
 
 import json

@@ -6,6 +6,7 @@ container runtime that records what they ask for. Where not even a kubelet can r
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from controlplane import (
 )
 from controlplane.binaries import say_to_stderr
 from controlplane.node import machine, protocols
-from controlplane.node.cluster_node import ClusterNode, Containerd, ContainerRuntime
+from controlplane.node.cluster_node import ClusterNode, Containerd, ContainerRuntime, running_node
 from controlplane.node.programs import RuntimePrograms, find_or_build_kubelet, find_or_build_runtime
 
 _HERE = Path(__file__).parent
@@ -37,6 +38,7 @@ class NodeParts:
     containers: RuntimePrograms | None
 
 
+RunNode = Callable[..., AbstractContextManager[ClusterNode]]
 _FOUND = pytest.StashKey[NodeParts | UnavailableError | str]()
 
 
@@ -87,29 +89,19 @@ def plane(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture(scope="session")
-def create_node(
-    plane: ControlPlane, node_parts: NodeParts
-) -> Iterator[Callable[[str, ContainerRuntime | None], ClusterNode]]:
-    """Return a function that starts a node of a name, with the machine's best runtime if none is given."""
-    created: list[ClusterNode] = []
+def run_node(plane: ControlPlane, node_parts: NodeParts) -> RunNode:
+    """Return a function that runs a node of a name, with the machine's best runtime if none is given."""
 
-    def create(name: str, runtime: ContainerRuntime | None = None) -> ClusterNode:
-        node = ClusterNode(
+    def run(name: str, runtime: ContainerRuntime | None = None) -> AbstractContextManager[ClusterNode]:
+        return running_node(
             name,
             kubeconfig=plane.admin_kubeconfig,
             kubelet=node_parts.kubelet,
             runtime=runtime or _runtime(node_parts),
             logs=plane.directory,
         )
-        created.append(node)
-        node.start()
-        return node
 
-    try:
-        yield create
-    finally:
-        for node in reversed(created):
-            node.stop()
+    return run
 
 
 def _runtime(parts: NodeParts) -> ContainerRuntime:
@@ -122,9 +114,10 @@ def _runtime(parts: NodeParts) -> ContainerRuntime:
 
 
 @pytest.fixture(scope="session")
-def nodes(create_node) -> list[ClusterNode]:
-    """Start node-1 and node-2."""
-    return [create_node("node-1"), create_node("node-2")]
+def nodes(run_node: RunNode) -> Iterator[list[ClusterNode]]:
+    """Run node-1 and node-2."""
+    with run_node("node-1") as first, run_node("node-2") as second:
+        yield [first, second]
 
 
 @pytest.fixture(scope="session")

@@ -60,7 +60,12 @@ def test_claim_goes_on_after_its_pod(cluster, nodes):
     cluster.wait_phase("first", "Succeeded")
     cluster.delete_pod("first")
     # The controller manager clears a claim that nobody uses any more; the operator allocates it again.
-    cluster.wait_allocated("one", seconds=30)
+    cluster.client.wait_for(
+        f"{cluster.claims}/one",
+        lambda claim: allocation(claim) and not claim["status"].get("reservedFor"),
+        seconds=30,
+        what="a new allocation",
+    )
 
     cluster.create_pod("second", {"resourceClaimName": "one"})
 
