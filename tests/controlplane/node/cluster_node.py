@@ -34,7 +34,7 @@ from controlplane.node.programs import RuntimePrograms
 from controlplane.processes import Process
 
 _HERE = Path(__file__).parent
-_FOLDERS = ("bin", "kubelet", "containerd", "run", "cni", "cdi", "logs", "tmp")
+_FOLDERS = ("programs", "kubelet", "containerd", "run", "cni", "cni-plugins", "cdi", "logs", "tmp")
 # Below those that the kernel gives to whoever asks for any port: nobody takes it while a kubelet is restarted.
 _PORTS = range(20_000, 32_000)
 
@@ -43,7 +43,7 @@ class ContainerRuntime(Protocol):
     """What runs the containers of a node."""
 
     def programs(self) -> tuple[Path, ...]:
-        """Return the programs that it needs in the node's folder `bin`."""
+        """Return the programs that it needs on the node."""
 
     def start(self, node: "ClusterNode") -> None:
         """Answer at the node's socket from now on."""
@@ -68,7 +68,9 @@ class ClusterNode:
         # Paths of sockets have at most 107 characters.
         self.folder = Path(tempfile.mkdtemp(prefix="dra-node-", dir="/tmp"))
         self._logs = logs or self.folder
-        self._kubelet_program, self._runtime = kubelet, runtime
+        self._runtime = runtime
+        # The folders of its programs, which it sees at other places.
+        self._programs = list(dict.fromkeys(each.parent for each in (kubelet, *runtime.programs())))
         self._kubeconfig = kubeconfig
         config = yaml.safe_load(kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
@@ -97,7 +99,7 @@ class ClusterNode:
             str(_HERE / "init.sh"),
             str(self.folder),
             self.name,
-            *map(str, (self._kubelet_program, *self._runtime.programs())),
+            *map(str, self._programs),
         )
         self._namespaces.wait_until((self.folder / "started").exists, seconds=30)
         (self._init,) = _children(self._namespaces.pid)
@@ -127,10 +129,10 @@ class ClusterNode:
         self._processes.remove(self._kubelet)
 
     def spawn_inside(self, program: str, *arguments: str) -> Process:
-        """Start a program of the folder `bin` in the node's namespaces."""
+        """Start a program of the kubelet's or the runtime's folder in the node's namespaces."""
         user = ("--user", "--preserve-credentials") if "--user" in namespace_flags() else ()
         target = (f"--target={self._init}", *user, *NAMESPACES)
-        return self._spawn(program, "nsenter", *target, "--", str(self.folder / "bin" / program), *arguments)
+        return self._spawn(program, "nsenter", *target, "--", program, *arguments)
 
     def wait_ready(self) -> None:
         """Return when the Node is Ready."""
@@ -169,6 +171,9 @@ class ClusterNode:
         self.client.patch(f"{self.path}/status", {"status": {"addresses": addresses}})
         self.client.patch(self.path, {"spec": {"taints": None}})
 
+    def _path(self) -> list[str]:
+        return [str(self.folder / "programs" / str(number)) for number in range(len(self._programs))]
+
     def _is_ready(self) -> bool:
         conditions = self.client.get(self.path)["status"].get("conditions", [])
         return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
@@ -179,7 +184,7 @@ class ClusterNode:
             [sys.executable, "-I", "-S", str(_HERE / "cgroups.py"), self.cgroup, *command],
             log=self._logs / f"{self.name}-{name}.log",
             env={
-                "PATH": f"{self.folder / 'bin'}:/usr/sbin:/usr/bin:/sbin:/bin",
+                "PATH": ":".join((*self._path(), "/usr/sbin", "/usr/bin", "/sbin", "/bin")),
                 "HOME": str(self.folder),
                 "TMPDIR": str(self.folder / "tmp"),
             },
@@ -224,9 +229,13 @@ class Containerd:
             lambda: subprocess.run([*ctr, "version"], capture_output=True, check=False).returncode == 0,
             what="containerd",
         )
-        subprocess.run(
-            [*ctr, "images", "import", "--snapshotter=native", archive], capture_output=True, check=True
+        done = subprocess.run(
+            [*ctr, "images", "import", "--local", "--snapshotter=native", archive],
+            capture_output=True,
+            text=True,
+            check=False,
         )
+        assert done.returncode == 0, f"{node.name}: the image of the tests is refused: {done.stderr}"
 
     def stop(self) -> None:
         """All of it are processes of the node."""

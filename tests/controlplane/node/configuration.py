@@ -48,9 +48,9 @@ disabled_plugins = ['io.containerd.nri.v1.nri', 'io.containerd.tracing.processor
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
   runtime_type = 'io.containerd.runc.v2'
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
-  BinaryName = '{folder}/bin/unconfined'
+  BinaryName = 'unconfined'
 [plugins.'io.containerd.cri.v1.runtime'.cni]
-  bin_dirs = ['{folder}/bin']
+  bin_dirs = ['{folder}/cni-plugins']
   conf_dir = '{folder}/cni'
   use_internal_loopback = true
 """
@@ -113,7 +113,7 @@ def write_kubelet_configuration(folder: Path, *, authority: Path, port: int) -> 
 
 def write_containerd_configuration(folder: Path) -> Path:
     """Write what containerd reads, with the network plugin that it runs, and return the path."""
-    plugin = folder / "bin" / "unconnected"
+    plugin = folder / "cni-plugins" / "unconnected"
     plugin.write_text(_CNI)
     plugin.chmod(0o755)
     network = '{"cniVersion":"1.0.0","name":"unconnected","plugins":[{"type":"unconnected"}]}'

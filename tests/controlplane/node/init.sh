@@ -1,6 +1,6 @@
 #!/bin/sh
-# The first process of a node, in namespaces of its own: $1 is the node's folder, $2 its name, the others are its
-# programs. Nothing that a kubelet or containerd does with fixed paths and kernel parameters reaches the machine.
+# The first process of a node, in namespaces of its own: $1 is the node's folder, $2 its name, the others are the
+# folders of its programs. Nothing that a kubelet or containerd does with fixed paths and kernel parameters reaches the machine.
 set -eu
 folder=$1 name=$2
 shift 2
@@ -26,10 +26,13 @@ else
   done
 fi
 
-# The programs may lie below a path that is hidden next.
-for program; do
-  : > "$folder/bin/${program##*/}"
-  mount --bind "$program" "$folder/bin/${program##*/}"
+# The programs may lie below a path that is hidden next. Whole folders, since runc looks at itself through an overlay of
+# its folder, in which no mount of a single file is seen.
+number=0
+for programs; do
+  mkdir "$folder/programs/$number"
+  mount --bind "$programs" "$folder/programs/$number"
+  number=$((number + 1))
 done
 for fixed in /run /var/lib /var/log /opt; do mount -t tmpfs tmpfs "$fixed"; done
 mkdir -p /var/lib/kubelet /run/containerd

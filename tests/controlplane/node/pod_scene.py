@@ -1,7 +1,7 @@
 """A namespace of a cluster with real nodes: drivers, pods that use claims, and what their containers see."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,20 +94,15 @@ class PodScene(Scene):
 
     def wait_phase(self, name: str, phase: str) -> dict[str, Any]:
         """Wait until a pod is in a phase and return it."""
-        pod: dict[str, Any] = self.client.wait_for(
-            f"{self.pods}/{name}",
-            lambda found: found and found["status"].get("phase") == phase,
-            seconds=POD_SECONDS,
-            what=f"the phase {phase}",
+        pod: dict[str, Any] = self._wait_for_pod(
+            name, f"{self.pods}/{name}", lambda found: found and found["status"].get("phase") == phase
         )
         return pod
 
     def report(self, name: str, container: str = "main") -> Report:
         """Return what a container has been given, as it has written to its log."""
         path = f"{self.pods}/{name}/log?container={container}"
-        found = self.client.wait_for(
-            path, lambda log: isinstance(log, dict), seconds=POD_SECONDS, what="the report of a container"
-        )
+        found = self._wait_for_pod(name, path, lambda log: isinstance(log, dict))
         devices = frozenset(found["devices"]) - _STANDARD_DEVICES
         return Report(found["environment"], devices, found["metadata"])
 
@@ -126,6 +121,14 @@ class PodScene(Scene):
             for event in events
             if (event["involvedObject"]["name"], event["reason"]) == (name, reason)
         ]
+
+    def _wait_for_pod(self, name: str, path: str, condition: Callable[[Any], Any]) -> Any:
+        """Wait for a condition of what is at `path`; if it does not come, say what kubectl says about the pod."""
+        try:
+            return self.client.wait_for(path, condition, seconds=POD_SECONDS)
+        except AssertionError as error:
+            error.add_note(self.plane.kubectl("describe", "pod", name, f"--namespace={self.namespace}"))
+            raise
 
     def close(self) -> None:
         """End pods and drivers, in the order in which a kubelet can release what they hold; remove classes."""

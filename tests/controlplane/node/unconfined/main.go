@@ -1,4 +1,4 @@
-// Unconfined is runc, which lies beside it, for bundles that ask for a seccomp profile: the profile is left out. The
+// Unconfined is runc, which it finds on the path, for bundles that ask for a seccomp profile: the profile is left out. The
 // kubelet wants the default one for each pod, and runc is built without libseccomp, which no Go module brings.
 package main
 
@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -24,11 +25,10 @@ func run() error {
 			return err
 		}
 	}
-	self, err := os.Executable()
+	runc, err := exec.LookPath("runc")
 	if err != nil {
 		return err
 	}
-	runc := filepath.Join(filepath.Dir(self), "runc")
 	return syscall.Exec(runc, append([]string{runc}, os.Args[1:]...), os.Environ())
 }
 
