@@ -21,7 +21,7 @@ def main() -> int:
     """Do what the command line says; return the exit code."""
     parser = argparse.ArgumentParser(prog="controlplane", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("build", help="find or build etcd, kube-apiserver and the others")
+    verbs.add_parser("build", help="find or build etcd, kube-apiserver and the others, and what nodes need")
     run = verbs.add_parser("run", help="run a control plane with its state in a temporary folder")
     run.add_argument("--full", action="store_true", help="with kube-controller-manager and kube-scheduler")
     arguments = parser.parse_args()

@@ -102,6 +102,7 @@ class ClusterNode:
             *map(str, self._programs),
         )
         self._namespaces.wait_until((self.folder / "started").exists, seconds=30)
+        cgroups.share_out(self.cgroup)
         (self._init,) = _children(self._namespaces.pid)
         self._runtime.start(self)
         self.start_kubelet()

@@ -1,5 +1,6 @@
 """The files that a node's kubelet, containerd and network read; everything they name lies in the node's folder."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,9 @@ def write_kubelet_access(folder: Path, name: str, administrator: Path) -> Path:
 
 def write_kubelet_configuration(folder: Path, *, authority: Path, port: int) -> Path:
     """Write what the kubelet reads and return its path; `authority` signs the API server's certificate."""
+    gates = {pair.partition("=")[0]: pair.endswith("=true") for pair in FEATURE_GATES.split(",")}
+    # Who is not root is root in a namespace of users.
+    gates["KubeletInUserNamespace"] = os.geteuid() != 0
     config: dict[str, Any] = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -104,7 +108,7 @@ def write_kubelet_configuration(folder: Path, *, authority: Path, port: int) -> 
         "syncFrequency": "2s",
         "volumeStatsAggPeriod": "0s",
         "maxPods": 50,
-        "featureGates": {pair.partition("=")[0]: pair.endswith("=true") for pair in FEATURE_GATES.split(",")},
+        "featureGates": gates,
     }
     path = folder / "kubelet.yaml"
     path.write_text(yaml.safe_dump(config))

@@ -10,7 +10,7 @@ from controlplane.node.programs import runc_is_there
 
 NAMESPACES = ("--mount", "--pid", "--cgroup", "--uts", "--ipc")
 _NEEDED = ("unshare", "nsenter", "mount")
-_CONTROLLERS = {"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "pids"}
+_CONTROLLERS = {"cpu", "cpuset", "memory", "pids"}
 
 
 def namespace_flags() -> tuple[str, ...]:
@@ -40,9 +40,8 @@ def obstacle_to_containers() -> str | None:
     """Return why real containers cannot run here, or None."""
     if os.geteuid() != 0:
         return "real containers need root"
-    found = {each for controllers in cgroups.hierarchies() for each in controllers.split(",")}
-    if missing := sorted(_CONTROLLERS - found):
-        return f"real containers need cgroups of version 1 with the controllers {', '.join(missing)}"
+    if missing := sorted(_CONTROLLERS - cgroups.controllers()):
+        return f"real containers need cgroups with the controllers {', '.join(missing)}"
     try:
         name = cgroups.cgroup_name("probe")
         for own in cgroups.hierarchies().values():

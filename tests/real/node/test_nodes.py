@@ -16,13 +16,14 @@ TESTS = Path(__file__).parents[2]
 KILLED = "node-killed"
 
 
-def programs_in(cgroup):
-    """Return the names of the programs that run in a cgroup, or below it, in any hierarchy."""
+def programs_of(cgroup, folder):
+    """Return the names of the programs that run in a node's cgroup or below it, or have its folder as argument."""
     found = set()
-    for folder in Path("/proc").glob("[0-9]*"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            if cgroup in (folder / "cgroup").read_text():
-                found.add((folder / "comm").read_text().strip())
+            texts = ((process / name).read_text(errors="replace") for name in ("cgroup", "cmdline"))
+            if any(cgroup in text or folder in text for text in texts):
+                found.add((process / "comm").read_text().strip())
         except OSError:
             continue
     return found
@@ -46,7 +47,7 @@ def test_runtime_that_records(cluster, run_node):
 
 @pytest.fixture
 def killed_node(cluster, node_parts):
-    """Run a node with a pod in a process of its own; return that process and the node's cgroup."""
+    """Run a node with a pod in a process of its own; return that process and the node's cgroup and folder."""
     command = [sys.executable, "-m", "controlplane.node", str(cluster.plane.admin_kubeconfig), KILLED]
     if node_parts.containers is None:
         command.append("--recording")
@@ -61,7 +62,7 @@ def killed_node(cluster, node_parts):
                 {"metadata": {"name": "pod"}, "spec": {"nodeName": KILLED, "containers": [container]}},
             )
             cluster.wait_phase("pod", "Running")
-            yield process, cgroup
+            yield process, cgroup, folder
         finally:
             process.kill()
             cluster.client.delete(f"{cluster.pods}/pod?gracePeriodSeconds=0")
@@ -74,13 +75,13 @@ def test_kill_leaves_nothing(nodes, killed_node, node_parts):
 
     What stays are empty cgroups, and whoever starts a node next removes them.
     """
-    process, cgroup = killed_node
+    process, cgroup, folder = killed_node
     expected = {"kubelet"} | ({"containerd", "sleep"} if node_parts.containers else set())
-    assert expected <= programs_in(cgroup)
+    assert expected <= programs_of(cgroup, folder)
 
     process.send_signal(signal.SIGKILL)
 
     process.wait(30)
-    nodes[0].wait_until(lambda: not programs_in(cgroup), what="the end of all processes")
+    nodes[0].wait_until(lambda: not programs_of(cgroup, folder), what="the end of all processes")
     cgroups.remove_abandoned()
     assert [own / cgroup for own in cgroups.hierarchies().values() if (own / cgroup).exists()] == []
