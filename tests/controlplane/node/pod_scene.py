@@ -134,9 +134,11 @@ class PodScene(Scene):
         """End pods and drivers, in the order in which a kubelet can release what they hold; remove classes."""
         self.client.delete(f"/apis/batch/v1/namespaces/{self.namespace}/jobs?propagationPolicy=Background")
         self.client.delete(f"{self.pods}?gracePeriodSeconds=1")
-        self.client.wait_for(
-            self.pods, lambda found: not found["items"], seconds=POD_SECONDS, what="the end of all pods"
-        )
-        for driver in self._drivers:
-            driver.stop()
-        self.client.delete(f"{RESOURCE}/deviceclasses")
+        try:
+            self.client.wait_for(
+                self.pods, lambda found: not found["items"], seconds=POD_SECONDS, what="the end of all pods"
+            )
+        finally:
+            for driver in self._drivers:
+                driver.stop()
+            self.client.delete(f"{RESOURCE}/deviceclasses")

@@ -28,6 +28,7 @@ from controlplane.node.cluster_node import ClusterNode, Containerd, ContainerRun
 from controlplane.node.programs import RuntimePrograms, find_or_build_kubelet, find_or_build_runtime
 
 _HERE = Path(__file__).parent
+_IS_CI = os.environ.get("CI") == "true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +61,18 @@ def _find_or_build() -> NodeParts | str:
         return obstacle
     kubelet = find_or_build_kubelet()
     protocols.find_or_compile()
-    obstacle = machine.obstacle_to_containers()
+    obstacle: object = machine.obstacle_to_containers()
     if os.environ.get("NODE_RUNTIME") == "recording":
         obstacle = "NODE_RUNTIME=recording"
-    if obstacle:
-        say_to_stderr(f"nodes without containers: {obstacle}")
-        return NodeParts(kubelet, None)
-    return NodeParts(kubelet, find_or_build_runtime())
+    if not obstacle:
+        try:
+            return NodeParts(kubelet, find_or_build_runtime())
+        except UnavailableError as error:
+            if _IS_CI:
+                raise
+            obstacle = error
+    say_to_stderr(f"nodes without containers: {obstacle}")
+    return NodeParts(kubelet, None)
 
 
 @pytest.fixture(scope="session")
@@ -75,7 +81,7 @@ def node_parts(pytestconfig: pytest.Config, programs: Programs) -> NodeParts:
     found = pytestconfig.stash[_FOUND]
     if isinstance(found, NodeParts):
         return found
-    if isinstance(found, UnavailableError) and os.environ.get("CI") == "true":
+    if isinstance(found, UnavailableError) and _IS_CI:
         pytest.fail(f"CI requires the programs of a node: {found}")
     pytest.skip(str(found))
 

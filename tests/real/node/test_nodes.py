@@ -3,9 +3,12 @@
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
@@ -45,6 +48,16 @@ def test_runtime_that_records(cluster, run_node):
         assert (driver.prepared("one"), driver.unprepared("one")) == (1, 1)
 
 
+def test_kubelet_knows_the_api_server_alone(nodes):
+    """Who asks a kubelet without the API server's certificate is refused: others of the machine have no containers."""
+    port = nodes[0].client.get(nodes[0].path)["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    with pytest.raises(HTTPError, match="401"):
+        urlopen(f"https://127.0.0.1:{port}/pods", context=context, timeout=30)
+
+
 @pytest.fixture
 def killed_node(cluster, node_parts):
     """Run a node with a pod in a process of its own; return that process and the node's cgroup and folder."""
@@ -54,7 +67,9 @@ def killed_node(cluster, node_parts):
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(TESTS)}
     ) as process:
-        cgroup, folder = process.stdout.readline().split()
+        line = process.stdout.readline()
+        assert line, "the program has ended before its node was ready"
+        cgroup, folder = line.split()
         try:
             container = {"name": "main", "image": GUEST, "command": ["sleep", "9999"]}
             cluster.client.create(
