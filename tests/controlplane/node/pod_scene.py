@@ -68,9 +68,23 @@ class PodScene(Scene):
         )
 
     def create_pod(
-        self, name: str, source: Mapping[str, str], command: Sequence[str] = ("sleep", "9999")
+        self,
+        name: str,
+        source: Mapping[str, str],
+        command: Sequence[str] = ("sleep", "9999"),
+        request: str | None = None,
     ) -> None:
-        """Create a pod whose one container uses a claim; `source` is what its entry `devices` has besides the name."""
+        """Create a pod whose one container uses a claim, or one request of it.
+
+        `source` is what the pod's entry of the claim has besides its name.
+        """
+        used = {"name": "devices", **({"request": request} if request else {})}
+        container = {
+            "name": "main",
+            "image": GUEST,
+            "command": list(command),
+            "resources": {"claims": [used]},
+        }
         self.client.create(
             self.pods,
             {
@@ -80,14 +94,7 @@ class PodScene(Scene):
                     "enableServiceLinks": False,
                     "terminationGracePeriodSeconds": 1,
                     "resourceClaims": [{"name": "devices", **source}],
-                    "containers": [
-                        {
-                            "name": "main",
-                            "image": GUEST,
-                            "command": list(command),
-                            "resources": {"claims": [{"name": "devices"}]},
-                        }
-                    ],
+                    "containers": [container],
                 },
             },
         )

@@ -1,6 +1,6 @@
 """The walkthrough of the Kubernetes documentation on two real nodes, with the files of examples/.
 
-Source: kubernetes.io, "Allocate devices to workloads with DRA" and "Access device metadata in workloads".
+Source: kubernetes.io, "Allocate Devices to Workloads with DRA" and "Access DRA Device Metadata".
 """
 
 import json
@@ -73,6 +73,29 @@ def test_walkthrough(cluster, nodes):
     assert len(set(own)) == 2
     assert set(own).isdisjoint(devices(shared))
     check_one_too_many(cluster)
+
+
+def test_container_that_names_a_request(cluster, nodes):
+    """A container that names one request of a claim sees devices and metadata of that request alone."""
+    cluster.start_driver(nodes[0], documented_devices(2))
+    requests = [
+        {"name": name, "exactly": {"deviceClassName": cluster.driver}} for name in ("gpu", "not-for-me")
+    ]
+    create(
+        cluster,
+        {
+            "kind": "ResourceClaim",
+            "metadata": {"name": "gpu-claim"},
+            "spec": {"devices": {"requests": requests}},
+        },
+    )
+    results = allocation(cluster.wait_allocated("gpu-claim", seconds=30))["devices"]["results"]
+
+    cluster.create_pod("reader", {"resourceClaimName": "gpu-claim"}, request="gpu")
+
+    report = cluster.report("reader")
+    assert report.devices == {result["device"] for result in results if result["request"] == "gpu"}
+    assert set(report.metadata) == {f"resourceclaims/gpu-claim/gpu/{cluster.driver}-metadata.json"}
 
 
 def create(cluster, *documents):
