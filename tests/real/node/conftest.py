@@ -128,20 +128,20 @@ def nodes(run_node: RunNode) -> Iterator[list[ClusterNode]]:
 
 @pytest.fixture(scope="session")
 def operator(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorProcess]:
-    """Run the operator for all tests of this folder."""
+    """Run the operator for all tests of this folder; it gets ready while nodes start."""
     process = start_operator(plane, tmp_path_factory.mktemp("operator-of-nodes") / "operator.log")
     try:
-        process.wait_ready()
         yield process
     finally:
         process.stop()
 
 
 @pytest.fixture
-def cluster(plane: ControlPlane, nodes: list[ClusterNode], operator: OperatorProcess):
+def cluster(plane: ControlPlane, operator: OperatorProcess, nodes: list[ClusterNode]):
     """Return a namespace of the cluster; afterwards its pods, its drivers and their devices are gone."""
     from controlplane.node.pod_scene import PodScene  # noqa: PLC0415 - it needs the protocols
 
+    operator.wait_ready()
     with fresh_namespace(plane) as name:
         scene = PodScene(plane, name)
         try:
