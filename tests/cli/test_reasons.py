@@ -268,7 +268,7 @@ def test_the_example_of_a_reason_is_what_is_printed(simulate, monkeypatch, reaso
 
 
 def test_each_reason_has_its_example():
-    """A reason whose example nobody compares would be forgotten; those about pods are in tests/pods/test_explanation."""
+    """A reason whose example nobody compares would be forgotten. Those about pods are elsewhere (tests/pods)."""
     of_pods = {
         *("ClaimNotFound", "ClaimNotCreated", "ClaimNotForPod", "ClaimReservedTooOften", "TemplateNotFound"),
         *("NodeUnsuitable", "AllocatedNodeUnsuitable", "ClaimsDoNotFitTogether", "NotScheduled"),

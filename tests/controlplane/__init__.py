@@ -7,7 +7,7 @@ Tests reach it as `controlplane` (their root is on the path), programs under `be
 
 from controlplane.binaries import Programs, UnavailableError, find_or_build
 from controlplane.client import Client
-from controlplane.manifests import install_access
+from controlplane.manifests import install_access, install_component
 from controlplane.namespaces import clear_cluster, fresh_namespace
 from controlplane.operator_process import OperatorProcess, start_operator
 from controlplane.plane import (
@@ -34,6 +34,7 @@ __all__ = [
     "find_or_build",
     "fresh_namespace",
     "install_access",
+    "install_component",
     "only",
     "running_control_plane",
     "running_full_control_plane",

@@ -28,6 +28,11 @@ def install_access(plane: ControlPlane) -> None:
     plane.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(wanted))
 
 
+def install_component(plane: ControlPlane, name: str) -> None:
+    """Apply the rights that a component of the manifests adds."""
+    plane.kubectl("apply", f"--filename={MANIFESTS / 'components' / name / 'access.yaml'}")
+
+
 def install_fence(plane: ControlPlane) -> None:
     """Apply the policies of components/ownership, which then stay: an API server follows only the first of a name.
 

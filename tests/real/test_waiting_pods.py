@@ -5,7 +5,7 @@ import time
 import pytest
 import yaml
 
-from controlplane import install_access
+from controlplane import install_access, install_component
 from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT
 from controlplane.scene import annotations
 
@@ -18,7 +18,7 @@ TEMPLATE = "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates"
 def explaining(full_control_plane, full_scene, start_full_operator):
     """Return the walkthrough's cluster, on which an operator explains all pods with the rights of the component."""
     install_access(full_control_plane)
-    full_control_plane.kubectl("apply", f"--filename={COMPONENT}")
+    install_component(full_control_plane, "explain-pods")
     full_scene.apply(*SETUP)
     full_scene.operator = start_full_operator("--explain=all")
     full_scene.operator.wait_ready()

@@ -19,6 +19,7 @@ from controlplane import (
     UnavailableError,
     fresh_namespace,
     install_access,
+    install_component,
     running_full_control_plane,
     start_operator,
 )
@@ -128,8 +129,10 @@ def nodes(run_node: RunNode) -> Iterator[list[ClusterNode]]:
 
 @pytest.fixture(scope="session")
 def operator(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorProcess]:
-    """Run the operator for all tests of this folder; it gets ready while nodes start."""
-    process = start_operator(plane, tmp_path_factory.mktemp("operator-of-nodes") / "operator.log")
+    """Run the operator for all tests of this folder; it gets ready while nodes start. It explains pods."""
+    install_component(plane, "explain-pods")
+    log = tmp_path_factory.mktemp("operator-of-nodes") / "operator.log"
+    process = start_operator(plane, log, "--explain=all")
     try:
         yield process
     finally:

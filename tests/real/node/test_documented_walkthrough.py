@@ -143,7 +143,8 @@ def check_containers(cluster, pod, shared):
 def check_one_too_many(cluster):
     """Check what becomes of a pod for which no GPU is left: it waits, and `kubectl describe pod` says why.
 
-    What kube-scheduler says is asserted here; what the operator says of such a pod belongs here, too.
+    kube-scheduler says its one sentence; the operator says which devices there are, what keeps the pod from each, and
+    what would help.
     """
     job = f"/apis/batch/v1/namespaces/{cluster.namespace}/jobs/example-dra-job"
     cluster.client.patch(job, {"spec": {"parallelism": 3}})
@@ -157,6 +158,20 @@ def check_one_too_many(cluster):
 
     listed = cluster.client.wait_for(pods_of_the_job(cluster), waiting, seconds=60, what="a pod that waits")
     (name,) = waiting(listed)
-    described = cluster.plane.kubectl("describe", "pod", name, f"--namespace={cluster.namespace}")
-    assert "cannot allocate all claims" in described
     assert len(running(listed)) == 2
+
+    def is_told(listed):
+        return any(
+            (event["involvedObject"]["name"], event["source"].get("component")) == (name, "dra-operator")
+            for event in listed["items"]
+        )
+
+    events = f"/api/v1/namespaces/{cluster.namespace}/events"
+    cluster.client.wait_for(events, is_told, seconds=60, what="the operator's reason")
+    text = cluster.plane.kubectl("describe", "pod", name, f"--namespace={cluster.namespace}")
+    described = " ".join(text.split())
+    assert "cannot allocate all claims" in described
+    assert "Warning DeviceInUse" in described
+    assert 'claim "separate-gpu-claim": request gpu-claim: 6 devices published, 6 in class' in described
+    assert 'not where claim "shared-gpu-claim" is allocated on 3), 3 in use by 3 claims' in described
+    assert "; it would fit if claim" in described
