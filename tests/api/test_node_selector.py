@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from dra_operator.api.node_selector import NodeSelectorError, describe, matches
+from dra_operator.api.node_selector import NodeSelectorError, describe, matches, parse_terms
 
 LABELS = {"zone": "a", "size": "5", "word": "five", "empty": ""}
 
@@ -142,3 +142,14 @@ def test_a_field_requirement_that_cannot_be_parsed_is_an_error(field):
 def test_a_selector_is_described_in_a_line(terms, text):
     """As a person would write it, with the operators of Kubernetes."""
     assert describe(NodeSelector(terms)) == text
+
+
+def test_terms_can_be_parsed_each_by_itself():
+    """As kube-scheduler asks pods and volumes: one that cannot be parsed matches nothing, and the others count."""
+    wrong = NodeSelectorTerm((NodeSelectorRequirement("disk", "Like", ("ssd",)),))
+    right = NodeSelectorTerm((NodeSelectorRequirement("disk", "In", ("ssd",)),))
+
+    (term,) = [each for each in parse_terms(NodeSelector((wrong, right, NodeSelectorTerm()))) if each.terms]
+
+    assert term.matches("n", {"disk": "ssd"})
+    assert not term.matches("n", {"disk": "hdd"})

@@ -133,7 +133,7 @@ async def test_out_is_packed_by_its_name(snapshot):
 
 
 async def test_only_what_decides_is_taken(cluster):
-    """Of nodes the state, of pods the claims they name, and no record of who wrote what."""
+    """Of nodes the state, of pods their claims and what they ask of a node, and no record of who wrote what."""
     cluster.put(pod(), {**pod("plain"), "spec": {"containers": [{"name": "main", "image": SECRET}]}})
 
     taken = await read_objects(cluster.session)
@@ -143,8 +143,34 @@ async def test_only_what_decides_is_taken(cluster):
     assert kinds.count("ResourceClaim") == len(CLAIMS)
     text = json.dumps(taken.bodies)
     assert SECRET not in text
-    assert "containers" not in text
+    assert '"image"' not in text
     assert "managedFields" not in text
+
+
+async def test_what_a_pod_asks_of_a_node_is_taken(cluster):
+    """So that `simulate` says for each node whether the pod can run there; volumes are left out."""
+    port = {"containerPort": 80, "hostPort": 8080}
+    asked = {
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "gpu", "operator": "Exists"}],
+        "priority": 7,
+        "containers": [
+            {"name": "main", "resources": {"requests": {"cpu": "2"}}, "ports": [{**port, "name": "http"}]}
+        ],
+    }
+    body = pod()
+    cluster.put({**body, "spec": {**body["spec"], **asked, "volumes": [{"name": "data", "emptyDir": {}}]}})
+
+    (taken,) = [body for body in (await read_objects(cluster.session)).bodies if body["kind"] == "Pod"]
+
+    # The API server adds two.
+    assert taken["spec"].pop("tolerations")[0] == asked.pop("tolerations")[0]
+    container = {**asked["containers"][0], "ports": [port]}
+    assert taken["spec"] == {
+        **asked,
+        "resourceClaims": body["spec"]["resourceClaims"],
+        "containers": [container],
+    }
 
 
 async def test_taints_of_nodes_are_taken(cluster):

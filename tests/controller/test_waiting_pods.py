@@ -141,6 +141,7 @@ def test_pod_that_waits_is_told_why_on_itself_and_on_its_claim(bench):
     ((name, reason, message),) = bench.told
     assert (name, reason) == ("p", "DeviceInUse")
     assert message.startswith("request gpu: 1 device published")
+    assert message.endswith("; it would fit if claim other ended")
     assert bench.annotation("p-gpu") == message
     assert not writes(bench.effects, AllocateWrite)
 

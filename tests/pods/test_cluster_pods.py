@@ -1,6 +1,10 @@
 """All nodes with what their pods have: kept step by step, it is as if it had been made at once."""
 
+import gc
+import json
+import tracemalloc
 from collections import Counter
+from contextlib import suppress
 from random import Random
 
 import pytest
@@ -253,6 +257,19 @@ def test_a_write_that_changes_nothing_of_it_is_no_change(cluster):
     assert cluster.changed == {("default", "p")}
 
 
+def test_a_pod_on_a_node_takes_little_memory(cluster):
+    """Its name and what all pods of its workload share, whatever its body is: some 250 bytes."""
+    bodies = [pod(f"workload-abcde-{number:05}", on="n1") for number in range(2000)]
+    tracemalloc.start()
+    for body in bodies:
+        cluster.put("Pod", json.loads(json.dumps(body)))
+    gc.collect()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert size / len(bodies) < 500
+
+
 def test_pods_of_a_workload_share_what_they_ask_for(cluster):
     """So that it is found out once for all."""
     for number in range(3):
@@ -397,7 +414,7 @@ def test_step_by_step_is_as_at_once(seed):
 
 
 @given(SEEDS)
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_it_agrees_with_what_is_told_from_the_bodies(seed):
     """Which condition is the first against a node, for pods among pods."""
     random = Random(seed)  # noqa: S311
@@ -494,3 +511,71 @@ def test_random_cases_meet_all_conditions():
         "volume",
         "features",
     }
+
+
+def places(value, path=()):
+    """Yield the path of each part of a body."""
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield (*path, key)
+        if isinstance(item, dict | list):
+            yield from places(item, (*path, key))
+
+
+def with_slip(random, body):
+    """Return a copy of a body in which something of another type stands somewhere."""
+    copy = json.loads(json.dumps(body))
+    *path, last = random.choice([path for path in places(copy) if path not in NAMED])
+    owner = copy
+    for key in path:
+        owner = owner[key]
+    owner[last] = random.choice((None, 7, -1, True, "x", [], [1], [[]], {}, {"x": 1}, 1.5))
+    return copy
+
+
+NAMED = (("kind",), ("metadata",), ("metadata", "name"), ("metadata", "namespace"))
+
+
+@given(SEEDS)
+@settings(max_examples=300)
+def test_a_slip_anywhere_is_an_object_error_and_harms_nobody_else(seed):
+    """Whatever stands where; once it is mended, all is as if it had never been there."""
+    random = Random(seed)  # noqa: S311
+    volumes, claims = random_volumes(random)
+    pods = [random_pod(random, f"p{number}", "default", ("claim-local",)) for number in range(3)]
+    pods[0]["spec"]["resourceClaims"] = [{"name": "c", "resourceClaimName": "c"}]
+    pods[0]["status"] = {
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
+    }
+    pods[1] = bound(pods[1], "n1")
+    pods[1]["status"] |= {
+        "containerStatuses": [
+            {"name": "c0", "allocatedResources": {"cpu": "1"}, "resources": {"requests": {}}}
+        ],
+        "nodeAllocatableResourceClaimStatuses": [
+            {"containers": ["c0"], "overhead": [{"name": "cpu", "perPod": "1"}]}
+        ],
+    }
+    pods[2] = bound(pods[2], "n2")
+    nodes = [random_node(random, name) for name in NAMES]
+    bodies = [("Node", each) for each in nodes] + [("Pod", each) for each in pods]
+    bodies += [("PersistentVolume", each) for each in volumes]
+    bodies += [("PersistentVolumeClaim", each) for each in claims]
+    bodies.append(
+        ("DeviceClass", {"metadata": {"name": "d"}, "spec": {"extendedResourceName": "example.com/x"}})
+    )
+    cluster, unharmed = ClusterPods(), ClusterPods()
+    for kind, body in bodies:
+        cluster.put(kind, body)
+        unharmed.put(kind, body)
+    kind, body = random.choice(bodies)
+
+    with suppress(ObjectError):
+        cluster.put(kind, with_slip(random, body))
+    own = body["metadata"]["name"] if kind == "Node" else body["spec"].get("nodeName")
+    assert all(cluster.nodes[name] == unharmed.nodes[name] for name in NAMES if name != own)
+    cluster.put(kind, body)
+
+    assert cluster.nodes == unharmed.nodes
+    assert cluster.waiting == unharmed.waiting
+    asked = read_requirements(random_pod(random, "asked", "default", ("claim-zonal", "claim-local")))
+    assert cluster.find_obstacles(asked) == unharmed.find_obstacles(asked)

@@ -207,6 +207,25 @@ def test_what_cannot_be_read_is_told(simulate, body, problem):
     assert problem in result.stderr
 
 
+def test_pods_of_which_little_is_known_do_no_harm(simulate):
+    """One without a spec, and one whose status cannot be read; what its spec says counts."""
+    empty = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "empty"}}
+    statuses = [{"name": "main", "allocatedResources": {"cpu": "much"}}]
+    odd = {**pod("odd", uses=(), cpu="3", on="node-1"), "status": {"containerStatuses": statuses}}
+    nodes = node("node-1", cpu="4"), node("node-2", cpu="4")
+    result = simulate(CLASS, claim("c"), *nodes, *SLICES, empty, odd, pod(cpu="2"))
+
+    assert [row[1:3] for row in table(result)] == [["allocated", "node-2"]]
+
+
+def test_a_pod_of_an_old_snapshot_runs_anywhere(simulate):
+    """What it tolerates was not taken; an API server takes no pod without containers."""
+    trimmed = pod(containers=[], metadata={"uid": "u"})
+    result = simulate(CLASS, claim("c"), node("node-1", spec={"taints": [TAINT]}), SLICES[0], trimmed)
+
+    assert states(result) == {"default/c": "allocated"}
+
+
 def test_obstacles_are_counted():
     """The most frequent condition first, with what is against most nodes."""
     cpu = [Obstacle("cpu", "(1 left of 4, 2 requested)")] * 2 + [

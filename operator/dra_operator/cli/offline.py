@@ -7,6 +7,7 @@ claim was created that does not say so (now: after all those that do).
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -17,6 +18,7 @@ from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Metadata, Node, NodeSelector
 from dra_operator.api.names import share_id
 from dra_operator.api.node_selector import NodeSelectorError, matches
+from dra_operator.api.read import ObjectError
 from dra_operator.api.text import listed
 from dra_operator.api.types import Device, ResourceSlice, ResourceSliceSpec
 from dra_operator.cli.load import LoadResult
@@ -151,7 +153,9 @@ def _placement(gathered: LoadResult, nodes: Mapping[str, Node]) -> PodPlacement:
     cluster = ClusterPods()
     for kind in ("DeviceClass", "Pod"):
         for record in gathered.of_kind(kind):
-            cluster.put(kind, record.body)
+            # Of a pod with a slip in its status the rest counts.
+            with suppress(ObjectError):
+                cluster.put(kind, record.body)
     bodies = {record.obj.metadata.name: record.body for record in gathered.of_kind("Node")}
     for name, node in nodes.items():
         body = bodies.get(name, {"metadata": {"name": name, "labels": node.metadata.labels}})

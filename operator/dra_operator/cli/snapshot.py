@@ -1,7 +1,8 @@
 """`dra-operator snapshot`: the state of a cluster as a file, for `simulate` to run again.
 
 What allocation depends on, and no more: of nodes their labels, taints and whether they can be used, of pods which
-claims they name. It is read with the operator's own rights; what those do not cover is left out and said.
+claims they name and what they ask of a node. It is read with the operator's own rights; what those do not cover is left
+out and said.
 Source: docs/cli.md.
 """
 
@@ -148,21 +149,27 @@ def _namespace(body: Body) -> Body | None:
 
 
 def _pod(body: Body) -> Body | None:
-    """Return a pod as far as claims are named by it, or must be made for it; None if it has to do with none."""
+    """Return a pod as far as claims are named by it, or must be made for it; None if it has to do with none.
+
+    With that goes what it asks of a node, volumes aside.
+    """
     spec, status = body.get("spec") or {}, body.get("status") or {}
     extends = not spec.get("nodeName") and _asks_for_extended_resources(spec)
     if not (spec.get("resourceClaims") or status.get("extendedResourceClaimStatus") or extends):
         return None
-    containers = (
-        {name: list(map(_container, spec.get(name) or ())) for name in _CONTAINERS} if extends else {}
-    )
+    containers = {name: list(map(_container, spec.get(name) or ())) for name in _CONTAINERS}
     metadata = _some(body["metadata"], *_IDENTITY)
     extended = _some(status.get("extendedResourceClaimStatus") or {}, "resourceClaimName")
     return {
         **_kind(body),
         "metadata": metadata,
         "spec": {
-            **_some(spec, "nodeName", "resourceClaims", "schedulingGroup"),
+            **_some(spec, *_OF_PODS),
+            **(
+                {"affinity": affinity}
+                if (affinity := _some(spec.get("affinity") or {}, "nodeAffinity"))
+                else {}
+            ),
             **{name: part for name, part in containers.items() if part},
         },
         "status": {
@@ -184,6 +191,10 @@ def _group(body: Body) -> Body | None:
 
 _IDENTITY = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
 _CONTAINERS = ("initContainers", "containers")
+_OF_PODS = (
+    *("nodeName", "resourceClaims", "schedulingGroup", "priority", "schedulingGates"),
+    *("nodeSelector", "tolerations", "resources", "overhead", "hostNetwork", "hostUsers"),
+)
 
 
 def _asks_for_extended_resources(spec: Body) -> bool:
@@ -201,7 +212,14 @@ def _asks_for_extended_resources(spec: Body) -> bool:
 
 def _container(body: Body) -> dict[str, Any]:
     resources = _some(body.get("resources") or {}, "requests", "limits")
-    return {**_some(body, "name", "restartPolicy"), "resources": resources}
+    ports = [
+        _some(port, "containerPort", "hostPort", "hostIP", "protocol") for port in body.get("ports") or ()
+    ]
+    return {
+        **_some(body, "name", "restartPolicy"),
+        "resources": resources,
+        **({"ports": ports} if ports else {}),
+    }
 
 
 _TRIM: Mapping[str, Callable[[Body], Body | None]] = {

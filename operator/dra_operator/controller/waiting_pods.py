@@ -23,6 +23,7 @@ from dra_operator.controller.event_dedup import EventDeduplicator, EventRequest,
 from dra_operator.controller.queue import InFlightWrites
 from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
 from dra_operator.pods.explanation import PodExplainer, PodExplanation
+from dra_operator.pods.smallest_change import Effort
 
 YOUNG_SECONDS = 5.0
 """Of a pod so young nothing is said: kube-scheduler may be about to place it."""
@@ -36,6 +37,8 @@ ANNOTATION_SECONDS = 60.0
 """Between two annotations of one claim."""
 EXPLAINING = 0.03
 """Seconds for which a cycle explains pods: claims that arrive meanwhile wait for its end."""
+EFFORT = Effort(decisions=300, seconds=0.04)
+"""What it may cost to find out what would help a pod; the pods of its workload share the answer."""
 BATCH = 4
 BATCH_SECONDS = 0.21
 """At most `BATCH` writes in so many seconds, so at most 20 in any second."""
@@ -83,6 +86,8 @@ class WaitingPods:
     _settled: set[Key] = field(default_factory=set)
     """The pods whose reason holds until something changes."""
     _version: object = None
+    _unadvised: dict[Key, None] = field(default_factory=dict)
+    """The pods whose message has no end yet that says what would help."""
     _untold: dict[Key, None] = field(default_factory=dict)
     _told_at: dict[Key, float] = field(default_factory=dict)
     """When each pod got its last Event, in that order."""
@@ -112,7 +117,7 @@ class WaitingPods:
 
     def run(self, stopping: Callable[[], bool]) -> float | None:
         """Find out why pods wait, and have a batch of it told; return when time alone makes more of it due."""
-        is_done = self._explain_due(stopping)
+        is_done = self._explain_due(stopping) and self._advise_all(stopping)
         self._report()
         return self._next_due() if is_done else self.clock()
 
@@ -165,6 +170,7 @@ class WaitingPods:
     def _forget(self, key: Key) -> None:
         del self._pods[key]
         self._settled.discard(key)
+        self._unadvised.pop(key, None)
         self._untold.pop(key, None)
         self._told_at.pop(key, None)
         self._set_texts(key, {})
@@ -192,12 +198,46 @@ class WaitingPods:
         self._set_texts(key, {} if why is None else self._texts_of(waiting, why))
         if why is None:
             status.reason = None
+            self._unadvised.pop(key, None)
             self._untold.pop(key, None)
             return
         status.reason = why.reason.value
         status.text = messages.fitting(why.node, FITTING_SECONDS) if why.node else one_line(why.message)
-        if status.told != status.reason:
+        if not why.node:
+            self._unadvised[key] = None
+        elif status.told != status.reason:
             self._untold[key] = None
+
+    def _advise_all(self, stopping: Callable[[], bool]) -> bool:
+        """Find out what would help pods, which ends their messages; return whether that is done for all of them."""
+        until = self.clock() + EXPLAINING
+        while self._unadvised:
+            key = next(iter(self._unadvised))
+            del self._unadvised[key]
+            pod, status = self.cluster.waiting.get(key), self._pods[key]
+            if pod is not None and status.reason is not None:
+                self._extend(key, status, self._advice(key, pod))
+                if status.told != status.reason:
+                    self._untold[key] = None
+            if self._unadvised and (stopping() or self.clock() >= until):
+                return False
+        return True
+
+    def _extend(self, key: Key, status: _PodStatus, advice: str) -> None:
+        """Let the message of a pod, and that of a claim with the same one, end with what would help."""
+        text = one_line(status.text + advice)
+        for claim in self._told_by.get(key, ()):
+            if self._texts[claim][1] == status.text:
+                self._texts[claim] = key, text
+                self._unwritten[claim] = None
+        status.text = text
+
+    def _advice(self, key: Key, waiting: WaitingPod) -> str:
+        try:
+            return self.explainer.advise(waiting.pod, waiting.requirements, EFFORT)
+        except Exception:
+            self.defect_logger.exception(Defect.REPORT, report=_NAME, pod="/".join(key))
+            return ""
 
     def _texts_of(self, waiting: WaitingPod, why: PodExplanation) -> Mapping[Key, str]:
         """Return what the annotations of a pod's claims are to say, where they may be written."""

@@ -179,7 +179,7 @@ class ClusterPods:
         namespace = self._namespaces.setdefault(reader.namespace, reader.namespace)
         key = namespace, reader.name
         spec, status = reader.part(body, "spec", ""), reader.part(body, "status", "")
-        is_over = status.get("phase") in ENDED_PHASES
+        is_over = reader.text(status, "phase", "status") in ENDED_PHASES
         node = "" if is_over else reader.text(spec, "nodeName", "spec")
         if node:
             parts = read_requests_on_node(reader, body), read_ports(reader, spec)

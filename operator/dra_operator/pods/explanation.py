@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dra_operator.allocator import Allocated, Allocator, Decider, Decision, Explanation, Failed, Reason
+from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import NodeSelector, Pod
 from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.text import listed
@@ -19,6 +20,8 @@ from dra_operator.pods.claim_sets import merge_claims
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.entries import ClaimLookup, PodEntry, TemplateLookup, resolve_entries
 from dra_operator.pods.node_fit import Obstacle, PodRequirements
+from dra_operator.pods.situation import Situation, build_situation
+from dra_operator.pods.smallest_change import Effort, find_smallest_changes
 
 _MOST_NODES = 100
 """Nodes on which claims fit and the pod cannot run, that are looked for."""
@@ -53,6 +56,7 @@ class PodExplainer:
     _allocators: dict[frozenset[tuple[str, str]], Allocator] = field(default_factory=dict)
     _known: dict[object, tuple[PodExplanation | None, tuple[object, ...]]] = field(default_factory=dict)
     """What pods of one workload have in common, and what keeps the ids in the key from being given again."""
+    _advice: dict[object, str] = field(default_factory=dict)
     _version: object = None
     _inventory_version: int = -1
 
@@ -72,14 +76,38 @@ class PodExplainer:
         used = [entry for entry in entries if entry.claim is not None]
         if not used:
             return None
-        namespace = pod.metadata.namespace
-        key = namespace, requirements, tuple([(entry.name, *_identity(entry)) for entry in used])
+        key = self._key(pod, requirements, used)
         if key not in self._known:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             answer = _Attempt(self, requirements, used).explain()
             self._known[key] = answer, tuple([(entry.claim.spec, entry.claim.status) for entry in used])  # type: ignore[union-attr]
         return self._known[key][0]
+
+    def advise(self, pod: Pod, requirements: PodRequirements, effort: Effort) -> str:
+        """Return what would make the claims of a pod fit, as the end of its message; nothing if that is not known.
+
+        Only of a pod whose explanation is about its claims and nodes, and not about an entry that has no claim.
+        """
+        self._refresh()
+        entries = list(resolve_entries(pod, self.find_claim, self.has_template))
+        if any(entry.problem is not None for entry in entries) or not any(map(_is_open, entries)):
+            return ""
+        used = [entry for entry in entries if entry.claim is not None]
+        key = self._key(pod, requirements, used)
+        if key not in self._advice:
+            situation = _Attempt(self, requirements, used).situation()
+            self._advice[key] = find_smallest_changes(situation, effort).text
+        return self._advice[key]
+
+    @staticmethod
+    def _key(pod: Pod, requirements: PodRequirements, used: Sequence[PodEntry]) -> object:
+        """Return what pods in the same situation have in common."""
+        return (
+            pod.metadata.namespace,
+            requirements,
+            tuple([(entry.name, *_identity(entry)) for entry in used]),
+        )
 
     def version(self) -> object:
         """Return what every answer depends on: it holds for as long as this stays."""
@@ -139,6 +167,7 @@ class PodExplainer:
         """Forget what is out of date: a copy of the inventory does not follow it."""
         if (version := self.version()) != self._version:
             self._known.clear()
+            self._advice.clear()
             self._version = version
         if (version := self.allocator.inventory.version) != self._inventory_version:
             for key in list(self._allocators):
@@ -215,6 +244,20 @@ class _Attempt:
             text = f"{found.message}; and the pod can run on no node: {count_obstacles(obstacles)}"
             return replace(found, message=text) if obstacles else found
         return self._explain_by_claims(claims, usable, decision)
+
+    def situation(self) -> Situation:
+        """Return what an edit is applied to."""
+        explainer = self.explainer
+        claims = [entry.claim for entry in self.entries if entry.claim is not None]
+        return build_situation(
+            {entry.name: entry.claim for entry in self.entries if _is_open(entry) and entry.claim},
+            self.requirements,
+            self._nodes_out_of_reach(),
+            cluster=explainer.cluster,
+            allocator_with=lambda causes: explainer.node_set(causes).allocator,
+            find_claim=explainer.find_claim,
+            kept=[claim_key(claim) for claim in claims],
+        )
 
     def _is_pinned(self) -> bool:
         """Return whether a claim that is allocated keeps the pod to some nodes."""

@@ -105,6 +105,16 @@ class FieldReader:
                 self.reject(path_of_value, value, f"{shown(value)} is not text{about_quotes(str, value)}")
         return found
 
+    def items(self, owner: Mapping[str, Any], field: str, path: str) -> list[str]:
+        """Return a field that is a list of texts; an empty one if it is absent."""
+        value = owner.get(field)
+        if value is None:
+            return []
+        if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+            return [*value]
+        self.reject(join(path, field), value, f"{shown(value)} is not a list of texts")
+        return []
+
     def amount(self, owner: Mapping[str, Any], field: str, path: str) -> int:
         """Return a field that is an amount, in thousandths, rounded up; 0 if it is absent."""
         value = owner.get(field)

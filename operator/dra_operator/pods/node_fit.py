@@ -268,8 +268,7 @@ def read_node_info(reader: FieldReader, body: Mapping[str, Any], into: NodeInfo)
         for path, item in reader.parts(spec, "taints", "spec")
         if item.get("effect") in _EVICTING
     )
-    declared = status.get("declaredFeatures")
-    features = frozenset(item for item in declared if isinstance(item, str)) if declared else frozenset()
+    features = frozenset(reader.items(status, "declaredFeatures", "status"))
     labels = reader.texts(reader.part(body, "metadata", ""), "labels", "metadata")
     is_unschedulable = spec.get("unschedulable") is True
     allocatable = read_allocatable(reader, status)

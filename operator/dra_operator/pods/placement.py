@@ -7,14 +7,19 @@ open keeps no pod away: see `cli/offline.py`.
 from collections import Counter
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from dra_operator.api.core import Node
 from dra_operator.api.node_selector import pinned_to
+from dra_operator.api.read import ObjectError
 from dra_operator.pods.cluster_pods import ClusterPods
-from dra_operator.pods.node_fit import Obstacle, PodRequirements, read_requirements
+from dra_operator.pods.node_fit import Obstacle, PodRequirements, Toleration, read_requirements
 from dra_operator.pods.objects import ObjectRecord
+from dra_operator.pods.workloads import part
+
+_EVERYTHING: Final = Toleration(key="", operator="Exists", value="", effect="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,11 @@ class RunnableNodes:
     obstacles: Mapping[str, Obstacle] = field(default_factory=dict)
     bound_to: str = ""
     only: str = ""
+
+    def is_against(self, node: str) -> bool:
+        """True if a condition that is worth telling is against a node: not only that the pod is for another one."""
+        is_for_another = self.only not in ("", node) and self.only not in self.obstacles
+        return bool(self.bound_to) or (node in self.obstacles and not is_for_another)
 
     @property
     def why(self) -> str:
@@ -74,7 +84,8 @@ class PodPlacement:
     def place(self, pod: ObjectRecord, node: str) -> None:
         """Let a pod have what it requests of a node."""
         self._placed[_key(pod)] = node
-        self._cluster.put("Pod", _with_node(pod.body, node))
+        with suppress(ObjectError):
+            self._cluster.put("Pod", _with_node(pod.body, node))
 
     def release(self, pod: ObjectRecord) -> None:
         """Take back the place of a pod, if it has one."""
@@ -86,6 +97,9 @@ class PodPlacement:
         if claims := requirements.volume_claims:
             known_claims = tuple(item for item in claims if item[:2] in self._volume_claims)
             requirements = replace(requirements, volume_claims=known_claims)
+        if pod.obj.metadata.uid and not part(pod.body, "spec").get("containers"):
+            # A snapshot of an earlier version, which has neither what a pod requests nor what it tolerates.
+            requirements = replace(requirements, tolerations=(_EVERYTHING,))
         # Of many pods of a workload those that wait ask the same again and again.
         known = self._found.get(requirements)
         if known is None or known[0] != self._cluster.version:
@@ -119,4 +133,4 @@ def _key(pod: ObjectRecord) -> tuple[str, str]:
 
 
 def _with_node(body: Mapping[str, Any], node: str) -> Mapping[str, Any]:
-    return {**body, "spec": {**body["spec"], "nodeName": node}}
+    return {**body, "spec": {**part(body, "spec"), "nodeName": node}}

@@ -15,8 +15,7 @@ from dra_operator.api.names import OWNED_KEY
 from dra_operator.api.quantity import NANO, Quantity, family, format_amount
 from dra_operator.api.types import CapacityRequirements, DeviceCapacity, DeviceConstraint, DeviceToleration
 from dra_operator.inventory import Inventory
-from dra_operator.inventory.ownership import UNOWNED
-from dra_operator.inventory.taints import EffectiveTaint
+from dra_operator.inventory.taints import UNOWNED, EffectiveTaint
 from dra_operator.ledger import Ledger
 from dra_operator.pods.change import Change, Kind, name_request
 from dra_operator.pods.request_parts import Part, find_parts, is_monotone, with_item, with_part

@@ -130,7 +130,7 @@ class Scheduler:
                 return pending(record, explanation)
             return self.explain(record, decision, decider=Decider.KUBE_SCHEDULER)
         runnable = None if pod is None else self.placement.find_runnable(pod)
-        if runnable is not None and (runnable.bound_to or decision.node in runnable.obstacles):
+        if runnable is not None and runnable.is_against(decision.node):
             text = f"it fits on node {decision.node}, but {runnable.why}"
         else:
             text = (

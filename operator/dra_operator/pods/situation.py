@@ -90,7 +90,7 @@ def build_situation(
     allocator for which just these cannot be used.
     """
     allocator = allocator_with(elsewhere)
-    names = sorted(allocator.inventory.nodes)
+    names = [name for name in sorted(allocator.inventory.nodes) if name not in elsewhere]
     obstacles = dict(cluster.find_obstacles(requirements))
     counts = Counter(item.condition for name, item in obstacles.items() if name not in elsewhere)
 
@@ -101,7 +101,7 @@ def build_situation(
     return Situation(
         claims,
         allocator,
-        nodes=[name for name in names if name not in obstacles] if obstacles else None,
+        nodes=[name for name in names if name not in obstacles] if obstacles or elsewhere else None,
         conditions=counts,
         find_nodes_without=find_nodes_without,
         find_claim=find_claim,

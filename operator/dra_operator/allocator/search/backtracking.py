@@ -114,14 +114,12 @@ class _Search:
         """Return the first solution, None if there is none, or UNDECIDED."""
         model = self.model
         allowed = tuple([rule.groups.open for rule in model.rules])
-        if not bounds.have_enough(model.demands, model.available, allowed):
-            return None
         if model.rules:
             allowed = bounds.narrow(
                 model.rules, model.demands, model.available, allowed, shareable=model.shareable
             )
-            if not bounds.have_enough(model.demands, model.available, allowed):
-                return None
+        if not bounds.have_enough(model.demands, model.available, allowed):
+            return None
         try:
             return self._request(0, model.available, allowed, model.left, {})
         except _HardError:

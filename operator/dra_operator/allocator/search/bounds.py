@@ -83,7 +83,7 @@ def narrow(
         needs, own = _needs(bound, number, available, narrowed, shareable=shareable)
         kept = 0
         for group in rule.groups.groups:
-            if _has_enough_devices(group, needs) and (not own or _has_sum(group, own, shareable)):
+            if has_enough_devices(group, needs) and (not own or _has_sum(group, own, shareable)):
                 kept |= group
         narrowed[number] = kept & allowed[number]
     return tuple(narrowed)
@@ -112,7 +112,8 @@ def _needs(
     return needs, own
 
 
-def _has_enough_devices(group: int, needs: Iterable[_Need]) -> bool:
+def has_enough_devices(group: int, needs: Iterable[_Need]) -> bool:
+    """False if a group has too few devices for every choice of one of the needs."""
     for inside in needs:
         for devices, count in inside:
             if (devices & group).bit_count() >= count:

@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import le, mul, sub
 
-from dra_operator.allocator.search.bounds import GroupRule, first_without_place, have_values, have_whole
+from dra_operator.allocator.search.bounds import (
+    GroupRule,
+    first_without_place,
+    has_enough_devices,
+    have_values,
+    have_whole,
+)
 from dra_operator.allocator.search.model import InFlight, Left, SearchModel
 from dra_operator.allocator.search.remaining import (
     CounterAt,
@@ -372,10 +378,6 @@ def _fill(order: Sequence[tuple[int, int]], devices: int, count: int, whole: int
 _STATES_A_LOOK = 12
 
 
-_Bound = tuple[int, int, bool]
-"""An option as a rule sees it: so many out of some devices, and whether the rule binds it."""
-
-
 @dataclass(slots=True)
 class Lookahead:
     """The bounds for one model. `blame` counts, by request, how often it could not be served."""
@@ -452,16 +454,18 @@ class Lookahead:
     def _groups_with_room(
         self, number: int, rule: GroupRule, demands_left: Sequence[DemandLeft], admitted: Sequence[int]
     ) -> Sequence[int]:
-        bound = [
-            [(item.devices, item.missing, number in item.source.rules) for item in demand]
+        # An option that the rule does not bind has devices enough, whatever the group.
+        needs = [
+            [(item.devices, item.missing) for item in demand]
             for demand in demands_left
+            if _binds(demand, number, 0)
         ]
         # Overlapping groups have marks that say which are open. Of other groups, the picks leave only devices of one.
         marks = admitted[number] >> rule.groups.size if rule.groups.overlapping else -1
         return [
             group
             for place, group in enumerate(rule.groups.groups)
-            if marks >> place & 1 and _has_enough_devices(group, bound)
+            if marks >> place & 1 and has_enough_devices(group, needs)
         ]
 
     def _with_places(
@@ -544,16 +548,6 @@ def _without_place(demands_left: Sequence[DemandLeft], share_limits: Mapping[int
     return first_without_place(
         [(union_of(demand), least_of(demand)) for demand in demands_left], share_limits
     )
-
-
-def _has_enough_devices(group: int, demands_left: Sequence[Sequence[_Bound]]) -> bool:
-    for demand in demands_left:
-        for devices, missing, bound in demand:
-            if (devices & group if bound else devices).bit_count() >= missing:
-                break
-        else:
-            return False
-    return True
 
 
 def _within(demand: DemandLeft, rule: int, kept: int) -> list[Option]:
