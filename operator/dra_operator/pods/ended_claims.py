@@ -30,8 +30,8 @@ LARGEST: Final = 3
 """All sets of so many claims are tried."""
 _MOST_SETS: Final = 20_000
 """Of one size: of more none is tried."""
-_DECISIONS_OF_GREEDY: Final = 200
-"""So many are left for a greedy set, if there are more sets to try than decisions."""
+_PART_OF_GREEDY: Final = 5
+"""A fifth of the decisions is left for a greedy set, if there are more sets to try."""
 _NODES_OF_BATCH: Final = 64
 """Of more nodes some are tried first, and others only if no set helps there."""
 _MOST_NODES: Final = 512
@@ -102,6 +102,7 @@ class _Search:
     def find(self, groups: Sequence[_Set]) -> Change | None:
         if self._are_of_no_use(frozenset[ClaimKey]().union(*groups)):
             return None
+        reserve = self.trials.left // _PART_OF_GREEDY
         for size in range(1, LARGEST + 1):
             if size == 2:
                 groups = [group for group in groups if not self._are_of_no_use(group)]
@@ -109,7 +110,7 @@ class _Search:
                 self.is_exact = False
                 break
             sets = {each for group in groups for each in combinations(group, size)}
-            room = max(self.trials.left - _DECISIONS_OF_GREEDY, 0)
+            room = max(self.trials.left - reserve, 0)
             for each in sorted(sets, key=self.holders.order)[:room]:
                 if self._fits_without(each):
                     return self._change(each, is_fewest=self.is_exact or size == 1)
@@ -202,6 +203,7 @@ class _Holders:
                 continue
             node = views.of_node(name)
             if id(node) not in of_view:
+                self.trials.check_time()
                 for view in node.pools:
                     if view.serial not in of_pool:
                         of_pool[view.serial] = self._find(view, alternatives)
