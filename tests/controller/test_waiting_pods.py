@@ -167,6 +167,16 @@ def test_pod_that_fits_is_told_of_after_forty_seconds(bench):
     assert bench.annotation("p-gpu") is None
 
 
+def test_pod_that_fits_no_more_is_told_why_soon(bench):
+    """What has fitted is found out again when something changes, and not only after forty seconds."""
+    bench.put(*made("p"))
+    bench.after(8)
+    bench.put(claim("other", status=HELD))
+    bench.after(12)
+
+    assert [reason for _, reason, _ in bench.told] == ["DeviceInUse"]
+
+
 def test_reason_that_changes_is_told_again_and_the_annotation_once_a_minute(bench):
     """The Event follows the reason; the annotation waits until the last one is a minute old."""
     bench.put(claim("other", status=HELD), *made("p"))

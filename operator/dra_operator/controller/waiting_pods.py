@@ -193,8 +193,7 @@ class WaitingPods:
         if status.fitting_since is not None and now < status.fitting_since + FITTING_SECONDS:
             heappush(self._due, (status.fitting_since + FITTING_SECONDS, key))
             why = None
-        else:
-            self._settled.add(key)
+        self._settled.add(key)
         self._set_texts(key, {} if why is None else self._texts_of(waiting, why))
         if why is None:
             status.reason = None
@@ -309,6 +308,8 @@ class WaitingPods:
             del self._unwritten[key]
             return 0
         now = self.clock()
+        if key in self._texts and self._texts[key][0] in self._unadvised:
+            return 0
         if key in self.in_flight or now < self._written_at.get(key, float("-inf")) + ANNOTATION_SECONDS:
             return 0
         del self._unwritten[key]
