@@ -27,7 +27,7 @@ venv: $(VENV)/.run ## create .venv with what the operator needs at run time, and
 dev: $(VENV)/.dev ## create .venv also with what tests and linters need
 
 .PHONY: test
-test: dev lint ## set up, lint, build the control plane (6 minutes the first time, needs Go) and run all tests
+test: dev lint ## set up, lint, build control plane and nodes (10 minutes the first time, needs Go) and run all tests
 	@# Without Go, the tests that need it are skipped and say so; in CI they are required.
 	@$(CONTROLPLANE) build || [ "$${CI:-}" != true ]
 	$(BIN)/python -m pytest --durations=10 $(TESTS)
@@ -67,7 +67,7 @@ format: dev ## format the code and fix what ruff can fix
 	$(BIN)/ruff format .
 
 .PHONY: controlplane
-controlplane: dev ## build etcd, kube-apiserver and the others into ~/.cache/dra-operator
+controlplane: dev ## build etcd, kube-apiserver, kubelet, containerd and the others into ~/.cache/dra-operator
 	@$(CONTROLPLANE) build
 
 .PHONY: cluster

@@ -1,8 +1,8 @@
 """A real Kubernetes control plane on loopback, for tests and benchmarks.
 
 This folder is two things at once: a Go module that names the programs (`go.mod`, its `tool` block) and the
-Python package that builds, starts and stops them. It is no part of the wheel. Tests reach it as
-`controlplane` (their root is on the path), programs under `bench/` put `tests/` on their path first.
+Python package that builds, starts and stops them; `node/` does the same for nodes. It is no part of the wheel.
+Tests reach it as `controlplane` (their root is on the path), programs under `bench/` put `tests/` on their path first.
 """
 
 from controlplane.binaries import Programs, UnavailableError, find_or_build

@@ -3,7 +3,7 @@
 Kubernetes publishes no ready programs in any package registry, but it publishes the Go modules. `go.mod`
 beside this file pins one version of them, and a single `go install` makes five static programs. That takes
 about six minutes on two cores, so they are kept in the user's cache, outside any checkout, and one test run
-builds while another waits for it.
+builds while another waits for it. The programs of a node (`node/programs.py`) are got the same way.
 """
 
 import os
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,35 @@ _BUILT_AS = {"etcd": "server"}
 
 
 @dataclass(frozen=True, slots=True)
+class Installation:
+    """Programs that one `go install` makes, and the folder of the cache that keeps them."""
+
+    what: str
+    module: Path
+    packages: Mapping[str, str]
+    folder: str
+    duration: str
+    linker_flags: str = ""
+    cgo: str = "0"
+
+    @property
+    def directory(self) -> Path:
+        """The folder of the programs that were built."""
+        return cache_home() / self.folder
+
+
+CONTROL_PLANE = Installation(
+    what="the control plane",
+    module=MODULE,
+    packages=PACKAGES,
+    folder=f"controlplane/{VERSION}",
+    duration="6 minutes",
+    # Clients refuse to talk to a server that does not know its version.
+    linker_flags=f"-X k8s.io/component-base/version.gitVersion={VERSION}",
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Programs:
     """Where the five programs are."""
 
@@ -39,11 +69,6 @@ class Programs:
     controller_manager: Path
     scheduler: Path
     kubectl: Path
-
-
-def cache_directory() -> Path:
-    """Return the folder of the programs that were built for this version."""
-    return cache_home() / "controlplane" / VERSION
 
 
 def say_to_stderr(line: str) -> None:
@@ -56,60 +81,68 @@ def find_or_build(say: Say = say_to_stderr) -> Programs:
 
     Raises `UnavailableError` when something is missing and there is no Go that could build it.
     """
-    missing = [name for name in PACKAGES if find(name) is None]
-    if missing:
-        cache = cache_directory()
-        cache.mkdir(parents=True, exist_ok=True)
-        with only_one(cache / ".lock", "the control plane", say):
-            # Whoever held the lock before may have built what was missing.
-            missing = [name for name in missing if find(name) is None]
-            if missing:
-                build(missing, cache, say)
+    found = install(CONTROL_PLANE, say)
     programs = Programs(
-        etcd=_found("etcd"),
-        apiserver=_found("kube-apiserver"),
-        controller_manager=_found("kube-controller-manager"),
-        scheduler=_found("kube-scheduler"),
-        kubectl=_found("kubectl"),
+        etcd=found["etcd"],
+        apiserver=found["kube-apiserver"],
+        controller_manager=found["kube-controller-manager"],
+        scheduler=found["kube-scheduler"],
+        kubectl=found["kubectl"],
     )
     _check_version(programs.apiserver)
     return programs
 
 
-def find(name: str) -> Path | None:
-    """Return the program of that name, or None."""
+def install(wanted: Installation, say: Say) -> dict[str, Path]:
+    """Return the programs of an installation by name, from where `find` finds them or newly built.
+
+    Raises `UnavailableError` when something is missing and there is no Go that could build it.
+    """
+    missing = [name for name in wanted.packages if find(name, wanted) is None]
+    if missing:
+        wanted.directory.mkdir(parents=True, exist_ok=True)
+        with only_one(wanted.directory / ".lock", wanted.what, say):
+            # Whoever held the lock before may have built what was missing.
+            missing = [name for name in missing if find(name, wanted) is None]
+            if missing:
+                build(missing, wanted, say)
+    return {name: _found(name, wanted) for name in wanted.packages}
+
+
+def find(name: str, wanted: Installation = CONTROL_PLANE) -> Path | None:
+    """Return the program of that name, from KUBEBUILDER_ASSETS or the cache, or None."""
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     folders = [Path(assets)] if assets else []
-    for folder in (*folders, cache_directory()):
+    for folder in (*folders, wanted.directory):
         path = folder / name
         if path.is_file() and os.access(path, os.X_OK):
             return path
     return None
 
 
-def _found(name: str) -> Path:
-    path = find(name)
+def _found(name: str, wanted: Installation) -> Path:
+    path = find(name, wanted)
     if path is None:
-        raise UnavailableError(f"{name} was built and is gone again from {cache_directory()}")
+        raise UnavailableError(f"{name} was built and is gone again from {wanted.directory}")
     return path
 
 
-def build(names: list[str], target: Path, say: Say) -> None:
-    """Build the named programs into `target`; nothing half-built is ever seen there."""
-    go = find_go(MODULE, f"the control plane is not in KUBEBUILDER_ASSETS nor in {cache_directory()}")
+def build(names: list[str], wanted: Installation, say: Say) -> None:
+    """Build the named programs into their folder; nothing half-built is ever seen there."""
+    target = wanted.directory
+    go = find_go(wanted.module, f"{wanted.what} is not in KUBEBUILDER_ASSETS nor in {target}")
     started = time.monotonic()
-    say(f"building {', '.join(names)} of {VERSION} once, into {target}; about 6 minutes on two cores")
+    say(f"building {', '.join(names)} once, into {target}; about {wanted.duration} on two cores")
     with tempfile.TemporaryDirectory(dir=target, prefix=".building-") as scratch:
         command = [
             go,
             "install",
             "-v",
             "-trimpath",
-            # Clients refuse to talk to a server that does not know its version.
-            f"-ldflags=-s -w -X k8s.io/component-base/version.gitVersion={VERSION}",
-            *(["tool"] if len(names) == len(PACKAGES) else [PACKAGES[name] for name in names]),
+            f"-ldflags=-s -w {wanted.linker_flags}",
+            *(wanted.packages[name] for name in names),
         ]
-        run_with_progress(command, MODULE, Path(scratch), say, started)
+        run_with_progress(command, wanted.module, Path(scratch), say, started, cgo=wanted.cgo)
         for name in names:
             (Path(scratch) / _BUILT_AS.get(name, name)).replace(target / name)
     say(f"built in {time.monotonic() - started:.0f} s")

@@ -26,6 +26,8 @@ class Certificates:
     authority: Path
     server: Path
     server_key: Path
+    kubelet_client: Path
+    kubelet_client_key: Path
     service_account_key: Path
     service_account_public_key: Path
 
@@ -36,11 +38,15 @@ def write_certificates(directory: Path) -> Certificates:
     authority = _authority(authority_key)
     server_key = ec.generate_private_key(ec.SECP256R1())
     server = _server(server_key, authority, authority_key)
+    client_key = ec.generate_private_key(ec.SECP256R1())
+    client = _client("kube-apiserver-kubelet-client", client_key, authority, authority_key)
     account_key = ec.generate_private_key(ec.SECP256R1())
     files = Certificates(
         authority=directory / "ca.crt",
         server=directory / "apiserver.crt",
         server_key=directory / "apiserver.key",
+        kubelet_client=directory / "kubelet-client.crt",
+        kubelet_client_key=directory / "kubelet-client.key",
         service_account_key=directory / "service-account.key",
         service_account_public_key=directory / "service-account.pub",
     )
@@ -48,6 +54,8 @@ def write_certificates(directory: Path) -> Certificates:
     files.authority.write_bytes(authority.public_bytes(pem))
     files.server.write_bytes(server.public_bytes(pem))
     write_secret(files.server_key, _private_bytes(server_key))
+    files.kubelet_client.write_bytes(client.public_bytes(pem))
+    write_secret(files.kubelet_client_key, _private_bytes(client_key))
     write_secret(files.service_account_key, _private_bytes(account_key))
     files.service_account_public_key.write_bytes(
         account_key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
@@ -105,16 +113,38 @@ def _server(
         *(x509.IPAddress(ipaddress.ip_address(address)) for address in _ADDRESSES),
     ]
     return (
-        _builder("kube-apiserver", key)
+        _leaf("kube-apiserver", key, authority, authority_key, ExtendedKeyUsageOID.SERVER_AUTH)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
+
+
+def _client(
+    common: str,
+    key: ec.EllipticCurvePrivateKey,
+    authority: x509.Certificate,
+    authority_key: ec.EllipticCurvePrivateKey,
+) -> x509.Certificate:
+    builder = _leaf(common, key, authority, authority_key, ExtendedKeyUsageOID.CLIENT_AUTH)
+    return builder.sign(authority_key, hashes.SHA256())
+
+
+def _leaf(
+    common: str,
+    key: ec.EllipticCurvePrivateKey,
+    authority: x509.Certificate,
+    authority_key: ec.EllipticCurvePrivateKey,
+    usage: x509.ObjectIdentifier,
+) -> x509.CertificateBuilder:
+    return (
+        _builder(common, key)
         .issuer_name(authority.subject)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False
         )
-        .sign(authority_key, hashes.SHA256())
     )
 
 

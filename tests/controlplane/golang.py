@@ -48,12 +48,15 @@ def find_go(module: Path, lacking: str) -> str:
     return go
 
 
-def run_with_progress(command: list[str], module: Path, into: Path, say: Say, started: float) -> None:
+def run_with_progress(
+    command: list[str], module: Path, into: Path, say: Say, started: float, *, cgo: str = "0"
+) -> None:
     """Run `go install` in `module`, the programs going to `into`; say now and then how far it is.
 
-    Raises `UnavailableError` with the last lines of what Go said.
+    `cgo` is "1" for a program with parts in C, which needs a C compiler. Raises `UnavailableError` with the last
+    lines of what Go said.
     """
-    environment = os.environ | {"GOBIN": str(into), "CGO_ENABLED": "0"}
+    environment = os.environ | {"GOBIN": str(into), "CGO_ENABLED": cgo}
     lines: list[str] = []
     with subprocess.Popen(
         command, cwd=module, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True

@@ -2,9 +2,9 @@
 
 Every gate of Dynamic Resource Allocation is on, every version of its API is served (unless one alone is asked
 for), and access is decided by RBAC, so that an operator meets here what it meets in a cluster. Two things differ
-from one, both because there is no kubelet: the admission plugins ServiceAccount and TaintNodesByCondition are off
-(pods can be made without the controller manager, Nodes without a heartbeat take pods), and the node lifecycle
-controller does not run.
+from one, both because most tests have no kubelet (`node/` has): the admission plugins ServiceAccount and
+TaintNodesByCondition are off (pods can be made without the controller manager, Nodes without a heartbeat take pods),
+and the node lifecycle controller does not run.
 """
 
 import base64
@@ -93,6 +93,8 @@ class ControlPlane:
             f"--tls-cert-file={files.server}",
             f"--tls-private-key-file={files.server_key}",
             f"--client-ca-file={files.authority}",
+            f"--kubelet-client-certificate={files.kubelet_client}",
+            f"--kubelet-client-key={files.kubelet_client_key}",
             f"--token-auth-file={self.directory / 'tokens.csv'}",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={files.service_account_public_key}",

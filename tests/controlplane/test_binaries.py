@@ -3,19 +3,22 @@
 import fcntl
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from controlplane import golang
 from controlplane.binaries import PACKAGES, VERSION, UnavailableError, find_or_build
+from controlplane.node.programs import CONTAINERD, find_or_build_kubelet, find_or_build_runtime
 
 GO = """#!/bin/sh
 if [ "$1" = version ]; then echo "go version {version} linux/amd64"; exit; fi
 echo "$@" >>"{calls}"
+echo "$CGO_ENABLED" >>"{calls}-cgo"
 echo compiled/one >&2
 for package in {packages}; do
-  case " $* " in *" tool "*|*" $package "*) ;; *) continue ;; esac
+  case " $* " in *" $package "*) ;; *) continue ;; esac
   name=$(basename "$package"); [ "$name" = v3 ] && name=server
   printf '#!/bin/sh\\necho Kubernetes {kubernetes}\\n' >"$GOBIN/$name"
   chmod +x "$GOBIN/$name"
@@ -36,12 +39,14 @@ class Machine:
         for made in (self.assets, self.bin):
             made.mkdir()
 
-    def install_go(self, version: str = "go1.26.8", *, code: int = 0) -> None:
-        """Put the stand-in for Go on the path."""
+    def install_go(
+        self, version: str = "go1.26.8", *, code: int = 0, packages: Iterable[str] = PACKAGES.values()
+    ) -> None:
+        """Put the stand-in for Go on the path, which can build these packages."""
         text = GO.format(
             version=version,
             calls=self.calls,
-            packages=" ".join(PACKAGES.values()),
+            packages=" ".join(packages),
             kubernetes=VERSION,
             code=code,
         )
@@ -79,14 +84,14 @@ def test_old_go_is_the_reason(machine):
 
 
 def test_all_is_built_by_one_command(machine):
-    """With nothing there, one `go install tool` builds everything with its version stamped, and etcd gets its name."""
+    """With nothing there, one `go install` builds everything with its version stamped, and etcd gets its name."""
     machine.install_go()
 
     programs = find_or_build(machine.said.append)
 
     (call,) = machine.calls.read_text().splitlines()
     assert call.startswith("install ")
-    assert call.endswith(" tool")
+    assert call.endswith(" ".join(PACKAGES.values()))
     assert f"version.gitVersion={VERSION}" in call
     assert programs.etcd == machine.cache / "etcd"
 
@@ -111,6 +116,39 @@ def test_assets_come_first_and_the_rest_is_built(machine):
     assert call.endswith(f"{PACKAGES['kube-controller-manager']} {PACKAGES['kube-scheduler']}")
     assert programs.apiserver.parent == machine.assets
     assert programs.scheduler.parent == machine.cache
+
+
+def test_kubelet_is_built_alone(machine):
+    """The kubelet is built beside the programs of the control plane, by whoever needs a node."""
+    package = "k8s.io/kubernetes/cmd/kubelet"
+    machine.install_go(packages=[package])
+
+    assert find_or_build_kubelet(machine.said.append) == machine.cache / "kubelet"
+    (call,) = machine.calls.read_text().splitlines()
+    assert call.endswith(f" {package}")
+    assert f"version.gitVersion={VERSION}" in call
+
+
+def test_only_runc_needs_a_c_compiler(machine):
+    """The container runtime is built from a module of its own, runc apart from the rest and with cgo."""
+    programs = {
+        "containerd": f"{CONTAINERD}/containerd",
+        "shim": f"{CONTAINERD}/containerd-shim-runc-v2",
+        "ctr": f"{CONTAINERD}/ctr",
+        "guest": "./guest",
+        "unconfined": "./unconfined",
+        "runc": "github.com/opencontainers/runc",
+    }
+    machine.install_go(packages=programs.values())
+
+    found = find_or_build_runtime(machine.said.append)
+
+    assert {name: getattr(found, name).name for name in programs} == {
+        name: Path(package).name for name, package in programs.items()
+    }
+    _, runc = machine.calls.read_text().splitlines()
+    assert runc.endswith(" github.com/opencontainers/runc")
+    assert Path(f"{machine.calls}-cgo").read_text().split() == ["0", "1"]
 
 
 def test_failed_build_leaves_nothing(machine):

@@ -190,6 +190,26 @@ def test_version_grows_with_what_may_count(cluster, change, is_seen):
     assert (cluster.version > before) is is_seen
 
 
+def test_pods_that_are_nominated_have_a_place(cluster):
+    """Against others that do not have a higher priority, and not against themselves; gated ones, too."""
+    nominated = {"status": {"nominatedNodeName": "n1"}, "priority": 5}
+    cluster.put("Pod", pod("next", cpu="2", schedulingGates=[{"name": "g"}], **nominated))
+
+    asked = read_requirements(pod(cpu="2", priority=5))
+    assert obstacle(cluster, pod(cpu="2", priority=5)) == "cpu (1 left of 4, 2 requested)"
+    assert [*cluster.find_obstacles(asked)] == ["n1"]
+    assert obstacle(cluster, pod(cpu="2", priority=6)) is None
+    assert cluster.find_obstacle(asked, "n1", ("default", "next")) is None
+
+    cluster.remove("Node", "", "n1")
+    cluster.put("Node", node())
+    assert [*cluster.find_obstacles(asked)] == ["n1"]
+    cluster.put("Pod", pod("next", cpu="2", on="n1", priority=5))
+    assert [*cluster.find_obstacles(asked)] == ["n1"]
+    cluster.remove("Pod", "default", "next")
+    assert [*cluster.find_obstacles(asked)] == []
+
+
 # --- pods that wait
 
 
@@ -371,6 +391,8 @@ def random_steps(random, nodes, pods, namespace="default"):
                     body = bound(body, name)
                 if random.random() < 0.2:
                     body["spec"]["resourceClaims"] = [{"name": "c", "resourceClaimName": "c"}]
+                if random.random() < 0.2:
+                    body["status"]["nominatedNodeName"] = random.choice(NAMES)
                 if random.random() < 0.1:
                     body["status"]["phase"] = random.choice(("Succeeded", "Failed"))
                 pods[body["metadata"]["name"]] = body

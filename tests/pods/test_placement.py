@@ -207,6 +207,17 @@ def test_what_cannot_be_read_is_told(simulate, body, problem):
     assert problem in result.stderr
 
 
+def test_a_pod_that_is_nominated_has_its_place_there(simulate):
+    """Against the others, and not against itself."""
+    nominated = {**pod("next", uses=("c",), cpu="3", priority=-1), "status": {"nominatedNodeName": "node-1"}}
+    nodes = node("node-1", cpu="4"), node("node-2", cpu="2")
+    result = simulate(
+        CLASS, claim("c"), claim("d"), *nodes, *SLICES, nominated, pod(uses=("d",), cpu="2", priority=-1)
+    )
+
+    assert {row[0]: row[2] for row in table(result)} == {"default/c": "node-1", "default/d": "node-2"}
+
+
 def test_pods_of_which_little_is_known_do_no_harm(simulate):
     """One without a spec, and one whose status cannot be read; what its spec says counts."""
     empty = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "empty"}}

@@ -41,6 +41,7 @@ class Run:
         self.cluster = ClusterPods()
         self.volumes = []
         self.verdicts = Queue()
+        self.executor = ThreadPoolExecutor(len(NODES))
         for name in NODES:
             self.cluster.put("Node", self.client.create("/api/v1/nodes", random_node(random, name)))
 
@@ -93,8 +94,7 @@ class Run:
         for node in NODES:
             body = random_pod(self.random, f"{node}-{number}", self.namespace, ("zonal", "zones", "local"))
             bodies[node] = hold(body, node)
-        with ThreadPoolExecutor(len(NODES)) as executor:
-            created = executor.map(partial(self.client.create, f"{self.path}/pods"), bodies.values())
+        created = self.executor.map(partial(self.client.create, f"{self.path}/pods"), bodies.values())
         for (node, body), stored in zip(bodies.items(), created, strict=True):
             # The defaults of the API server are known here, for pods from files.
             assert read_requirements(stored).requests == read_requirements(body).requests
@@ -105,24 +105,30 @@ class Run:
             pod = self.verdicts.get(timeout=60)
             if (name := pod["metadata"]["name"]) in expected and "deletionTimestamp" not in pod["metadata"]:
                 decided[name] = pod
-        for pod in decided.values():
-            self.keep_or_delete(pod)
+        # In the order of nodes, so that chance is the same each time.
+        ending = [name for name in expected if not self.keeps(decided[name])]
+        self.delete(ending)
         return {name: (expected[name], pod) for name, pod in decided.items()}
 
-    def keep_or_delete(self, pod):
-        """Keep some of the pods that are bound. Those that wait go, so that nothing is decided twice."""
-        if pod["spec"].get("nodeName") and self.random.random() < 0.7:
+    def keeps(self, pod):
+        """Keep some of the pods that are bound, and return whether. Those that wait go: nothing is decided twice."""
+        is_kept = bool(pod["spec"].get("nodeName")) and self.random.random() < 0.7
+        if is_kept:
             self.cluster.put("Pod", pod)
-            return
-        self.client.delete(f"{self.path}/pods/{pod['metadata']['name']}?gracePeriodSeconds=0")
+        return is_kept
+
+    def delete(self, names):
+        """Delete pods at once; kube-scheduler sees that before it sees newer pods."""
+        paths = [f"{self.path}/pods/{name}?gracePeriodSeconds=0" for name in names]
+        assert len([*self.executor.map(self.client.delete, paths)]) == len(names)
 
     def remove_some(self):
-        """Delete bound pods, so that there is room again; kube-scheduler sees that before it sees newer pods."""
-        for pod in self.client.get(f"{self.path}/pods")["items"]:
-            if self.random.random() < 0.5:
-                name = pod["metadata"]["name"]
-                self.client.delete(f"{self.path}/pods/{name}?gracePeriodSeconds=0")
-                self.cluster.remove("Pod", self.namespace, name)
+        """Delete bound pods, so that there is room again."""
+        names = [pod["metadata"]["name"] for pod in self.client.get(f"{self.path}/pods")["items"]]
+        ending = [name for name in names if self.random.random() < 0.5]
+        self.delete(ending)
+        for name in ending:
+            self.cluster.remove("Pod", self.namespace, name)
 
 
 def hold(pod, node):
@@ -152,6 +158,7 @@ def run(full_scene):
     watch = threading.Thread(target=run.watch, daemon=True)
     watch.start()
     yield run
+    run.executor.shutdown()
     for name in run.volumes:
         run.client.delete(f"/api/v1/persistentvolumes/{name}")
 

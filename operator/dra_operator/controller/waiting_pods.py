@@ -184,7 +184,9 @@ class WaitingPods:
             heappush(self._due, (self.clock() + DEFECT_SECONDS, key))
 
     def _explain(self, key: Key, waiting: WaitingPod, status: _PodStatus) -> None:
-        why = self.explainer.explain(waiting.pod, waiting.requirements)
+        # kube-scheduler makes room for a pod that it has nominated, and writes its claims soon.
+        is_nominated = bool(waiting.nominated_node)
+        why = None if is_nominated else self.explainer.explain(waiting.pod, waiting.requirements)
         status.computed_at = now = self.clock()
         if why is None or not why.node:
             status.fitting_since = None
@@ -239,9 +241,7 @@ class WaitingPods:
             return ""
 
     def _texts_of(self, waiting: WaitingPod, why: PodExplanation) -> Mapping[Key, str]:
-        """Return what the annotations of a pod's claims are to say, where they may be written."""
-        if waiting.nominated_node:
-            return {}
+        """Return what the annotations of a pod's claims are to say."""
         namespace, names = waiting.pod.metadata.namespace, self.explainer.claims_of(waiting.pod)
         return {
             (namespace, names[entry]): one_line(explanation.message)

@@ -17,16 +17,17 @@ from dra_operator.api.read import ObjectError, read_object
 from dra_operator.pods.bound_volumes import BoundVolume, VolumeClaim, read_volume, read_volume_claim
 from dra_operator.pods.field_reader import FieldReader
 from dra_operator.pods.node_fit import (
-    HostPort,
     NodeFit,
     NodeInfo,
     Obstacle,
     PodRequirements,
+    PodUse,
     read_node_info,
     read_ports,
+    read_priority,
     read_what_is_right,
 )
-from dra_operator.pods.resource_requests import Requests, read_requests_on_node
+from dra_operator.pods.resource_requests import read_requests_on_node
 
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
@@ -50,14 +51,6 @@ class WaitingPod:
     owner: tuple[str, str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class _PodUse:
-    """What a pod has of its node."""
-
-    requests: Requests
-    ports: tuple[HostPort, ...]
-
-
 @dataclass(slots=True)
 class _KnownObstacles:
     """What was found for some requirements: up to a place in the journal of nodes, and for a state of volumes."""
@@ -79,8 +72,9 @@ class ClusterPods:
         self.version = 0
         self.waiting: dict[Key, WaitingPod] = {}
         self.changed: set[Key] = set()
-        self._pods: dict[Key, tuple[NodeInfo, _PodUse]] = {}
-        self._uses: WeakValueDictionary[tuple[Any, ...], _PodUse] = WeakValueDictionary()
+        self._pods: dict[Key, tuple[NodeInfo, PodUse]] = {}
+        self._nominated: dict[Key, tuple[str, int, PodUse]] = {}
+        self._uses: WeakValueDictionary[tuple[Any, ...], PodUse] = WeakValueDictionary()
         self._nodes: dict[str, NodeInfo] = {}
         self._absent: dict[str, NodeInfo] = {}
         """Nodes that are not there, or not yet, but pods name them."""
@@ -118,6 +112,7 @@ class ClusterPods:
         match kind:
             case "Pod":
                 self._set_use((namespace, name), "", None)
+                self._set_nominated((namespace, name), "", 0, None)
                 self._set_waiting((namespace, name), None)
             case "Node":
                 self._remove_node(name)
@@ -131,15 +126,20 @@ class ClusterPods:
             case _:
                 raise ValueError(f"pods do not depend on objects of kind {kind}")
 
-    def find_obstacle(self, requirements: PodRequirements, node: str) -> Obstacle | None:
+    def find_obstacle(
+        self, requirements: PodRequirements, node: str, pod: Key | None = None
+    ) -> Obstacle | None:
         """Return the first reason by kube-scheduler's order why a node does not suit, or None if it does.
 
-        Raises KeyError if there is no such node.
+        `pod` is the one that is asked about, if it may be nominated itself. Raises KeyError if there is no such node.
         """
-        return self._fit(requirements).find_obstacle(self._nodes[node])
+        return self._fit(requirements).find_obstacle(self._nodes[node], pod)
 
     def find_obstacles(self, requirements: PodRequirements) -> Mapping[str, Obstacle]:
-        """Return the nodes that do not suit, each with its first reason; the mapping holds until the next change."""
+        """Return the nodes that do not suit, each with its first reason; the mapping holds until the next change.
+
+        A pod that is nominated for a node counts there against itself: ask `find_obstacle` about that one.
+        """
         position = self._journal_start + len(self._journal)
         known = self._known.pop(requirements, None)
         if known is None or not self._is_current(known, requirements):
@@ -181,14 +181,10 @@ class ClusterPods:
         spec, status = reader.part(body, "spec", ""), reader.part(body, "status", "")
         is_over = reader.text(status, "phase", "status") in ENDED_PHASES
         node = "" if is_over else reader.text(spec, "nodeName", "spec")
-        if node:
-            parts = read_requests_on_node(reader, body), read_ports(reader, spec)
-            use = self._uses.get(parts)
-            if use is None:
-                use = self._uses[parts] = _PodUse(*parts)
-            self._set_use(key, node, use)
-        else:
-            self._set_use(key, "", None)
+        nominated = "" if is_over or node else reader.text(status, "nominatedNodeName", "status")
+        use = self._read_use(reader, body) if node or nominated else None
+        self._set_use(key, node, use if node else None)
+        self._set_nominated(key, nominated, read_priority(reader, spec), use if nominated else None)
         is_waiting = (
             not (node or is_over or spec.get("schedulingGates"))
             and bool(spec.get("resourceClaims") or status.get("extendedResourceClaimStatus"))
@@ -196,7 +192,25 @@ class ClusterPods:
         )
         self._set_waiting(key, _read_waiting(reader, body) if is_waiting else None)
 
-    def _set_use(self, key: Key, node: str, use: _PodUse | None) -> None:
+    def _read_use(self, reader: FieldReader, body: Mapping[str, Any]) -> PodUse:
+        parts = read_requests_on_node(reader, body), read_ports(reader, reader.part(body, "spec", ""))
+        use = self._uses.get(parts)
+        if use is None:
+            use = self._uses[parts] = PodUse(*parts)
+        return use
+
+    def _set_nominated(self, key: Key, node: str, priority: int, use: PodUse | None) -> None:
+        old = self._nominated.pop(key, None)
+        if old is not None and (info := self._nodes.get(old[0])) is not None:
+            del info.nominated[key]
+            self._count_node(old[0])
+        if use is not None:
+            self._nominated[key] = node, priority, use
+            if (info := self._nodes.get(node)) is not None:
+                info.nominated[key] = priority, use
+                self._count_node(node)
+
+    def _set_use(self, key: Key, node: str, use: PodUse | None) -> None:
         old = self._pods.get(key)
         if old is not None:
             if old[1] is use and old[0].name == node:
@@ -210,26 +224,13 @@ class ClusterPods:
             self._pods[key] = info, use
             self._add_use(info, use, 1)
 
-    def _add_use(self, node: NodeInfo, use: _PodUse, sign: int) -> None:
+    def _add_use(self, node: NodeInfo, use: PodUse, sign: int) -> None:
         """Add what a pod has to the sums of its node, or take it away."""
-        node.pods += sign
-        requested = node.requested
-        for name, amount in use.requests:
-            total = requested.get(name, 0) + sign * amount
-            if total:
-                requested[name] = total
-            else:
-                del requested[name]
-        for port in use.ports:
-            count = node.ports.get(port, 0) + sign
-            if count:
-                node.ports[port] = count
-            else:
-                del node.ports[port]
+        node.add(use, sign)
         if node.name in self._nodes:
             self._count_node(node.name)
         elif not node.pods:
-            del self._absent[node.name]
+            self._absent.pop(node.name, None)
 
     def _set_waiting(self, key: Key, waiting: WaitingPod | None) -> None:
         old = self.waiting.get(key)
@@ -250,6 +251,9 @@ class ClusterPods:
         is_new = info is None
         if info is None:
             info = self._nodes[name] = self._absent.pop(name, NodeInfo(name))
+            for key, (node, priority, use) in self._nominated.items():
+                if node == name:
+                    info.nominated[key] = priority, use
         if read_node_info(reader, body, info) or is_new:
             self._count_node(name)
 
@@ -261,6 +265,7 @@ class ClusterPods:
             self._absent[name] = info
             info.labels, info.taints, info.allocatable, info.features = {}, (), {}, frozenset()
             info.is_unschedulable = False
+            info.nominated = {}
         self._count_node(name)
 
     def _count_node(self, name: str) -> None:

@@ -88,7 +88,8 @@ class PodRequirements:
     """What a pod asks of a node. Pods of one workload share one object, as `read_requirements` interns them.
 
     `requests` are those of containers, init containers and the pod, without zeros, in the order in which they are
-    compared: cpu in thousandths, others whole.
+    compared: cpu in thousandths, others whole. By `priority` it counts which pods that are nominated for a node come
+    first.
     """
 
     node_name: str = ""
@@ -99,6 +100,15 @@ class PodRequirements:
     ports: tuple[HostPort, ...] = ()
     volume_claims: tuple[VolumeClaimName, ...] = ()
     features: tuple[str, ...] = ()
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class PodUse:
+    """What a pod has of its node, or will have."""
+
+    requests: Requests
+    ports: tuple[HostPort, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +131,8 @@ class NodeInfo:
     """A node, and what pods on it have; kube-scheduler's `NodeInfo`.
 
     `taints` are those that keep pods away. `allocatable` and `requested` are by resource, in the units of
-    `PodRequirements.requests`; `ports` counts the pods that use each.
+    `PodRequirements.requests`; `ports` counts the pods that use each. `nominated` are pods that are to be there, by
+    namespace and name, with their priority.
     """
 
     name: str
@@ -133,6 +144,34 @@ class NodeInfo:
     pods: int = 0
     requested: dict[str, int] = field(default_factory=dict)
     ports: dict[HostPort, int] = field(default_factory=dict)
+    nominated: dict[tuple[str, str], tuple[int, PodUse]] = field(default_factory=dict)
+
+    def add(self, use: PodUse, sign: int) -> None:
+        """Add what a pod has to the sums, or take it away if `sign` is -1."""
+        self.pods += sign
+        for name, amount in use.requests:
+            total = self.requested.get(name, 0) + sign * amount
+            if total:
+                self.requested[name] = total
+            else:
+                del self.requested[name]
+        for port in use.ports:
+            count = self.ports.get(port, 0) + sign
+            if count:
+                self.ports[port] = count
+            else:
+                del self.ports[port]
+
+    def with_nominated(self, priority: int, pod: tuple[str, str] | None) -> "NodeInfo":
+        """Return the node as if the pods were there that are nominated for it and do not yield to this priority.
+
+        `pod` is not counted: it is the one that is asked about.
+        """
+        found = replace(self, requested={**self.requested}, ports={**self.ports})
+        for key, (its_priority, use) in self.nominated.items():
+            if its_priority >= priority and key != pod:
+                found.add(use, 1)
+        return found
 
 
 # --- reading
@@ -161,11 +200,17 @@ def read_what_is_right(reader: FieldReader, body: Mapping[str, Any]) -> PodRequi
         read_ports(reader, spec),
         _volume_claims(reader, body),
         _features(reader, spec),
+        read_priority(reader, spec),
     )
     found = _interned.get(parts)
     if found is None:
         found = _interned[parts] = PodRequirements(*parts)
     return found
+
+
+def read_priority(reader: FieldReader, spec: Mapping[str, Any]) -> int:
+    """Return the priority of a pod; 0 if nothing is said."""
+    return reader.whole(spec, "priority", "spec") or 0
 
 
 def _affinity(reader: FieldReader, spec: Mapping[str, Any]) -> NodeSelector | None:
@@ -312,8 +357,13 @@ class NodeFit:
         self._tolerated: dict[tuple[Taint, ...], Obstacle | None] = {(): None}
         self._filters = tuple(self._make_filters())
 
-    def find_obstacle(self, node: NodeInfo) -> Obstacle | None:
-        """Return the first obstacle on a node, or None if it suits."""
+    def find_obstacle(self, node: NodeInfo, pod: tuple[str, str] | None = None) -> Obstacle | None:
+        """Return the first obstacle on a node, or None if it suits.
+
+        `pod` is the one that is asked about, by namespace and name, if it may be nominated for the node itself.
+        """
+        if node.nominated:
+            node = node.with_nominated(self._requirements.priority, pod)
         for node_filter in self._filters:
             if (found := node_filter(node)) is not None:
                 return found

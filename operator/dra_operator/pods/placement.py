@@ -111,7 +111,16 @@ class PodPlacement:
                 self._cluster.version,
                 RunnableNodes(nodes, obstacles, only=only),
             )
-        return known[1] if known[1].obstacles else None
+        found = known[1]
+        nominated = pod.obj.status.nominated_node_name
+        if nominated in found.obstacles:
+            # It counts there against itself, and for nobody else.
+            own = self._cluster.find_obstacle(requirements, nominated, _key(pod))
+            obstacles = {name: item for name, item in found.obstacles.items() if name != nominated}
+            obstacles |= {} if own is None else {nominated: own}
+            nodes = tuple(name for name in self._nodes if name not in obstacles)
+            found = RunnableNodes(nodes, obstacles, only=found.only)
+        return found if found.obstacles else None
 
 
 def describe_obstacles(obstacles: Collection[Obstacle], total: int) -> str:

@@ -1,0 +1,232 @@
+"""What is allocated works in containers: kubelets prepare it, drivers are asked, and containers see their devices.
+
+The operator, kube-scheduler and kube-controller-manager run. A pod names a claim of the operator only once that is
+allocated: otherwise the claim would be kube-scheduler's.
+"""
+
+from controlplane.scene import FINALIZER, PENDING, allocation, annotations, devices, node
+
+GPUS = tuple({"name": f"gpu-{number}"} for number in range(3))
+SHARED = {
+    "name": "gpu-0",
+    "allowMultipleAllocations": True,
+    "capacity": {
+        "memory": {
+            "value": "16Gi",
+            "requestPolicy": {"default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi"}},
+        }
+    },
+}
+
+
+def names(claim):
+    """Return the devices of a claim as a container knows them."""
+    return {device.partition("/")[2] for device in devices(claim)}
+
+
+def variables(report):
+    """Return the variables of devices that a container has."""
+    return {name: value for name, value in report.environment.items() if name.startswith("GPU_")}
+
+
+def gpu_variables(claim):
+    """Return the variables that the driver sets for the devices of a claim."""
+    return {
+        device.partition("/")[2].upper().replace("-", "_"): f"of-{device.partition('/')[0]}"
+        for device in devices(claim)
+    }
+
+
+def test_standalone_claim(cluster, nodes):
+    """A container has the devices of its pod's claim, and no other; they are released with the pod."""
+    driver = cluster.start_driver(nodes[0], GPUS)
+    claim = cluster.allocate_claim("two", count=2)
+
+    cluster.create_pod("user", {"resourceClaimName": "two"})
+
+    report = cluster.report("user")
+    assert report.devices == names(claim)
+    assert variables(report) == gpu_variables(claim)
+    assert [user["name"] for user in cluster.claim("two")["status"]["reservedFor"]] == ["user"]
+    cluster.delete_pod("user")
+    assert (driver.prepared("two"), driver.unprepared("two")) == (1, 1)
+
+
+def test_claim_goes_on_after_its_pod(cluster, nodes):
+    """When a pod has ended, the next one gets the devices; the claim can be deleted when that has gone, too."""
+    driver = cluster.start_driver(nodes[0], GPUS[:1])
+    cluster.allocate_claim("one")
+    cluster.create_pod("first", {"resourceClaimName": "one"}, command=["report"])
+    cluster.wait_phase("first", "Succeeded")
+    cluster.delete_pod("first")
+    # The controller manager clears a claim that nobody uses any more; the operator allocates it again.
+    cluster.client.wait_for(
+        f"{cluster.claims}/one",
+        lambda claim: allocation(claim) and not claim["status"].get("reservedFor"),
+        seconds=30,
+        what="a new allocation",
+    )
+
+    cluster.create_pod("second", {"resourceClaimName": "one"})
+
+    assert cluster.report("second").devices == {"gpu-0"}
+    cluster.delete_pod("second")
+    assert driver.unprepared("one") == 2
+    cluster.delete_claim("one")
+    cluster.wait_gone("one", seconds=30)
+
+
+def test_claim_from_a_template(cluster, nodes):
+    """The claim of a pod's template is kube-scheduler's, beside one of the operator, and works as well."""
+    cluster.start_driver(nodes[0], GPUS)
+    ours = cluster.allocate_claim("ours", count=2)
+    cluster.create_template("own")
+
+    cluster.create_pod("user", {"resourceClaimTemplateName": "own"})
+
+    report = cluster.report("user")
+    (claim,) = [each for each in cluster.all_claims() if each["metadata"]["name"] != "ours"]
+    assert report.devices == names(claim) == {"gpu-0", "gpu-1", "gpu-2"} - names(ours)
+    assert FINALIZER in claim["metadata"]["finalizers"]
+    assert PENDING not in annotations(claim)
+    cluster.delete_pod("user")
+    cluster.wait_gone(claim["metadata"]["name"], seconds=30)
+
+
+def test_claim_shared_by_two_pods(cluster, nodes):
+    """Two pods that share a claim see the same device, which is prepared once and kept until both have gone."""
+    driver = cluster.start_driver(nodes[0], GPUS)
+    claim = cluster.allocate_claim("both")
+
+    # One after the other: for two pods at once a kubelet may ask twice.
+    for name in ("first", "second"):
+        cluster.create_pod(name, {"resourceClaimName": "both"})
+        assert cluster.report(name).devices == names(claim)
+
+    assert driver.prepared("both") == 1
+    cluster.delete_pod("first")
+    assert driver.unprepared("both") == 0
+    cluster.delete_pod("second")
+    assert driver.unprepared("both") == 1
+
+
+def test_two_nodes(cluster, nodes):
+    """Pods run where the operator has allocated: each node's driver prepares its claim, and only that."""
+    drivers = {each.name: cluster.start_driver(each, GPUS[:2]) for each in nodes}
+    claims = {name: cluster.allocate_claim(name, count=2) for name in ("one", "other")}
+
+    for name in claims:
+        cluster.create_pod(name, {"resourceClaimName": name})
+
+    assert {node(claim) for claim in claims.values()} == set(drivers)
+    for name, claim in claims.items():
+        assert cluster.report(name).environment["GPU_1"] == f"of-{node(claim)}"
+        assert cluster.client.get(f"{cluster.pods}/{name}")["spec"]["nodeName"] == node(claim)
+        assert [call.claim for call in drivers[node(claim)].calls] == [name]
+
+
+def test_shares_of_a_device(cluster, nodes):
+    """Two claims that share a device reach their containers with the IDs of their shares."""
+    cluster.start_driver(nodes[0], [SHARED])
+    claims = {
+        name: cluster.allocate_claim(name, capacity={"requests": {"memory": memory}})
+        for name, memory in (("six", "6Gi"), ("eight", "8Gi"))
+    }
+
+    for name in claims:
+        cluster.create_pod(name, {"resourceClaimName": name})
+
+    shares = set()
+    for name, claim in claims.items():
+        (result,) = allocation(claim)["devices"]["results"]
+        assert cluster.report(name).environment["SHARE_OF_GPU_0"] == result["shareID"]
+        shares.add(result["shareID"])
+    assert len(shares) == 2
+
+
+def test_admin_access(cluster, nodes):
+    """A monitor with admin access sees the devices that another pod uses, which loses nothing."""
+    namespace = f"/api/v1/namespaces/{cluster.namespace}"
+    cluster.client.patch(namespace, {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}})
+    cluster.start_driver(nodes[0], GPUS)
+    work = cluster.allocate_claim("work")
+    cluster.create_pod("worker", {"resourceClaimName": "work"})
+
+    cluster.allocate_claim("watch", allocationMode="All", adminAccess=True)
+    cluster.create_pod("monitor", {"resourceClaimName": "watch"})
+
+    assert cluster.report("monitor").devices == {"gpu-0", "gpu-1", "gpu-2"}
+    assert cluster.report("worker").devices == names(work)
+
+
+def test_skipped_node_operations(cluster, nodes):
+    """A driver whose devices need nothing done on the node is not asked, and the pod runs."""
+    driver = cluster.start_driver(nodes[0], GPUS, skipNodeOperations=["*"])
+    claim = cluster.allocate_claim("wire")
+    assert allocation(claim)["devices"]["results"][0]["skipNodeOperations"] == ["*"]
+
+    cluster.create_pod("user", {"resourceClaimName": "wire"})
+
+    assert cluster.report("user").devices == set()
+    cluster.delete_pod("user")
+    assert driver.calls == []
+
+
+def test_failing_driver(cluster, nodes):
+    """While a driver fails, the pod waits with its claim and says why; once the driver can, the pod runs."""
+    driver = cluster.start_driver(nodes[0], GPUS)
+    claim = cluster.allocate_claim("hard")
+    driver.failure = "no such device here"
+
+    cluster.create_pod("user", {"resourceClaimName": "hard"})
+
+    nodes[0].wait_until(
+        lambda: any(
+            "no such device here" in text
+            for text in cluster.pod_events("user", "FailedPrepareDynamicResources")
+        ),
+        what="an Event about the driver's failure",
+    )
+    assert cluster.client.get(f"{cluster.pods}/user")["status"]["phase"] == "Pending"
+    assert allocation(cluster.claim("hard")) == allocation(claim)
+    driver.failure = ""
+    assert cluster.report("user").devices == names(claim)
+
+
+def test_restart_of_a_kubelet(cluster, nodes):
+    """A kubelet that starts deletes the slices of its node: no claim is lost or moved by it, and containers go on."""
+    drivers = [cluster.start_driver(each, GPUS[:2]) for each in nodes]
+    claims = {name: cluster.allocate_claim(name, count=2) for name in ("one", "other")}
+    for name in claims:
+        cluster.create_pod(name, {"resourceClaimName": name})
+        cluster.wait_phase(name, "Running")
+    containers = {name: container_id(cluster, name) for name in claims}
+    cluster.create_claim("waiting", cluster.driver)
+    cluster.wait_pending("waiting")
+    published = drivers[0].published
+    drivers[0].forget_registration()
+
+    nodes[0].stop_kubelet()
+    nodes[0].start_kubelet()
+
+    drivers[0].wait_registered()
+    nodes[0].wait_until(lambda: drivers[0].published > published, what="the slice to be published again")
+    nodes[0].wait_ready()
+    # The operator goes on with the slice that is new to it: what one pod frees, the waiting claim gets.
+    (there,) = [name for name, claim in claims.items() if node(claim) == "node-1"]
+    (elsewhere,) = set(claims) - {there}
+    assert {name: allocation(cluster.claim(name)) for name in claims} == {
+        name: allocation(claim) for name, claim in claims.items()
+    }
+    assert {name: container_id(cluster, name) for name in claims} == containers
+    cluster.delete_pod(there)
+    cluster.delete_claim(there)
+    assert node(cluster.wait_allocated("waiting", seconds=30)) == "node-1"
+    assert allocation(cluster.claim(elsewhere)) == allocation(claims[elsewhere])
+    assert (drivers[0].prepared(there), drivers[0].unprepared(there)) == (1, 1)
+
+
+def container_id(cluster, pod):
+    """Return the ID of the one container of a pod."""
+    (status,) = cluster.client.get(f"{cluster.pods}/{pod}")["status"]["containerStatuses"]
+    return status["containerID"]
