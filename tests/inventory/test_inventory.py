@@ -161,7 +161,8 @@ def test_other_nodes_can_be_made_unusable_in_a_copy_that_shares_the_pools() -> N
     """A copy with other unusable nodes has these and no others, and the inventory itself stays as it is."""
     inventory = Inventory()
     for name in ("n1", "n2"):
-        inventory.put(node(name, unschedulable=name == "n1"))
+        body = {"metadata": {"name": name}, "spec": {"unschedulable": name == "n1"}}
+        inventory.put(read_object(body, "Node"))
     copy = inventory.with_unusable_nodes({"n2": "taint a=b:NoSchedule"})
     assert {name: found.unusable for name, found in copy.nodes.items()} == {
         "n1": None,
