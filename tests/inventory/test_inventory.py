@@ -157,12 +157,12 @@ def test_admin_access_goes_with_the_namespace(make: Any, inventory: Inventory) -
     assert not inventory.admits_admin_access("team")
 
 
-def test_other_nodes_can_be_made_unusable_in_a_copy_that_shares_the_pools(
-    make: Any, inventory: Inventory
-) -> None:
+def test_other_nodes_can_be_made_unusable_in_a_copy_that_shares_the_pools() -> None:
     """A copy with other unusable nodes has these and no others, and the inventory itself stays as it is."""
-    inventory.put(make("Node", "n1", spec={"unschedulable": True}))
-    inventory.put(make("Node", "n2"))
+    inventory = Inventory()
+    for name in ("n1", "n2"):
+        body = {"metadata": {"name": name}, "spec": {"unschedulable": name == "n1"}}
+        inventory.put(read_object(body, "Node"))
     copy = inventory.with_unusable_nodes({"n2": "taint a=b:NoSchedule"})
     assert {name: found.unusable for name, found in copy.nodes.items()} == {
         "n1": None,

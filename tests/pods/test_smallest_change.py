@@ -232,6 +232,19 @@ def test_what_another_request_leaves_counts_for_an_amount():
     assert text_of(slices, asks=asks) == "; it would fit if request x asked for memory 6Gi"
 
 
+def test_who_asks_for_all_devices_may_get_them_with_more_and_not_with_less():
+    """With 4Gi the smaller device counts, and has not that much left; with 16Gi it does not count."""
+    devices = device("a", memory="4Gi", shared=True), device("b", memory="16Gi", shared=True)
+    whole = case(
+        slice_of("n1", *devices),
+        asks=[request(allocationMode="All", count=0, capacity={"requests": {"memory": "20Gi"}})],
+        holders=[holder("h", "a", memory="1Gi")],
+    )
+    found = find_smallest_changes(whole.situation())
+
+    assert [change.text for change in found.changes] == ["request gpu asked for memory 16Gi"]
+
+
 def test_a_count_is_lowered_to_the_largest_that_fits():
     """Two of four are there."""
     assert text_of(slice_of("n1", device("a"), device("b")), asks=[request(count=4)]) == (

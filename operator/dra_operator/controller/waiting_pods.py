@@ -37,7 +37,7 @@ ANNOTATION_SECONDS = 60.0
 """Between two annotations of one claim."""
 EXPLAINING = 0.03
 """Seconds for which a cycle explains pods: claims that arrive meanwhile wait for its end."""
-EFFORT = Effort(decisions=300, seconds=0.04)
+EFFORT = Effort(decisions=300, seconds=0.1)
 """What it may cost to find out what would help a pod; the pods of its workload share the answer."""
 BATCH = 4
 BATCH_SECONDS = 0.21

@@ -30,11 +30,14 @@ LARGEST: Final = 3
 """All sets of so many claims are tried."""
 _MOST_SETS: Final = 20_000
 """Of one size: of more none is tried."""
-_DECISIONS_OF_GREEDY: Final = 200
-"""So many are left for a greedy set, if there are more sets to try than decisions."""
-_NODES_OF_BATCH: Final = 64
-"""Of more nodes some are tried first, and others only if no set helps there."""
-_MOST_NODES: Final = 512
+_PART_OF_GREEDY: Final = 5
+"""A fifth of the decisions is left for a greedy set, if there are more sets to try."""
+_FEW_NODES: Final = 64
+"""Of more nodes not all sets are tried."""
+_NODES_OF_BATCH: Final = 16
+"""Then so many nodes are tried first, and others only if nothing helps there; and so many claims alone."""
+_MOST_ALONE: Final = 64
+_MOST_NODES: Final = 128
 """So many nodes with claims that could end are looked at."""
 _MOST_GREEDY: Final = 8
 """Nodes for which a greedy set is looked for."""
@@ -60,8 +63,9 @@ def find_ended(trials: Trials) -> Change | None:
     if not groups:
         return None
     names = frozenset(situation.allocator.inventory.nodes if situation.nodes is None else situation.nodes)
-    batches = [names] if len(names) <= _NODES_OF_BATCH else _batches(groups, holders)
-    if len(batches) > 1 and isinstance(trials.decide(situation), Failed):
+    is_exact = len(names) <= _FEW_NODES
+    batches = [names] if is_exact else _batches(groups, holders)
+    if not is_exact and isinstance(trials.decide(situation), Failed):
         # The node where an attempt ends with an error ends it for nodes behind it as well.
         trials.is_complete = False
         return None
@@ -71,7 +75,7 @@ def find_ended(trials: Trials) -> Change | None:
         with scratch_allocator(situation.allocator, inventory, ledger) as scratch:
             edited = replace(situation, allocator=scratch, nodes=None)
             sets = list(dict.fromkeys(groups[name] for name in sorted(batch & groups.keys())))
-            search = _Search(trials, edited, ledger, holders, is_exact=len(batches) == 1)
+            search = _Search(trials, edited, ledger, holders, is_exact=is_exact)
             if (found := search.find(sets)) is not None:
                 return found
     if len(groups) == _MOST_NODES:
@@ -102,17 +106,18 @@ class _Search:
     def find(self, groups: Sequence[_Set]) -> Change | None:
         if self._are_of_no_use(frozenset[ClaimKey]().union(*groups)):
             return None
-        for size in range(1, LARGEST + 1):
+        reserve = self.trials.left // _PART_OF_GREEDY
+        for size in range(1, LARGEST + 1 if self.is_exact else 2):
             if size == 2:
                 groups = [group for group in groups if not self._are_of_no_use(group)]
             if sum(comb(len(group), size) for group in groups) > _MOST_SETS:
                 self.is_exact = False
                 break
             sets = {each for group in groups for each in combinations(group, size)}
-            room = max(self.trials.left - _DECISIONS_OF_GREEDY, 0)
+            room = max(self.trials.left - reserve, 0) if self.is_exact else _MOST_ALONE
             for each in sorted(sets, key=self.holders.order)[:room]:
                 if self._fits_without(each):
-                    return self._change(each, is_fewest=self.is_exact or size == 1)
+                    return self._change(each, is_fewest=True)
             if len(sets) > room:
                 self.is_exact = False
                 break
@@ -139,8 +144,15 @@ class _Search:
 
     def _find_greedily(self, groups: Sequence[_Set]) -> Change | None:
         """Return claims of which each must end, beside the others, found by letting go on as many as possible."""
-        nearest = sorted(groups, key=lambda each: (len(each), each))[:_MOST_GREEDY]
-        found = [self._reduce(group) for group in nearest if self._fits_without(group)]
+        found: list[_Set] = []
+        for group in sorted(groups, key=self.holders.order)[:_MOST_GREEDY]:
+            try:
+                if self._fits_without(group):
+                    found.append(self._reduce(group))
+            except ExhaustedError:
+                if not found:
+                    raise
+                break
         if not found:
             self.trials.is_complete &= self.is_exact
             return None
@@ -202,6 +214,7 @@ class _Holders:
                 continue
             node = views.of_node(name)
             if id(node) not in of_view:
+                self.trials.check_time()
                 for view in node.pools:
                     if view.serial not in of_pool:
                         of_pool[view.serial] = self._find(view, alternatives)

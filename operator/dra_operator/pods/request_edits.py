@@ -104,8 +104,12 @@ def _find_largest(trials: Trials, part: Part, name: str, requested: Quantity) ->
         return None
     known = {nano for nano in _amounts_to_give(trials, name) if 0 < nano < requested.nano}
     points = [0, *sorted(known), requested.nano]
-    # Where an amount must not be asked for at all, less may be an error and more none.
-    low = _last(len(points) - 1, lambda place: fits(points[place]))
+    places = range(len(points) - 1)
+    if is_monotone(find_parts(claims)):
+        low = _last(len(places), lambda place: fits(points[place]))
+    else:
+        # Who asks for all devices may get them with more, as fewer of them have that much.
+        low = next((place for place in reversed(places) if fits(points[place])), None)
     if low is None:
         return None
     unit = _MILLI if all(point % _MILLI == 0 for point in points) else 1
@@ -172,8 +176,9 @@ def _amounts_by_policy(capacity: DeviceCapacity, left: int) -> Iterator[int]:
     if span.max is not None:
         yield span.max.nano
     if span.step is not None and span.step.nano > 0:
-        most = min(left, span.max.nano if span.max is not None else left)
-        yield span.min.nano + (most - span.min.nano) // span.step.nano * span.step.nano
+        for amount in (capacity.value.nano, left):
+            most = min(amount, span.max.nano) if span.max is not None else amount
+            yield span.min.nano + (most - span.min.nano) // span.step.nano * span.step.nano
 
 
 # --- counts

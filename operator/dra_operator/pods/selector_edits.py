@@ -101,9 +101,15 @@ class PublishedValues:
 
     def find_nearest(self, literal: Literal) -> list[str]:
         """Return other values of the type of a literal than it, in the order in which they are tried."""
-        counts = Counter[str]()
+        # Most slices share their columns with others.
+        alike: dict[object, list[Slice]] = {}
         for slice_ in self._slices():
-            counts.update(_texts(literal, slice_))
+            serials = [column and column.serial for column in literal.columns(slice_)]
+            alike.setdefault((slice_.driver, len(slice_.names), *serials), []).append(slice_)
+        counts = Counter[str]()
+        for slices in alike.values():
+            for text, number in Counter(_texts(literal, slices[0])).items():
+                counts[text] += number * len(slices)
         match literal.kind:
             case "int":
                 return _by_distance(counts, literal.text, int)

@@ -1,10 +1,13 @@
 """Trials: decisions of edited situations, bounded in number and time."""
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from dra_operator.allocator import Allocated, Decision, Failed
 from dra_operator.pods.request_parts import find_parts, is_monotone
-from dra_operator.pods.situation import Claims, Situation
+from dra_operator.pods.situation import LIMITS, Claims, Situation
+
+_LEAST_SECONDS: Final = 0.01
 
 
 class ExhaustedError(Exception):
@@ -25,8 +28,16 @@ class Trials:
 
     def decide(self, edited: Situation) -> Decision:
         """Decide an edited situation. Raises ExhaustedError if no more decisions may be made."""
-        self.count()
-        return self._checked(edited.decide())
+        self.check_time()
+        if self.left <= 0:
+            self.is_complete = False
+            raise ExhaustedError
+        self.left -= 1
+        left = max(self.deadline - self.situation.allocator.clock(), _LEAST_SECONDS)
+        decision = edited.decide(replace(LIMITS, seconds=min(left, LIMITS.seconds or left)))
+        if isinstance(decision, Failed) and decision.kind == "aborted":
+            self.is_complete = False
+        return decision
 
     def decide_claims(self, claims: Claims) -> Decision:
         """Decide the situation with other claims. Raises ExhaustedError."""
@@ -44,14 +55,8 @@ class Trials:
         """Return whether other claims fit. Raises ExhaustedError."""
         return isinstance(self.decide_claims(claims), Allocated)
 
-    def count(self) -> None:
-        """Count a decision. Raises ExhaustedError if no more may be made."""
-        if self.left <= 0 or self.situation.allocator.clock() > self.deadline:
+    def check_time(self) -> None:
+        """Raise ExhaustedError if the time is used up."""
+        if self.situation.allocator.clock() > self.deadline:
             self.is_complete = False
             raise ExhaustedError
-        self.left -= 1
-
-    def _checked(self, decision: Decision) -> Decision:
-        if isinstance(decision, Failed) and decision.kind == "aborted":
-            self.is_complete = False
-        return decision
