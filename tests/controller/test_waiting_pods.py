@@ -177,6 +177,16 @@ def test_pod_that_fits_no_more_is_told_why_soon(bench):
     assert [reason for _, reason, _ in bench.told] == ["DeviceInUse"]
 
 
+def test_claim_that_was_missing_is_seen_when_it_comes(bench):
+    """Nothing else needs to change for the pod to be told what it waits for now."""
+    bench.put(claim("other", status=HELD), pod("p", named("gpu", "late")))
+    bench.after(10)
+    bench.put(claim("late"))
+    bench.after(12)
+
+    assert [reason for _, reason, _ in bench.told] == ["ClaimNotFound", "DeviceInUse"]
+
+
 def test_reason_that_changes_is_told_again_and_the_annotation_once_a_minute(bench):
     """The Event follows the reason; the annotation waits until the last one is a minute old."""
     bench.put(claim("other", status=HELD), *made("p"))

@@ -72,6 +72,8 @@ class ClaimStore:
         self._users: dict[Key, set[str]] = {}
         self._standings: dict[Key, Standing] = {}
         self._counts = Counter(dict.fromkeys(Standing, 0))
+        self.version = 0
+        """Grows with every claim that comes, changes or goes."""
 
     def get(self, key: Key) -> ResourceClaim | None:
         """Return the claim, or None if there is none of that name."""
@@ -80,11 +82,13 @@ class ClaimStore:
     def put(self, claim: ResourceClaim) -> None:
         """Keep the newest state of a claim."""
         key = claim_key(claim)
+        self.version += 1
         self._claims[key] = claim
         self._update_standing(key)
 
     def remove(self, key: Key) -> None:
         """Forget a claim that is gone."""
+        self.version += 1
         self._claims.pop(key, None)
         self._update_standing(key)
 

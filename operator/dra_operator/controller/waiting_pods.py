@@ -127,7 +127,7 @@ class WaitingPods:
         """Find out why pods wait for which that is due; return whether that is done for all of them."""
         self._admit()
         now = self.clock()
-        version = self.explainer.version()
+        version = self.explainer.version(), self.claims.version
         if version != self._version:
             self._version = version
             for key in self._settled:

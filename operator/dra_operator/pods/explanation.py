@@ -80,6 +80,7 @@ class PodExplainer:
         if key not in self._known:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
+                self._advice.clear()
             answer = _Attempt(self, requirements, used).explain()
             self._known[key] = answer, tuple([(entry.claim.spec, entry.claim.status) for entry in used])  # type: ignore[union-attr]
         return self._known[key][0]
