@@ -15,7 +15,7 @@ import pytest
 
 from cluster import CLASS, Cluster, access_to, claim, node, resource_slice
 from dra_operator.cluster.credentials import AccessError
-from dra_operator.controller.kopf_app import EndlessBackoff, LoginPace, serve, tune
+from dra_operator.controller.kopf_app import EndlessBackoff, LoginPace, WatchStream, serve, tune
 from dra_operator.controller.leader_election import GIVE_UP_SECONDS
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
@@ -298,6 +298,61 @@ async def test_kopf_answers_its_own_probe(apart, shell, unused_port):
 
     assert answer["runtime"]["ready"] is True
     assert answer["runtime"]["objects"]["Namespace"] == 4
+
+
+TEMPLATE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "typo", "namespace": "default"},
+    "spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "typo"}}]}}},
+}
+
+
+async def test_template_that_comes_is_told_what_is_wrong_with_it(apart, shell):
+    """By Kopf's watch, where pods are explained; Kopf writes nothing on it."""
+    apart.put(node(), CLASS, resource_slice("gpu-0"))
+    async with shell(explain="all") as (_, runtime, _):
+        await apart.until(lambda: not runtime.unready())
+        apart.put(TEMPLATE)
+        await apart.until(lambda: apart.reasons("typo", "ResourceClaimTemplate"), seconds=10)
+
+    assert apart.reasons("typo", "ResourceClaimTemplate") == ["InvalidObject"]
+    metadata = apart.server.get("ResourceClaimTemplate", "typo", "default")["metadata"]
+    assert not metadata.get("annotations")
+    assert not metadata.get("finalizers")
+
+
+class Content:
+    """What an answer has, in pieces."""
+
+    def __init__(self, *chunks):
+        self.chunks = chunks
+
+    async def iter_chunked(self, _size):
+        """Yield the pieces."""
+        for chunk in self.chunks:
+            yield chunk
+
+
+ADDED = b'{"type":"ADDED","object":{}}\n'
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b'{"type":"ERROR","object":{"code":500}}\n',
+        b"<html>busy</html>\n",
+        b'{"type":"ADDED","obj',
+        b"[]\n",
+    ],
+    ids=["error", "page", "cut", "list"],
+)
+async def test_watch_ends_before_what_would_end_kopf(monkeypatch, bad):
+    """Kopf gets what came before, and then a 410, after which it lists again."""
+    monkeypatch.setattr(WatchStream, "PAUSE", 0.0)
+    stream = WatchStream(Content(ADDED[:9], ADDED[9:] + ADDED + bad))
+
+    assert [line async for line in stream.iter_chunked(1)] == [ADDED, ADDED, WatchStream.EXPIRED]
 
 
 async def test_kopf_is_a_shell_only():

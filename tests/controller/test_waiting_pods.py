@@ -7,7 +7,7 @@ from cycle_bench import writes
 
 from dra_operator.allocator import Allocator, Decider
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import AllocateWrite, AnnotateWrite, Written
+from dra_operator.cluster.writes import AllocateWrite, AnnotateWrite, Conflict, Written
 from dra_operator.controller.claims import pod_use
 from dra_operator.controller.cycle import SchedulingCycle, Tick
 from dra_operator.controller.event_dedup import EventRequest
@@ -26,7 +26,8 @@ class PodBench:
 
     def __init__(self, clock):
         self.clock, self.versions, self.effects = clock, 0, []
-        self.began = clock()
+        self.began, self.conflicts = clock(), 0
+        self.heard = {"ResourceClaim", "ResourceSlice", "Node", "PersistentVolume", "PersistentVolumeClaim"}
         inventory, ledger = Inventory(), Ledger()
         self.metrics = Metrics()
         allocator = Allocator(inventory, ledger, clock=clock, share_ids=lambda: "", decider=Decider.OPERATOR)
@@ -38,6 +39,7 @@ class PodBench:
             event_refresh=1200,
             clock=clock,
             wall=lambda: START + timedelta(seconds=clock() - self.began),
+            hears=lambda kind: kind in self.heard,
             explains_pods=True,
         )
         self.bodies = {}
@@ -80,6 +82,9 @@ class PodBench:
 
     def answer(self, write):
         """Return what comes of the annotation of a claim."""
+        if self.conflicts:
+            self.conflicts -= 1
+            return [Conflict(write, None, "the object has been modified")]
         body = self.bodies["ResourceClaim", write.name]
         annotations = {PENDING: write.text} if write.text is not None else {}
         changed = {**body, "metadata": {**body["metadata"], "annotations": annotations}}
@@ -163,7 +168,7 @@ def test_pod_that_fits_is_told_of_after_forty_seconds(bench):
     bench.after(10)
     ((_, reason, message),) = bench.told
     assert reason == "NotScheduled"
-    assert message.startswith("its claims have fitted on node n1 for 40 s")
+    assert message.startswith("its claims have fitted for 40 s, now on node n1")
     assert bench.annotation("p-gpu") is None
 
 
@@ -318,6 +323,127 @@ def test_template_that_cannot_work_is_told_of_on_the_template(bench):
     assert found.keys() == {"typo", "large"}
     assert "gpu.exmaple.com does not exist" in found["typo"][1]
     assert "2 requested" in found["large"][1]
+
+
+def test_claim_is_told_of_by_another_pod_when_the_first_is_gone(bench):
+    """The annotation stays as long as some pod waits for the claim, and is about that one then."""
+    bench.put(
+        claim("other", status=HELD), claim("shared"), pod("a", named("x", "shared"), named("y", "none"))
+    )
+    bench.put(pod("b", named("y", "shared")))
+    bench.after(10)
+    bench.remove("Pod", "a")
+    bench.after(75)
+
+    assert bench.annotation("shared").startswith("request gpu: 1 device published")
+
+
+def test_text_of_an_earlier_operator_is_taken_off_a_claim_that_fits(bench):
+    """Nobody else would: the claim waits, and the pod has nothing to be told."""
+    body, its_claim = made("p")
+    its_claim["metadata"]["annotations"] = {PENDING: "of yesterday"}
+    bench.put(body, its_claim)
+    bench.after(10)
+
+    assert bench.annotation("p-gpu") is None
+
+
+def test_annotation_that_met_a_conflict_is_written_later(bench):
+    """A write that was not stored is not taken for one that was."""
+    bench.conflicts = 1
+    bench.put(claim("other", status=HELD), *made("p"))
+    bench.after(10)
+    assert bench.annotation("p-gpu") is None
+
+    bench.after(70)
+    assert bench.annotation("p-gpu") is not None
+
+
+def test_claim_is_not_written_while_its_pod_is_nominated(bench):
+    """Not even to take off what was said before."""
+    body, its_claim = made("p")
+    bench.put(claim("other", status=HELD), body, its_claim)
+    bench.after(10)
+    written = len(writes(bench.effects, AnnotateWrite))
+    body["status"]["nominatedNodeName"] = "n1"
+    bench.put(body)
+    bench.after(60)
+
+    assert len(writes(bench.effects, AnnotateWrite)) == written
+
+
+def test_claim_that_opted_out_gets_no_annotation(bench):
+    """Its pod is told."""
+    body, its_claim = made("p")
+    its_claim["metadata"]["labels"] = {"dra-operator.io/allocate": "false"}
+    bench.put(claim("other", status=HELD), body, its_claim)
+    bench.after(10)
+
+    assert [reason for _, reason, _ in bench.told] == ["DeviceInUse"]
+    assert writes(bench.effects, AnnotateWrite) == []
+
+
+def test_claim_of_another_pod_is_not_written(bench):
+    """Of a claim that was not made for the pod only the pod is told."""
+    body, _ = made("p")
+    bench.put(body, claim("p-gpu", owner="q"))
+    bench.after(10)
+
+    assert [reason for _, reason, _ in bench.told] == ["ClaimNotForPod"]
+    assert writes(bench.effects, AnnotateWrite) == []
+
+
+def test_volumes_count_when_they_are_known(bench):
+    """Before, as without the right to list them, no pod is told that its volume is missing."""
+    body, its_claim = made("p")
+    body["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    bench.heard.clear()
+    bench.put(body, its_claim)
+    bench.after(30)
+    assert bench.told == []
+
+    bench.heard.update(("PersistentVolume", "PersistentVolumeClaim"))
+    bench.after(30)
+    ((_, reason, message),) = bench.told
+    assert reason == "NodeUnsuitable"
+    assert "volume (claim data is not there)" in message
+
+
+def test_template_that_is_there_and_cannot_be_read_is_not_missing(bench):
+    """What cannot be understood has its Event, and pods are not told that it does not exist."""
+    bad = {
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "gpu", "namespace": NAMESPACE},
+        "spec": {"spec": 1},
+    }
+    bench.put(bad, pod("p", templated("gpu")))
+    bench.after(40)
+
+    assert [reason for _, reason, _ in bench.told] == ["ClaimNotCreated"]
+    reasons = [
+        item.reason
+        for item in bench.effects
+        if isinstance(item, EventRequest) and item.subject.kind == "ResourceClaimTemplate"
+    ]
+    assert reasons == ["InvalidObject"]
+
+
+def test_many_bad_templates_are_told_of_at_the_pace_of_pods(bench):
+    """Events about templates are explanations as well, of which there are at most twenty a second."""
+    spec = claim("c", of="gpu.exmaple.com")["spec"]
+    found = [
+        {
+            "kind": "ResourceClaimTemplate",
+            "metadata": {"name": f"t{number}", "namespace": NAMESPACE},
+            "spec": {"spec": spec},
+        }
+        for number in range(100)
+    ]
+    bench.run(*[item for body in found for item in bench.items(body)])
+    assert len(bench.effects) <= BATCH
+
+    bench.after(100 / BATCH * BATCH_SECONDS + 1, step=BATCH_SECONDS)
+    assert len([item for item in bench.effects if isinstance(item, EventRequest)]) == 100
 
 
 def test_namespace_is_that_of_the_pod(bench):

@@ -132,7 +132,12 @@ class Allocator:
             return Failed("aborted", str(error), Reason.SEARCH_ABORTED, claim=first)
 
     def explain(
-        self, claims: Sequence[ResourceClaim], decision: Decision, *, decider: Decider | None = None
+        self,
+        claims: Sequence[ResourceClaim],
+        decision: Decision,
+        *,
+        decider: Decider | None = None,
+        limits: Limits | None = None,
     ) -> tuple[Explanation, ...]:
         """Return, for each of some claims, why it is not allocated; empty for a decision that allocates them.
 
@@ -143,7 +148,7 @@ class Allocator:
         if isinstance(decision, Failed) and decision.reason not in POOL_REASONS:
             return tuple(explain_failure(decision, self.inventory.classes) for _ in claims)
         self.refresh()
-        budget = self.candidates.selectors.budget = Budget(self.limits, self.clock)
+        budget = self.candidates.selectors.budget = Budget(limits or self.limits, self.clock)
         try:
             plans = [self.plan(claim, decider) for claim in claims]
         except FatalError as error:

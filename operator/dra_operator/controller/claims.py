@@ -7,6 +7,7 @@ clears that again, some twenty times a second. (Source: `podNeedsWork` and `sync
 
 from collections import Counter
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
@@ -129,6 +130,10 @@ class ClaimStore:
         if claim.status.reserved_for:
             return Standing.RESERVED
         return Standing.POD if claim_key(claim) in self._users else Standing.OURS
+
+    def users(self, key: Key) -> AbstractSet[str]:
+        """Return the names of the pods that use a claim."""
+        return self._users.get(key, frozenset())
 
     def is_pending_for_pod(self, claim: ResourceClaim) -> bool:
         """True if a claim that has no allocation is a pod's: one that uses it, or that it was made for."""

@@ -44,9 +44,9 @@ from dra_operator.controller.permissions import WriteAccess
 from dra_operator.controller.queue import InFlightWrites, SchedulingQueue
 from dra_operator.controller.template_checks import KIND as KIND_OF_TEMPLATES
 from dra_operator.controller.template_checks import TemplateChecks
-from dra_operator.controller.timers import BestEffortTask, Timers
+from dra_operator.controller.timers import BatchLimit, BestEffortTask, Timers
+from dra_operator.controller.waiting_pods import BATCH, BATCH_SECONDS, VOLUMES, WaitingPods
 from dra_operator.controller.waiting_pods import KINDS as KINDS_OF_PODS
-from dra_operator.controller.waiting_pods import WaitingPods
 from dra_operator.controller.write_results import ClaimReleaser, WriteResultHandler
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
@@ -136,11 +136,19 @@ class SchedulingCycle:
         self._write_results = WriteResultHandler(
             claims, ledger, in_flight, queue, events, pending, access, metrics, self._selector_warnings.add
         )
+        self._pace = BatchLimit(BATCH, BATCH_SECONDS, clock)
+        self._templates = TemplateChecks(self.allocator, events, clock, self._pace)
+        waiting_pods = self._waiting_pods = self._build_waiting_pods() if self.explains_pods else None
         self._releaser = ClaimReleaser(
-            claims, ledger, in_flight, queue, events, pending, access, self.explains_pods
+            claims,
+            ledger,
+            in_flight,
+            queue,
+            events,
+            pending,
+            access,
+            release_of_pod=None if waiting_pods is None else waiting_pods.release,
         )
-        self._templates = TemplateChecks(self.allocator, events, clock)
-        self._waiting_pods = self._build_waiting_pods() if self.explains_pods else None
         self._problems = ObjectProblems(inventory, ingest, events, metrics, clock)
         self._owned = OwnedDevices(
             inventory, ledger, ingest, events, metrics, clock, timers, self.settlement, self.operator, record
@@ -187,6 +195,9 @@ class SchedulingCycle:
             clock=self.clock,
             wall=self.wall,
             defect_logger=self.metrics.defect_logger,
+            pace=self._pace,
+            templates_version=lambda: self._templates.version,
+            hears_volumes=lambda: all(map(self.hears, VOLUMES)),
         )
 
     # --- what others ask

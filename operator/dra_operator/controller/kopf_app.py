@@ -7,9 +7,10 @@ the start-up handler has returned, and would cut off its tasks after five second
 
 import asyncio
 import contextlib
+import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import aiohttp
@@ -27,6 +28,9 @@ from dra_operator.controller.dry_run import DryRun
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
+
+_VERSION_PATH = re.compile(r"/api/[^/]+|/apis/[^/]+/[^/]+")
+"""Where it is listed what a version of a group has."""
 
 log = get_logger()
 
@@ -88,27 +92,70 @@ class LoginPace:
         return pause
 
 
+class WatchStream:
+    """What a watch of Kopf's reads, without the lines that would end Kopf, and the process with it.
+
+    An error in a watch is fatal to Kopf, and so is a line that is not JSON, as that of a proxy, or one that was cut.
+    Each is replaced by the error 410, after which Kopf lists again.
+    """
+
+    EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n'
+    PAUSE = 1.0
+    """Seconds before Kopf lists again, so that a watch that only fails is no hot loop."""
+
+    def __init__(self, content: aiohttp.StreamReader) -> None:
+        self._content = content
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what aiohttp itself asks of the content of an answer."""
+        return getattr(self._content, name)
+
+    async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
+        """Yield the lines, each whole, up to the first that Kopf could not live with."""
+        rest = b""
+        async for chunk in self._content.iter_chunked(size):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                if not self._is_sound(line):
+                    await asyncio.sleep(self.PAUSE)
+                    yield self.EXPIRED
+                    return
+                yield line + b"\n"
+        if not self._is_sound(rest):
+            yield self.EXPIRED
+
+    @staticmethod
+    def _is_sound(line: bytes) -> bool:
+        if not line.strip():
+            return True
+        try:
+            event = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            return False
+        return isinstance(event, dict) and event.get("type") != "ERROR" and "object" in event
+
+
 async def in_one_piece(
     request: aiohttp.ClientRequest, ask: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
     """Read an answer to Kopf to its end, and take what Kopf could not live with for no answer at all.
 
-    That of a watch has no end, and is read as it comes.
-
     Kopf tries again when it cannot connect, and after a 403, 429 or 5xx. An answer that is cut in its middle, a proxy's
-    page or a 404 of its own would end Kopf, and the process with it. A middleware of aiohttp's; raises
-    ClientConnectionError.
+    page or a 404 of its own would end Kopf, and the process with it. The answer to a watch has no end, and is read as
+    it comes. A middleware of aiohttp's; raises ClientConnectionError.
     """
     answer = await ask(request)
-    is_watch = request.url.query.get("watch") == "true"
+    if answer.ok and request.url.query.get("watch") == "true":
+        answer.content = WatchStream(answer.content)  # type: ignore[assignment]
+        return answer
     try:
-        content = b"" if is_watch and answer.ok else await answer.read()
-        if answer.ok and not is_watch:
+        content = await answer.read()
+        if answer.ok:
             orjson.loads(content)
     except (aiohttp.ClientPayloadError, orjson.JSONDecodeError) as error:
         raise aiohttp.ClientConnectionError(f"the answer is not whole: {error}") from error
     # A version of a group may be gone since the groups were listed, which Kopf knows.
-    is_version_gone = answer.status == 404 and request.url.path not in ("/api", "/apis")
+    is_version_gone = answer.status == 404 and _VERSION_PATH.fullmatch(request.url.path)
     if 400 <= answer.status < 500 and answer.status not in (401, 403, 429) and not is_version_gone:
         raise aiohttp.ClientConnectionError(f"{answer.status} {answer.reason}")
     return answer

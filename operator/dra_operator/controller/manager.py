@@ -119,7 +119,7 @@ class Manager:
             clock=clock,
         )
         self._election = LeaderElection(settings, access, self._record, self._has_delivered_events)
-        self._standby_access = StandbyAccess(self._watched, clock)
+        self._standby_access = StandbyAccess(WATCHED, clock)
         self._policy_probe = PolicyProbe(self._loop.put, clock, asks_who=dry_run is None)
         self._watch_health = WatchHealth(clock)
         self._read_access = ReadAccess(

@@ -103,8 +103,8 @@ def template_in_vain(problem: str) -> str:
 def fitting(node: str, seconds: float) -> str:
     """Return the sentence of the Event of a pod that nothing keeps from a node that is known here."""
     return (
-        f"its claims have fitted on node {node} for {seconds:.0f} s, and the scheduler has not placed it; pod "
-        "affinity, topology spread, and volumes that are not bound yet, are not looked at here"
+        f"its claims have fitted for {seconds:.0f} s, now on node {node}, and the scheduler has not placed it; pod "
+        "affinity, topology spread, preemption, and volumes that are not bound yet, are not looked at here"
     )
 
 

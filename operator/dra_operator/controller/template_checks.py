@@ -16,6 +16,8 @@ from dra_operator.cluster.reflector import Delta
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key
 from dra_operator.controller.event_dedup import EventDeduplicator, Subject
+from dra_operator.controller.timers import BatchLimit
+from dra_operator.pods.explanation import LIMITS
 
 KIND = "ResourceClaimTemplate"
 AGAIN_SECONDS = 30.0
@@ -42,56 +44,83 @@ class TemplateChecks:
     allocator: Allocator
     events: EventDeduplicator
     clock: Callable[[], float]
+    pace: BatchLimit
+    version: int = 0
+    """Grows with every template that comes or goes."""
+    _names: set[Key] = field(default_factory=set)
+    """Of all templates, also those that cannot be understood."""
     _templates: dict[Key, ResourceClaimTemplate] = field(default_factory=dict)
+    _unreadable: dict[Key, tuple[str, str]] = field(default_factory=dict)
+    """The uid of each template that cannot be understood, and why not."""
     _unchecked: deque[Key] = field(default_factory=deque)
-    _version: int = -1
+    _inventory_version: int = -1
     _rechecked_at: float = float("-inf")
 
     def has(self, key: Key) -> bool | None:
         """Return whether there is a template of this namespace and name; None if none is known at all."""
-        return key in self._templates if self._templates else None
+        return key in self._names if self._names else None
 
     def apply(self, delta: Delta) -> None:
         """Take in that a template has come, changed or gone."""
         key = delta.namespace, delta.name
+        self.version += (key in self._names) is (delta.body is None)
         if delta.body is None:
+            self._names.discard(key)
             self._templates.pop(key, None)
+            self._unreadable.pop(key, None)
             self.events.clear((KIND, key))
             return
+        self._names.add(key)
+        self._unchecked.append(key)
         try:
             self._templates[key] = read_object(delta.body, KIND)
-            self._unchecked.append(key)
+            self._unreadable.pop(key, None)
         except ObjectError as error:
             self._templates.pop(key, None)
             uid = str((delta.body.get("metadata") or {}).get("uid", ""))
-            self._report(key, uid, str(error))
+            self._unreadable[key] = uid, str(error)
 
     def run(self, stopping: Callable[[], bool]) -> float | None:
         """Check templates for which that is due; return when time alone makes it due again."""
         now, version = self.clock(), self.allocator.inventory.version
-        if version != self._version and not self._unchecked and now >= self._rechecked_at + AGAIN_SECONDS:
-            self._version, self._rechecked_at = version, now
+        if (
+            version != self._inventory_version
+            and not self._unchecked
+            and now >= self._rechecked_at + AGAIN_SECONDS
+        ):
+            self._inventory_version, self._rechecked_at = version, now
             self._unchecked.extend(self._templates)
         until = now + CHECKING
         while self._unchecked:
-            key = self._unchecked.popleft()
-            if (template := self._templates.get(key)) is not None:
-                self._check(key, template)
+            # What is found may have to be told.
+            if not self.pace.take_one():
+                return self.pace.next_at
+            if not self._check(self._unchecked.popleft()):
+                self.pace.give_back()
             if self._unchecked and (stopping() or self.clock() >= until):
                 return self.clock()
-        return self._rechecked_at + AGAIN_SECONDS if version != self._version and self._templates else None
+        return (
+            self._rechecked_at + AGAIN_SECONDS
+            if version != self._inventory_version and self._templates
+            else None
+        )
 
-    def _check(self, key: Key, template: ResourceClaimTemplate) -> None:
-        problem = self._find_problem(key, template)
+    def _check(self, key: Key) -> bool:
+        """Check a template; return whether something is told of it."""
+        uid, problem = self._unreadable.get(key, ("", None))
+        if (template := self._templates.get(key)) is not None:
+            uid, problem = template.metadata.uid, self._find_problem(key, template)
         if problem is None:
             self.events.clear((KIND, key))
-        else:
-            self._report(key, template.metadata.uid, problem)
+            return False
+        text = messages.template_in_vain(problem)
+        self.events.report_problem((KIND, key), Subject(KIND, *key, uid), messages.EVENT_INVALID, text)
+        return True
 
     def _find_problem(self, key: Key, template: ResourceClaimTemplate) -> str | None:
         """Return why no claim made of a template could be allocated, or which selector fails on some device."""
         claim = ResourceClaim(Metadata(name=key[1], namespace=key[0]), template.spec.spec)
-        decision = self.allocator.allocate((claim,), decider=Decider.KUBE_SCHEDULER)
+        decision = self.allocator.allocate((claim,), decider=Decider.KUBE_SCHEDULER, limits=LIMITS)
         is_in_vain = (
             not isinstance(decision, Allocated)
             and self.allocator.fits_if_idle(claim, decider=Decider.KUBE_SCHEDULER) is False
@@ -99,10 +128,5 @@ class TemplateChecks:
         if not is_in_vain:
             failing = self.allocator.find_failing(claim)
             return failing[0] if failing else None
-        why = self.allocator.explain((claim,), decision, decider=Decider.KUBE_SCHEDULER)[0]
+        why = self.allocator.explain((claim,), decision, decider=Decider.KUBE_SCHEDULER, limits=LIMITS)[0]
         return None if why.reason in _PASSING else why.message
-
-    def _report(self, key: Key, uid: str, problem: str) -> None:
-        self.events.report_problem(
-            (KIND, key), Subject(KIND, *key, uid), messages.EVENT_INVALID, messages.template_in_vain(problem)
-        )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heappop, heappush
 
+from dra_operator.allocator import Reason
 from dra_operator.api.core import Pod
 from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.api.read import ObjectError
@@ -18,9 +19,10 @@ from dra_operator.cluster.faults import Defect, DefectLogger
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AnnotateWrite
 from dra_operator.controller import messages
-from dra_operator.controller.claims import ClaimStore, Key, annotation, is_pending, version_of
+from dra_operator.controller.claims import ClaimStore, Key, annotation, version_of
 from dra_operator.controller.event_dedup import EventDeduplicator, EventRequest, Subject, one_line, warning
 from dra_operator.controller.queue import InFlightWrites
+from dra_operator.controller.timers import BatchLimit
 from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
 from dra_operator.pods.explanation import PodExplainer, PodExplanation
 from dra_operator.pods.smallest_change import Effort
@@ -31,6 +33,8 @@ AGAIN_SECONDS = 10.0
 """How long a reason stands before it is found out again, after something has changed."""
 FITTING_SECONDS = 40.0
 """How long a pod must have fitted on a node before it is said that the scheduler has not placed it."""
+ABORTED_SECONDS = 60.0
+"""How much longer a pod waits whose search took too long."""
 DEFECT_SECONDS = 600.0
 """How long a pod waits that met a defect of ours."""
 ANNOTATION_SECONDS = 60.0
@@ -42,7 +46,8 @@ EFFORT = Effort(decisions=300, seconds=0.1)
 BATCH = 4
 BATCH_SECONDS = 0.21
 """At most `BATCH` writes in so many seconds, so at most 20 in any second."""
-KINDS = frozenset(("Pod", "Node", "PersistentVolume", "PersistentVolumeClaim", "DeviceClass"))
+VOLUMES = ("PersistentVolume", "PersistentVolumeClaim")
+KINDS = frozenset(("Pod", "Node", "DeviceClass", *VOLUMES))
 """The kinds that say which nodes suit a pod."""
 _NAME = "pods"
 
@@ -60,6 +65,8 @@ class _PodStatus:
     computed_at: float = float("-inf")
     fitting_since: float | None = None
     told: str | None = None
+    advised: tuple[str, str] = ("", "")
+    """The last message to which an ending was looked for, and that ending."""
 
 
 @dataclass(slots=True)
@@ -67,7 +74,8 @@ class WaitingPods:
     """Finds out why pods wait, and has it told.
 
     `record` has an Event recorded. `refresh_seconds` is how often an Event that is still true is recorded again;
-    `clock` is monotonic, in seconds, `wall` the time of day in UTC.
+    `clock` is monotonic, in seconds, `wall` the time of day in UTC. `pace` limits all writes about pods and templates;
+    `hears_volumes` says whether volumes and their claims are up to date.
     """
 
     cluster: ClusterPods
@@ -80,6 +88,9 @@ class WaitingPods:
     clock: Callable[[], float]
     wall: Callable[[], datetime]
     defect_logger: DefectLogger
+    pace: BatchLimit
+    templates_version: Callable[[], int]
+    hears_volumes: Callable[[], bool]
     _pods: dict[Key, _PodStatus] = field(default_factory=dict)
     _due: list[tuple[float, Key]] = field(default_factory=list)
     """A heap of the pods to explain, and when; a pod that is gone stays in it until its time."""
@@ -97,7 +108,6 @@ class WaitingPods:
     """The claims whose annotation is about each pod."""
     _unwritten: dict[Key, None] = field(default_factory=dict)
     _written_at: dict[Key, float] = field(default_factory=dict)
-    _next_batch_at: float = float("-inf")
 
     # --- taking in
 
@@ -117,9 +127,10 @@ class WaitingPods:
 
     def run(self, stopping: Callable[[], bool]) -> float | None:
         """Find out why pods wait, and have a batch of it told; return when time alone makes more of it due."""
-        is_done = self._explain_due(stopping) and self._advise_all(stopping)
-        self._report()
-        return self._next_due() if is_done else self.clock()
+        self.cluster.set_volumes_known(known=self.hears_volumes())
+        is_explained, is_advised = self._explain_due(stopping), self._advise_all(stopping)
+        is_batch_full = self._report()
+        return self._next_due(is_batch_full=is_batch_full) if is_explained and is_advised else self.clock()
 
     # --- finding out
 
@@ -127,12 +138,11 @@ class WaitingPods:
         """Find out why pods wait for which that is due; return whether that is done for all of them."""
         self._admit()
         now = self.clock()
-        version = self.explainer.version(), self.claims.version
+        version = self.explainer.version(), self.claims.version, self.templates_version()
         if version != self._version:
             self._version = version
-            for key in self._settled:
-                heappush(self._due, (max(now, self._pods[key].computed_at + AGAIN_SECONDS), key))
-            self._settled.clear()
+            for key in list(self._settled):
+                self._explain_again(key, self._pods[key])
         until = now + EXPLAINING
         while self._due and self._due[0][0] <= self.clock():
             _, key = heappop(self._due)
@@ -144,8 +154,9 @@ class WaitingPods:
 
     def _admit(self) -> None:
         """Begin with pods that have come to wait, and end with those that wait no more."""
-        changed, self.cluster.changed = self.cluster.changed, set()
-        for key in changed:
+        changed = self.cluster.changed
+        while changed:
+            key = changed.pop()
             pod, status = self.cluster.waiting.get(key), self._pods.get(key)
             if status is not None and (pod is None or pod.pod.metadata.uid != status.uid):
                 self._forget(key)
@@ -155,9 +166,13 @@ class WaitingPods:
             if status is None:
                 self._pods[key] = _PodStatus(pod.pod.metadata.uid)
                 heappush(self._due, (self.clock() + self._young_for(pod.pod), key))
-            elif key in self._settled:
-                self._settled.discard(key)
-                heappush(self._due, (max(self.clock(), status.computed_at + AGAIN_SECONDS), key))
+            else:
+                self._explain_again(key, status)
+
+    def _explain_again(self, key: Key, status: _PodStatus) -> None:
+        if key in self._settled:
+            self._settled.discard(key)
+            heappush(self._due, (max(self.clock(), status.computed_at + AGAIN_SECONDS), key))
 
     def _young_for(self, pod: Pod) -> float:
         created = pod.metadata.creation_timestamp
@@ -188,6 +203,9 @@ class WaitingPods:
         is_nominated = bool(waiting.nominated_node)
         why = None if is_nominated else self.explainer.explain(waiting.pod, waiting.requirements)
         status.computed_at = now = self.clock()
+        if why is not None and why.reason is Reason.SEARCH_ABORTED:
+            # What takes so long is not to be found out all the time.
+            status.computed_at += ABORTED_SECONDS
         if why is None or not why.node:
             status.fitting_since = None
         elif status.fitting_since is None:
@@ -197,13 +215,14 @@ class WaitingPods:
             why = None
         self._settled.add(key)
         self._set_texts(key, {} if why is None else self._texts_of(waiting, why))
+        self._find_left_behind(waiting)
         if why is None:
             status.reason = None
             self._unadvised.pop(key, None)
             self._untold.pop(key, None)
             return
         status.reason = why.reason.value
-        status.text = messages.fitting(why.node, FITTING_SECONDS) if why.node else one_line(why.message)
+        status.text = messages.fitting(why.node, FITTING_SECONDS) if why.node else why.message
         if not why.node:
             self._unadvised[key] = None
         elif status.told != status.reason:
@@ -225,13 +244,19 @@ class WaitingPods:
         return True
 
     def _extend(self, key: Key, status: _PodStatus, advice: str) -> None:
-        """Let the message of a pod, and that of a claim with the same one, end with what would help."""
-        text = one_line(status.text + advice)
+        """Let the message of a pod, and that of the claim that it is about, end with what would help.
+
+        An ending that was not found in time is not lost for that: the one before goes on for the same message.
+        """
+        if not advice and status.advised[0] == status.text:
+            advice = status.advised[1]
+        status.advised = status.text, advice
         for claim in self._told_by.get(key, ()):
-            if self._texts[claim][1] == status.text:
-                self._texts[claim] = key, text
+            text = self._texts[claim][1]
+            if status.text.endswith(text):
+                self._texts[claim] = key, text + advice
                 self._unwritten[claim] = None
-        status.text = text
+        status.text += advice
 
     def _advice(self, key: Key, waiting: WaitingPod) -> str:
         try:
@@ -244,7 +269,7 @@ class WaitingPods:
         """Return what the annotations of a pod's claims are to say."""
         namespace, names = waiting.pod.metadata.namespace, self.explainer.claims_of(waiting.pod)
         return {
-            (namespace, names[entry]): one_line(explanation.message)
+            (namespace, names[entry]): explanation.message
             for entry, explanation in why.claims.items()
             if entry in names
         }
@@ -254,6 +279,10 @@ class WaitingPods:
         for claim in self._told_by.pop(pod, frozenset()) - texts.keys():
             del self._texts[claim]
             self._unwritten[claim] = None
+            for other in self.claims.users(claim):
+                # It may wait for the claim as well.
+                if (status := self._pods.get((claim[0], other))) is not None and other != pod[1]:
+                    self._explain_again((claim[0], other), status)
         own: set[Key] = set()
         for claim, text in texts.items():
             known = self._texts.get(claim)
@@ -265,70 +294,92 @@ class WaitingPods:
         if own:
             self._told_by[pod] = frozenset(own)
 
+    def _find_left_behind(self, waiting: WaitingPod) -> None:
+        """Find claims of a pod that should have no text of ours and have one, as of an operator before this one."""
+        namespace = waiting.pod.metadata.namespace
+        for name in self.explainer.claims_of(waiting.pod).values():
+            claim = self.claims.get((namespace, name))
+            if claim is not None and annotation(claim) is not None and (namespace, name) not in self._texts:
+                self._unwritten[namespace, name] = None
+
     # --- telling
 
-    def _report(self) -> None:
-        """Have a batch of Events and annotations written, Events first."""
+    def release(self, key: Key) -> None:
+        """Have the text of ours taken off a claim that is somebody else's, when it is its turn."""
+        self._unwritten[key] = None
+
+    def _report(self) -> bool:
+        """Have a batch of Events and annotations written, Events first; return whether the batch was full."""
         now = self.clock()
         for key, told_at in self._told_at.items():
             if now < told_at + self.refresh_seconds:
                 break
             self._untold[key] = None
-        if now >= self._next_batch_at:
-            left = BATCH
-            while left and self._untold:
-                left -= self._record_event()
-            for claim in list(self._unwritten) if left else ():
-                left -= self._annotate(claim)
-                if not left:
-                    break
-            if left < BATCH:
-                self._next_batch_at = now + BATCH_SECONDS
+        while self._untold:
+            if not self.pace.take_one():
+                return True
+            if not self._record_event():
+                self.pace.give_back()
+        for claim in list(self._unwritten):
+            if not self.pace.take_one():
+                return True
+            if not self._annotate(claim):
+                self.pace.give_back()
         for key in [key for key, at in self._written_at.items() if now >= at + ANNOTATION_SECONDS]:
             del self._written_at[key]
+        return False
 
-    def _record_event(self) -> int:
-        """Record the Event of the next pod that has one to be told; return how many writes that is."""
+    def _record_event(self) -> bool:
+        """Record the Event of the next pod that has one to be told; return whether there was one."""
         key = next(iter(self._untold))
         del self._untold[key]
         self._told_at.pop(key, None)
         status = self._pods[key]
         if status.reason is None:
-            return 0
+            status.told = None
+            return False
         status.told = status.reason
         self._told_at[key] = self.clock()
         self.record(warning(Subject("Pod", *key, status.uid), status.reason, status.text))
-        return 1
+        return True
 
-    def _annotate(self, key: Key) -> int:
-        """Write the annotation of one claim if it is not right and may be written; return how many writes that is."""
+    def _annotate(self, key: Key) -> bool:
+        """Write the annotation of one claim if it is not right and may be written; return whether it is written.
+
+        It is looked for until the claim has it: a write may meet a conflict.
+        """
         claim = self.claims.get(key)
-        text = self._texts[key][1] if key in self._texts else None
-        if claim is None or not is_pending(claim) or annotation(claim) == text or self.claims.is_waiting(key):
+        text = one_line(self._texts[key][1]) if key in self._texts else None
+        if claim is not None and text is not None and not self.claims.is_pending_for_pod(claim):
+            text = None
+        if claim is None or annotation(claim) == text or self.claims.is_waiting(key):
             del self._unwritten[key]
-            return 0
-        now = self.clock()
-        if key in self._texts and self._texts[key][0] in self._unadvised:
-            return 0
-        if key in self.in_flight or now < self._written_at.get(key, float("-inf")) + ANNOTATION_SECONDS:
-            return 0
-        del self._unwritten[key]
+            return False
+        now, pod = self.clock(), self._texts.get(key, (None, ""))[0]
+        may_wait = text is not None and now < self._written_at.get(key, float("-inf")) + ANNOTATION_SECONDS
+        if may_wait or pod in self._unadvised or key in self.in_flight or self._is_nominated(key):
+            return False
         self._written_at[key] = now
         self.in_flight.submit(
             AnnotateWrite(
                 *version_of(claim), annotation=PENDING_ANNOTATION, current=annotation(claim), text=text
             )
         )
-        return 1
+        return True
 
-    def _next_due(self) -> float | None:
+    def _is_nominated(self, claim: Key) -> bool:
+        """Return whether kube-scheduler makes room for a pod that uses a claim, and writes the claim soon."""
+        pods = [self.cluster.waiting.get((claim[0], name)) for name in self.claims.users(claim)]
+        return any(pod is not None and pod.nominated_node for pod in pods)
+
+    def _next_due(self, *, is_batch_full: bool) -> float | None:
         now = self.clock()
         due = [self._due[0][0]] if self._due else []
-        if self._untold:
-            due.append(self._next_batch_at)
+        if is_batch_full:
+            due.append(self.pace.next_at)
         elif self._unwritten:
             # Those that have to wait for their minute, or for an answer, are looked for once a second.
-            due.append(max(self._next_batch_at, now + 1.0))
+            due.append(now + 1.0)
         if self._told_at:
             due.append(next(iter(self._told_at.values())) + self.refresh_seconds)
         return min(due, default=None)

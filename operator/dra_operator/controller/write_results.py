@@ -284,8 +284,8 @@ class ClaimReleaser:
     events: EventDeduplicator
     pending: PendingStatus
     access: WriteAccess
-    explains_pods: bool = False
-    """Whether claims of pods have the annotation, too, while they wait."""
+    release_of_pod: Callable[[Key], None] | None = None
+    """Takes the annotation off the claim of a pod when it is its turn, if claims of pods have it, too."""
     retained: set[Key] = field(default_factory=set)
     """The claims whose deletion waits, since another claim holds a device of theirs."""
 
@@ -314,10 +314,12 @@ class ClaimReleaser:
         elif (
             annotation(claim) is not None
             and claim.metadata.deletion_timestamp is None
-            and not (self.explains_pods and self.claims.is_pending_for_pod(claim))
             and not self.queue.annotation_backoff.holds_claim(claim)
         ):
-            self.in_flight.submit(_annotate(claim, None))
+            if self.release_of_pod is None or self.claims.is_free(claim):
+                self.in_flight.submit(_annotate(claim, None))
+            elif not self.claims.is_pending_for_pod(claim):
+                self.release_of_pod(key)
 
     def write_annotation(self, key: Key) -> None:
         """Bring the annotation of a claim that waits up to date."""

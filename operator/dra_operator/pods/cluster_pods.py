@@ -82,6 +82,7 @@ class ClusterPods:
         self._claims: dict[Key, VolumeClaim] = {}
         self._volumes: dict[str, BoundVolume] = {}
         self._volumes_version = 0
+        self._are_volumes_known = True
         self._classes: dict[str, str] = {}
         self._from_classes: set[str] = set()
         self._known: dict[PodRequirements, _KnownObstacles] = {}
@@ -125,6 +126,11 @@ class ClusterPods:
                     self._set_classes()
             case _:
                 raise ValueError(f"pods do not depend on objects of kind {kind}")
+
+    def set_volumes_known(self, *, known: bool) -> None:
+        """Say whether all volumes and their claims have come in; until then they keep no pod from a node."""
+        self._count_volumes(known is not self._are_volumes_known)
+        self._are_volumes_known = known
 
     def find_obstacle(
         self, requirements: PodRequirements, node: str, pod: Key | None = None
@@ -320,7 +326,7 @@ class ClusterPods:
     def _find_volumes(self, requirements: PodRequirements) -> tuple[BoundVolume, ...] | Obstacle:
         """Return the volumes that claims are bound to, or why there is no node for a pod with these claims."""
         found: list[BoundVolume] = []
-        for item in requirements.volume_claims:
+        for item in requirements.volume_claims if self._are_volumes_known else ():
             claim = self._claims.get((item.namespace, item.name))
             problem = "is not there" if claim is None else claim.find_problem(item.owner)
             if problem is None and claim is not None and claim.is_bound:

@@ -7,8 +7,18 @@ either: pod affinity, topology spread, volumes that bind late, attach limits, pr
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
-from dra_operator.allocator import Allocated, Allocator, Decider, Decision, Explanation, Failed, Reason
+from dra_operator.allocator import (
+    Allocated,
+    Allocator,
+    Decider,
+    Decision,
+    Explanation,
+    Failed,
+    Limits,
+    Reason,
+)
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import NodeSelector, Pod
 from dra_operator.api.node_selector import NodeSelectorError, matches
@@ -28,6 +38,8 @@ _MOST_NODES = 100
 _MOST_COPIED = 250
 """Nodes of a cluster of which copies are made: a copy takes a quarter of a millisecond for each."""
 _MOST_CAUSES = 3
+LIMITS: Final = Limits(seconds=0.25)
+"""Of each decision and explanation: nothing depends on them, and claims that are decided wait meanwhile."""
 _MOST_INVENTORIES = 4
 _MOST_KNOWN = 4096
 
@@ -67,12 +79,13 @@ class PodExplainer:
         problems = {entry.name: entry.problem for entry in entries if entry.problem is not None}
         if problems:
             name, first = next(iter(problems.items()))
-            waiting = [entry for entry in entries if entry.problem is None and _is_open(entry)]
+            # A claim that has a problem may be another pod's.
             others = {
                 entry.name: Explanation(first.reason, f'entry "{name}" of its pod: {first.message}')
-                for entry in waiting
+                for entry in entries
+                if entry.problem is None and _is_open(entry)
             }
-            return PodExplanation(first.reason, _about(entries, name, first.message), {**problems, **others})
+            return PodExplanation(first.reason, _about(entries, name, first.message), others)
         used = [entry for entry in entries if entry.claim is not None]
         if not used:
             return None
@@ -193,16 +206,20 @@ class NodeSet:
         nodes = self.nodes
         if among is not None:
             nodes = tuple(sorted(among)) if nodes is None else tuple(sorted({*among} & {*nodes}))
-        return self.allocator.allocate(list(claims), nodes, decider=Decider.KUBE_SCHEDULER)
+        return self.allocator.allocate(list(claims), nodes, decider=Decider.KUBE_SCHEDULER, limits=LIMITS)
+
+    def decide_anywhere(self, claim: ResourceClaim) -> Decision:
+        """Decide a claim on all nodes that the allocator has."""
+        return self.allocator.allocate([claim], decider=Decider.KUBE_SCHEDULER, limits=LIMITS)
 
     def explain(self, claim: ResourceClaim, decision: Decision) -> Explanation:
         """Return why a claim does not fit, where that was decided."""
         if self.nodes is not None:
-            elsewhere = self.allocator.allocate([claim], decider=Decider.KUBE_SCHEDULER)
+            elsewhere = self.decide_anywhere(claim)
             if isinstance(elsewhere, Allocated):
                 text = f"it fits on node {elsewhere.node}, which the pod cannot use, and on none that it can"
                 return Explanation(Reason.NODE_UNSUITABLE, text)
-        found = self.allocator.explain([claim], decision, decider=Decider.KUBE_SCHEDULER)[0]
+        found = self.allocator.explain([claim], decision, decider=Decider.KUBE_SCHEDULER, limits=LIMITS)[0]
         if found.reason is Reason.NODE_UNUSABLE:
             found = replace(found, reason=Reason.NODE_UNSUITABLE)
         if self.nodes is None:

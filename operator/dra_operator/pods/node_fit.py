@@ -397,7 +397,7 @@ class NodeFit:
         if asked.ports:
             filters.append(self._filter_ports)
         filters.append(self._filter_resources)
-        if self._volumes:
+        if self._volumes and not isinstance(self._volumes, Obstacle):
             filters.append(self._filter_volumes)
         if asked.features:
             filters.append(self._filter_features)
