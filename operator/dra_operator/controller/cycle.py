@@ -167,20 +167,7 @@ class SchedulingCycle:
             self.wall,
             self.hears,
         )
-        self._tasks = {
-            name: BestEffortTask(name, clock, timers, metrics.defect_logger)
-            for name in (
-                "inventory",
-                "collisions",
-                "breakages",
-                "rules",
-                "selectors",
-                "views",
-                "metrics",
-                "pods",
-                "templates",
-            )
-        }
+        self._tasks = {name: BestEffortTask(name, clock, timers, metrics.defect_logger) for name in _TASKS}
 
     def _build_waiting_pods(self) -> WaitingPods:
         cluster = ClusterPods()
