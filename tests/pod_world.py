@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+import factories
 from dra_operator.allocator import Allocator
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim
@@ -13,7 +14,6 @@ from dra_operator.pods.explanation import PodExplainer, PodExplanation
 
 DRIVER = "gpu.example.com"
 NAMESPACE = "team"
-V1 = "resource.k8s.io/v1"
 
 
 def node(name: str, *, labels: dict[str, str] | None = None, cpu: str = "4", **spec: Any) -> dict[str, Any]:
@@ -30,58 +30,30 @@ def node(name: str, *, labels: dict[str, str] | None = None, cpu: str = "4", **s
     }
 
 
-def device_class(name: str = DRIVER) -> dict[str, Any]:
-    """A class of all devices of the driver of its name."""
-    selectors = [{"cel": {"expression": f'device.driver == "{name}"'}}]
-    return {
-        "apiVersion": V1,
-        "kind": "DeviceClass",
-        "metadata": {"name": name},
-        "spec": {"selectors": selectors},
-    }
+def device_class(driver: str = DRIVER) -> dict[str, Any]:
+    """A class of all devices of a driver, with its name."""
+    return factories.device_class(driver, f'device.driver == "{driver}"')
 
 
 def resource_slice(on: str, *devices: str, driver: str = DRIVER, taints: Any = ()) -> dict[str, Any]:
     """The devices of a driver on a node."""
-    return {
-        "apiVersion": V1,
-        "kind": "ResourceSlice",
-        "metadata": {"name": f"{driver}-{on}"},
-        "spec": {
-            "driver": driver,
-            "nodeName": on,
-            "pool": {"name": on, "generation": 1, "resourceSliceCount": 1},
-            "devices": [{"name": name, "taints": list(taints)} for name in devices],
-        },
-    }
+    items = [{"name": name, "taints": list(taints)} for name in devices]
+    return factories.resource_slice(f"{driver}-{on}", items, driver=driver, pool=on)
 
 
 def claim(
     name: str, count: int = 1, *, of: str = DRIVER, owner: str = "", status: Any = None, **metadata: Any
 ) -> dict[str, Any]:
     """A claim for devices of a class; `owner` is the uid of the pod that it was made for."""
-    exactly = {"deviceClassName": of, "allocationMode": "ExactCount", "count": count}
+    asked = factories.request("gpu", of, allocationMode="ExactCount", count=count)
     owners = [{"apiVersion": "v1", "kind": "Pod", "name": owner, "uid": owner, "controller": True}]
-    return {
-        "apiVersion": V1,
-        "kind": "ResourceClaim",
-        "metadata": {
-            "name": name,
-            "namespace": NAMESPACE,
-            "uid": name,
-            **({"ownerReferences": owners} if owner else {}),
-            **metadata,
-        },
-        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
-        "status": status or {},
-    }
+    named = {"namespace": NAMESPACE, "uid": name, **({"ownerReferences": owners} if owner else {})}
+    return factories.claim(name, asked, status=status or {}, **{**named, **metadata})
 
 
 def allocation(on: str, *devices: str, driver: str = DRIVER) -> dict[str, Any]:
     """An allocation of devices on a node."""
-    fields = [{"key": "metadata.name", "operator": "In", "values": [on]}]
-    results = [{"request": "gpu", "driver": driver, "pool": on, "device": name} for name in devices]
-    return {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]}}
+    return factories.allocation(*[factories.result(name, on, driver=driver) for name in devices], node=on)
 
 
 def pod(

@@ -198,6 +198,7 @@ def test_pods_that_are_nominated_have_a_place(cluster):
     asked = read_requirements(pod(cpu="2", priority=5))
     assert obstacle(cluster, pod(cpu="2", priority=5)) == "cpu (1 left of 4, 2 requested)"
     assert [*cluster.find_obstacles(asked)] == ["n1"]
+    assert [*cluster.find_obstacles_without(asked, "ports")] == ["n1"]
     assert obstacle(cluster, pod(cpu="2", priority=6)) is None
     assert cluster.find_obstacle(asked, "n1", ("default", "next")) is None
 

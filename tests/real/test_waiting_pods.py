@@ -15,14 +15,19 @@ TEMPLATE = "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates"
 
 
 @pytest.fixture
-def explaining(full_control_plane, full_scene, start_full_operator):
-    """Return the walkthrough's cluster, on which an operator explains all pods with the rights of the component."""
+def walkthrough(full_control_plane, full_scene):
+    """Return the walkthrough's cluster, with the rights of the operator."""
     install_access(full_control_plane)
-    install_component(full_control_plane, "explain-pods")
     full_scene.apply(*SETUP)
-    full_scene.operator = start_full_operator("--explain=all")
-    full_scene.operator.wait_ready()
     return full_scene
+
+
+@pytest.fixture
+def explaining(walkthrough, start_full_operator):
+    """Return the same with an operator that explains all pods, and has the rights of the component."""
+    install_component(walkthrough.plane, "explain-pods")
+    start_full_operator("--explain=all").wait_ready()
+    return walkthrough
 
 
 def create_template(scene, name="one-gpu", device_class="example-device-class"):
@@ -171,18 +176,17 @@ def test_missing_template_is_named(explaining):
 
 
 def test_missing_right_to_volumes_or_templates_is_named_and_the_rest_goes_on(
-    full_control_plane, explaining, start_full_operator
+    walkthrough, start_full_operator
 ):
     """Without the component's role, /readyz is ready and names the rights, and pods are told of all the same."""
-    explaining.operator.stop()
-    full_control_plane.kubectl("delete", f"--filename={COMPONENT}")
+    walkthrough.plane.kubectl("delete", f"--filename={COMPONENT}", "--ignore-not-found")
     operator = start_full_operator("--explain=all")
     operator.wait_ready()
     operator.wait_until(lambda: "persistentvolumes" in operator.http("/readyz")[1], seconds=30)
-    create_template(explaining)
-    create_pod(explaining, "picky", nodeSelector={"disk": "ssd"})
+    create_template(walkthrough)
+    create_pod(walkthrough, "picky", nodeSelector={"disk": "ssd"})
 
-    assert wait_told(explaining, "picky")["reason"] == "NodeUnsuitable"
+    assert wait_told(walkthrough, "picky")["reason"] == "NodeUnsuitable"
     assert operator.http("/readyz")[0] == 200
 
 

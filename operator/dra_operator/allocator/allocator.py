@@ -158,6 +158,30 @@ class Allocator:
             return tuple(pools.explain(decision, plans, number, budget) for number in range(len(plans)))
         return tuple(explainer.explain(plans, number, budget) for number in range(len(plans)))
 
+    def for_copy(self, inventory: Inventory, ledger: Ledger | None = None) -> "Allocator":
+        """Return an allocator like this one for another inventory, and ledger, that shares the answers of selectors.
+
+        When nobody needs it any more, `release` it.
+        """
+        return Allocator(
+            inventory,
+            ledger or self.ledger,
+            features=self.features,
+            limits=self.limits,
+            clock=self.clock,
+            share_ids=self.share_ids,
+            environment=self.environment,
+            admin_access=self.admin_access,
+            searching=self.searching,
+            decider=self.decider,
+            sharing=self.candidates,
+        )
+
+    def release(self) -> None:
+        """Forget what is kept about the views of this allocator; it cannot be used any more."""
+        views = self.availability.views.of_pool.values()
+        self.candidates.forget([view for of_pool in views for view in of_pool.values()])
+
     def fits_if_idle(self, claim: ResourceClaim, *, decider: Decider | None = None) -> bool | None:
         """Return whether a claim would fit if no device were in use or tainted; None if that cannot be told."""
         self.refresh()

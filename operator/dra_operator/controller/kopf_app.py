@@ -233,7 +233,7 @@ def build_registry(
             raise kopf.PermanentError("; ".join(reasons))
         return manager.summary()
 
-    if manager.explains_templates:
+    if manager.explains_pods:
 
         @kopf.on.event(RESOURCE_GROUP, "resourceclaimtemplates", registry=registry, id="templates")
         async def observe_template(event: kopf.RawEvent, **_: Any) -> None:

@@ -40,6 +40,7 @@ from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.owned_devices import PolicyProbe, SettlementTimer
 from dra_operator.controller.permissions import ReadAccess
 from dra_operator.controller.settings import Settings
+from dra_operator.controller.waiting_pods import VOLUMES
 from dra_operator.controller.watch_health import EventDelivery, WatchHealth, find_trouble, unready_kinds
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement
@@ -58,8 +59,8 @@ WATCHED: dict[str, Kind] = {
     )
 }
 """The kinds that decisions depend on."""
-VOLUMES: dict[str, Kind] = {name: KINDS[name] for name in ("PersistentVolume", "PersistentVolumeClaim")}
-"""The kinds that say where volumes keep pods; nothing but explanations depends on them."""
+WATCHED_FOR_PODS: dict[str, Kind] = WATCHED | {name: KINDS[name] for name in VOLUMES}
+"""These, and those that only explanations of pods depend on."""
 NEEDED = ("ResourceClaim", "ResourceSlice", "DeviceClass")
 """The kinds without which there is nothing to do."""
 OPTIONAL = tuple(name for name, kind in WATCHED.items() if kind.group and name not in NEEDED)
@@ -96,7 +97,9 @@ class Manager:
         self._settings, self._access, self._on_crash, self._dry_run = settings, access, on_crash, dry_run
         self._clock = clock = time.monotonic
         self._session = ApiSession(access, answered=self.metrics.count_request)
-        self._watched = WATCHED | VOLUMES if settings.explain == "all" else WATCHED
+        self.explains_pods = settings.explain == "all"
+        """Whether it is told why pods wait, and what is wrong with ResourceClaimTemplates."""
+        self._watched = WATCHED_FOR_PODS if self.explains_pods else WATCHED
         self._reflectors: dict[str, Reflector] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._pods: set[Key] = set()
@@ -166,7 +169,7 @@ class Manager:
             ),
             operator=self._own_subject(),
             hears=self._is_up_to_date,
-            explains_pods=settings.explain == "all",
+            explains_pods=self.explains_pods,
         )
 
     def _build_health_server(self) -> HealthServer:
@@ -283,7 +286,7 @@ class Manager:
                 log.info(messages.NOT_SERVED, kind=name)
         self._watch(found)
         await self._check_policy()
-        while late := [found for found in self._needed().values() if not found.synced.is_set()]:
+        while late := [found for found in self._decisive().values() if not found.synced.is_set()]:
             await late[0].synced.wait()
         log.info(messages.SYNCED, **{name: len(reflector) for name, reflector in self._reflectors.items()})
         self._connected = True
@@ -317,10 +320,10 @@ class Manager:
         """
         if self._reflectors["ResourceClaim"].halfway:
             self._loop.close()
-        elif self._connected and all(found.synced.is_set() for found in self._needed().values()):
+        elif self._connected and all(found.synced.is_set() for found in self._decisive().values()):
             self._loop.open()
 
-    def _needed(self) -> dict[str, Reflector]:
+    def _decisive(self) -> dict[str, Reflector]:
         """Return the reflectors that decisions depend on."""
         return {name: found for name, found in self._reflectors.items() if name not in VOLUMES}
 
@@ -371,7 +374,7 @@ class Manager:
 
     def _deliver_pod(self, delta: Delta) -> None:
         """Pass on which claims a pod uses. Most pods use none; of these nothing is kept but what they ask of nodes."""
-        if self._settings.explain == "all":
+        if self.explains_pods:
             self._deliver(delta)
         pod = (delta.namespace, delta.name)
         use = PodUse(*pod, frozenset()) if delta.body is None else pod_use(delta.body)
@@ -382,11 +385,6 @@ class Manager:
         else:
             return
         self._loop.put(use)
-
-    @property
-    def explains_templates(self) -> bool:
-        """Whether what is wrong with ResourceClaimTemplates is told."""
-        return self._settings.explain == "all"
 
     def observe_template(self, body: Mapping[str, Any], *, is_gone: bool) -> None:
         """Take in that a template has come, changed or gone. Nothing is told of it before this operator leads."""
@@ -550,7 +548,7 @@ class Manager:
             return reasons + self._standby_access.reasons()
         if self._trouble is not None and not reasons:
             reasons.append(self._trouble)
-        reasons.extend(unready_kinds(self._needed(), self._settings.stale_seconds))
+        reasons.extend(unready_kinds(self._decisive(), self._settings.stale_seconds))
         reasons.extend(self._cycle.reasons())
         if reasons and self._access.unreadable:
             reasons.append(messages.UNREADABLE)

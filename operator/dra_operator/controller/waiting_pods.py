@@ -6,7 +6,7 @@ Source: docs/pods.md.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heappop, heappush
@@ -24,7 +24,7 @@ from dra_operator.controller.event_dedup import EventDeduplicator, EventRequest,
 from dra_operator.controller.queue import InFlightWrites
 from dra_operator.controller.timers import BatchLimit
 from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
-from dra_operator.pods.explanation import PodExplainer, PodExplanation
+from dra_operator.pods.explanation import PodExplainer
 from dra_operator.pods.smallest_change import Effort
 
 YOUNG_SECONDS = 5.0
@@ -47,6 +47,7 @@ BATCH = 4
 BATCH_SECONDS = 0.21
 """At most `BATCH` writes in so many seconds, so at most 20 in any second."""
 VOLUMES = ("PersistentVolume", "PersistentVolumeClaim")
+"""The kinds that say where volumes keep pods; nothing but explanations depends on them."""
 KINDS = frozenset(("Pod", "Node", "DeviceClass", *VOLUMES))
 """The kinds that say which nodes suit a pod."""
 _NAME = "pods"
@@ -214,8 +215,11 @@ class WaitingPods:
             heappush(self._due, (status.fitting_since + FITTING_SECONDS, key))
             why = None
         self._settled.add(key)
-        self._set_texts(key, {} if why is None else self._texts_of(waiting, why))
-        self._find_left_behind(waiting)
+        namespace, names = key[0], self.explainer.claims_of(waiting.pod)
+        told = {} if why is None else why.claims
+        texts = {(namespace, names[entry]): each.message for entry, each in told.items() if entry in names}
+        self._set_texts(key, texts)
+        self._find_left_behind([(namespace, name) for name in names.values()])
         if why is None:
             status.reason = None
             self._unadvised.pop(key, None)
@@ -265,15 +269,6 @@ class WaitingPods:
             self.defect_logger.exception(Defect.REPORT, report=_NAME, pod="/".join(key))
             return ""
 
-    def _texts_of(self, waiting: WaitingPod, why: PodExplanation) -> Mapping[Key, str]:
-        """Return what the annotations of a pod's claims are to say."""
-        namespace, names = waiting.pod.metadata.namespace, self.explainer.claims_of(waiting.pod)
-        return {
-            (namespace, names[entry]): explanation.message
-            for entry, explanation in why.claims.items()
-            if entry in names
-        }
-
     def _set_texts(self, pod: Key, texts: Mapping[Key, str]) -> None:
         """Set what is told of the claims of a pod. Of several pods that wait for one claim the first tells it."""
         for claim in self._told_by.pop(pod, frozenset()) - texts.keys():
@@ -294,13 +289,12 @@ class WaitingPods:
         if own:
             self._told_by[pod] = frozenset(own)
 
-    def _find_left_behind(self, waiting: WaitingPod) -> None:
+    def _find_left_behind(self, keys: Iterable[Key]) -> None:
         """Find claims of a pod that should have no text of ours and have one, as of an operator before this one."""
-        namespace = waiting.pod.metadata.namespace
-        for name in self.explainer.claims_of(waiting.pod).values():
-            claim = self.claims.get((namespace, name))
-            if claim is not None and annotation(claim) is not None and (namespace, name) not in self._texts:
-                self._unwritten[namespace, name] = None
+        for key in keys:
+            claim = self.claims.get(key)
+            if claim is not None and annotation(claim) is not None and key not in self._texts:
+                self._unwritten[key] = None
 
     # --- telling
 

@@ -22,7 +22,6 @@ from dra_operator.pods.situation import (
     LIMITS,
     Situation,
     copy_ledger,
-    scratch_allocator,
 )
 from dra_operator.pods.trials import ExhaustedError, Trials
 
@@ -72,12 +71,15 @@ def find_ended(trials: Trials) -> Change | None:
     for batch in batches:
         inventory = situation.allocator.inventory.with_nodes(batch)
         ledger = copy_ledger(situation.allocator.ledger, inventory)
-        with scratch_allocator(situation.allocator, inventory, ledger) as scratch:
-            edited = replace(situation, allocator=scratch, nodes=None)
+        allocator = situation.allocator.for_copy(inventory, ledger)
+        try:
+            edited = replace(situation, allocator=allocator, nodes=None)
             sets = list(dict.fromkeys(groups[name] for name in sorted(batch & groups.keys())))
             search = _Search(trials, edited, ledger, holders, is_exact=is_exact)
             if (found := search.find(sets)) is not None:
                 return found
+        finally:
+            allocator.release()
     if len(groups) == _MOST_NODES:
         trials.is_complete = False
     return None

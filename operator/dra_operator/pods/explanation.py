@@ -20,16 +20,14 @@ from dra_operator.allocator import (
     Reason,
 )
 from dra_operator.allocator.decision import claim_key
-from dra_operator.api.core import NodeSelector, Pod
-from dra_operator.api.node_selector import NodeSelectorError, matches
+from dra_operator.api.core import Pod
 from dra_operator.api.text import listed
-from dra_operator.api.types import AllocationResult, ResourceClaim
-from dra_operator.inventory import Inventory
-from dra_operator.inventory.nodes import NodeRecord
+from dra_operator.api.types import ResourceClaim
 from dra_operator.pods.claim_sets import merge_claims
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.entries import ClaimLookup, PodEntry, TemplateLookup, resolve_entries
 from dra_operator.pods.node_fit import Obstacle, PodRequirements
+from dra_operator.pods.nodes import can_use
 from dra_operator.pods.situation import Situation, build_situation
 from dra_operator.pods.smallest_change import Effort, find_smallest_changes
 
@@ -156,26 +154,11 @@ class PodExplainer:
         key = frozenset(causes.items())
         found = self._allocators.pop(key, None)
         if found is None:
-            found = self._new_allocator(self.allocator.inventory.with_unusable_nodes(causes))
+            found = self.allocator.for_copy(self.allocator.inventory.with_unusable_nodes(causes))
         self._allocators[key] = found
         if len(self._allocators) > _MOST_INVENTORIES:
-            self._drop(next(iter(self._allocators)))
+            self._allocators.pop(next(iter(self._allocators))).release()
         return found
-
-    def _new_allocator(self, inventory: Inventory) -> Allocator:
-        own = self.allocator
-        return Allocator(
-            inventory,
-            own.ledger,
-            features=own.features,
-            limits=own.limits,
-            clock=own.clock,
-            share_ids=own.share_ids,
-            environment=own.environment,
-            admin_access=own.admin_access,
-            decider=Decider.KUBE_SCHEDULER,
-            sharing=own.candidates,
-        )
 
     def _refresh(self) -> None:
         """Forget what is out of date: a copy of the inventory does not follow it."""
@@ -184,14 +167,9 @@ class PodExplainer:
             self._advice.clear()
             self._version = version
         if (version := self.allocator.inventory.version) != self._inventory_version:
-            for key in list(self._allocators):
-                self._drop(key)
+            while self._allocators:
+                self._allocators.popitem()[1].release()
             self._inventory_version = version
-
-    def _drop(self, key: frozenset[tuple[str, str]]) -> None:
-        gone = self._allocators.pop(key)
-        views = gone.availability.views.of_pool.values()
-        self.allocator.candidates.forget([view for of_pool in views for view in of_pool.values()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +269,9 @@ class _Attempt:
             if claim is None or (allocation := claim.status.allocation) is None:
                 continue
             for name, node in self.explainer.allocator.inventory.nodes.items():
-                if name not in causes and not _can_use(node, allocation):
+                if name not in causes and not can_use(
+                    allocation, name, node.labels, skips_operations=node.skips_operations
+                ):
                     causes[name] = f'not where claim "{entry.name}" is allocated'
         return causes
 
@@ -416,16 +396,3 @@ def _identity(entry: PodEntry) -> tuple[object, ...]:
 
 def _about(entries: Sequence[PodEntry], name: str, text: str) -> str:
     return text if len(entries) == 1 else f'claim "{name}": {text}'
-
-
-def _can_use(node: NodeRecord, allocation: AllocationResult) -> bool:
-    """Return whether pods on a node can use an allocation. Source: kube-scheduler's Filter, docs/dra-semantics 8.2."""
-    if allocation.skips_node_operations and not node.skips_operations:
-        return False
-    selector: NodeSelector | None = allocation.node_selector
-    if selector is None:
-        return True
-    try:
-        return matches(selector, node.name, node.labels)
-    except NodeSelectorError:
-        return False

@@ -371,6 +371,8 @@ class NodeFit:
 
     def find_obstacle_without(self, node: NodeInfo, condition: str) -> Obstacle | None:
         """Return the first obstacle on a node that is of another condition."""
+        if node.nominated:
+            node = node.with_nominated(self._requirements.priority, None)
         for node_filter in self._filters:
             found = node_filter(node)
             if found is not None and found.condition == condition:

@@ -25,17 +25,22 @@ def usable(
 ) -> Iterator[str]:
     """Yield the nodes of `names` where pods can use all of some allocations."""
     for name in names:
-        if all(_can_use(nodes[name], allocation) for allocation in allocations):
+        labels = nodes[name].metadata.labels
+        skips = OPTIONAL_NODE_OPERATIONS in nodes[name].status.declared_features
+        if all(can_use(allocation, name, labels, skips_operations=skips) for allocation in allocations):
             yield name
 
 
-def _can_use(node: Node, allocation: AllocationResult) -> bool:
-    if allocation.skips_node_operations and OPTIONAL_NODE_OPERATIONS not in node.status.declared_features:
+def can_use(
+    allocation: AllocationResult, node: str, labels: Mapping[str, str], *, skips_operations: bool
+) -> bool:
+    """Return whether pods on a node can use an allocation. Source: kube-scheduler's Filter, docs/dra-semantics 8.2."""
+    if allocation.skips_node_operations and not skips_operations:
         return False
     if allocation.node_selector is None:
         return True
     try:
-        return matches(allocation.node_selector, node.metadata.name, node.metadata.labels)
+        return matches(allocation.node_selector, node, labels)
     except NodeSelectorError:
         return False
 

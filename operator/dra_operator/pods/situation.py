@@ -5,8 +5,7 @@ ledger.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -70,8 +69,11 @@ class Situation:
         ledger = copy_ledger(self.allocator.ledger, inventory)
         for key in self.ended:
             ledger.withdraw(*key)
-        with scratch_allocator(self.allocator, inventory, ledger) as allocator:
+        allocator = self.allocator.for_copy(inventory, ledger)
+        try:
             return replace(self, allocator=allocator, ended=frozenset()).decide(limits)
+        finally:
+            allocator.release()
 
 
 def build_situation(
@@ -119,26 +121,3 @@ def copy_ledger(ledger: Ledger, inventory: Inventory) -> Ledger:
     for key in sorted(holders):
         found.assume(*key, AllocationResult(DeviceAllocationResult(ledger.results(key))))
     return found
-
-
-@contextmanager
-def scratch_allocator(allocator: Allocator, inventory: Inventory, ledger: Ledger) -> Iterator[Allocator]:
-    """Have an allocator for another inventory and ledger; what it keeps about views goes with it."""
-    scratch = Allocator(
-        inventory,
-        ledger,
-        features=allocator.features,
-        limits=allocator.limits,
-        clock=allocator.clock,
-        share_ids=allocator.share_ids,
-        environment=allocator.environment,
-        admin_access=allocator.admin_access,
-        searching=allocator.searching,
-        decider=allocator.decider,
-        sharing=allocator.candidates,
-    )
-    try:
-        yield scratch
-    finally:
-        of_pools = scratch.availability.views.of_pool.values()
-        allocator.candidates.forget([view for of_pool in of_pools for view in of_pool.values()])

@@ -17,6 +17,7 @@ from dra_operator.api.node_selector import NodeSelectorError, matches, pinned_to
 from dra_operator.api.read import ObjectError
 from dra_operator.api.text import shown
 from dra_operator.inventory.nodes import read_node
+from dra_operator.pods.node_fit import Taint, Toleration
 from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet
 
 DAEMON_SET = "DaemonSet"
@@ -184,9 +185,12 @@ def _fits(workload: Workload, node: Node, taints: Iterable[Mapping[str, Any]]) -
     except (ValidationError, NodeSelectorError):
         path = "spec.template.spec.affinity.nodeAffinity"
         raise workload.error(path, None, "is no affinity that selects nodes") from None
-    tolerations = [*_maps(spec, "tolerations"), *_added_tolerations(spec)]
+    tolerations = [
+        Toleration(*[item.get(name) or "" for name in Toleration._fields])
+        for item in (*_maps(spec, "tolerations"), *_added_tolerations(spec))
+    ]
     return all(
-        any(_tolerates(toleration, taint) for toleration in tolerations)
+        any(item.tolerates(Taint(*[taint.get(name) or "" for name in Taint._fields])) for item in tolerations)
         for taint in taints
         if taint.get("effect") in ("NoSchedule", "NoExecute")
     )
@@ -213,12 +217,3 @@ def _maps(owner: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 @cache
 def _selectors() -> TypeAdapter[NodeSelector]:
     return TypeAdapter(NodeSelector)
-
-
-def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    if any(toleration.get(name) and toleration[name] != taint.get(name) for name in ("key", "effect")):
-        return False
-    is_equal = (toleration.get("value") or "") == (taint.get("value") or "")
-    return (
-        is_equal if toleration.get("operator") in (None, "", "Equal") else toleration["operator"] == "Exists"
-    )
