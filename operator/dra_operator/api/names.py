@@ -18,6 +18,8 @@ OWNED_FINALIZER = OWNED_KEY
 """On every DeviceTaintRule that owns devices, until the operator has no write for them under way."""
 SETTLED_ANNOTATION = "dra-operator.io/settled"
 """On a DeviceTaintRule that owns devices: its uid, and the generation that has been in force for long enough."""
+GATE = "dra-operator.io/allocation"
+"""The scheduling gate of a pod whose devices the operator decides. Source: docs/pods.md."""
 OPT_OUT_LABEL = "dra-operator.io/allocate"
 """Label of a claim; `"false"` keeps the operator away from it, `"true"` says what holds without it."""
 ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"
