@@ -1,6 +1,6 @@
-"""Writes: what can be done to a claim, as merge-patches, and what can come of it.
+"""Writes: what can be done to a claim or a pod (`pod_writes`), as merge-patches, and what can come of it.
 
-Each patch carries `resourceVersion` and `uid` of the claim that was decided on: optimistic concurrency, answered with
+Each patch carries `resourceVersion` and `uid` of the object that was decided on: optimistic concurrency, answered with
 409 or 422 (docs/kopf.md, 2.3). The finalizer comes before the allocation, and the allocation ends before the finalizer,
 so that a claim with devices can never vanish (docs/dra-semantics.md, 8.2 and 8.3). Allocations have the same JSON in
 all versions. `kind` and `result` are what metrics and log lines call them.
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
+from dra_operator.cluster.pod_writes import GateWrite, NominateWrite, NoGate, Nomination, steps_for_pod
 from dra_operator.cluster.session import ApiError
 
 Body: TypeAlias = dict[str, Any]
@@ -25,6 +26,7 @@ class AllocateWrite:
     """
 
     kind: ClassVar[str] = "allocate"
+    resource: ClassVar[str] = "resourceclaims"
     namespace: str
     name: str
     uid: str
@@ -43,6 +45,31 @@ class DeallocateWrite:
     """
 
     kind: ClassVar[str] = "deallocate"
+    resource: ClassVar[str] = "resourceclaims"
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    finalizers: tuple[str, ...]
+    allocated: bool
+    consumers: int
+
+    def __post_init__(self) -> None:
+        if self.consumers:
+            raise ValueError(f"claim {self.namespace}/{self.name} is reserved for {self.consumers} consumers")
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawWrite:
+    """Take back the allocation of a claim that lives on, if it is `allocated`, and then our finalizer.
+
+    The claim waits again afterwards, for whoever allocates it. `consumers` is the length of its `status.reservedFor`.
+    Raises ValueError unless that is 0, as `DeallocateWrite`: whoever has reserved the claim since makes the patch a
+    conflict.
+    """
+
+    kind: ClassVar[str] = "withdraw"
+    resource: ClassVar[str] = "resourceclaims"
     namespace: str
     name: str
     uid: str
@@ -61,6 +88,7 @@ class AnnotateWrite:
     """Set an annotation of ours on a claim, by name, or take it off (`text` None). `current` is what it says now."""
 
     kind: ClassVar[str] = "annotate"
+    resource: ClassVar[str] = "resourceclaims"
     namespace: str
     name: str
     uid: str
@@ -78,6 +106,7 @@ class FenceWrite:
     """
 
     kind: ClassVar[str] = "fence"
+    resource: ClassVar[str] = "resourceclaims"
     namespace: str
     name: str
     uid: str
@@ -85,12 +114,14 @@ class FenceWrite:
     finalizers: tuple[str, ...]
 
 
-Write: TypeAlias = AllocateWrite | DeallocateWrite | AnnotateWrite | FenceWrite
+Write: TypeAlias = (
+    AllocateWrite | DeallocateWrite | WithdrawWrite | AnnotateWrite | FenceWrite | GateWrite | NominateWrite
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """It is done; `body` is the claim as it is now."""
+    """It is done; `body` is the object as it is now."""
 
     result: ClassVar[str] = "written"
     write: Write
@@ -186,6 +217,7 @@ class FinalizerAndAnnotation:
     finalizers: tuple[str, ...]
     drop_annotation: bool
     subresource: ClassVar[str] = ""
+    place: ClassVar[str] = "metadata.finalizers"
 
     def patch(self) -> Body:
         """Return the merge-patch, without its preconditions. A merge-patch replaces a list as a whole."""
@@ -207,6 +239,7 @@ class Allocation:
 
     allocation: Mapping[str, Any]
     subresource: ClassVar[str] = "status"
+    place: ClassVar[str] = "status.allocation"
 
     def patch(self) -> Body:
         """Return the merge-patch, without its preconditions."""
@@ -223,6 +256,7 @@ class NoAllocation:
     """The patch that ends an allocation."""
 
     subresource: ClassVar[str] = "status"
+    place: ClassVar[str] = "status.allocation"
 
     def patch(self) -> Body:
         """Return the merge-patch, without its preconditions."""
@@ -239,6 +273,7 @@ class NoFinalizer:
 
     finalizers: tuple[str, ...]
     subresource: ClassVar[str] = ""
+    place: ClassVar[str] = "metadata.finalizers"
 
     def patch(self) -> Body:
         """Return the merge-patch, without its preconditions."""
@@ -256,6 +291,7 @@ class Annotation:
     annotation: str
     text: str | None
     subresource: ClassVar[str] = ""
+    place: ClassVar[str] = "metadata.annotations"
 
     def patch(self) -> Body:
         """Return the merge-patch, without its preconditions."""
@@ -266,7 +302,9 @@ class Annotation:
         return annotation_of(body, self.annotation) == self.text
 
 
-Step: TypeAlias = FinalizerAndAnnotation | Allocation | NoAllocation | NoFinalizer | Annotation
+Step: TypeAlias = (
+    FinalizerAndAnnotation | Allocation | NoAllocation | NoFinalizer | Annotation | NoGate | Nomination
+)
 
 
 def steps(write: Write) -> tuple[Step, ...]:
@@ -277,7 +315,7 @@ def steps(write: Write) -> tuple[Step, ...]:
             finalizers = tuple(dict.fromkeys((*write.finalizers, FINALIZER)))
             first = (FinalizerAndAnnotation(finalizers, write.drop_annotation),) if protect else ()
             return (*first, Allocation(write.allocation))
-        case DeallocateWrite():
+        case DeallocateWrite() | WithdrawWrite():
             clear = (NoAllocation(),) if write.allocated else ()
             release = (NoFinalizer(write.finalizers),) if FINALIZER in write.finalizers else ()
             return (*clear, *release)
@@ -285,6 +323,8 @@ def steps(write: Write) -> tuple[Step, ...]:
             return (NoFinalizer(write.finalizers),) if FINALIZER in write.finalizers else ()
         case AnnotateWrite():
             return () if write.text == write.current else (Annotation(write.annotation, write.text),)
+        case GateWrite() | NominateWrite():
+            return steps_for_pod(write)
 
 
 def finalizers_of(body: Body) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ class Metrics:
         )
         self.pass_seconds = self._histogram("pass_seconds", "Duration of a pass.")
         self.queue_depth = self._gauge("queue_depth", "Changes that wait for the next pass.")
-        self.writes = self._counter("writes", "Writes to claims, by kind and outcome.", "kind", "outcome")
+        self.writes = self._counter("writes", "Writes to claims and pods, by kind and outcome.", "kind", "outcome")
         self.writes_in_flight = self._gauge("writes_in_flight", "Claims with a write under way.")
         self.requests = self._counter(
             "requests",

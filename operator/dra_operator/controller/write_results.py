@@ -25,6 +25,7 @@ from dra_operator.cluster.writes import (
     Unanswered,
     Unknown,
     Unsent,
+    WithdrawWrite,
     Write,
     WriteOutcome,
     Written,
@@ -53,6 +54,7 @@ _PURPOSES: Mapping[type[Write], str] = {
     # To say so on the claim gives it another version as well.
     FenceWrite: "the removal of a finalizer without an allocation",
     DeallocateWrite: "the removal of allocation and finalizer of this claim, which is being deleted",
+    WithdrawWrite: "the removal of allocation and finalizer of this claim, which no pod uses",
 }
 """What a write is for, in the words of an Event."""
 
@@ -124,6 +126,8 @@ class WriteResultHandler:
         if isinstance(write, DeallocateWrite):
             self.metrics.deallocations.inc()
             log.info(messages.DEALLOCATED, claim=text(key), uid=write.uid)
+        elif isinstance(write, WithdrawWrite):
+            log.info(messages.WITHDRAWN, claim=text(key), uid=write.uid)
         elif isinstance(write, AllocateWrite):
             # The new state took the place of the assumption when it was taken in. If the allocation has been
             # cleared again since, or the claim made anew, the assumption must not outlive it, and the claim is
@@ -242,7 +246,7 @@ class WriteResultHandler:
         claim = self.claims.get((write.namespace, write.name))
         if claim is None or isinstance(write, AnnotateWrite):
             return
-        if isinstance(write, DeallocateWrite):
+        if isinstance(write, DeallocateWrite | WithdrawWrite):
             self.events.record(warning(subject_of(claim), messages.EVENT_REFUSED, why))
         else:
             self._set_pending(claim, PendingReason(messages.EVENT_REFUSED, None, why))
