@@ -83,7 +83,9 @@ class Metrics:
         )
         self.pass_seconds = self._histogram("pass_seconds", "Duration of a pass.")
         self.queue_depth = self._gauge("queue_depth", "Changes that wait for the next pass.")
-        self.writes = self._counter("writes", "Writes to claims and pods, by kind and outcome.", "kind", "outcome")
+        self.writes = self._counter(
+            "writes", "Writes to claims and pods, by kind and outcome.", "kind", "outcome"
+        )
         self.writes_in_flight = self._gauge("writes_in_flight", "Claims with a write under way.")
         self.requests = self._counter(
             "requests",
@@ -107,6 +109,11 @@ class Metrics:
         """Where each part of the operator reports its defects."""
 
     def _declare_states(self) -> None:
+        self.gated_pods = self._gauge(
+            "gated_pods",
+            "Pods with the operator's scheduling gate, and those it was taken off that have no node yet, by state.",
+            "state",
+        )
         self.collisions = self._gauge("device_collisions", "Devices that two claims hold now.")
         self.broken_allocations = self._gauge(
             "broken_allocations",
