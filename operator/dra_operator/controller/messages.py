@@ -47,6 +47,7 @@ ALLOCATED = "allocated"
 PENDING = "pending"
 DEALLOCATED = "deallocated"
 WITHDRAWN = "allocation taken back"
+HANDED_BACK = "handed back"
 WRITE_CONFLICT = "write conflict"
 WRITE_REFUSED = "write refused"
 WRITE_UNACCEPTED = "write not accepted"
@@ -78,6 +79,7 @@ EVENT_FORBIDDEN = "Forbidden"
 EVENT_REFUSED = "AllocationRefused"
 EVENT_INTERNAL = "InternalError"
 EVENT_LEADING = "LeaderElection"
+EVENT_HANDED_BACK = "HandedBack"
 
 
 def devices(allocation: AllocationResult) -> str:
@@ -107,6 +109,11 @@ def fitting(node: str, seconds: float) -> str:
         f"its claims have fitted for {seconds:.0f} s, now on node {node}, and the scheduler has not placed it; pod "
         "affinity, topology spread, preemption, and volumes that are not bound yet, are not looked at here"
     )
+
+
+def handed_back(why: str) -> str:
+    """Return the sentence of the Event of a pod whose claims were taken back; `why` is what kube-scheduler says."""
+    return f"handed back: {why.rstrip('. ')}; delete the pod to try again"
 
 
 def everywhere(allocation: AllocationResult) -> str:
