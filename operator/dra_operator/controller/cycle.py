@@ -45,6 +45,7 @@ from dra_operator.controller.event_dedup import (
 from dra_operator.controller.fencing import WriteFence
 from dra_operator.controller.gated_pods import GatedPods, WriteTrouble
 from dra_operator.controller.gated_reasons import GatedReasons, UngatedReasons
+from dra_operator.controller.handback import Handback
 from dra_operator.controller.ingest import DeltaEffects, Ingest, name_of
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
@@ -90,7 +91,7 @@ Effect: TypeAlias = Write | RuleWrite | EventRequest
 Emit: TypeAlias = Callable[[list[Effect]], None]
 
 _TASKS = (
-    "inventory", "collisions", "breakages", "rules", "selectors", "pods", "templates", "views", "metrics"
+    "inventory", "collisions", "breakages", "rules", "selectors", "handback", "pods", "templates", "views", "metrics"
 )  # fmt: skip
 """What a cycle does beside deciding."""
 _OPERATOR = Subject("Namespace", "", "dra-operator")
@@ -122,6 +123,7 @@ class SchedulingCycle:
     hears: Callable[[str], bool] = lambda _kind: True
     has_told: Callable[[str], bool] = lambda _version: True
     scope: ClaimScope = ClaimScope.STANDALONE
+    handback_seconds: float = 60.0
     explains_pods: bool = False
     number: int = 0
     """The number of this cycle."""
@@ -152,6 +154,9 @@ class SchedulingCycle:
         self._write_results = WriteResultHandler(
             claims, ledger, in_flight, queue, events, pending, access, metrics, self._selector_warnings.add
         )
+        self._owned = OwnedDevices(
+            inventory, ledger, ingest, events, metrics, clock, timers, self.settlement, self.operator, record
+        )
         self._gated: GatedPods | None = None
         self._pace = BatchLimit(BATCH, BATCH_SECONDS, clock)
         self._templates = TemplateChecks(self.allocator, events, clock, self._pace)
@@ -167,9 +172,6 @@ class SchedulingCycle:
             release_of_pod=None if waiting_pods is None else waiting_pods.release,
         )
         self._problems = ObjectProblems(inventory, ingest, events, metrics, clock)
-        self._owned = OwnedDevices(
-            inventory, ledger, ingest, events, metrics, clock, timers, self.settlement, self.operator, record
-        )
         self._double_allocations = DoubleAllocationReporter(
             inventory, ledger, claims, self._releaser.retained, ingest, events, metrics, clock, self.hears
         )
@@ -197,6 +199,7 @@ class SchedulingCycle:
         if self.scope.has_gated:
             decider = PodDecider(self.allocator, cluster, find_claim, has_template)
             gated = self._gated = self._build_gated_pods(cluster, decider)
+            gated.handback = self._build_handback(gated)
             self._write_results.report_for_pods = lambda key, why: gated.report_claim(
                 key, WriteTrouble(why.reason, why.message)
             )
@@ -236,6 +239,21 @@ class SchedulingCycle:
             record=self._events.record,
             defect_logger=self.metrics.defect_logger,
             has_told=self.has_told,
+            is_ours=self._owned.is_ours,
+        )
+
+    def _build_handback(self, gated: GatedPods) -> Handback:
+        return Handback(
+            self._claims,
+            self._in_flight,
+            self._queue.backoff,
+            is_ours=self._owned.is_ours,
+            shares_a_device=lambda key: bool(self.ledger.other_holders(key)),
+            write_to_pod=gated.write_to_pod,
+            events=self._events,
+            metrics=self.metrics,
+            seconds=self.handback_seconds,
+            clock=self.clock,
         )
 
     # --- what others ask
@@ -277,6 +295,7 @@ class SchedulingCycle:
             self._tasks["rules"].run(self._owned.write_rules)
             if self._gated is not None:
                 self._gated.advance()
+                self._tasks["handback"].run(self._gated.hand_back)
         self._flush(emit)
         is_done = is_fenced or self._decide_all(emit, stopping)
         if self._gated is not None and not is_fenced:
@@ -623,3 +642,4 @@ class SchedulingCycle:
         if self._gated is not None:
             for state, number in self._gated.counts().items():
                 metrics.gated_pods.labels(state.value).set(number)
+            metrics.gated_since_timestamp_seconds.set(self._gated.gated_since())

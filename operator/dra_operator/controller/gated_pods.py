@@ -8,10 +8,12 @@ memory; the watch has told of the allocations; our gate comes off. Source: docs/
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from typing import Final, Protocol
 
 from dra_operator.api.names import OPT_OUT_LABEL
+from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.cluster.delivery import DOUBT_SECONDS
 from dra_operator.cluster.faults import Defect, DefectLogger
@@ -33,6 +35,7 @@ from dra_operator.cluster.writes import (
 from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimStore, Key, Standing, is_pending, text, version_of
 from dra_operator.controller.event_dedup import EventRequest, Subject
+from dra_operator.controller.handback import Handback
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.permissions import WriteAccess
 from dra_operator.controller.pod_queue import PodQueue
@@ -88,6 +91,7 @@ class GatedPods:
 
     `send` gets the writes to pods; those to claims go by `in_flight` and `assume`. `has_told` says whether the watch of
     claims has brought a version: kube-scheduler, which watches as well, should have it before the gate comes off.
+    `is_ours` says whether the allocation of a claim was made by an operator.
     """
 
     claims: ClaimStore
@@ -104,8 +108,10 @@ class GatedPods:
     record: Callable[[EventRequest], None]
     defect_logger: DefectLogger
     has_told: Callable[[str], bool]
+    is_ours: Callable[[ResourceClaim], bool]
     on_changed: Callable[[Key], None] = lambda _key: None
     """Is told of each pod of which something else is to be said now."""
+    handback: Handback | None = None
     queue: PodQueue = field(init=False)
     _pods: dict[Key, SchedulingPod] = field(default_factory=dict)
     _touched: set[Key] = field(default_factory=set)
@@ -116,8 +122,8 @@ class GatedPods:
     """Why the gate of a pod comes off that was not decided."""
     _troubles: dict[Key, WriteTrouble] = field(default_factory=dict)
     _claim_troubles: dict[Key, WriteTrouble] = field(default_factory=dict)
-    _let_go: dict[Key, str] = field(default_factory=dict)
-    """The uid of each pod whose gate we took off, until it has a node."""
+    _let_go: set[Key] = field(default_factory=set)
+    """The pods whose gate an operator took off after a decision, until they have a node."""
     _listed: dict[Key, str] | None = None
     """The version of each gated pod when decisions were first wanted; None before."""
     _doubt_until: float = 0.0
@@ -199,8 +205,6 @@ class GatedPods:
         log.info(messages.LET_GO, pod=text(key), uid=write.uid, node=node, why=why)
         if why:
             self.record(EventRequest(_subject(write), "Normal", messages.EVENT_GATE_REMOVED, why))
-        elif key in self._pods:
-            self._let_go[key] = write.uid
 
     def _set_trouble(self, key: Key, reason: str, message: str) -> None:
         self._troubles[key] = WriteTrouble(reason, message)
@@ -213,7 +217,9 @@ class GatedPods:
         self._undecide(key)
         self.queue.remove(key)
         self.access.forget(key)
-        self._let_go.pop(key, None)
+        self._let_go.discard(key)
+        if self.handback is not None:
+            self.handback.forget(key)
         self._released.pop(key, None)
         self._troubles.pop(key, None)
         self._touched.discard(key)
@@ -249,8 +255,7 @@ class GatedPods:
         if pod is None or key in self._writing:
             return
         if not pod.is_gated:
-            # kube-scheduler's now, and what we decided stands until it has a node.
-            self._stop_deciding(key)
+            self._follow(pod)
             return
         if self.queue.is_held(pod):
             return
@@ -370,13 +375,41 @@ class GatedPods:
             self.cluster.withdraw(key)
         self.timers.set(("watch", key), None)
 
-    def _stop_deciding(self, key: Key) -> None:
-        """Decide no more about a pod that has no gate of ours."""
-        if key not in self._let_go:
+    # --- pods that were let go
+
+    def _follow(self, pod: SchedulingPod) -> None:
+        """Take in what becomes of a pod without our gate, which is kube-scheduler's now.
+
+        Who took the gate off is not known after a restart. That claims have an allocation of an operator's says it.
+        """
+        key = pod.key
+        self.queue.set_decided(key)
+        node = self._nodes.get(key) or self._find_node(pod)
+        if key in self._let_go or node:
+            self._let_go.add(key)
+            if self.handback is not None:
+                self.handback.observe(pod, node)
+        if self.handback is None or self.handback.is_handed_back(key) or not node:
             self._undecide(key)
-        self.queue.remove(key)
-        self._troubles.pop(key, None)
-        self.access.forget(key)
+
+    def _find_node(self, pod: SchedulingPod) -> str:
+        """Return the node for which an operator stored the claims of a pod; empty if none did."""
+        for claim in self._claims_of(pod):
+            allocation = claim.status.allocation
+            if allocation is not None and not claim.status.reserved_for and self.is_ours(claim):
+                return pinned_to(allocation.node_selector) or pod.nominated_node
+        return ""
+
+    def hand_back(self) -> float | None:
+        """Have the claims taken back of pods that cannot be placed; return when time alone makes more due."""
+        return None if self.handback is None else self.handback.run()
+
+    def write_to_pod(self, write: NominateWrite) -> None:
+        """Have a pod written that was let go, unless a write to it is under way, or was not accepted just now."""
+        key = write.namespace, write.name
+        is_held = self.queue.backoff.holds(key, write.uid, write.resource_version)
+        if key not in self._writing and not is_held:
+            self._write(write)
 
     # --- taking back
 
@@ -439,8 +472,15 @@ class GatedPods:
         for key, pod in self._pods.items():
             if pod.is_gated:
                 counts[GatedState.STORING if key in self._nodes else GatedState.WAITING] += 1
-        counts[GatedState.LET_GO] = len(self._let_go)
+        for key in self._let_go:
+            is_back = self.handback is not None and self.handback.is_handed_back(key)
+            counts[GatedState.HANDED_BACK if is_back else GatedState.LET_GO] += 1
         return counts
+
+    def gated_since(self) -> float:
+        """Return as Unix time when the pod was created that our gate has held longest; 0 if it holds none."""
+        times = [pod.creation for pod in self._pods.values() if pod.is_gated and pod.creation]
+        return datetime.fromisoformat(min(times)).timestamp() if times else 0.0
 
     def _claims_of(self, pod: SchedulingPod) -> Iterator[ResourceClaim]:
         """Yield the claims of a pod that are there, by name."""

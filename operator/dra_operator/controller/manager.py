@@ -178,6 +178,7 @@ class Manager:
             hears=self._is_up_to_date,
             has_told=self._has_told_claims,
             scope=self._scope,
+            handback_seconds=settings.handback_seconds,
             explains_pods=self.explains_pods,
         )
 

@@ -47,6 +47,7 @@ ALLOCATED = "allocated"
 PENDING = "pending"
 DEALLOCATED = "deallocated"
 WITHDRAWN = "allocation taken back"
+HANDED_BACK = "handed back"
 WRITE_CONFLICT = "write conflict"
 WRITE_REFUSED = "write refused"
 WRITE_UNACCEPTED = "write not accepted"
@@ -82,6 +83,7 @@ EVENT_INTERNAL = "InternalError"
 EVENT_GATE_REMOVED = "GateRemoved"
 EVENT_CLAIM_NOT_GATED = "ClaimNotGated"
 EVENT_LEADING = "LeaderElection"
+EVENT_HANDED_BACK = "HandedBack"
 
 
 def devices(allocation: AllocationResult) -> str:
@@ -117,8 +119,8 @@ def not_gated(claim: ResourceClaim, pods: Sequence[str]) -> str:
     if not pods:
         return f'claim "{name}" is reserved for others: {shown(claim.status.reserved_for[0].name)}'
     return (
-        f'claim "{name}" is also named by {listed([f"pod {pod}" for pod in pods])}, not all of which have the scheduling '
-        f"gate {GATE}: kube-scheduler allocates it, and this pod goes on then; or gate all pods that share it"
+        f'claim "{name}" is also named by {listed([f"pod {pod}" for pod in pods])}, not all of which have the '
+        f"scheduling gate {GATE}: kube-scheduler allocates it, and this pod goes on then; or gate all pods that share it"
     )
 
 
@@ -133,6 +135,11 @@ def fitting(node: str, seconds: float) -> str:
         f"its claims have fitted for {seconds:.0f} s, now on node {node}, and the scheduler has not placed it; pod "
         "affinity, topology spread, preemption, and volumes that are not bound yet, are not looked at here"
     )
+
+
+def handed_back(why: str) -> str:
+    """Return the sentence of the Event of a pod whose claims were taken back; `why` is what kube-scheduler says."""
+    return f"handed back: {why.rstrip('. ')}; delete the pod to try again"
 
 
 def everywhere(allocation: AllocationResult) -> str:

@@ -104,16 +104,12 @@ class Metrics:
         )
         self.problems = self._gauge("problems", "Objects that have a problem now; an Event says which.")
         self._declare_states()
+        self._declare_gated_pods()
         self._begin_at_zero()
         self.defect_logger = DefectLogger(lambda defect: self.errors.labels(defect.place).inc())
         """Where each part of the operator reports its defects."""
 
     def _declare_states(self) -> None:
-        self.gated_pods = self._gauge(
-            "gated_pods",
-            "Pods with the operator's scheduling gate, and those it was taken off that have no node yet, by state.",
-            "state",
-        )
         self.collisions = self._gauge("device_collisions", "Devices that two claims hold now.")
         self.broken_allocations = self._gauge(
             "broken_allocations",
@@ -134,6 +130,21 @@ class Metrics:
         build = self._gauge("build_info", "Always 1; the labels say what runs.", "version", "python")
         build.labels(__version__, platform.python_version()).set(1)
         self.loop_lag_seconds = self._gauge("loop_lag_seconds", "How late the event loop ran its last timer.")
+
+    def _declare_gated_pods(self) -> None:
+        self.gated_pods = self._gauge(
+            "gated_pods",
+            "Pods that the operator's gate holds, or held until they have a node, by state.",
+            "state",
+        )
+        self.gated_since_timestamp_seconds = self._gauge(
+            "gated_since_timestamp_seconds",
+            "Unix time at which the pod was created that the operator's gate has held longest; 0 if it holds none.",
+        )
+        self.handed_back = self._counter(
+            "handed_back_pods",
+            "Pods that were let go, and whose claims were taken back as they could not be placed.",
+        )
 
     def _begin_at_zero(self) -> None:
         """Expose what has not happened yet as zero: a series that begins with its first error has no increase."""

@@ -104,6 +104,11 @@ class PodQueue:
         self.backoff.remove(key)
         self._unschedulable.discard(key)
 
+    def set_decided(self, key: Key) -> None:
+        """State that a pod needs no decision any more; it may back off from other writes."""
+        self.active.remove(key)
+        self._unschedulable.discard(key)
+
     def accept(self, key: Key) -> None:
         """State that there is room for a pod."""
         self._unschedulable.discard(key)

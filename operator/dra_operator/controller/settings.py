@@ -184,6 +184,13 @@ class Settings(BaseModel):
         description="How long one request may take that writes to a claim or reads it back. Other requests have fixed "
         "limits.",
     )
+    handback_seconds: float = Field(
+        60,
+        ge=1,
+        le=3600,
+        description="With gated pods: the claims of a pod that was let go are taken back when kube-scheduler has said "
+        "for this long that it cannot place the pod.",
+    )
     event_refresh_seconds: float = Field(
         1200,
         ge=1,
