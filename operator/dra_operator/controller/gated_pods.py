@@ -66,8 +66,8 @@ class GatedState(Enum):
 
     WAITING = "waiting"
     STORING = "storing"
-    LET_GO = "let-go"
-    HANDED_BACK = "handed-back"
+    LET_GO = "let go"
+    HANDED_BACK = "handed back"
 
 
 class AllocationSink(Protocol):
