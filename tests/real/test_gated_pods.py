@@ -48,7 +48,7 @@ def fleet(full_control_plane, full_scene):
     return full_scene
 
 
-def create_job(scene, count, **spec):
+def create_job(scene, count, parallelism=None):
     """Create a Job of gated pods, each with a claim made of a template, and one that they share."""
     claims = f"{RESOURCE}/namespaces/{scene.namespace}/"
     request = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": GPU}}]}
@@ -63,7 +63,7 @@ def create_job(scene, count, **spec):
             "metadata": {"name": "job"},
             "spec": {
                 "completions": count,
-                "parallelism": count,
+                "parallelism": parallelism or count,
                 "template": {
                     "spec": {
                         "restartPolicy": "Never",
@@ -73,7 +73,6 @@ def create_job(scene, count, **spec):
                             {"name": "own", "resourceClaimTemplateName": "own"},
                             {"name": "shared", "resourceClaimName": "shared"},
                         ],
-                        **spec,
                     }
                 },
             },
@@ -118,3 +117,25 @@ def test_job_of_gated_pods_is_bound_where_its_devices_are(fleet, full_control_pl
         ),
         "the fifth bound",
     )
+
+
+def test_shared_claim_is_kept_for_the_next_pod_while_one_that_has_run_is_there(
+    fleet, full_control_plane, start_full_operator
+):
+    """A claim that its last pod gave back is allocated for the next one, although the first is still listed."""
+    operator = start_full_operator(*FLAGS, kubeconfig=full_control_plane.admin_kubeconfig)
+    operator.wait_ready()
+    create_job(fleet, 2, parallelism=1)
+    (first,) = wait_pods(
+        fleet, lambda pods: any(pod["spec"].get("nodeName") for pod in pods), "the first bound"
+    )
+    path = f"/api/v1/namespaces/{fleet.namespace}/pods/{first['metadata']['name']}"
+
+    fleet.client.patch(f"{path}/status", {"status": {"phase": "Succeeded"}})
+
+    pods = wait_pods(
+        fleet,
+        lambda pods: sum(bool(pod["spec"].get("nodeName")) for pod in pods) == 2,
+        "the second bound",
+    )
+    assert {pod["status"]["phase"] for pod in pods} == {"Succeeded", "Pending"}
