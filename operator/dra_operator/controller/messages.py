@@ -8,10 +8,10 @@ stands in `cluster.faults`.
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dra_operator.api.names import OPT_OUT_LABEL
+from dra_operator.api.names import GATE, OPT_OUT_LABEL
 from dra_operator.api.quantity import format_beside
 from dra_operator.api.text import listed, shown
-from dra_operator.api.types import AllocationResult
+from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.ledger import Breakage, Overcommitment, Resource
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ PROBLEM = "object has a problem"
 DRAINED = "writes left unfinished"
 PASS_LATE = "pass left unfinished"  # noqa: S105
 
+LET_GO = "gate taken off"
+
 # Log texts: devices that are ours.
 OWNERSHIP_FENCE = "policy for owned devices"
 OWNERSHIP_UNFIT = "policy for owned devices does not fit"
@@ -78,6 +80,8 @@ EVENT_INVALID = "InvalidObject"
 EVENT_FORBIDDEN = "Forbidden"
 EVENT_REFUSED = "AllocationRefused"
 EVENT_INTERNAL = "InternalError"
+EVENT_GATE_REMOVED = "GateRemoved"
+EVENT_CLAIM_NOT_GATED = "ClaimNotGated"
 EVENT_LEADING = "LeaderElection"
 EVENT_HANDED_BACK = "HandedBack"
 
@@ -96,6 +100,28 @@ def allocated(allocation: AllocationResult, node: str) -> str:
     if allocation.node_selector is None:
         return f"allocated, usable on {everywhere(allocation)}: {chosen}"
     return f"allocated on node {node}: {chosen}" if node else f"allocated {chosen}"
+
+
+def gate_removed(why: str) -> str:
+    """Return the sentence of the Event of a pod that is let go without a decision."""
+    return f"scheduling gate {GATE} taken off: {why}, so kube-scheduler decides about the pod"
+
+
+def pod_refused(kind: str, why: str) -> str:
+    """Return why a pod stays gated, to which something cannot be written."""
+    what = f"the removal of the scheduling gate {GATE}" if kind == "gate" else "status.nominatedNodeName"
+    return f"the API server does not accept {what}: {why}"
+
+
+def not_gated(claim: ResourceClaim, pods: Sequence[str]) -> str:
+    """Return why the claim of a gated pod is not decided with it: other pods name it, or it is reserved for others."""
+    name = claim.metadata.name
+    if not pods:
+        return f'claim "{name}" is reserved for others: {shown(claim.status.reserved_for[0].name)}'
+    return (
+        f'claim "{name}" is also named by {listed([f"pod {pod}" for pod in pods])}, not all of which have the '
+        f"scheduling gate {GATE}: kube-scheduler allocates it, and this pod goes on then; or gate all pods that share it"
+    )
 
 
 def template_in_vain(problem: str) -> str:
