@@ -386,7 +386,8 @@ class GatedPods:
     def _follow(self, pod: SchedulingPod) -> None:
         """Take in what becomes of a pod without our gate, which is kube-scheduler's now.
 
-        Who took the gate off is not known after a restart. That claims have an allocation of an operator's says it.
+        After a restart, whose gate was taken off is known by claims that were made for their pod: an operator allocates
+        these only while the gate is on. One that the pod only names may have had its devices before.
         """
         key = pod.key
         self.queue.set_decided(key)
@@ -399,9 +400,13 @@ class GatedPods:
             self._undecide(key)
 
     def _find_node(self, pod: SchedulingPod) -> str:
-        """Return the node for which an operator stored the claims of a pod; empty if none did."""
+        """Return the node for which an operator stored the claims that were made for a pod; empty if none did."""
         for claim in self._claims_of(pod):
             allocation = claim.status.allocation
+            if not any(
+                owner.controller and owner.uid == pod.uid for owner in claim.metadata.owner_references
+            ):
+                continue
             if allocation is not None and not claim.status.reserved_for and self.is_ours(claim):
                 return pinned_to(allocation.node_selector) or pod.nominated_node
         return ""
