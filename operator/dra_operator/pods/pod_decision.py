@@ -181,4 +181,3 @@ class PodDecider:
             run.append(name)
         if run:
             yield special_claim(pod, classes, self.cluster.nodes[run[0]].allocatable), run
-
