@@ -238,7 +238,7 @@ class Delivery:
             await self.pause(write, self._delay(attempt, trouble), _reason_to_read_later(trouble))
 
     async def _request(self, method: str, path: str, **options: Any) -> writes.Body:
-        """Send a request and return the object that is the answer. Raises ApiError; ApiUnreachable for anything else."""
+        """Send a request and return the object that is the answer. Raises ApiError, or else ApiUnreachable."""
         answer = await self.session.request(method, path, timeout=self.timeout, **options)
         if "metadata" not in answer:
             # From something between: whether it was stored is as unknown as without an answer.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
-from dra_operator.cluster.pod_writes import GateWrite, NominateWrite, NoGate, Nomination, steps_for_pod
+from dra_operator.cluster.pod_writes import GateWrite, NoGate, NominateWrite, Nomination, steps_for_pod
 from dra_operator.cluster.session import ApiError
 
 Body: TypeAlias = dict[str, Any]

@@ -8,10 +8,10 @@ stands in `cluster.faults`.
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dra_operator.api.names import OPT_OUT_LABEL
+from dra_operator.api.names import GATE, OPT_OUT_LABEL
 from dra_operator.api.quantity import format_beside
 from dra_operator.api.text import listed, shown
-from dra_operator.api.types import AllocationResult
+from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.ledger import Breakage, Overcommitment, Resource
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ ALLOCATED = "allocated"
 PENDING = "pending"
 DEALLOCATED = "deallocated"
 WITHDRAWN = "allocation taken back"
+HANDED_BACK = "handed back"
 WRITE_CONFLICT = "write conflict"
 WRITE_REFUSED = "write refused"
 WRITE_UNACCEPTED = "write not accepted"
@@ -56,6 +57,8 @@ NOT_FENCED = "earlier writes not fenced in time"
 PROBLEM = "object has a problem"
 DRAINED = "writes left unfinished"
 PASS_LATE = "pass left unfinished"  # noqa: S105
+
+LET_GO = "gate taken off"
 
 # Log texts: devices that are ours.
 OWNERSHIP_FENCE = "policy for owned devices"
@@ -77,7 +80,10 @@ EVENT_INVALID = "InvalidObject"
 EVENT_FORBIDDEN = "Forbidden"
 EVENT_REFUSED = "AllocationRefused"
 EVENT_INTERNAL = "InternalError"
+EVENT_GATE_REMOVED = "GateRemoved"
+EVENT_CLAIM_NOT_GATED = "ClaimNotGated"
 EVENT_LEADING = "LeaderElection"
+EVENT_HANDED_BACK = "HandedBack"
 
 
 def devices(allocation: AllocationResult) -> str:
@@ -96,6 +102,28 @@ def allocated(allocation: AllocationResult, node: str) -> str:
     return f"allocated on node {node}: {chosen}" if node else f"allocated {chosen}"
 
 
+def gate_removed(why: str) -> str:
+    """Return the sentence of the Event of a pod that is let go without a decision."""
+    return f"scheduling gate {GATE} taken off: {why}, so kube-scheduler decides about the pod"
+
+
+def pod_refused(kind: str, why: str) -> str:
+    """Return why a pod stays gated, to which something cannot be written."""
+    what = f"the removal of the scheduling gate {GATE}" if kind == "gate" else "status.nominatedNodeName"
+    return f"the API server does not accept {what}: {why}"
+
+
+def not_gated(claim: ResourceClaim, pods: Sequence[str]) -> str:
+    """Return why the claim of a gated pod is not decided with it: other pods name it, or it is reserved for others."""
+    name = claim.metadata.name
+    if not pods:
+        return f'claim "{name}" is reserved for others: {shown(claim.status.reserved_for[0].name)}'
+    return (
+        f'claim "{name}" is also named by {listed([f"pod {pod}" for pod in pods])}, not all of which have the '
+        f"scheduling gate {GATE}: kube-scheduler allocates it, and this pod goes on then; or gate all pods that share it"
+    )
+
+
 def template_in_vain(problem: str) -> str:
     """Return the sentence of the Event of a template of which no claim could be allocated."""
     return f"claims made of this template wait: {problem}"
@@ -107,6 +135,11 @@ def fitting(node: str, seconds: float) -> str:
         f"its claims have fitted for {seconds:.0f} s, now on node {node}, and the scheduler has not placed it; pod "
         "affinity, topology spread, preemption, and volumes that are not bound yet, are not looked at here"
     )
+
+
+def handed_back(why: str) -> str:
+    """Return the sentence of the Event of a pod whose claims were taken back; `why` is what kube-scheduler says."""
+    return f"handed back: {why.rstrip('. ')}; delete the pod to try again"
 
 
 def everywhere(allocation: AllocationResult) -> str:

@@ -83,7 +83,9 @@ class Metrics:
         )
         self.pass_seconds = self._histogram("pass_seconds", "Duration of a pass.")
         self.queue_depth = self._gauge("queue_depth", "Changes that wait for the next pass.")
-        self.writes = self._counter("writes", "Writes to claims and pods, by kind and outcome.", "kind", "outcome")
+        self.writes = self._counter(
+            "writes", "Writes to claims and pods, by kind and outcome.", "kind", "outcome"
+        )
         self.writes_in_flight = self._gauge("writes_in_flight", "Claims with a write under way.")
         self.requests = self._counter(
             "requests",
@@ -102,6 +104,7 @@ class Metrics:
         )
         self.problems = self._gauge("problems", "Objects that have a problem now; an Event says which.")
         self._declare_states()
+        self._declare_gated_pods()
         self._begin_at_zero()
         self.defect_logger = DefectLogger(lambda defect: self.errors.labels(defect.place).inc())
         """Where each part of the operator reports its defects."""
@@ -127,6 +130,21 @@ class Metrics:
         build = self._gauge("build_info", "Always 1; the labels say what runs.", "version", "python")
         build.labels(__version__, platform.python_version()).set(1)
         self.loop_lag_seconds = self._gauge("loop_lag_seconds", "How late the event loop ran its last timer.")
+
+    def _declare_gated_pods(self) -> None:
+        self.gated_pods = self._gauge(
+            "gated_pods",
+            "Pods that the operator's gate holds, or held until they have a node, by state.",
+            "state",
+        )
+        self.gated_since_timestamp_seconds = self._gauge(
+            "gated_since_timestamp_seconds",
+            "Unix time at which the pod was created that the operator's gate has held longest; 0 if it holds none.",
+        )
+        self.handed_back = self._counter(
+            "handed_back_pods",
+            "Pods that were let go, and whose claims were taken back as they could not be placed.",
+        )
 
     def _begin_at_zero(self) -> None:
         """Expose what has not happened yet as zero: a series that begins with its first error has no increase."""

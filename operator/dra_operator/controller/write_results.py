@@ -8,6 +8,7 @@ assumed, and says when the claim may be tried again. Source: docs/kopf.md, 2.2.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from dra_operator.allocator.decision import claim_key
 from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.delivery import DOUBT_SECONDS
@@ -31,7 +32,15 @@ from dra_operator.cluster.writes import (
     Written,
 )
 from dra_operator.controller import messages
-from dra_operator.controller.claims import ClaimStore, Key, annotation, is_released, text, version_of
+from dra_operator.controller.claims import (
+    ClaimStore,
+    Key,
+    Standing,
+    annotation,
+    is_released,
+    text,
+    version_of,
+)
 from dra_operator.controller.event_dedup import EventDeduplicator, EventRequest, one_line, subject_of, warning
 from dra_operator.controller.ingest import DeltaEffects
 from dra_operator.controller.logs import get_logger
@@ -74,6 +83,8 @@ class WriteResultHandler:
     access: WriteAccess
     metrics: Metrics
     on_allocated: Callable[[Key, str], None]
+    report_for_pods: Callable[[Key, PendingReason], None] | None = None
+    """Is told what keeps the claim of gated pods from being written, since it is the pods of which that is said."""
 
     def handle(self, outcome: WriteOutcome, effects: DeltaEffects, cycle: int) -> None:
         """Take in one answer and add to `effects` what it changed; `cycle` is the number of this one."""
@@ -160,7 +171,7 @@ class WriteResultHandler:
 
     def _submit_queued(self, key: Key, queued: AllocateWrite, effects: DeltaEffects) -> None:
         claim = self.claims.get(key)
-        if claim is None or claim.metadata.uid != queued.uid or not self.claims.is_waiting(key):
+        if claim is None or claim.metadata.uid != queued.uid or not self.claims.is_allocatable(key):
             # Allocated by another, being deleted, recreated, a pod's by now.
             self._withdraw(key, effects)
             return
@@ -252,7 +263,9 @@ class WriteResultHandler:
             self._set_pending(claim, PendingReason(messages.EVENT_REFUSED, None, why))
 
     def _set_pending(self, claim: ResourceClaim, why: PendingReason) -> None:
-        if (event := self.pending.set(claim, why)) is not None:
+        if self.report_for_pods is not None and self.claims.standing(claim) is Standing.GATED:
+            self.report_for_pods(claim_key(claim), why)
+        elif (event := self.pending.set(claim, why)) is not None:
             self.events.record(event)
 
     def _back_off(self, key: Key, write: Write, first: float, longest: float) -> None:
@@ -299,7 +312,7 @@ class ClaimReleaser:
         if claim is None:
             self._forget(key)
             return
-        if self.claims.is_waiting(key):
+        if self.claims.is_allocatable(key):
             self.pending.mark_changed(key)
             return
         if not is_released(claim):
@@ -310,7 +323,7 @@ class ClaimReleaser:
         self.retained.discard(key)
         if self.queue.backoff.holds_claim(claim):
             return
-        if is_released(claim) and self.claims.is_free(claim):
+        if is_released(claim) and self.claims.is_for_us_to_release(claim):
             if self._shares_a_device(key):
                 self.retained.add(key)
             else:
