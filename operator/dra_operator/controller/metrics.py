@@ -66,6 +66,9 @@ class Metrics:
         )
         self.allocations = self._counter("allocations", "Allocations written.")
         self.deallocations = self._counter("deallocations", "Deleted claims whose allocation was cleared.")
+        self.reallocations = self._counter(
+            "reallocations", "Broken allocations that were taken back, by cause.", "cause"
+        )
         self.allocation_seconds = self._histogram(
             "allocation_seconds",
             "Time from when a claim was seen until its allocation was written, including its wait for devices.",
