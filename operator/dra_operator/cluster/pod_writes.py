@@ -1,8 +1,8 @@
 """Writes to pods that our scheduling gate holds, or held: the gate off, the node nominated. All else is not ours.
 
 Each is one merge-patch with uid and resourceVersion of the pod that was decided on, so the gates that it leaves are
-those that the pod has. They are delivered as writes to claims are (`writes`, `delivery`), by a `writer.Writer` for pods:
-with slots of its own, so that the pod that is ready never waits behind the allocations of others.
+those that the pod has. They are delivered as writes to claims are (`writes`, `delivery`), by a `writer.Writer` for
+pods: with slots of its own, so that the pod that is ready never waits behind the allocations of others.
 """
 
 from dataclasses import dataclass

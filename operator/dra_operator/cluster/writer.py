@@ -59,8 +59,9 @@ class Writer:
     """Sends writes to claims, or to pods, and reports each outcome to `deliver_outcome`, on the event loop.
 
     `served` is the kind that is written to, in the version that the API server serves. `may_write` is asked before each
-    patch and update; a write that waits for it keeps its slot. `concurrency` is the number of slots; `timeout` is in seconds, for
-    one request. `sleep`, `clock` (monotonic, in seconds) and `random` are arguments so that tests need not wait.
+    patch and update; a write that waits for it keeps its slot. `concurrency` is the number of slots; `timeout` is in
+    seconds, for one request. `sleep`, `clock` (monotonic, in seconds) and `random` are arguments so that tests need not
+    wait.
     """
 
     def __init__(

@@ -18,11 +18,20 @@ Body: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Consumer:
+    """A pod that a claim is reserved for, in the claim's namespace."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class AllocateWrite:
     """Give a claim its devices.
 
     `resource_version`, `finalizers` (all of them) and `drop_annotation` (whether it carries ours) are those
-    of the claim decided on. `allocation` is an AllocationResult as on the wire, with its allocationTimestamp.
+    of the claim decided on. `allocation` is an AllocationResult as on the wire, with its allocationTimestamp. `consumer`
+    is the pod that the claim is reserved for in the same patch, if it is for one.
     """
 
     kind: ClassVar[str] = "allocate"
@@ -34,6 +43,7 @@ class AllocateWrite:
     finalizers: tuple[str, ...]
     drop_annotation: bool
     allocation: Mapping[str, Any]
+    consumer: Consumer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,12 +248,18 @@ class Allocation:
     """The patch that gives a claim its devices."""
 
     allocation: Mapping[str, Any]
+    consumer: Consumer | None = None
     subresource: ClassVar[str] = "status"
     place: ClassVar[str] = "status.allocation"
 
     def patch(self) -> Body:
         """Return the merge-patch, without its preconditions."""
-        return {"status": {"allocation": dict(self.allocation)}}
+        status: Body = {"allocation": dict(self.allocation)}
+        if self.consumer is not None:
+            status["reservedFor"] = [
+                {"resource": "pods", "name": self.consumer.name, "uid": self.consumer.uid}
+            ]
+        return {"status": status}
 
     def holds(self, body: Body) -> bool:
         """Return whether a claim has these devices; other fields the API server may fill in or drop."""
@@ -314,7 +330,7 @@ def steps(write: Write) -> tuple[Step, ...]:
             protect = write.drop_annotation or FINALIZER not in write.finalizers
             finalizers = tuple(dict.fromkeys((*write.finalizers, FINALIZER)))
             first = (FinalizerAndAnnotation(finalizers, write.drop_annotation),) if protect else ()
-            return (*first, Allocation(write.allocation))
+            return (*first, Allocation(write.allocation, write.consumer))
         case DeallocateWrite() | WithdrawWrite():
             clear = (NoAllocation(),) if write.allocated else ()
             release = (NoFinalizer(write.finalizers),) if FINALIZER in write.finalizers else ()

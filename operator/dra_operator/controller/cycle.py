@@ -19,7 +19,7 @@ from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.pod_writes import GateWrite, NominateWrite
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite
-from dra_operator.cluster.writes import AllocateWrite, Write, WriteOutcome
+from dra_operator.cluster.writes import AllocateWrite, Consumer, Write, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.allocation_checks import (
     BrokenAllocationReporter,
@@ -583,7 +583,9 @@ class SchedulingCycle:
         # One that has been decided before keeps its place among them: else the last would never come to be the first.
         self._unexplained[key] = claim.metadata.uid, decision
 
-    def _assume(self, claim: ResourceClaim, allocation: AllocationResult, node: str) -> None:
+    def _assume(
+        self, claim: ResourceClaim, allocation: AllocationResult, node: str, consumer: Consumer | None = None
+    ) -> None:
         """Enter a decision in the ledger, and have it written."""
         key = claim_key(claim)
         # kube-scheduler cannot use a claim whose allocation has no timestamp (docs/dra-semantics, 14).
@@ -594,6 +596,7 @@ class SchedulingCycle:
             finalizers=claim.metadata.finalizers,
             drop_annotation=annotation(claim) is not None,
             allocation=allocation_to_wire(allocation),
+            consumer=consumer,
         )
         self.ledger.assume(*key, allocation)
         self._in_flight.nodes[key] = node

@@ -21,6 +21,7 @@ from dra_operator.cluster.pod_writes import GateWrite, NominateWrite, PodWrite
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import (
     Conflict,
+    Consumer,
     Forbidden,
     Gone,
     Refused,
@@ -66,15 +67,17 @@ class GatedState(Enum):
 
     WAITING = "waiting"
     STORING = "storing"
-    LET_GO = "let-go"
-    HANDED_BACK = "handed-back"
+    LET_GO = "let go"
+    HANDED_BACK = "handed back"
 
 
 class AllocationSink(Protocol):
     """Enters an allocation in the ledger, and has it written: `controller.cycle`."""
 
-    def __call__(self, claim: ResourceClaim, allocation: AllocationResult, node: str) -> None:
-        """Enter a decision in the ledger, and have it written."""
+    def __call__(
+        self, claim: ResourceClaim, allocation: AllocationResult, node: str, consumer: Consumer | None
+    ) -> None:
+        """Enter a decision in the ledger, and have it written, with a reservation for the consumer if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +364,10 @@ class GatedPods:
         self.cluster.assume(key, decision.node)
         self.on_changed(key)
         for name, allocation in decision.allocations.items():
-            self.assume(unallocated[name], allocation, decision.node)
+            # Else kube-controller-manager reserves it for the pod that has run, and clears it with that.
+            is_shared = self.claims.has_finished_user((pod.namespace, name))
+            consumer = Consumer(pod.name, pod.uid) if is_shared else None
+            self.assume(unallocated[name], allocation, decision.node, consumer)
         if not decision.allocations:
             self._hand_over(pod, claims, decision.node)
 

@@ -86,9 +86,7 @@ class Metrics:
         )
         self.pass_seconds = self._histogram("pass_seconds", "Duration of a pass.")
         self.queue_depth = self._gauge("queue_depth", "Changes that wait for the next pass.")
-        self.writes = self._counter(
-            "writes", "Writes to claims and pods, by kind and outcome.", "kind", "outcome"
-        )
+        self.writes = self._counter("writes", "Writes by kind and outcome.", "kind", "outcome")
         self.writes_in_flight = self._gauge("writes_in_flight", "Claims with a write under way.")
         self.requests = self._counter(
             "requests",
@@ -107,7 +105,6 @@ class Metrics:
         )
         self.problems = self._gauge("problems", "Objects that have a problem now; an Event says which.")
         self._declare_states()
-        self._declare_gated_pods()
         self._begin_at_zero()
         self.defect_logger = DefectLogger(lambda defect: self.errors.labels(defect.place).inc())
         """Where each part of the operator reports its defects."""
@@ -133,6 +130,7 @@ class Metrics:
         build = self._gauge("build_info", "Always 1; the labels say what runs.", "version", "python")
         build.labels(__version__, platform.python_version()).set(1)
         self.loop_lag_seconds = self._gauge("loop_lag_seconds", "How late the event loop ran its last timer.")
+        self._declare_gated_pods()
 
     def _declare_gated_pods(self) -> None:
         self.gated_pods = self._gauge(
