@@ -188,19 +188,22 @@ class SchedulingCycle:
             self.wall,
             self.hears,
         )
-        self._reallocation = Reallocation(
-            claims,
-            in_flight,
-            queue.backoff,
+        self._reallocation = self._build_reallocation()
+        self._broken_allocations.is_movable = self._reallocation.is_movable
+        self._tasks = {name: BestEffortTask(name, clock, timers, metrics.defect_logger) for name in _TASKS}
+
+    def _build_reallocation(self) -> Reallocation:
+        return Reallocation(
+            self._claims,
+            self._in_flight,
+            self._queue.backoff,
             self._broken_allocations.allocations,
             find_broken=self._broken_allocations.find_known,
             is_ours=self._owned.is_ours,
-            shares_a_device=lambda key: bool(ledger.other_holders(key)),
-            metrics=metrics,
-            clock=clock,
+            shares_a_device=lambda key: bool(self.ledger.other_holders(key)),
+            metrics=self.metrics,
+            clock=self.clock,
         )
-        self._broken_allocations.is_movable = self._reallocation.is_movable
-        self._tasks = {name: BestEffortTask(name, clock, timers, metrics.defect_logger) for name in _TASKS}
 
     def _build_pods(self) -> WaitingPods | None:
         """Build what is done about pods; None if that is nothing."""
