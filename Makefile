@@ -48,6 +48,10 @@ gatefuzz: dev ## run gated pods through N=2000 random interleavings of writes, w
 changefuzz: dev ## apply each change that would make a claim fit, for N=2000 claims at random; SEED=... repeats a run
 	@PYTHONPATH=tests $(BIN)/python -m changefuzz --cases $(or $(N),2000) $(if $(SEED),--seed $(SEED))
 
+.PHONY: decisionfuzz
+decisionfuzz: dev ## compare decisions about gated pods with brute force in N=1000 random worlds; SEED=... repeats a run
+	@PYTHONPATH=tests $(BIN)/python -m decisionfuzz --cases $(or $(N),1000) $(if $(SEED),--seed $(SEED))
+
 .PHONY: bench
 bench: dev ## measure allocations against Kubernetes' own allocator; W="cluster mig-00100" ARGS="--rounds 9" choose which and how; needs Go to compare
 	@$(BIN)/python bench/allocator.py $(W) $(ARGS)
