@@ -12,6 +12,7 @@
 - Devices that are ours: `owned_devices` says from when they may be used, and keeps their rules.
 - What people read: `pending_status` of a claim that waits, `object_problems` of other objects, `allocation_checks` of
   devices that two claims hold or nobody can use any more; by `event_dedup`, once for each change. Of what is not ours:
-  `waiting_pods`, whoever allocates their claims, and `template_checks`.
+  `waiting_pods`, whoever allocates their claims, and `template_checks`. `reallocation` gives claims that no pod uses
+  other devices when theirs can be used no more.
 - What the operator lacks: `permissions`, and watches or Events that do not get through (`watch_health`).
 """

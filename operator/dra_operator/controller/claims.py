@@ -7,7 +7,7 @@ allocated to its claim for it, and clears that again, some twenty times a second
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
@@ -58,7 +58,7 @@ class Standing(Enum):
 class PodUse:
     """The names of the claims that a pod uses, in its namespace; empty if it uses none, or none any more.
 
-    `is_gated` says that our gate holds it, `is_finished` that it has run.
+    `is_gated` says that our gate holds it, `is_finished` that it has run; `uid` is the pod's, where it is known.
     """
 
     namespace: str
@@ -66,6 +66,7 @@ class PodUse:
     claims: frozenset[str]
     is_gated: bool = False
     is_finished: bool = False
+    uid: str = ""
 
 
 def pod_use(body: Mapping[str, Any]) -> PodUse:
@@ -90,6 +91,7 @@ def pod_use(body: Mapping[str, Any]) -> PodUse:
         frozenset(entry["resourceClaimName"] for entry in entries if entry.get("resourceClaimName")),
         is_gated=any(gate.get("name") == GATE for gate in spec.get("schedulingGates") or ()),
         is_finished=is_finished,
+        uid=metadata.get("uid", ""),
     )
 
 
@@ -196,6 +198,11 @@ class ClaimStore:
     def users(self, key: Key) -> AbstractSet[str]:
         """Return the names of the pods that use a claim."""
         return self._users.get(key, frozenset())
+
+    def uses(self, key: Key) -> Iterator[PodUse]:
+        """Yield the pods that use a claim, by name."""
+        for name in sorted(self.users(key)):
+            yield self._pods[key[0], name]
 
     def is_pending_for_pod(self, claim: ResourceClaim) -> bool:
         """True if a claim that has no allocation is a pod's: one that uses it, or that it was made for."""

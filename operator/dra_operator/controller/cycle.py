@@ -54,6 +54,7 @@ from dra_operator.controller.owned_devices import OwnedDevices, PolicyState, Set
 from dra_operator.controller.pending_status import PendingReason, PendingStatus
 from dra_operator.controller.permissions import WriteAccess
 from dra_operator.controller.queue import InFlightWrites, SchedulingQueue
+from dra_operator.controller.reallocation import Reallocation
 from dra_operator.controller.template_checks import KIND as KIND_OF_TEMPLATES
 from dra_operator.controller.template_checks import TemplateChecks
 from dra_operator.controller.timers import BatchLimit, BestEffortTask, Timers
@@ -91,7 +92,8 @@ Effect: TypeAlias = Write | RuleWrite | EventRequest
 Emit: TypeAlias = Callable[[list[Effect]], None]
 
 _TASKS = (
-    "inventory", "collisions", "breakages", "rules", "selectors", "handback", "pods", "templates", "views", "metrics"
+    "inventory", "collisions", "breakages", "rules", "selectors", "handback", "reallocation", "pods", "templates",
+    "views", "metrics",
 )  # fmt: skip
 """What a cycle does beside deciding."""
 _OPERATOR = Subject("Namespace", "", "dra-operator")
@@ -186,7 +188,22 @@ class SchedulingCycle:
             self.wall,
             self.hears,
         )
+        self._reallocation = self._build_reallocation()
+        self._broken_allocations.is_movable = self._reallocation.is_movable
         self._tasks = {name: BestEffortTask(name, clock, timers, metrics.defect_logger) for name in _TASKS}
+
+    def _build_reallocation(self) -> Reallocation:
+        return Reallocation(
+            self._claims,
+            self._in_flight,
+            self._queue.backoff,
+            self._broken_allocations.allocations,
+            find_broken=self._broken_allocations.find_known,
+            is_ours=self._owned.is_ours,
+            shares_a_device=lambda key: bool(self.ledger.other_holders(key)),
+            metrics=self.metrics,
+            clock=self.clock,
+        )
 
     def _build_pods(self) -> WaitingPods | None:
         """Build what is done about pods; None if that is nothing."""
@@ -304,6 +321,9 @@ class SchedulingCycle:
         self._flush(emit)
         is_done &= self._explain_all(stopping)
         self._report_all(emit)
+        if not is_fenced:
+            self._tasks["reallocation"].run(self._reallocation.run)
+            self._flush(emit)
         if self._waiting_pods is not None:
             self._tasks["pods"].run(partial(self._waiting_pods.run, stopping))
             self._tasks["templates"].run(partial(self._templates.run, stopping))

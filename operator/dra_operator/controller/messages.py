@@ -12,7 +12,7 @@ from dra_operator.api.names import GATE, OPT_OUT_LABEL
 from dra_operator.api.quantity import format_beside
 from dra_operator.api.text import listed, shown
 from dra_operator.api.types import AllocationResult, ResourceClaim
-from dra_operator.ledger import Breakage, Overcommitment, Resource
+from dra_operator.ledger import Breakage, Cause, Overcommitment, Resource
 
 if TYPE_CHECKING:
     # Commands that need no cluster use these texts, and must not load a client.
@@ -48,6 +48,7 @@ PENDING = "pending"
 DEALLOCATED = "deallocated"
 WITHDRAWN = "allocation taken back"
 HANDED_BACK = "handed back"
+MOVING = "allocation is broken and is taken back"
 WRITE_CONFLICT = "write conflict"
 WRITE_REFUSED = "write refused"
 WRITE_UNACCEPTED = "write not accepted"
@@ -230,7 +231,46 @@ def _known(claims: Collection[tuple[str, str]], namespace: str) -> str:
 
 def broken(breakages: Sequence[Breakage]) -> str:
     """Return the sentence about an allocation whose devices cannot be used any more."""
-    return f"{listed([_breakage(item) for item in breakages])}; {DELETE_CLAIM}"
+    return f"{_breakages(breakages)}; {DELETE_CLAIM}"
+
+
+def broken_in_use(breakages: Sequence[Breakage]) -> str:
+    """Return that sentence for a claim that pods name, with what becomes of them."""
+    causes = {item.cause for item in breakages}
+    if Cause.NODE_GONE in causes:
+        fate = "kube-controller-manager deletes its pods that were on the node"
+    elif Cause.TAINTED in causes:
+        fate = "kube-controller-manager evicts its pods that have a node"
+    else:
+        fate = "nothing evicts its pods"
+    return f"{_breakages(breakages)}; {fate}; {DELETE_CLAIM}"
+
+
+def broken_unused(breakages: Sequence[Breakage]) -> str:
+    """Return that sentence for a claim that no pod names, whose allocation is ours to take back."""
+    is_for_sure = any(item.cause is not Cause.DEVICE_MISSING for item in breakages)
+    when = "" if is_for_sure else " when that has lasted for five minutes"
+    return f"{_breakages(breakages)}; no pod uses this claim, so it gets other devices{when}"
+
+
+def broken_for_pod(claim: str, breakages: Sequence[Breakage], *, is_reserved: bool) -> str:
+    """Return the sentence for a pod that names such a claim; `is_reserved` for this pod, as it has a node."""
+    causes = {item.cause for item in breakages}
+    if not is_reserved:
+        fate = (
+            "nothing evicts a pod without a node: delete this one, and then the claim, if it is still there"
+        )
+    elif Cause.NODE_GONE in causes:
+        fate = "kube-controller-manager deletes this pod"
+    elif Cause.TAINTED in causes:
+        fate = "kube-controller-manager evicts this pod"
+    else:
+        fate = "nothing evicts this pod: delete it"
+    return f'claim "{claim}": {_breakages(breakages)}; {fate}'
+
+
+def _breakages(breakages: Sequence[Breakage]) -> str:
+    return listed([_breakage(item) for item in breakages])
 
 
 def _breakage(item: Breakage) -> str:

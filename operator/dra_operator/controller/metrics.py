@@ -113,6 +113,9 @@ class Metrics:
             "Claims whose allocation is broken now, by cause.",
             "cause",
         )
+        self.reallocations = self._counter(
+            "reallocations", "Broken allocations that were taken back, by cause.", "cause"
+        )
         self.foreign_allocations = self._counter(
             "foreign_allocations", "Allocations of owned devices that somebody else has stored."
         )
@@ -152,6 +155,7 @@ class Metrics:
             self.decisions.labels(decision.__name__.lower())
         for cause in Cause:
             self.broken_allocations.labels(cause.value)
+            self.reallocations.labels(cause.value)
         for outcome in ("done", "error"):
             self.passes.labels(outcome)
         for write, outcome in product(get_args(Write), get_args(WriteOutcome)):
