@@ -11,6 +11,7 @@ from coexistence.fleet import SLICES
 from coexistence.observer import Observer
 from coexistence.ownership import RULES, selected
 from coexistence.reader import Reader, published
+from coexistence.stage import sum_of
 from live.client import Cluster
 from live.objects import Body
 
@@ -88,6 +89,10 @@ class Stage:
     judge: Judge
     scheduler: Process
     operators: Operators
+
+    async def scheduler_metric(self, name: str, labels: str = "") -> float:
+        """Return the sum of a metric of kube-scheduler, of the series that have `labels` in their name."""
+        return sum_of(await asyncio.to_thread(self.plane.scheduler_metrics), name, labels)
 
     async def events(self) -> dict[str, list[str]]:
         """Return the Events of pods, by name, each as reason and message, the newest last."""
