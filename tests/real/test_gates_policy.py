@@ -1,5 +1,8 @@
 """The component `gates` on the real API server: what the operator may do to pods, and which pods get the gate."""
 
+import subprocess
+import sys
+
 import pytest
 import yaml
 
@@ -204,6 +207,31 @@ def test_pod_of_another_namespace_gets_no_gate(gated):
     gated.client.wait_for(
         "/healthz", lambda _: gates(create(gated, query="?dryRun=All")) == [], what="a pod without a gate"
     )
+
+
+def test_release_takes_off_gates_and_the_nominations_that_the_operator_set(gated):
+    """Of a pod without the gate the API server tells whose the nomination is; that of kube-scheduler stays."""
+    for name in ("gated", "let-go", "scheduler"):
+        create(gated, name, gates=[GATE])
+    nomination = {"status": {"nominatedNodeName": "node-1"}}
+    assert patch(gated, nomination, "let-go", "/status?fieldManager=dra-operator").ok
+    gated.client.patch(f"{pods(gated)}/scheduler/status?fieldManager=kube-scheduler", nomination)
+    for name in ("let-go", "scheduler"):
+        assert patch(gated, {"spec": {"schedulingGates": []}}, name, "?fieldManager=dra-operator").ok
+
+    command = [sys.executable, "-m", "dra_operator", "release", "--namespace", gated.namespace]
+    command += ["--kubeconfig", str(gated.plane.admin_kubeconfig)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    own = gated.namespace
+    assert (
+        result.stdout == f"{own}/gated released\n{own}/probe released\n{own}/let-go nomination taken back\n"
+    )
+    assert f"kubectl label namespace {own} {CLAIMS_LABEL}-" in result.stderr
+    found = {pod["metadata"]["name"]: pod for pod in gated.client.get(pods(gated))["items"]}
+    assert gates(found["gated"]) == []
+    assert "nominatedNodeName" not in found["let-go"]["status"]
+    assert found["scheduler"]["status"]["nominatedNodeName"] == "node-1"
 
 
 def test_own_gate_on_a_pod_with_a_node_is_refused_by_the_api_server(gated):
