@@ -198,6 +198,7 @@ class GatedPods:
                 self._set_trouble(key, messages.EVENT_FORBIDDEN, why)
             case Unknown() | Unsent():
                 self.queue.backoff.add(key, write.uid, *CONFLICT)
+        self._released.pop(key, None)
 
     def _handle_written(self, key: Key, write: PodWrite) -> None:
         for (verb, resource), denied in self.access.grant(write).items():
@@ -208,7 +209,7 @@ class GatedPods:
             self.on_changed(key)
         if not isinstance(write, GateWrite):
             return
-        node, why = self._nodes.get(key, ""), self._released.pop(key, "")
+        node, why = self._nodes.get(key, ""), self._released.get(key, "")
         log.info(messages.LET_GO, pod=text(key), uid=write.uid, node=node, why=why)
         if why:
             self.record(EventRequest(_subject(write), "Normal", messages.EVENT_GATE_REMOVED, why))
@@ -227,7 +228,6 @@ class GatedPods:
         self._let_go.discard(key)
         if self.handback is not None:
             self.handback.forget(key)
-        self._released.pop(key, None)
         self._troubles.pop(key, None)
         self._touched.discard(key)
 
@@ -487,6 +487,8 @@ class GatedPods:
         """Return what is against the writes that a pod waits for, or keeps its claims from being ours."""
         if (found := self._troubles.get(key)) is not None:
             return found
+        if key in self._released:
+            return None
         pod = self._pods.get(key)
         for claim in () if pod is None else self._claims_of(pod):
             if (found := self._claim_troubles.get(_key(claim))) is not None:
