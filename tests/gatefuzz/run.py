@@ -69,6 +69,7 @@ class Case:
             (1, self.delete_pod),
             (3, self.schedule),
             (1, self.finish),
+            (2, self.reserve_for_finished),
             (1, self.cordon),
             (1, self.wait),
         ]
@@ -151,7 +152,6 @@ class Case:
             changed = {**status, "reservedFor": left}
             if not left:
                 changed.pop("allocation", None)
-                self.server.cleared.add(body["metadata"]["name"])
             kept = [each for each in body["metadata"].get("finalizers", ()) if left or each != FINALIZER]
             metadata = {**body["metadata"], "finalizers": kept}
             self.server.put({**body, "metadata": metadata, "status": changed})
@@ -179,7 +179,10 @@ class Case:
             if found is None or not devices_of(found):
                 return
             nodes.add(node_of(found))
-            reserved = [*(found["status"].get("reservedFor") or ()), consumer]
+            reserved = found["status"].get("reservedFor") or []
+            if consumer in reserved:
+                continue
+            reserved = [*reserved, consumer]
             self.server.put({**found, "status": {**found["status"], "reservedFor": reserved}})
         if len(nodes) != 1:
             raise BrokenError(
@@ -194,6 +197,22 @@ class Case:
             pod = self.random.choice(pods)
             self.server.put({**pod, "status": {**pod["status"], "phase": "Succeeded"}})
             self.prune()
+
+    def reserve_for_finished(self) -> None:
+        """Reserve what is allocated for pods that have run, and take that back, as the claim controller."""
+        for pod in self.server.of_kind("Pod"):
+            if pod["status"].get("phase") != "Succeeded":
+                continue
+            name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+            for found in self.server.claims_of(pod):
+                if found is None or not devices_of(found):
+                    continue
+                reserved = found["status"].get("reservedFor") or ()
+                if all(each["uid"] != uid for each in reserved):
+                    consumer = {"resource": "pods", "name": name, "uid": uid}
+                    status = {**found["status"], "reservedFor": [*reserved, consumer]}
+                    self.server.put({**found, "status": status})
+        self.prune()
 
     def cordon(self) -> None:
         """Cordon a node, or uncordon it."""
@@ -237,9 +256,7 @@ class Case:
         for pod in self.server.of_kind("Pod"):
             if is_gated(pod):
                 self._check_waiting(pod, free)
-            elif not (
-                is_over(pod) or pod["spec"].get("nodeName") or pod["metadata"]["name"] in self.server.excused
-            ):
+            elif not is_over(pod) and not pod["spec"].get("nodeName"):
                 raise BrokenError(
                     f"pod {pod['metadata']['name']} was let go, and kube-scheduler cannot place it"
                 )

@@ -33,10 +33,6 @@ class Server:
         self.objects: dict[Key, dict[str, Any]] = {}
         self.events: list[tuple[int, Delta]] = []
         """All changes, each with its version."""
-        self.cleared: set[str] = set()
-        """Claims that lost their devices with their last user, which may be when a pod is just being let go."""
-        self.excused: set[str] = set()
-        """The pods that this happened to: no patch of a pod can be conditional on a claim."""
 
     def put(self, body: dict[str, Any]) -> dict[str, Any]:
         """Store an object."""
@@ -85,8 +81,6 @@ class Server:
     def _check(self, before: dict[str, Any] | None, body: dict[str, Any]) -> None:
         if body["kind"] == "ResourceClaim":
             self._check_devices()
-            if devices_of(body):
-                self.cleared.discard(body["metadata"]["name"])
             self._check_use(before, body)
         if body["kind"] == "Pod" and before is not None and is_gated(before) and not is_gated(body):
             self._check_hand_over(body)
@@ -119,12 +113,6 @@ class Server:
         """Check that a pod is let go only when all its claims are stored, usable on one node."""
         found = self.claims_of(pod)
         name = pod["metadata"]["name"]
-        if any(
-            claim is not None and not devices_of(claim) and claim["metadata"]["name"] in self.cleared
-            for claim in found
-        ):
-            self.excused.add(name)
-            return
         if any(claim is None or not devices_of(claim) for claim in found):
             raise BrokenError(f"the gate of pod {name} is off, and not all of its claims are stored")
         nodes = {node_of(claim) for claim in found if claim is not None}

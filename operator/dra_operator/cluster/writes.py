@@ -24,14 +24,18 @@ class Consumer:
     name: str
     uid: str
 
+    def to_wire(self) -> dict[str, str]:
+        """Return the entry of `status.reservedFor`."""
+        return {"resource": "pods", "name": self.name, "uid": self.uid}
+
 
 @dataclass(frozen=True, slots=True)
 class AllocateWrite:
     """Give a claim its devices.
 
     `resource_version`, `finalizers` (all of them) and `drop_annotation` (whether it carries ours) are those
-    of the claim decided on. `allocation` is an AllocationResult as on the wire, with its allocationTimestamp. `consumer`
-    is the pod that the claim is reserved for in the same patch, if it is for one.
+    of the claim decided on. `allocation` is an AllocationResult as on the wire, with its allocationTimestamp.
+    `consumer` is the pod that the claim is reserved for in the same patch, if it is for one.
     """
 
     kind: ClassVar[str] = "allocate"
@@ -75,7 +79,7 @@ class WithdrawWrite:
 
     The claim waits again afterwards, for whoever allocates it. `consumers` is the length of its `status.reservedFor`.
     Raises ValueError unless that is 0, as `DeallocateWrite`: whoever has reserved the claim since makes the patch a
-    conflict.
+    conflict. With `unreserves` the reservations end as well, which are for gated pods and are not among `consumers`.
     """
 
     kind: ClassVar[str] = "withdraw"
@@ -87,6 +91,7 @@ class WithdrawWrite:
     finalizers: tuple[str, ...]
     allocated: bool
     consumers: int
+    unreserves: bool = False
 
     def __post_init__(self) -> None:
         if self.consumers:
@@ -109,6 +114,20 @@ class AnnotateWrite:
 
 
 @dataclass(frozen=True, slots=True)
+class ReserveWrite:
+    """Reserve an allocated claim for one more pod. `consumers` are all that it is reserved for, as on the wire."""
+
+    kind: ClassVar[str] = "reserve"
+    resource: ClassVar[str] = "resourceclaims"
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    consumers: tuple[Mapping[str, str], ...]
+    consumer: Consumer
+
+
+@dataclass(frozen=True, slots=True)
 class FenceWrite:
     """Take our finalizer off a claim without devices, so that what was sent on its present version fails.
 
@@ -125,7 +144,14 @@ class FenceWrite:
 
 
 Write: TypeAlias = (
-    AllocateWrite | DeallocateWrite | WithdrawWrite | AnnotateWrite | FenceWrite | GateWrite | NominateWrite
+    AllocateWrite
+    | DeallocateWrite
+    | WithdrawWrite
+    | ReserveWrite
+    | AnnotateWrite
+    | FenceWrite
+    | GateWrite
+    | NominateWrite
 )
 
 
@@ -256,9 +282,7 @@ class Allocation:
         """Return the merge-patch, without its preconditions."""
         status: Body = {"allocation": dict(self.allocation)}
         if self.consumer is not None:
-            status["reservedFor"] = [
-                {"resource": "pods", "name": self.consumer.name, "uid": self.consumer.uid}
-            ]
+            status["reservedFor"] = [self.consumer.to_wire()]
         return {"status": status}
 
     def holds(self, body: Body) -> bool:
@@ -269,18 +293,38 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class NoAllocation:
-    """The patch that ends an allocation."""
+    """The patch that ends an allocation, with its reservations where `unreserves` says so."""
 
+    unreserves: bool = False
     subresource: ClassVar[str] = "status"
     place: ClassVar[str] = "status.allocation"
 
     def patch(self) -> Body:
         """Return the merge-patch, without its preconditions."""
-        return {"status": {"allocation": None}}
+        return {"status": {"allocation": None, **({"reservedFor": None} if self.unreserves else {})}}
 
     def holds(self, body: Body) -> bool:
         """Return whether a claim has no allocation."""
         return allocation_of(body) is None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """The patch that reserves a claim for one more pod."""
+
+    consumers: tuple[Mapping[str, str], ...]
+    consumer: Consumer
+    subresource: ClassVar[str] = "status"
+    place: ClassVar[str] = "status.reservedFor"
+
+    def patch(self) -> Body:
+        """Return the merge-patch, without its preconditions. A merge-patch replaces a list as a whole."""
+        return {"status": {"reservedFor": [*map(dict, self.consumers), self.consumer.to_wire()]}}
+
+    def holds(self, body: Body) -> bool:
+        """Return whether a claim is reserved for the pod."""
+        reserved = (body.get("status") or {}).get("reservedFor") or ()
+        return any(each.get("uid") == self.consumer.uid for each in reserved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +363,14 @@ class Annotation:
 
 
 Step: TypeAlias = (
-    FinalizerAndAnnotation | Allocation | NoAllocation | NoFinalizer | Annotation | NoGate | Nomination
+    FinalizerAndAnnotation
+    | Allocation
+    | Reservation
+    | NoAllocation
+    | NoFinalizer
+    | Annotation
+    | NoGate
+    | Nomination
 )
 
 
@@ -331,8 +382,11 @@ def steps(write: Write) -> tuple[Step, ...]:
             finalizers = tuple(dict.fromkeys((*write.finalizers, FINALIZER)))
             first = (FinalizerAndAnnotation(finalizers, write.drop_annotation),) if protect else ()
             return (*first, Allocation(write.allocation, write.consumer))
+        case ReserveWrite():
+            return (Reservation(write.consumers, write.consumer),)
         case DeallocateWrite() | WithdrawWrite():
-            clear = (NoAllocation(),) if write.allocated else ()
+            unreserves = isinstance(write, WithdrawWrite) and write.unreserves
+            clear = (NoAllocation(unreserves),) if write.allocated else ()
             release = (NoFinalizer(write.finalizers),) if FINALIZER in write.finalizers else ()
             return (*clear, *release)
         case FenceWrite():

@@ -191,9 +191,9 @@ class ClaimStore:
             return False
         return all(each.resource == "pods" and each.name in unfinished for each in claim.status.reserved_for)
 
-    def has_finished_user(self, key: Key) -> bool:
-        """True if a pod that has run, and is still there, names the claim."""
-        return any(self._pods[key[0], name].is_finished for name in self.users(key))
+    def is_shared(self, key: Key) -> bool:
+        """True if several pods name the claim, also such that have run."""
+        return len(self.users(key)) > 1
 
     def users(self, key: Key) -> AbstractSet[str]:
         """Return the names of the pods that use a claim."""

@@ -218,7 +218,7 @@ class SchedulingCycle:
             gated = self._gated = self._build_gated_pods(cluster, decider)
             gated.handback = self._build_handback(gated)
             self._write_results.report_for_pods = lambda key, why: gated.report_claim(
-                key, WriteTrouble(why.reason, why.message)
+                key, None if why is None else WriteTrouble(why.reason, why.message)
             )
             reasons = GatedReasons(gated, decider, explainer, ungated if self.explains_pods else None)
         waiting_pods = WaitingPods(

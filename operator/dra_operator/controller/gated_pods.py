@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.api.write import to_wire
 from dra_operator.cluster.delivery import DOUBT_SECONDS
 from dra_operator.cluster.faults import Defect, DefectLogger
 from dra_operator.cluster.pod_writes import GateWrite, NominateWrite, PodWrite
@@ -25,6 +26,7 @@ from dra_operator.cluster.writes import (
     Forbidden,
     Gone,
     Refused,
+    ReserveWrite,
     Unaccepted,
     Unanswered,
     Unknown,
@@ -154,14 +156,16 @@ class GatedPods:
     def observe_claims(self, keys: Iterable[Key]) -> None:
         """Take in that some claims have changed, or that an answer about them has come."""
         for namespace, name in keys:
-            claim = self.claims.get((namespace, name))
-            if claim is None or claim.status.allocation is not None:
+            if self.claims.get((namespace, name)) is None:
                 self._claim_troubles.pop((namespace, name), None)
             self._touched.update([(namespace, pod) for pod in self.claims.users((namespace, name))])
 
-    def report_claim(self, key: Key, trouble: WriteTrouble) -> None:
-        """Take in what is in the way of an allocation that was decided for the claim of a gated pod."""
-        self._claim_troubles[key] = trouble
+    def report_claim(self, key: Key, trouble: WriteTrouble | None) -> None:
+        """Take in what is in the way of a write to the claim of a gated pod; None once it is written."""
+        if trouble is None and self._claim_troubles.pop(key, None) is None:
+            return
+        if trouble is not None:
+            self._claim_troubles[key] = trouble
         for pod in self.claims.users(key):
             self.on_changed((key[0], pod))
 
@@ -299,6 +303,9 @@ class GatedPods:
         if not suits:
             self._undecide(pod.key)
             self.queue.activate((pod.key,))
+        elif self._reserve(pod, claims):
+            # What comes of it touches the pod again.
+            pass
         elif any(map(_has_binding_conditions, claims)):
             # kube-scheduler counts the time that they may take from that of the allocation.
             self._write(GateWrite(*_version_of(pod), gates=pod.gates))
@@ -310,6 +317,24 @@ class GatedPods:
         else:
             self._touched.add(pod.key)
             self.timers.set(("watch", pod.key), self.clock() + WATCH_SECONDS)
+
+    def _reserve(self, pod: SchedulingPod, claims: list[ResourceClaim]) -> bool:
+        """Have each claim reserved for a pod that other pods name as well; return whether that is under way.
+
+        Else kube-controller-manager clears it with the last pod that has run: at any moment, and for a pod that has
+        run and is still there again and again. kube-scheduler does not reserve it once more.
+        """
+        is_under_way = False
+        for claim in claims:
+            key = _key(claim)
+            if not self.claims.is_shared(key) or _is_reserved_for(claim, pod):
+                continue
+            is_under_way = True
+            if key not in self.in_flight and not self.claim_queue.backoff.holds_claim(claim):
+                self.in_flight.submit(
+                    ReserveWrite(*version_of(claim), _consumers(claim), consumer=_consumer(pod))
+                )
+        return is_under_way
 
     def _nominate(self, pod: SchedulingPod, node: str | None) -> None:
         self._write(NominateWrite(*_version_of(pod), current=pod.nominated_node or None, node=node))
@@ -364,10 +389,8 @@ class GatedPods:
         self.cluster.assume(key, decision.node)
         self.on_changed(key)
         for name, allocation in decision.allocations.items():
-            # Else kube-controller-manager reserves it for the pod that has run, and clears it with that.
-            is_shared = self.claims.has_finished_user((pod.namespace, name))
-            consumer = Consumer(pod.name, pod.uid) if is_shared else None
-            self.assume(unallocated[name], allocation, decision.node, consumer)
+            is_shared = self.claims.is_shared((pod.namespace, name))
+            self.assume(unallocated[name], allocation, decision.node, _consumer(pod) if is_shared else None)
         if not decision.allocations:
             self._hand_over(pod, claims, decision.node)
 
@@ -444,8 +467,9 @@ class GatedPods:
 
     def _may_take_back(self, claim: ResourceClaim, pod: Key) -> bool:
         """True if a claim is allocated, only gated pods name it, and none of the others is being let go with it."""
-        if claim.status.allocation is None or claim.status.reserved_for or _key(claim) in self.in_flight:
+        if claim.status.allocation is None or _key(claim) in self.in_flight:
             return False
+        # Then it is reserved for gated pods at most.
         if self.claims.standing(claim) is not Standing.GATED:
             return False
         namespace = claim.metadata.namespace
@@ -465,8 +489,7 @@ class GatedPods:
             return found
         pod = self._pods.get(key)
         for claim in () if pod is None else self._claims_of(pod):
-            found = self._claim_troubles.get(_key(claim))
-            if found is not None and claim.status.allocation is None:
+            if (found := self._claim_troubles.get(_key(claim))) is not None:
                 return found
             if claim.status.allocation is None and self._is_of_others(claim):
                 others = sorted(self.claims.users(_key(claim)) - {key[1]})
@@ -535,5 +558,19 @@ def _withdraw(claim: ResourceClaim | None) -> WithdrawWrite:
         *version_of(claim),
         finalizers=claim.metadata.finalizers,
         allocated=True,
-        consumers=len(claim.status.reserved_for),
+        consumers=0,
+        unreserves=bool(claim.status.reserved_for),
     )
+
+
+def _consumer(pod: SchedulingPod) -> Consumer:
+    return Consumer(pod.name, pod.uid)
+
+
+def _consumers(claim: ResourceClaim) -> tuple[dict[str, str], ...]:
+    """Return what a claim is reserved for, as on the wire."""
+    return tuple([to_wire(each) for each in claim.status.reserved_for])
+
+
+def _is_reserved_for(claim: ResourceClaim, pod: SchedulingPod) -> bool:
+    return any(each.uid == pod.uid for each in claim.status.reserved_for)

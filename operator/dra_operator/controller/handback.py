@@ -120,7 +120,9 @@ class Handback:
     def _has_evidence(self, known: _LetGoPod) -> bool:
         """Return whether all that is known says that kube-scheduler cannot place a pod, and is not about to."""
         pod, found = known.pod, list(self._claims_of(known.pod))
-        if any(consumer.uid == pod.uid for _, claim in found for consumer in claim.status.reserved_for):
+        # Claims that other pods name as well are reserved before the pod is let go, which shows no binding cycle.
+        own = [claim for key, claim in found if self.claims.users(key) <= {pod.name}]
+        if any(consumer.uid == pod.uid for claim in own for consumer in claim.status.reserved_for):
             return False
         if known.withdraws:
             return True

@@ -46,6 +46,7 @@ EVENTS_GO_ON = "events sent again"
 ALLOCATED = "allocated"
 PENDING = "pending"
 DEALLOCATED = "deallocated"
+RESERVED = "claim reserved"
 WITHDRAWN = "allocation taken back"
 HANDED_BACK = "handed back"
 MOVING = "allocation is broken and is taken back"
@@ -121,7 +122,7 @@ def not_gated(claim: ResourceClaim, pods: Sequence[str]) -> str:
         return f'claim "{name}" is reserved for others: {shown(claim.status.reserved_for[0].name)}'
     return (
         f'claim "{name}" is also named by {listed([f"pod {pod}" for pod in pods])}, not all of which have the '
-        f"scheduling gate {GATE}: kube-scheduler allocates it, and this pod goes on then; or gate all pods that share it"
+        f"scheduling gate {GATE}: kube-scheduler allocates it, and this pod goes on then; or gate all that share it"
     )
 
 

@@ -22,6 +22,7 @@ from dra_operator.cluster.writes import (
     Forbidden,
     Gone,
     Refused,
+    ReserveWrite,
     Unaccepted,
     Unanswered,
     Unknown,
@@ -62,6 +63,7 @@ _PURPOSES: Mapping[type[Write], str] = {
     AllocateWrite: "the allocation",
     # To say so on the claim gives it another version as well.
     FenceWrite: "the removal of a finalizer without an allocation",
+    ReserveWrite: "the reservation for a gated pod",
     DeallocateWrite: "the removal of allocation and finalizer of this claim, which is being deleted",
     WithdrawWrite: "the removal of allocation and finalizer of this claim, which no pod uses",
 }
@@ -83,8 +85,9 @@ class WriteResultHandler:
     access: WriteAccess
     metrics: Metrics
     on_allocated: Callable[[Key, str], None]
-    report_for_pods: Callable[[Key, PendingReason], None] | None = None
-    """Is told what keeps the claim of gated pods from being written, since it is the pods of which that is said."""
+    report_for_pods: Callable[[Key, PendingReason | None], None] | None = None
+    """Is told what keeps the claim of gated pods from being written, since it is the pods of which that is said; None
+    once it is written."""
 
     def handle(self, outcome: WriteOutcome, effects: DeltaEffects, cycle: int) -> None:
         """Take in one answer and add to `effects` what it changed; `cycle` is the number of this one."""
@@ -134,11 +137,15 @@ class WriteResultHandler:
             return
         # An annotation says only that the claim waits, perhaps because it backs off.
         self.queue.backoff.accept(key)
+        if self.report_for_pods is not None:
+            self.report_for_pods(key, None)
         if isinstance(write, DeallocateWrite):
             self.metrics.deallocations.inc()
             log.info(messages.DEALLOCATED, claim=text(key), uid=write.uid)
         elif isinstance(write, WithdrawWrite):
             log.info(messages.WITHDRAWN, claim=text(key), uid=write.uid)
+        elif isinstance(write, ReserveWrite):
+            log.debug(messages.RESERVED, claim=text(key), uid=write.uid, pod=write.consumer.name)
         elif isinstance(write, AllocateWrite):
             # The new state took the place of the assumption when it was taken in. If the allocation has been
             # cleared again since, or the claim made anew, the assumption must not outlive it, and the claim is
@@ -231,7 +238,7 @@ class WriteResultHandler:
         claim = self.claims.get(key)
         if claim is None:
             return
-        if isinstance(write, AllocateWrite | FenceWrite):
+        if isinstance(write, AllocateWrite | FenceWrite | ReserveWrite):
             # There are devices for it now, or will be; what it waits for is the right.
             right = f"{error.verb} {error.resource}"
             self._set_pending(claim, PendingReason(messages.EVENT_FORBIDDEN, right, why))
@@ -263,7 +270,11 @@ class WriteResultHandler:
             self._set_pending(claim, PendingReason(messages.EVENT_REFUSED, None, why))
 
     def _set_pending(self, claim: ResourceClaim, why: PendingReason) -> None:
-        if self.report_for_pods is not None and self.claims.standing(claim) is Standing.GATED:
+        is_allocated = claim.status.allocation is not None
+        if self.report_for_pods is not None and (
+            is_allocated or self.claims.standing(claim) is Standing.GATED
+        ):
+            # One that is allocated waits for nothing itself.
             self.report_for_pods(claim_key(claim), why)
         elif (event := self.pending.set(claim, why)) is not None:
             self.events.record(event)
