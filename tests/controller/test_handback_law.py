@@ -35,14 +35,13 @@ class ClaimState:
 
 
 class World:
-    """Pods that cannot be placed at first, and claims; what was seen of them, and since when each pod could not be placed: said a second time."""
+    """Pods that cannot be placed at first, their claims, and what the handback has to know of them, said again."""
 
     def __init__(self):
         self.bench = HandbackBench()
         self.claims = {name: ClaimState() for name in ("c0", "c1", "c2")}
         self.pods = {
-            name: replace(POD, name=name, uid=f"uid-{name}", claims=claims)
-            for name, claims in PODS.items()
+            name: replace(POD, name=name, uid=f"uid-{name}", claims=claims) for name, claims in PODS.items()
         }
         self.others = dict.fromkeys(PODS, False)
         """Whether a nomination of another than ours was seen of a pod."""
