@@ -24,6 +24,11 @@ EVENTS = st.one_of(
 )
 
 
+def is_named_once(claim):
+    """Return whether one pod alone names a claim: the others are reserved for their pods before they are let go."""
+    return sum(claim in claims for claims in PODS.values()) == 1
+
+
 @dataclass
 class ClaimState:
     """A claim as it is stored: what it holds, and for which pods it is reserved."""
@@ -114,7 +119,8 @@ class World:
         """Return whether kube-scheduler says that it cannot place a pod, and nothing speaks against that."""
         pod = self.pods[name]
         held = [self.claims[claim] for claim in pod.claims]
-        if pod.node or any(name in claim.reserved for claim in held):
+        own = [self.claims[claim] for claim in pod.claims if is_named_once(claim)]
+        if pod.node or any(name in claim.reserved for claim in own):
             return False
         if name in self.ripe:
             return True
