@@ -141,7 +141,10 @@ class Handback:
                 yield (pod.namespace, name), claim
 
     def _is_held(self, claim: ResourceClaim) -> bool:
-        """Return whether a claim has an allocation of ours that nobody uses and that may end."""
+        """Return whether a claim has an allocation of ours that nobody uses and that may end.
+
+        Of one that is reserved for its pod PreBind does not ask again whether it is allocated.
+        """
         return (
             claim.status.allocation is not None
             and not claim.status.reserved_for
