@@ -40,9 +40,17 @@ conformance: dev ## compare N=2000 new scenarios and as many CEL expressions wit
 stepfuzz: dev ## check the allocator's decisions over STEPS=100000 random steps; SEED=... repeats a run
 	@PYTHONPATH=tests $(BIN)/python -m stepfuzz --steps $(or $(STEPS),100000) $(if $(SEED),--seed $(SEED))
 
+.PHONY: gatefuzz
+gatefuzz: dev ## run gated pods through N=2000 random interleavings of writes, watches and crashes; SEED=... repeats a run
+	@PYTHONPATH=tests $(BIN)/python -m gatefuzz --cases $(or $(N),2000) $(if $(SEED),--seed $(SEED))
+
 .PHONY: changefuzz
 changefuzz: dev ## apply each change that would make a claim fit, for N=2000 claims at random; SEED=... repeats a run
 	@PYTHONPATH=tests $(BIN)/python -m changefuzz --cases $(or $(N),2000) $(if $(SEED),--seed $(SEED))
+
+.PHONY: decisionfuzz
+decisionfuzz: dev ## compare decisions about gated pods with brute force in N=1000 random worlds; SEED=... repeats a run
+	@PYTHONPATH=tests $(BIN)/python -m decisionfuzz --cases $(or $(N),1000) $(if $(SEED),--seed $(SEED))
 
 .PHONY: bench
 bench: dev ## measure allocations against Kubernetes' own allocator; W="cluster mig-00100" ARGS="--rounds 9" choose which and how; needs Go to compare

@@ -8,11 +8,11 @@ stands in `cluster.faults`.
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dra_operator.api.names import OPT_OUT_LABEL
+from dra_operator.api.names import GATE, OPT_OUT_LABEL
 from dra_operator.api.quantity import format_beside
 from dra_operator.api.text import listed, shown
-from dra_operator.api.types import AllocationResult
-from dra_operator.ledger import Breakage, Overcommitment, Resource
+from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.ledger import Breakage, Cause, Overcommitment, Resource
 
 if TYPE_CHECKING:
     # Commands that need no cluster use these texts, and must not load a client.
@@ -46,6 +46,10 @@ EVENTS_GO_ON = "events sent again"
 ALLOCATED = "allocated"
 PENDING = "pending"
 DEALLOCATED = "deallocated"
+RESERVED = "claim reserved"
+WITHDRAWN = "allocation taken back"
+HANDED_BACK = "handed back"
+MOVING = "allocation is broken and is taken back"
 WRITE_CONFLICT = "write conflict"
 WRITE_REFUSED = "write refused"
 WRITE_UNACCEPTED = "write not accepted"
@@ -55,6 +59,8 @@ NOT_FENCED = "earlier writes not fenced in time"
 PROBLEM = "object has a problem"
 DRAINED = "writes left unfinished"
 PASS_LATE = "pass left unfinished"  # noqa: S105
+
+LET_GO = "gate taken off"
 
 # Log texts: devices that are ours.
 OWNERSHIP_FENCE = "policy for owned devices"
@@ -76,7 +82,10 @@ EVENT_INVALID = "InvalidObject"
 EVENT_FORBIDDEN = "Forbidden"
 EVENT_REFUSED = "AllocationRefused"
 EVENT_INTERNAL = "InternalError"
+EVENT_GATE_REMOVED = "GateRemoved"
+EVENT_CLAIM_NOT_GATED = "ClaimNotGated"
 EVENT_LEADING = "LeaderElection"
+EVENT_HANDED_BACK = "HandedBack"
 
 
 def devices(allocation: AllocationResult) -> str:
@@ -95,6 +104,28 @@ def allocated(allocation: AllocationResult, node: str) -> str:
     return f"allocated on node {node}: {chosen}" if node else f"allocated {chosen}"
 
 
+def gate_removed(why: str) -> str:
+    """Return the sentence of the Event of a pod that is let go without a decision."""
+    return f"scheduling gate {GATE} taken off: {why}, so kube-scheduler decides about the pod"
+
+
+def pod_refused(kind: str, why: str) -> str:
+    """Return why a pod stays gated, to which something cannot be written."""
+    what = f"the removal of the scheduling gate {GATE}" if kind == "gate" else "status.nominatedNodeName"
+    return f"the API server does not accept {what}: {why}"
+
+
+def not_gated(claim: ResourceClaim, pods: Sequence[str]) -> str:
+    """Return why the claim of a gated pod is not decided with it: other pods name it, or it is reserved for others."""
+    name = claim.metadata.name
+    if not pods:
+        return f'claim "{name}" is reserved for others: {shown(claim.status.reserved_for[0].name)}'
+    return (
+        f'claim "{name}" is also named by {listed([f"pod {pod}" for pod in pods])}, not all of which have the '
+        f"scheduling gate {GATE}: kube-scheduler allocates it, and this pod goes on then; or gate all that share it"
+    )
+
+
 def template_in_vain(problem: str) -> str:
     """Return the sentence of the Event of a template of which no claim could be allocated."""
     return f"claims made of this template wait: {problem}"
@@ -106,6 +137,11 @@ def fitting(node: str, seconds: float) -> str:
         f"its claims have fitted for {seconds:.0f} s, now on node {node}, and the scheduler has not placed it; pod "
         "affinity, topology spread, preemption, and volumes that are not bound yet, are not looked at here"
     )
+
+
+def handed_back(why: str) -> str:
+    """Return the sentence of the Event of a pod whose claims were taken back; `why` is what kube-scheduler says."""
+    return f"handed back: {why.rstrip('. ')}; delete the pod to try again"
 
 
 def everywhere(allocation: AllocationResult) -> str:
@@ -196,7 +232,46 @@ def _known(claims: Collection[tuple[str, str]], namespace: str) -> str:
 
 def broken(breakages: Sequence[Breakage]) -> str:
     """Return the sentence about an allocation whose devices cannot be used any more."""
-    return f"{listed([_breakage(item) for item in breakages])}; {DELETE_CLAIM}"
+    return f"{_breakages(breakages)}; {DELETE_CLAIM}"
+
+
+def broken_in_use(breakages: Sequence[Breakage]) -> str:
+    """Return that sentence for a claim that pods name, with what becomes of them."""
+    causes = {item.cause for item in breakages}
+    if Cause.NODE_GONE in causes:
+        fate = "kube-controller-manager deletes its pods that were on the node"
+    elif Cause.TAINTED in causes:
+        fate = "kube-controller-manager evicts its pods that have a node"
+    else:
+        fate = "nothing evicts its pods"
+    return f"{_breakages(breakages)}; {fate}; {DELETE_CLAIM}"
+
+
+def broken_unused(breakages: Sequence[Breakage]) -> str:
+    """Return that sentence for a claim that no pod names, whose allocation is ours to take back."""
+    is_for_sure = any(item.cause is not Cause.DEVICE_MISSING for item in breakages)
+    when = "" if is_for_sure else " when that has lasted for five minutes"
+    return f"{_breakages(breakages)}; no pod uses this claim, so it gets other devices{when}"
+
+
+def broken_for_pod(claim: str, breakages: Sequence[Breakage], *, is_reserved: bool) -> str:
+    """Return the sentence for a pod that names such a claim; `is_reserved` for this pod, as it has a node."""
+    causes = {item.cause for item in breakages}
+    if not is_reserved:
+        fate = (
+            "nothing evicts a pod without a node: delete this one, and then the claim, if it is still there"
+        )
+    elif Cause.NODE_GONE in causes:
+        fate = "kube-controller-manager deletes this pod"
+    elif Cause.TAINTED in causes:
+        fate = "kube-controller-manager evicts this pod"
+    else:
+        fate = "nothing evicts this pod: delete it"
+    return f'claim "{claim}": {_breakages(breakages)}; {fate}'
+
+
+def _breakages(breakages: Sequence[Breakage]) -> str:
+    return listed([_breakage(item) for item in breakages])
 
 
 def _breakage(item: Breakage) -> str:
