@@ -155,35 +155,35 @@ async def _write_all(session: "ApiSession", bodies: Iterable[dict[str, Any]], re
         concurrency=CONCURRENCY,
         timeout=TIMEOUT,
     )
-    first = {_name(body): body for body in bodies}
-    conflicts = dict.fromkeys(first, 0)
-    for body in first.values():
-        if (write := next_write(body)) is not None:
+    waiting = {_name(body): body for body in bodies}
+    conflicts = dict.fromkeys(waiting, 0)
+
+    def write_next(pod: str, current: dict[str, Any]) -> None:
+        """Have written what a pod needs next; record it as done if that is nothing, or if it is another pod by now."""
+        is_same = current["metadata"]["uid"] == waiting[pod]["metadata"]["uid"]
+        if is_same and (write := next_write(current)) is not None:
             writer.submit(write)
-    while first:
+        else:
+            _record_done(waiting.pop(pod), report)
+
+    for pod, body in list(waiting.items()):
+        write_next(pod, body)
+    while waiting:
         outcome = await outcomes.get()
-        write = outcome.write
-        pod = f"{write.namespace}/{write.name}"
-        current: dict[str, Any] | None = None
+        pod = f"{outcome.write.namespace}/{outcome.write.name}"
         match outcome:
             case Unanswered():
-                continue
-            case Written(body=current):
                 pass
-            case Conflict(body=current) if current is not None and conflicts[pod] < CONFLICTS:
+            case Written(body=current):
+                write_next(pod, current)
+            case Conflict(body=dict(current)) if conflicts[pod] < CONFLICTS:
                 conflicts[pod] += 1
+                write_next(pod, current)
             case Gone():
-                first.pop(pod)
-                continue
+                del waiting[pod]
             case _:
-                first.pop(pod)
-                report.failed[pod] = str(getattr(outcome, "error", "") or getattr(outcome, "message", ""))
-                continue
-        is_same = current["metadata"]["uid"] == write.uid
-        if is_same and (write_next := next_write(current)) is not None:
-            writer.submit(write_next)
-        else:
-            _record_done(first.pop(pod), report)
+                del waiting[pod]
+                report.failed[pod] = str(getattr(outcome, "error", getattr(outcome, "message", outcome.result)))
     await writer.drain(0)
 
 

@@ -37,6 +37,8 @@ class _LetGoPod:
 
     pod: SchedulingPod
     node: str
+    why: str = ""
+    """What kube-scheduler said last of why it cannot."""
     since: float | None = None
     withdraws: bool = False
     """Whether its claims are being taken back; after the first there is no way back."""
@@ -78,6 +80,8 @@ class Handback:
             self.forget(pod.key)
             known = self._pods[pod.key] = _LetGoPod(pod, node)
         known.pod = pod
+        if pod.scheduled is not None and pod.is_unschedulable:
+            known.why = pod.scheduled.message
         # One that kube-scheduler took off, or replaced, is not ours any more, even if it comes back.
         known.is_nomination_over = known.is_nomination_over or pod.nominated_node != known.node
 
@@ -122,9 +126,9 @@ class Handback:
             return False
         if known.withdraws:
             return True
-        if pod.scheduled is None or not pod.is_unschedulable:
+        if not pod.is_unschedulable:
             return False
-        if any(sign in pod.scheduled.message for sign in MAKES_ROOM):
+        if any(sign in known.why for sign in MAKES_ROOM):
             return False
         if pod.nominated_node and known.is_nomination_over:
             # A nomination that is not ours: kube-scheduler makes room there.
@@ -165,7 +169,7 @@ class Handback:
         if known.withdraws and is_done:
             known.is_handed_back = True
             self._clear_nomination(known)
-            self._report(pod)
+            self._report(known)
 
     def _is_left(self, known: _LetGoPod, key: Key, claim: ResourceClaim) -> bool:
         """Return whether something of a claim is still to be taken back: its allocation, or only our finalizer."""
@@ -188,8 +192,8 @@ class Handback:
                 NominateWrite(*pod.key, pod.uid, pod.resource_version, pod.nominated_node, None)
             )
 
-    def _report(self, pod: SchedulingPod) -> None:
-        why = "" if pod.scheduled is None else pod.scheduled.message
+    def _report(self, known: _LetGoPod) -> None:
+        pod, why = known.pod, known.why
         event = warning(
             Subject("Pod", *pod.key, pod.uid), messages.EVENT_HANDED_BACK, messages.handed_back(why)
         )
