@@ -83,26 +83,26 @@ class Load:
             return
 
 
-async def kill_and_restart(stage: Stage, kills: int, chance: random.Random) -> None:
-    """Kill the operator so many times, and start it again at once."""
+async def kill_and_restart(stage: Stage, kills: int, interval: float, chance: random.Random) -> None:
+    """Kill the operator so many times, and start it again at once; `interval` is how long it decides, on average."""
     for number in range(1, kills + 1):
         if chance.random() < 0.2:
             # Before it has read what there is.
             await asyncio.sleep(chance.uniform(0.5, 4))
         else:
             await stage.operators.wait_leading()
-            await asyncio.sleep(chance.uniform(0, 5))
+            await asyncio.sleep(chance.uniform(0, 2 * interval))
         stage.operators.kill("operator-a")
         stage.operators.start("operator-a")
         report_progress(stage, f"kill {number}")
 
 
-async def change_leaders(stage: Stage, kills: int, chance: random.Random) -> None:
+async def change_leaders(stage: Stage, kills: int, interval: float, chance: random.Random) -> None:
     """Kill the operator that decides so many times, and start it again when the other one has taken over."""
     stage.operators.start("operator-b")
     for number in range(1, kills + 1):
         leader = await stage.operators.wait_leading()
-        await asyncio.sleep(chance.uniform(0, 5))
+        await asyncio.sleep(chance.uniform(0, 2 * interval))
         stage.operators.kill(leader)
         started = time.monotonic()
         await stage.operators.wait_leading()
@@ -122,8 +122,8 @@ def report_progress(stage: Stage, text: str) -> None:
 
 async def find_faults_at_rest(stage: Stage) -> list[str]:
     """Wait until nothing changes, and return what is wrong then, and when all pods are deleted."""
-    if not await stage.rest(quiet=10, seconds=300):
-        print("pods and claims still change five minutes after the last kill")
+    if not await stage.rest(quiet=20, seconds=900):
+        print("pods and claims still change fifteen minutes after the last kill")
     free, events = stage.judge.free(), await stage.events()
     faults: list[str] = []
     waiting = [body for body in stage.observer.pods.by_name.values() if not node_of(body)]
@@ -154,7 +154,7 @@ async def run(arguments: argparse.Namespace) -> bool:
             running = asyncio.create_task(load.run())
             await asyncio.sleep(min(arguments.lifetime, 20))
             disturb = kill_and_restart if arguments.operators == 1 else change_leaders
-            await disturb(stage, arguments.kills, chance)
+            await disturb(stage, arguments.kills, arguments.interval, chance)
             load.end()
             await running
             await stage.operators.wait_leading()
@@ -188,6 +188,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--pods", type=int, default=200, help="gated pods, and as many ordinary ones")
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--interval", type=float, default=8, help="mean time before a kill, seconds")
     parser.add_argument("--operators", type=int, choices=(1, 2), default=1)
     parser.add_argument("--limits", choices=tuple(SCHEDULERS), default="default", help="of kube-scheduler")
     parser.add_argument("--lifetime", type=float, default=40, help="mean of the lifetimes, seconds")

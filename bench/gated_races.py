@@ -1,12 +1,12 @@
 """Races between the operator's hand-over and kube-scheduler: nodes that are filled, and a scheduler that stands still.
 
     python bench/gated_races.py fill                     # 200 gated pods, an ordinary pod for each chosen node
-    python bench/gated_races.py fill --no-nominations    # as before Kubernetes 1.35
     python bench/gated_races.py stop                     # kube-scheduler is stopped for 120 s while it binds
 
 fill: a node has the devices for one gated pod. As soon as the watch shows that one got them, an ordinary pod without
 claims is created, which fits on that node only as long as the gated pod does not count there. Pods that lose the race
-are handed back; the exit code is 1 if those are 2 % or more, but for `--no-nominations`, where they are only counted.
+are handed back; the exit code is 1 if those are 2 % or more. How many there are without nominations cannot be measured
+with a kube-scheduler of 1.35 or newer, which heeds them whatever its feature gates say.
 
 stop: kube-scheduler may send so few requests that pods wait between Reserve and PreBind; so it is stopped (SIGSTOP).
 The operator is killed and started again meanwhile, and hands pods back after ten seconds, if it has evidence.
@@ -116,7 +116,7 @@ async def fill(stage: Stage, arguments: argparse.Namespace) -> list[str]:
         f" ({100 * back / arguments.pods:.1f} %); {fillers.count} ordinary pods for their nodes, {filled} of them bound"
     )
     faults = await lost_pods(stage, arguments.pods - bound - round(back))
-    if not arguments.no_nominations and back >= MOST_HANDED_BACK * arguments.pods:
+    if back >= MOST_HANDED_BACK * arguments.pods:
         faults.append(f"{back:.0f} of {arguments.pods} pods were handed back")
     return faults
 
@@ -163,13 +163,10 @@ async def run(arguments: argparse.Namespace) -> bool:
     """Run on a control plane of its own; return whether all was right."""
     is_fill = arguments.race == "fill"
     connection = SCHEDULERS[arguments.limits] if is_fill else {"qps": 2, "burst": 2}
-    features = ("--feature-gates=NominatedNodeNameForExpectation=false",) if arguments.no_nominations else ()
     fleet = Fleet(arguments.pods + arguments.pods // 2, 2 * CLAIMS_OF_POD)
     flags = ("--handback-seconds=10",)
     with running_plane() as plane:
-        async with set_up(
-            plane, fleet, connection=connection, flags=flags, scheduler_flags=features
-        ) as stage:
+        async with set_up(plane, fleet, connection=connection, flags=flags) as stage:
             faults = await (fill if is_fill else stop)(stage, arguments)
             await stage.rest(quiet=3, seconds=30)
             faults += stage.judge.faults()
@@ -187,9 +184,6 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("race", choices=("fill", "stop"))
     parser.add_argument("--pods", type=int, help="gated pods; 200 for fill, 40 for stop")
     parser.add_argument("--pause", type=float, default=0.1, help="between two gated pods of fill, seconds")
-    parser.add_argument(
-        "--no-nominations", action="store_true", help="kube-scheduler heeds them as 1.34 does"
-    )
     parser.add_argument("--limits", choices=tuple(SCHEDULERS), default="default", help="of kube-scheduler")
     parser.add_argument("--seconds", type=float, default=120, help="how long kube-scheduler is stopped")
     arguments = parser.parse_args(given)

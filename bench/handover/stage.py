@@ -129,7 +129,6 @@ async def set_up(
     *,
     connection: Mapping[str, int] | None,
     flags: tuple[str, ...] = (),
-    scheduler_flags: tuple[str, ...] = (),
 ) -> AsyncIterator[Stage]:
     """Create the fleet, its policies and rules, and start kube-scheduler and one operator, which decides."""
     async with AsyncExitStack() as stack:
@@ -143,7 +142,7 @@ async def set_up(
         observer = Observer(cluster, Reader(stock, selected(fleet.rules(), stock.devices)))
         judge = Judge(fleet, observer)
         await stack.enter_async_context(observer.watching())
-        scheduler = plane.start_scheduler(connection, *scheduler_flags)
+        scheduler = plane.start_scheduler(connection)
         stack.callback(plane.stop_scheduler, scheduler)
         operators = Operators(plane, flags)
         stack.callback(operators.stop)

@@ -188,8 +188,8 @@ class ControlPlane:
             *flags,
         )
 
-    def start_scheduler(self, connection: Mapping[str, int] | None = None, *flags: str) -> Process:
-        """Start kube-scheduler, with further flags, and return it when it answers.
+    def start_scheduler(self, connection: Mapping[str, int] | None = None) -> Process:
+        """Start kube-scheduler and return it when it answers.
 
         `connection` is what its configuration says under `clientConnection`, for example `{"qps": 5000}`.
         """
@@ -212,7 +212,6 @@ class ControlPlane:
             f"--config={configuration}",
             f"--secure-port={self._ports['scheduler'].number}",
             f"--cert-dir={self.directory / 'scheduler'}",
-            *flags,
         )
         scheduler.wait_until(lambda: _answers_tls(self._ports["scheduler"].number, "/readyz"), seconds=90)
         return scheduler
