@@ -163,20 +163,17 @@ class Allocator:
     ) -> tuple[tuple[Alternative, DeviceCounts], ...]:
         """Return for each alternative of each request of a claim how many devices each stage keeps away.
 
-        Nothing is said of a claim that cannot be planned, as without its class, nor of alternatives that take too long.
+        Nothing is said of a claim that cannot be planned, as without its class, nor where counting takes too long.
         """
         self.refresh()
         budget = self.candidates.selectors.budget = Budget(limits or self.limits, self.clock)
-        found: list[tuple[Alternative, DeviceCounts]] = []
         try:
             plan = self.plan(claim, decider)
             counter = self._make_explainers()[0].counter
-            for request in plan.requests:
-                for item in request.alternatives:
-                    found.append((item, counter.count(item, budget)))
+            items = [item for request in plan.requests for item in request.alternatives]
+            return tuple([(item, counter.count(item, budget)) for item in items])
         except (FatalError, AbortedError):
-            pass
-        return tuple(found)
+            return ()
 
     def for_copy(self, inventory: Inventory, ledger: Ledger | None = None) -> "Allocator":
         """Return an allocator like this one for another inventory, and ledger, that shares the answers of selectors.

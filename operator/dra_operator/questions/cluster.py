@@ -3,7 +3,9 @@
 Source: docs/library.md.
 """
 
+from dra_operator.pods.smallest_change import Effort
 from dra_operator.questions.copies import Subject
+from dra_operator.questions.explain import EFFORT, ExplainAnswer, explain
 from dra_operator.questions.fit import FitAnswer, find_fit
 from dra_operator.questions.state import ClusterState
 
@@ -14,6 +16,14 @@ class Cluster(ClusterState):
     Answers are about the state as it was loaded; asking changes nothing. What is asked about is a reference
     (`Pod/team-a/train-0`, `DeviceClass/gpu.example.com`) to an object that is there, a file, or a mapping.
     """
+
+    def explain(self, subject: Subject, effort: Effort | None = EFFORT) -> ExplainAnswer:
+        """Return why a pod or a claim waits, request by request, and the smallest changes with which it would not.
+
+        Of a template or a class, or a pod that is not in the cluster, it is what a copy would wait for. `effort` is
+        what it may cost to find changes; None finds none. Raises QuestionError.
+        """
+        return explain(self, subject, effort)
 
     def fit(self, subject: Subject, copies: int = 1) -> FitAnswer:
         """Return how many of some copies of a Pod, a workload, a claim, a template or a class fit, first-fit.
