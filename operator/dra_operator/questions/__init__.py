@@ -6,6 +6,7 @@ Pure but for reading the files that a caller names: no Kopf, no client, no async
   wrong; `errors` are about questions.
 - `state`: objects with what decides by them, on given or `assumed_nodes`; `removal` leaves some out. `notes` are worth
   knowing about it, and `fault_texts` what is said of devices held twice and the like.
-- `allocate`: what becomes of all claims. `explain`: why one waits. `fit`: how many `copies` of a template a `placer` places. `answers` are plain.
+- `allocate`: what becomes of all claims. `explain`: why one waits. `fit`: how many `copies` of a template a `placer`
+  places; `headroom`: how many more there is room for. `answers` are plain.
 - `cluster`: all questions as methods of a state.
 """

@@ -7,6 +7,7 @@ from dra_operator.pods.smallest_change import Effort
 from dra_operator.questions.copies import Subject
 from dra_operator.questions.explain import EFFORT, ExplainAnswer, explain
 from dra_operator.questions.fit import FitAnswer, find_fit
+from dra_operator.questions.headroom import HeadroomAnswer, find_headroom
 from dra_operator.questions.state import ClusterState
 
 
@@ -31,3 +32,11 @@ class Cluster(ClusterState):
         Objects that stand beside it lie over those of the cluster. Raises QuestionError.
         """
         return find_fit(self, subject, copies)
+
+    def headroom(self, subject: Subject, by: str = "") -> HeadroomAnswer:
+        """Return how many more copies of a template, or devices of a class, there is room for.
+
+        Also the device with the most left, by the capacity `by` or the first, and the free devices that are stranded.
+        Raises QuestionError.
+        """
+        return find_headroom(self, subject, by)

@@ -1,7 +1,7 @@
 """Explain: why a pod or a claim waits, request by request, and the smallest changes with which it would not.
 
 The reason is that of the operator, found by the same code: `pods.explanation` for pods, the allocator for claims that
-no pod uses. The funnel is how many devices each condition leaves, and near misses are what kept most of the others away.
+no pod uses. The funnel is how many devices each condition leaves; near misses are what kept most of the others away.
 Source: docs/reasons.md, docs/pods.md.
 """
 
