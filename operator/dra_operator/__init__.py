@@ -11,14 +11,32 @@ from typing import TYPE_CHECKING, Any
 from dra_operator._version import __version__
 
 if TYPE_CHECKING:
+    from dra_operator.questions.allocate import AllocateAnswer, ClaimAnswer
+    from dra_operator.questions.answers import Amount, DeviceAnswer
     from dra_operator.questions.cluster import Cluster
-    from dra_operator.questions.errors import QuestionError
+    from dra_operator.questions.errors import QuestionError, UnknownObjectError
+    from dra_operator.questions.explain import (
+        ChangeAnswer,
+        ClaimReason,
+        ExplainAnswer,
+        FunnelStep,
+        NearMiss,
+        RequestFunnel,
+    )
+    from dra_operator.questions.fit import CopyAnswer, FitAnswer, NodeCopies
+    from dra_operator.questions.headroom import HeadroomAnswer, LargestDevice, StrandedDevices
 
-__all__ = ["Cluster", "QuestionError", "__version__"]
-_MODULES = {
-    "Cluster": "dra_operator.questions.cluster",
-    "QuestionError": "dra_operator.questions.errors",
+_NAMES = {
+    "allocate": ("AllocateAnswer", "ClaimAnswer"),
+    "answers": ("Amount", "DeviceAnswer"),
+    "cluster": ("Cluster",),
+    "errors": ("QuestionError", "UnknownObjectError"),
+    "explain": ("ChangeAnswer", "ClaimReason", "ExplainAnswer", "FunnelStep", "NearMiss", "RequestFunnel"),
+    "fit": ("CopyAnswer", "FitAnswer", "NodeCopies"),
+    "headroom": ("HeadroomAnswer", "LargestDevice", "StrandedDevices"),
 }
+_MODULES = {name: f"dra_operator.questions.{module}" for module, names in _NAMES.items() for name in names}
+__all__ = ["__version__", *_MODULES]  # noqa: PLE0604 - texts
 
 
 def __getattr__(name: str) -> Any:
@@ -29,4 +47,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__]

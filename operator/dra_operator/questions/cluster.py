@@ -4,6 +4,7 @@ Source: docs/library.md.
 """
 
 from dra_operator.pods.smallest_change import Effort
+from dra_operator.questions.allocate import AllocateAnswer, allocate
 from dra_operator.questions.copies import Subject
 from dra_operator.questions.explain import EFFORT, ExplainAnswer, explain
 from dra_operator.questions.fit import FitAnswer, find_fit
@@ -17,6 +18,10 @@ class Cluster(ClusterState):
     Answers are about the state as it was loaded; asking changes nothing. What is asked about is a reference
     (`Pod/team-a/train-0`, `DeviceClass/gpu.example.com`) to an object that is there, a file, or a mapping.
     """
+
+    def allocate(self) -> AllocateAnswer:
+        """Return what would become of all claims that wait, one after the other. Raises QuestionError."""
+        return allocate(self)
 
     def explain(self, subject: Subject, effort: Effort | None = EFFORT) -> ExplainAnswer:
         """Return why a pod or a claim waits, request by request, and the smallest changes with which it would not.
