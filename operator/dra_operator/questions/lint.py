@@ -1,50 +1,32 @@
 """Lint of selectors: what is wrong with those of classes, claims and templates, held against what is published.
 
-A selector is asked about the devices that the selectors before it leave, as in Kubernetes: those of the class first. All
-facts are evaluations on published devices, or on copies of them that lack one attribute.
+`selector_checks` says what is wrong, and here it gets the object and the field that it is about.
 Source: docs/library.md, "Lint".
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
+from typing import Final
 
+from dra_operator.allocator import Decider
+from dra_operator.api.names import POD_CLAIM_NAME
+from dra_operator.api.text import printable
+from dra_operator.api.types import DeviceClaim, DeviceClass, ResourceClaim, ResourceClaimTemplate
 from dra_operator.cel.costs.meter import COST_LIMIT
+from dra_operator.pods.objects import ObjectRecord
+from dra_operator.questions.attribute_use import AttributeUse, count
+from dra_operator.questions.selector_checks import (
+    LintRule,
+    SelectorChain,
+    SelectorChecker,
+    Severity,
+    find_expressions,
+)
+from dra_operator.questions.state import ClusterState
 
-
-class Severity(StrEnum):
-    """How much a finding matters."""
-
-    ERROR = "error"
-    """The API server refuses the object, or an attempt to allocate ends with an error."""
-    WARNING = "warning"
-    """It selects nothing, or hardly what was meant; or it will fail once other devices are published."""
-    NOTE = "note"
-    """Worth knowing."""
-
-
-class LintRule(StrEnum):
-    """What a finding is about."""
-
-    INVALID = "Invalid"
-    """The expression does not compile, or holds a quantity or version that is none."""
-    TOO_COMPLEX = "TooComplex"
-    """It can cost more, or is longer, than the API server admits; as a note: more than half of that."""
-    FAILS = "Fails"
-    """It fails on devices, neither for a missing attribute nor for a type."""
-    UNGUARDED_ATTRIBUTE = "UnguardedAttribute"
-    """It reads an attribute or a capacity that devices lack, or of another driver, and does not guard it."""
-    TYPE_CLASH = "TypeClash"
-    """It compares an attribute with a value of another type, or devices have the attribute in several types."""
-    UNKNOWN_NAME = "UnknownName"
-    """It names an attribute, a capacity or a driver that no device has."""
-    MATCHES_NONE = "MatchesNone"
-    """It matches none of the devices that it is asked about."""
-    MATCHES_ALL = "MatchesAll"
-    """It matches all of the devices that it is asked about, so it excludes none."""
-    CLASS_NOT_FOUND = "ClassNotFound"
-    """The request names a class that does not exist."""
-    UNFINISHED = "Unfinished"
-    """It takes so long that not all devices were asked."""
+KINDS: Final = ("DeviceClass", "ResourceClaimTemplate", "ResourceClaim")
+"""The kinds that have selectors."""
+_SEVERITIES: Final = tuple(Severity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,34 +42,9 @@ class LintFinding:
     message: str
 
     def __str__(self) -> str:
-        """Return it in one line, as `DeviceClass "gpu": spec.selectors[0].cel.expression: matches none of 8 devices`."""
-        full_name = f"{self.namespace}/{self.name}" if self.namespace else self.name
-        return f'{self.kind} "{full_name}": {self.field}: {self.message}'
-
-
-@dataclass(frozen=True, slots=True)
-class TypeCount:
-    """A type of an attribute, as a ResourceSlice writes it or `quantity`, and how many devices have it in this type."""
-
-    type: str
-    devices: int
-
-
-@dataclass(frozen=True, slots=True)
-class AttributeUse:
-    """An attribute or a capacity that a selector reads.
-
-    `table` is `attributes` or `capacity`, `name` is `domain/name`. `present` of `devices` have it: of those that reach
-    the part of the expression which reads it first, where `&&` joins parts. `is_guarded`: the selector does not fail on
-    a device without it; None if no device is reached.
-    """
-
-    table: str
-    name: str
-    present: int
-    devices: int
-    types: tuple[TypeCount, ...]
-    is_guarded: bool | None
+        """Return it in one line: `DeviceClass "gpu": spec.selectors[0].cel.expression: matches none of 8 devices`."""
+        full = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f'{self.kind} "{full}": {self.field}: {self.message}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +52,8 @@ class SelectorReport:
     """A selector of an object, and what it does on published devices.
 
     `request` is the request, or `request/subrequest`, that the selector belongs to; empty for a class. It was `asked`
-    about the devices that the selectors before it leave, `matched` some and `failed` on some. `reads` as in
-    `SelectorProgram`; `attributes` are those of them that devices may lack. `cost` is None if it does not compile.
+    about the devices that the selectors before it leave, `matched` some and `failed` on some. `reads` is as in
+    `SelectorProgram`; `attributes` are those parts of it that devices may lack. `cost` is None if it does not compile.
     """
 
     kind: str
@@ -116,17 +73,106 @@ class SelectorReport:
 
 @dataclass(frozen=True, slots=True)
 class LintReport:
-    """What there is to say of the selectors of some objects, against so many published devices.
+    """What there is to say of the selectors of some objects, against so many published devices; the worst comes first.
 
-    `unread` are the kinds that could not be read, each with the reason: what depends on them is not said.
+    `errors` are lines about objects that cannot be read; `unread` are the kinds that could not be read, each with the
+    reason: what depends on them is not said.
     """
 
     devices: int
     selectors: tuple[SelectorReport, ...]
     findings: tuple[LintFinding, ...]
+    errors: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
 
     @property
     def worst(self) -> Severity | None:
         """The severity of the worst finding; None without findings."""
-        return min((item.severity for item in self.findings), key=list(Severity).index, default=None)
+        return self.findings[0].severity if self.findings else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the selectors of a chain stand in an object: the field with the list, and the request."""
+
+    path: str
+    request: str
+    chain: SelectorChain
+
+
+def lint_objects(state: ClusterState, records: Iterable[ObjectRecord]) -> LintReport:
+    """Return what there is to say of the selectors of some classes, claims and templates, against a state.
+
+    Objects of other kinds have no selectors and are passed over.
+    """
+    checker = SelectorChecker.from_allocator(state.allocators[Decider.KUBE_SCHEDULER])
+    selectors: list[SelectorReport] = []
+    findings: list[LintFinding] = []
+    for record in records:
+        metadata = record.obj.metadata
+        about = type(record.obj).__name__, metadata.namespace, metadata.name
+        for place in _find_places(record.obj):
+            checked = checker.check(place.chain)
+            fields = [f"{place.path}.selectors[{number}].cel.expression" for number in range(len(checked.facts))]
+            for at, expression, facts in zip(fields, place.chain.expressions, checked.facts, strict=True):
+                selectors.append(
+                    SelectorReport(
+                        *about,
+                        at,
+                        place.request,
+                        expression,
+                        facts.asked,
+                        facts.matched,
+                        facts.failed,
+                        facts.reads,
+                        facts.attributes,
+                        facts.cost,
+                    )
+                )
+            for issue in checked.issues:
+                at = f"{place.path}.deviceClassName" if issue.number is None else fields[issue.number]
+                findings.append(
+                    LintFinding(issue.rule, issue.severity, *about, at, printable(issue.message))
+                )
+    findings.sort(key=lambda item: _SEVERITIES.index(item.severity))
+    unread = tuple(f"{kind}: {why}" for kind, why in sorted(state.unread.items()))
+    return LintReport(
+        count(checker.published), tuple(selectors), tuple(findings), tuple(state.errors), unread
+    )
+
+
+def find_lintable(state: ClusterState) -> list[ObjectRecord]:
+    """Return the objects of a state that have selectors; of claims those that no pod's template has made."""
+    return [
+        record
+        for kind in KINDS
+        for record in state.objects.of_kind(kind)
+        if kind != "ResourceClaim" or POD_CLAIM_NAME not in record.obj.metadata.annotations
+    ]
+
+
+def _find_places(obj: object) -> Iterator[_Place]:
+    match obj:
+        case DeviceClass():
+            chain = SelectorChain("", find_expressions(obj), is_new=not obj.metadata.uid)
+            yield _Place("spec", "", chain)
+        case ResourceClaim():
+            yield from _find_requests(obj.spec.devices, "spec.devices", is_new=not obj.metadata.uid)
+        case ResourceClaimTemplate():
+            devices = obj.spec.spec.devices
+            yield from _find_requests(devices, "spec.spec.devices", is_new=not obj.metadata.uid)
+        case _:
+            pass
+
+
+def _find_requests(devices: DeviceClaim, path: str, *, is_new: bool) -> Iterator[_Place]:
+    for number, request in enumerate(devices.requests):
+        at = f"{path}.requests[{number}]"
+        parts = [] if request.exactly is None else [(f"{at}.exactly", request.name, request.exactly)]
+        parts += [
+            (f"{at}.firstAvailable[{index}]", f"{request.name}/{item.name}", item)
+            for index, item in enumerate(request.first_available)
+        ]
+        for place, name, item in parts:
+            expressions = tuple(each.cel.expression for each in item.selectors if each.cel is not None)
+            yield _Place(place, name, SelectorChain(item.device_class_name, expressions, is_new))
