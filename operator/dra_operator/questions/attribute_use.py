@@ -110,7 +110,9 @@ class AttributeUses:
         types = Counter[str]()
         for slice_, those in devices:
             types.update(self._count_types(slice_, those, table, name))
-        counts = tuple(TypeCount(*item) for item in sorted(types.items(), key=lambda item: (-item[1], item[0])))
+        counts = tuple(
+            TypeCount(*item) for item in sorted(types.items(), key=lambda item: (-item[1], item[0]))
+        )
         is_guarded = self._is_guarded(answers, path, devices, budget)
         return AttributeUse(table, name, types.total(), count(devices), counts, is_guarded)
 

@@ -113,7 +113,9 @@ def lint_objects(state: ClusterState, records: Iterable[ObjectRecord]) -> LintRe
         about = type(record.obj).__name__, metadata.namespace, metadata.name
         for place in _find_places(record.obj):
             checked = checker.check(place.chain)
-            fields = [f"{place.path}.selectors[{number}].cel.expression" for number in range(len(checked.facts))]
+            fields = [
+                f"{place.path}.selectors[{number}].cel.expression" for number in range(len(checked.facts))
+            ]
             for at, expression, facts in zip(fields, place.chain.expressions, checked.facts, strict=True):
                 selectors.append(
                     SelectorReport(
@@ -131,9 +133,7 @@ def lint_objects(state: ClusterState, records: Iterable[ObjectRecord]) -> LintRe
                 )
             for issue in checked.issues:
                 at = f"{place.path}.deviceClassName" if issue.number is None else fields[issue.number]
-                findings.append(
-                    LintFinding(issue.rule, issue.severity, *about, at, printable(issue.message))
-                )
+                findings.append(LintFinding(issue.rule, issue.severity, *about, at, printable(issue.message)))
     findings.sort(key=lambda item: _SEVERITIES.index(item.severity))
     unread = tuple(f"{kind}: {why}" for kind, why in sorted(state.unread.items()))
     return LintReport(

@@ -381,7 +381,9 @@ class _Check:
         for use in by_name.values():
             if len(use.types) > 1 and use.name not in told:
                 types = listed([f"{item.type} on {item.devices}" for item in use.types])
-                text = f"devices have {use.name} in several types ({types}); a comparison is about one of them"
+                text = (
+                    f"devices have {use.name} in several types ({types}); a comparison is about one of them"
+                )
                 self._add(LintRule.TYPE_CLASH, Severity.WARNING, number, text)
 
     def _check_names(

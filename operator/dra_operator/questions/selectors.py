@@ -7,17 +7,19 @@ Source: k8s.io/dynamic-resource-allocation `cel/compile.go`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from dra_operator.api.read import ObjectError, PartError, read_part
-from dra_operator.api.text import shown
+from dra_operator.api.text import cut, printable, shown
 from dra_operator.api.types import Device
 from dra_operator.cel import CelError, PreparedDevice, Selector, compile_selector, prepare_device
 from dra_operator.cel.advice.diagnostics import describe, place_of
 from dra_operator.cel.costs.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
 
-_KIND = "Device"
+_KIND: Final = "Device"
+_LONGEST: Final = 100
+"""So many bytes of an expression are in a message."""
 
 
 class SelectorError(ValueError):
@@ -34,11 +36,9 @@ class SelectorError(ValueError):
         place = None if error.position is None else place_of(expression, error.position)
         self.line = None if place is None else place.row
         self.column = None if place is None else place.column
-        super().__init__(f"{self._subject(expression)} {describe(expression, error, device)}")
-
-    def _subject(self, expression: str) -> str:
-        about = f"selector {shown(expression)}"
-        return about if self.stage == "compile" else f"{about} fails:"
+        verb = "" if error.kind == "compile" else "fails: "
+        text = " ".join(printable(expression).split())
+        super().__init__(f"selector {cut(text, _LONGEST)}: {verb}{describe(expression, error, device)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,9 @@ def selector(expression: str) -> SelectorProgram:
     Raises SelectorError if it does not compile, and ValueError if it is longer than the API server admits.
     """
     if (size := len(expression.encode(errors="surrogatepass"))) > MAX_BYTES:
-        raise ValueError(f"selector: {size:,} bytes are more than the {MAX_BYTES:,} that the API server admits")
+        raise ValueError(
+            f"selector: {size:,} bytes are more than the {MAX_BYTES:,} that the API server admits"
+        )
     try:
         compiled = compile_selector(expression)
         cost = compiled.program.estimate().high
