@@ -1,5 +1,12 @@
-"""Questions about one state of a cluster: pure answers for the terminal and for Python.
+"""Questions about the state of a cluster, for the library, for commands and for the operator's explanations.
 
-`selectors` asks a CEL expression about devices; `lint` says what is wrong with the selectors of classes, claims and
-templates.
+Pure but for reading the files that a caller names: no Kopf, no client, no asyncio.
+
+- `manifests` reads files, `documents` says which nobody can walk through, `load` makes objects of them or says what is
+  wrong; `errors` are about questions.
+- `state`: objects with what decides by them, on given or `assumed_nodes`; `removal` leaves some out. `notes` are worth
+  knowing about it, and `fault_texts` what is said of devices held twice and the like.
+- `allocate`: what becomes of all claims. `cluster`: all questions as methods of a state.
+- `selectors` asks an expression about devices. `lint` says what is wrong with the selectors of classes, claims and
+  templates: by `selector_checks`, with the `attribute_use` of each.
 """

@@ -22,7 +22,7 @@ from dra_operator.questions.selector_checks import (
     Severity,
     find_expressions,
 )
-from dra_operator.questions.state import ClusterState
+from dra_operator.questions.state import ClusterState, Source
 
 KINDS: Final = ("DeviceClass", "ResourceClaimTemplate", "ResourceClaim")
 """The kinds that have selectors."""
@@ -98,6 +98,24 @@ class _Place:
     path: str
     request: str
     chain: SelectorChain
+
+
+def lint(source: Source, cluster: ClusterState | None = None) -> LintReport:
+    """Return what there is to say of the selectors of some classes, claims and templates, given as objects or files.
+
+    They are held against what a cluster publishes, over whose objects they lie; without one, against what the source
+    itself publishes. Claims that were made for pods are left to their templates.
+    """
+    given = ClusterState.load(source)
+    if cluster is None:
+        return lint_objects(given, find_lintable(given))
+    over = ClusterState(
+        cluster.objects.overlaid(given.objects),
+        only_nodes=cluster.only_nodes,
+        unread=cluster.unread,
+        now=cluster.now,
+    )
+    return lint_objects(over, find_lintable(given))
 
 
 def lint_objects(state: ClusterState, records: Iterable[ObjectRecord]) -> LintReport:
