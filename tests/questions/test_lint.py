@@ -118,8 +118,15 @@ def test_a_class_that_takes_every_driver_is_told_what_fails_elsewhere(seed):
         pytest.param(
             f'device.capacity["{GPU}"].memory.isGreaterThan(quantity("100Gi"))',
             "MatchesNone",
-            "matches none of 2 devices that it is asked about (memory 80Gi <= 100Gi on 1, memory 40Gi <= 100Gi on 1)",
+            "matches none of 2 devices (memory 80Gi <= 100Gi on 1, memory 40Gi <= 100Gi on 1)",
             id="an amount that no device has",
+        ),
+        pytest.param(
+            f'{ATTRIBUTES}.?model.orValue("") == "H100"',
+            "MatchesNone",
+            f'matches none of 2 devices (model h100 != H100 on 1, no {GPU}/model on 1); for model "H100", did you mean '
+            '"h100"?',
+            id="a value in another case",
         ),
         pytest.param(
             'device.driver == "gpu.exmaple.com"',
@@ -130,13 +137,13 @@ def test_a_class_that_takes_every_driver_is_told_what_fails_elsewhere(seed):
         pytest.param(
             f'has({ATTRIBUTES}.model) || device.driver == "{GPU}"',
             "MatchesAll",
-            "matches all 2 devices that it is asked about, so it excludes none",
+            "matches all 2 devices, so it excludes none",
             id="what is true of every device",
         ),
         pytest.param(
             f"{ATTRIBUTES}.?model.orValue(1) == 1",
             "TypeClash",
-            f"{GPU}/model is string on 1 of 2 devices, and compared with a int: these are never equal",
+            f"{GPU}/model is string on 1 of 2 devices, and compared with an int: these are never equal",
             id="a text that is compared with a number",
         ),
         pytest.param(

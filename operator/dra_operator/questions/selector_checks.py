@@ -24,6 +24,7 @@ from dra_operator.allocator.matching.failures import (
     is_type_failure,
 )
 from dra_operator.allocator.matching.selectors import SelectorAnswers, SelectorCache
+from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceClass
 from dra_operator.cel import CelError, Environment, PreparedDevice, compile_selector
@@ -254,7 +255,7 @@ class _Check:
         if devices and not matched:
             self._describe_none(number, answers, devices, failed, budget)
         elif numbers[1] == numbers[0] > 1 and reads != _DRIVER:
-            text = f"matches all {numbers[0]} devices that it is asked about, so it excludes none"
+            text = f"matches all {self._asked(number, numbers[0])}, so it excludes none"
             self._add(LintRule.MATCHES_ALL, Severity.NOTE, number, text)
         names = None if reads is None else tuple(sorted(reads))
         self.facts.append(SelectorFacts(*numbers, names, uses, cost))
@@ -368,6 +369,9 @@ class _Check:
     # --- types and names
 
     def _check_types(self, number: int, expression: str, uses: Iterable[AttributeUse]) -> None:
+        if any(issue.rule is LintRule.TYPE_CLASH and issue.number == number for issue in self.issues):
+            # It fails for that, which says more.
+            return
         by_name = {use.name: use for use in uses if use.table == "attributes"}
         told: set[str] = set()
         for part in conjuncts(expression):
@@ -424,11 +428,16 @@ class _Check:
         if len(details) > _MOST_DETAILS:
             others = details.total() - sum(times for _, times in details.most_common(_MOST_DETAILS))
             shown.append(f"others on {others}")
-        asked = count(devices)
-        devices_text = f"{asked} device{'s' if asked != 1 else ''}"
         why = f" ({', '.join(shown)})" if shown else ""
-        text = f"matches none of {devices_text} that it is asked about{why}"
+        text = f"matches none of {self._asked(number, count(devices))}{why}{_value_meant(answers, devices)}"
         self._add(LintRule.MATCHES_NONE, Severity.WARNING, number, text)
+
+    def _asked(self, number: int, devices: int) -> str:
+        """Return the devices that a selector is asked about, in words."""
+        text = f"{devices} device{'s' if devices != 1 else ''}"
+        if number:
+            return f"{text} that the selectors before it leave"
+        return f"{text} in class {self.chain.class_name}" if self.chain.class_name else text
 
     def _compare(self, expression: str, refused: Devices, budget: Budget) -> Counter[str]:
         """Return what the first false part of an expression compared, with the number of devices it refused so."""
@@ -463,7 +472,28 @@ def _clash(compared: Comparison, use: AttributeUse) -> str:
     if not others:
         return ""
     types = listed([f"{item.type} on {item.devices}" for item in others])
-    return f"{use.name} is {types} of {use.devices} devices, and compared with a {compared.kind}: these are never equal"
+    article = "an" if compared.kind == "int" else "a"
+    return (
+        f"{use.name} is {types} of {use.devices} devices, and compared with {article} {compared.kind}: "
+        "these are never equal"
+    )
+
+
+def _value_meant(answers: SelectorAnswers, devices: Devices) -> str:
+    """Return a clause with the text that was probably meant by one which no device has; nothing if none is like it."""
+    for literal in find_literals(answers.expression):
+        if literal.kind != "string" or literal.table != "attributes":
+            continue
+        values = {
+            value.value
+            for slice_, _ in devices
+            for column in literal.columns(slice_)
+            for value in (column.values if column is not None else ())
+            if isinstance(value, AttributeValue) and isinstance(value.value, str)
+        }
+        if literal.text not in values and (near := near_object(literal.text, values)):
+            return f'; for {literal.name} "{literal.text}", did you mean "{near}"?'
+    return ""
 
 
 def _find_names(devices: Devices) -> dict[str, set[str]]:
