@@ -6,7 +6,9 @@ Pure but for reading the files that a caller names: no Kopf, no client, no async
   wrong; `errors` are about questions.
 - `state`: objects with what decides by them, on given or `assumed_nodes`; `removal` leaves some out. `notes` are worth
   knowing about it, and `fault_texts` what is said of devices held twice and the like.
-- `allocate`: what becomes of all claims. `cluster`: all questions as methods of a state.
+
 - `selectors` asks an expression about devices. `lint` says what is wrong with the selectors of classes, claims and
   templates: by `selector_checks`, with the `attribute_use` of each.
+- `allocate`: what becomes of all claims. `fit`: how many `copies` of a template a `placer` places. `answers` are plain.
+- `cluster`: all questions as methods of a state.
 """
