@@ -1,0 +1,59 @@
+"""Audit: what is wrong in a cluster, in fourteen sorts, each with the object and what to do.
+
+Only faults that last: what controllers mend within minutes is found after that time. What cannot be judged, because a
+kind was not read, is said and not found.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Sort(StrEnum):
+    """The sorts of findings, the most urgent first."""
+
+    TWO_HOLDERS = "TwoHolders"
+    EXCLUSIVE_BESIDE_SHARES = "ExclusiveBesideShares"
+    OVERDRAWN = "Overdrawn"
+    NOT_PUBLISHED = "NotPublished"
+    NODE_GONE = "NodeGone"
+    CONSUMER_GONE = "ConsumerGone"
+    DELETION_HANGS = "DeletionHangs"
+    POOL_NOT_COMPLETE = "PoolNotComplete"
+    SLICE_WITHOUT_NODE = "SliceWithoutNode"
+    SERVED_TWICE = "ServedTwice"
+    GATE_LEFT_BEHIND = "GateLeftBehind"
+    FOREIGN_ALLOCATION = "ForeignAllocation"
+    COUNTERS_HALF_OWNED = "CountersHalfOwned"
+    UNRESERVED = "Unreserved"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with an object, in one line, and what to do about it.
+
+    `related` are the other objects that take part, as `ResourceClaim team-a/train-0`.
+    """
+
+    sort: Sort
+    kind: str
+    namespace: str
+    name: str
+    message: str
+    action: str
+    related: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UncheckedSort:
+    """A sort that could not be judged, and why."""
+
+    sort: Sort
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """All findings by sort, and by namespace and name of the object; and what could not be judged."""
+
+    findings: tuple[Finding, ...]
+    unchecked: tuple[UncheckedSort, ...] = ()
