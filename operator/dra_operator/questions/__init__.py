@@ -1,7 +1,14 @@
-"""Questions about the state of a cluster: one set of answers for the library, `simulate`, the operator and the plugin.
+"""Questions about the state of a cluster, for the library, for commands and for the operator's explanations.
 
-Pure: a state comes in, answers come out as frozen dataclasses of plain fields.
+Pure but for reading the files that a caller names: no Kopf, no client, no asyncio.
 
-- `holders`: who holds devices, since when, and whether they are idle. `usage`: how much is used and free.
-- `audit`: what is wrong. `impact`: what a change hits, and what would fit elsewhere.
+- `manifests` reads files, `documents` says which nobody can walk through, `load` makes objects of them or says what is
+  wrong; `errors` are about questions.
+- `state`: objects with what decides by them, on given or `assumed_nodes`; `removal` leaves some out. `notes` are worth
+  knowing about it, and `fault_texts` what is said of devices held twice and the like.
+- `allocate`: what becomes of all claims. `cluster`: all questions as methods of a state.
+- `holders`: who holds devices, since when, and whether they are idle. `usage`: how much is used and free. Both go over
+  the `published_devices`; `times` of objects are texts.
+- `audit`: what is wrong, as `findings`: `allocation_faults`, `deletion_faults`, `pod_faults`, `pool_faults`.
+- `impact`: what a change hits; `replacement` says what would fit elsewhere, `request_counts` whom devices would serve.
 """

@@ -16,7 +16,7 @@ from dra_operator.inventory.ownership import is_owned_taint, owns
 from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger import BrokenAllocations, Cause, Overcommitments
 from dra_operator.pods.objects import ObjectRecord
-from dra_operator.questions import state_texts
+from dra_operator.questions import fault_texts
 from dra_operator.questions.findings import Finding, Sort, claim_names
 from dra_operator.questions.holders import ConsumerIndex, allocated_claims, is_pod, is_pod_group
 from dra_operator.questions.published_devices import PublishedDevices
@@ -37,14 +37,14 @@ def find_collisions(state: ClusterState) -> Iterator[Finding]:
         path = "/".join(item.device)
         names = claim_names(item.claims)
         if len({*exclusive}) > 1:
-            text = f"is held by {state_texts.join_claims(exclusive)}, each for itself alone"
-            yield Finding(Sort.TWO_HOLDERS, "Device", "", path, text, state_texts.END_BOTH, names)
+            text = f"is held by {fault_texts.join_claims(exclusive)}, each for itself alone"
+            yield Finding(Sort.TWO_HOLDERS, "Device", "", path, text, fault_texts.END_BOTH, names)
         if sharing:
             text = (
-                f"is held by {state_texts.join_claims(exclusive)} alone, and shared by {state_texts.join_claims(sharing)}"
+                f"is held by {fault_texts.join_claims(exclusive)} alone, and shared by {fault_texts.join_claims(sharing)}"
             )
             yield Finding(
-                Sort.EXCLUSIVE_BESIDE_SHARES, "Device", "", path, text, state_texts.END_BOTH, names
+                Sort.EXCLUSIVE_BESIDE_SHARES, "Device", "", path, text, fault_texts.END_BOTH, names
             )
 
 
@@ -56,8 +56,8 @@ def find_overdrawn(state: ClusterState) -> Iterator[Finding]:
             "ResourceSlice",
             "",
             case.slice_name,
-            state_texts.too_much(case),
-            state_texts.room_for(case),
+            fault_texts.too_much(case),
+            fault_texts.room_for(case),
             claim_names(case.claims),
         )
 
@@ -67,7 +67,7 @@ def find_lost_nodes(state: ClusterState) -> Iterator[Finding]:
     for claim, lost, _ in _broken(state):
         if lost:
             text = f"is allocated on node {listed(lost)}, which is gone"
-            yield _of_claim(Sort.NODE_GONE, claim, text, state_texts.DELETE_CLAIM)
+            yield _of_claim(Sort.NODE_GONE, claim, text, fault_texts.DELETE_CLAIM)
 
 
 def find_unpublished(state: ClusterState) -> Iterator[Finding]:
@@ -75,7 +75,7 @@ def find_unpublished(state: ClusterState) -> Iterator[Finding]:
     for claim, lost, missing in _broken(state):
         if missing and not lost:
             text = f"holds {listed(missing)}"
-            yield _of_claim(Sort.NOT_PUBLISHED, claim, text, state_texts.DELETE_CLAIM)
+            yield _of_claim(Sort.NOT_PUBLISHED, claim, text, fault_texts.DELETE_CLAIM)
 
 
 def _broken(state: ClusterState) -> Iterator[tuple[ResourceClaim, list[str], list[str]]]:

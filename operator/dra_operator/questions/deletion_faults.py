@@ -12,7 +12,7 @@ from dra_operator.api.names import OWNED_FINALIZER
 from dra_operator.api.text import listed
 from dra_operator.api.types import ResourceClaim
 from dra_operator.pods.claims import named_claims
-from dra_operator.questions import state_texts
+from dra_operator.questions import fault_texts
 from dra_operator.questions.findings import Finding, Sort, claim_names
 from dra_operator.questions.state import ClusterState
 from dra_operator.questions.times import duration, seconds_of
@@ -79,8 +79,8 @@ def _cause_of_claim(state: ClusterState, claim: ResourceClaim) -> tuple[str, str
         return f"it is reserved for {listed(users)}", "end what uses it", ()
     if others := sorted(state.ledger.other_holders(claim_key(claim))):
         return (
-            f"its device is also held by {state_texts.join_claims(others)}",
-            state_texts.END_BOTH,
+            f"its device is also held by {fault_texts.join_claims(others)}",
+            fault_texts.END_BOTH,
             claim_names(others),
         )
     return _by_finalizers(claim.metadata.finalizers)
