@@ -42,7 +42,9 @@ _QUESTIONS = {
     "selector_checks": ("LintRule", "Severity"),
     "selectors": ("SelectorError", "SelectorProgram", "selector"),
 }
-_MODULES = {name: f"dra_operator.questions.{module}" for module, names in _QUESTIONS.items() for name in names}
+_MODULES = {
+    name: f"dra_operator.questions.{module}" for module, names in _QUESTIONS.items() for name in names
+}
 
 
 def __getattr__(name: str) -> Any:
