@@ -9,7 +9,8 @@ from dra_operator.questions.copies import Subject
 from dra_operator.questions.explain import EFFORT, ExplainAnswer, explain
 from dra_operator.questions.fit import FitAnswer, find_fit
 from dra_operator.questions.headroom import HeadroomAnswer, find_headroom
-from dra_operator.questions.state import ClusterState
+from dra_operator.questions.lint import LintReport, find_lintable, lint, lint_objects
+from dra_operator.questions.state import ClusterState, Source
 
 
 class Cluster(ClusterState):
@@ -22,6 +23,13 @@ class Cluster(ClusterState):
     def allocate(self) -> AllocateAnswer:
         """Return what would become of all claims that wait, one after the other. Raises QuestionError."""
         return allocate(self)
+
+    def lint(self, source: Source | None = None) -> LintReport:
+        """Return what is wrong with the selectors of its classes, claims and templates, or of those of a source.
+
+        The source lies over the objects of the cluster, and only its own are judged.
+        """
+        return lint_objects(self, find_lintable(self)) if source is None else lint(source, self)
 
     def explain(self, subject: Subject, effort: Effort | None = EFFORT) -> ExplainAnswer:
         """Return why a pod or a claim waits, request by request, and the smallest changes with which it would not.
