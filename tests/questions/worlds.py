@@ -158,9 +158,7 @@ class World:
             factories.claim(name, *requests, status=status, namespace=namespace, uid=uid, **times, **metadata)
         )
 
-    def pod(
-        self, namespace: str, claims: list[Body], *, node: str = "", phase: str = "", **fields: Any
-    ) -> Body:
+    def pod(self, namespace: str, claims: list[Body], *, node: str = "", phase: str = "", **fields: Any) -> Body:
         """Add a pod that uses some claims and, if it has a node, has them reserved."""
         name = fields.pop("name", f"pod-{self.number()}")
         entries = [
@@ -175,9 +173,7 @@ class World:
                 {"apiVersion": "apps/v1", "kind": owner, "name": "owner", "uid": "owner", "controller": True}
             ]
         body = factories.pod(name, *entries, **metadata)
-        body["spec"] |= {
-            "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}]
-        }
+        body["spec"] |= {"containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}]}
         body["spec"] |= fields.pop("spec", {}) | ({"nodeName": node} if node else {})
         body["status"] = {"phase": phase or ("Running" if node else "Pending")} | fields.pop("status", {})
         if node and phase not in ("Succeeded", "Failed"):
@@ -272,11 +268,7 @@ def _publish(world: World, pool: str, devices: list[Body], *, driver: str = GPU,
         world.put(body)
     if fields:
         place = {"name": pool, "generation": generation, "resourceSliceCount": len(parts) + 1}
-        world.put(
-            manifest(
-                "ResourceSlice", f"{pool}-counters", {"driver": driver, "pool": place, **where, **fields}
-            )
-        )
+        world.put(manifest("ResourceSlice", f"{pool}-counters", {"driver": driver, "pool": place, **where, **fields}))
     if generation > 1 and world.sometimes(0.5):
         old = [{"name": "gone"}, *devices[:1]]
         world.put(
@@ -339,11 +331,7 @@ def _publish_fabric(world: World) -> None:
         body: Body = {"name": f"nic-{number}"}
         conditions = ["Attached"] if world.sometimes(0.5) else []
         if conditions:
-            body |= {
-                "bindingConditions": conditions,
-                "bindingFailureConditions": ["Failed"],
-                "bindsToNode": True,
-            }
+            body |= {"bindingConditions": conditions, "bindingFailureConditions": ["Failed"], "bindsToNode": True}
         bodies.append(body)
         node = ""
         world.devices.append(Device(NIC, "fabric", body["name"], node, False, conditions=conditions))
@@ -357,9 +345,7 @@ def _put_claims(world: World) -> None:
     for node in world.nodes:
         for _ in range(world.random.randint(1, 3)):
             _put_pod_claims(world, node)
-        if world.sometimes(0.7) and (
-            results := world.choose(node, owned=True, count=world.random.randint(1, 2))
-        ):
+        if world.sometimes(0.7) and (results := world.choose(node, owned=True, count=world.random.randint(1, 2))):
             _put_standalone(world, node, results)
         if world.sometimes(0.5):
             _put_monitor(world, node)

@@ -11,7 +11,7 @@ from dra_operator.api.core import PodGroup
 from dra_operator.api.names import FIELD_MANAGER, OPT_OUT_LABEL
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceTaintRule, ResourceClaim
-from dra_operator.inventory import Slice
+from dra_operator.inventory import Slice, Verdict
 from dra_operator.inventory.ownership import is_owned_taint, owns
 from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger import BrokenAllocations, Cause, Overcommitments
@@ -40,8 +40,12 @@ def find_collisions(state: ClusterState) -> Iterator[Finding]:
             text = f"is held by {fault_texts.join_claims(exclusive)}, each for itself alone"
             yield Finding(Sort.TWO_HOLDERS, "Device", "", path, text, fault_texts.END_BOTH, names)
         if sharing:
-            text = f"is held by {fault_texts.join_claims(exclusive)} alone, and shared by {fault_texts.join_claims(sharing)}"
-            yield Finding(Sort.EXCLUSIVE_BESIDE_SHARES, "Device", "", path, text, fault_texts.END_BOTH, names)
+            text = (
+                f"is held by {fault_texts.join_claims(exclusive)} alone, and shared by {fault_texts.join_claims(sharing)}"
+            )
+            yield Finding(
+                Sort.EXCLUSIVE_BESIDE_SHARES, "Device", "", path, text, fault_texts.END_BOTH, names
+            )
 
 
 def find_overdrawn(state: ClusterState) -> Iterator[Finding]:
@@ -129,7 +133,9 @@ def find_lost_consumers(state: ClusterState) -> Iterator[Finding]:
         ]
         if gone:
             text = f"is reserved for {listed(gone)}, which {'is' if len(gone) == 1 else 'are'} gone"
-            action = "kube-controller-manager takes such entries out of status.reservedFor within seconds: see whether it runs"
+            action = (
+                "kube-controller-manager takes such entries out of status.reservedFor within seconds: see whether it runs"
+            )
             yield _of_claim(Sort.CONSUMER_GONE, claim, text, action)
 
 

@@ -36,14 +36,18 @@ def find_hanging_deletions(state: ClusterState) -> Iterator[Finding]:
                 continue
             what, action, related = _find_cause(state, kind, record.obj)
             text = f"has been being deleted for {duration(state.now - since)}: {what}"
-            yield Finding(Sort.DELETION_HANGS, kind, metadata.namespace, metadata.name, text, action, related)
+            yield Finding(
+                Sort.DELETION_HANGS, kind, metadata.namespace, metadata.name, text, action, related
+            )
 
 
 def _has_claims(pod: Pod) -> bool:
     return bool(named_claims(pod)) or pod.status.extended_resource_claim_status is not None
 
 
-def _find_cause(state: ClusterState, kind: str, obj: object) -> tuple[str, str, tuple[str, ...]]:
+def _find_cause(
+    state: ClusterState, kind: str, obj: object
+) -> tuple[str, str, tuple[str, ...]]:
     """Return what an object waits for, what to do, and which other objects take part."""
     match obj:
         case ResourceClaim():

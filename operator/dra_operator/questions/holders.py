@@ -244,9 +244,7 @@ class ConsumerIndex:
                 reserved.add(entry.name)
         for pod in self.users.get(claim_key(claim), ()):
             if pod.metadata.name not in reserved:
-                yield Consumer(
-                    "Pod", pod.metadata.name, _use_of_pod(pod), pod.spec.node_name, is_reserved=False
-                )
+                yield Consumer("Pod", pod.metadata.name, _use_of_pod(pod), pod.spec.node_name, is_reserved=False)
 
     def find_pod(self, namespace: str, entry: ResourceClaimConsumerReference) -> Pod | None:
         """Return the pod that a reservation is for; None if it is gone, also if there is another one of its name."""

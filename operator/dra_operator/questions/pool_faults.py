@@ -21,7 +21,6 @@ from dra_operator.questions.published_devices import (
 )
 from dra_operator.questions.state import ClusterState
 
-
 def find_incomplete_pools(state: ClusterState) -> Iterator[Finding]:
     """Yield the pools whose newest generation is not complete or contradicts itself, at their first slice."""
     for pool in PublishedDevices(state.inventory).pools.values():

@@ -66,9 +66,7 @@ def _claims_of_alone(
 ) -> set[ClaimKey]:
     """Return the allocated claims that some pods use, and no others."""
     named = {
-        (namespace, claim)
-        for namespace, name in pods
-        for claim in named_claims(consumers.pods[namespace, name])
+        (namespace, claim) for namespace, name in pods for claim in named_claims(consumers.pods[namespace, name])
     }
     return {
         key
@@ -92,9 +90,7 @@ def _unbound(record: ObjectRecord) -> ObjectRecord:
     """Return a pod as its controller would make it again, with the claims that are there."""
     pod: Pod = record.obj
     spec = {name: value for name, value in part(record.body, "spec").items() if name != "nodeName"}
-    status = {
-        name: value for name, value in part(record.body, "status").items() if name != "nominatedNodeName"
-    }
+    status = {name: value for name, value in part(record.body, "status").items() if name != "nominatedNodeName"}
     obj = replace(
         pod,
         spec=replace(pod.spec, node_name=""),
