@@ -371,9 +371,11 @@ def _read(place: Place, body: Mapping[str, Any]) -> ObjectRecord:
     name = obj.metadata.name
     if not name:
         raise ObjectError(kind.kind, namespace, "", "metadata.name", value=None, message=_NAMELESS)
-    obj = apply_defaults(replace(obj, metadata=replace(obj.metadata, namespace=namespace)))
+    if obj.metadata.namespace != namespace:
+        obj = replace(obj, metadata=replace(obj.metadata, namespace=namespace))
+    obj = apply_defaults(obj)
     body = to_v1(body)
-    if kind.namespaced:
+    if kind.namespaced and body["metadata"].get("namespace") != namespace:
         body = {**body, "metadata": {**body["metadata"], "namespace": namespace}}
     if isinstance(obj, Pod):
         read_requirements(body)
