@@ -1,0 +1,68 @@
+"""What is named on the command line: objects as `KIND/NAME`, label selectors; and what answers say of them."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+import click
+
+from dra_operator.api.durations import age
+from dra_operator.api.text import shown
+
+KINDS: Final = {
+    **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "ResourceClaim"),
+    **dict.fromkeys(
+        ("template", "templates", "resourceclaimtemplate", "resourceclaimtemplates"), "ResourceClaimTemplate"
+    ),
+    **dict.fromkeys(("pod", "pods", "po"), "Pod"),
+    **dict.fromkeys(("class", "classes", "deviceclass", "deviceclasses"), "DeviceClass"),
+    **dict.fromkeys(("node", "nodes", "no"), "Node"),
+    **dict.fromkeys(("pool", "pools"), "pool"),
+    **dict.fromkeys(("device", "devices"), "device"),
+    **dict.fromkeys(("driver", "drivers"), "driver"),
+    **dict.fromkeys(("rule", "rules", "devicetaintrule", "devicetaintrules"), "DeviceTaintRule"),
+}
+"""What an object may be called by, and its kind; pool, device and driver are no kinds of the API."""
+
+
+class Subject(NamedTuple):
+    """An object that somebody names."""
+
+    kind: str
+    name: str
+
+
+def parse_subject(text: str, kinds: tuple[str, ...]) -> Subject:
+    """Return the object that `KIND/NAME` names, of one of some kinds. Raises UsageError."""
+    word, slash, name = text.partition("/")
+    # As kubectl prints it: resourceclaim.resource.k8s.io/train-0.
+    kind = KINDS.get(word.partition(".")[0].lower())
+    allowed = " or ".join(f"{_short(each)}/NAME" for each in kinds)
+    if not slash or not name or kind not in kinds:
+        raise click.UsageError(f"{shown(text)} names no object: write {allowed}")
+    return Subject(kind, name)
+
+
+def _short(kind: str) -> str:
+    return next(word for word, each in KINDS.items() if each == kind)
+
+
+def labels_test(text: str) -> Callable[[Mapping[str, Any]], bool]:
+    """Return the test of objects, as on the wire, that a label selector is. Raises ClickException if it is none."""
+    if not text:
+        return lambda _body: True
+    from dra_operator.sim.errors import StatusError  # noqa: PLC0415 - seldom
+    from dra_operator.sim.selectors import parse_labels  # noqa: PLC0415
+
+    try:
+        return parse_labels(text)
+    except StatusError as error:
+        raise click.ClickException(
+            f"-l {shown(text)} is no label selector: write KEY=VALUE, KEY!=VALUE, KEY in (A,B), KEY or !KEY, "
+            "with commas between"
+        ) from error
+
+
+def age_at(timestamp: str | None, now: float) -> str:
+    """Return how long before a time, in seconds since 1970, an RFC 3339 timestamp was, as kubectl writes ages."""
+    return age(timestamp, datetime.fromtimestamp(now, UTC))
