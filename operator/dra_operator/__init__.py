@@ -1,9 +1,32 @@
 """dra-operator: the control plane of Dynamic Resource Allocation, with a reason for every claim that waits.
 
-The packages, from the bottom up: `api`, `cel`, `inventory`, `ledger`, `allocator`, `cluster`, `controller`, `cli`;
-`sim` stands beside them. docs/architecture.md says what each is for and which way data flows.
+The packages, from the bottom up: `api`, `cel`, `inventory`, `ledger`, `allocator`, `pods`, `questions`, `cluster`,
+`controller`, `cli`; `sim` stands beside them. docs/architecture.md says what each is for and which way data flows.
+The names below are the library, docs/library.md; each is imported when it is used.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from dra_operator._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from dra_operator.questions.cluster import Cluster
+    from dra_operator.questions.errors import QuestionError
+
+__all__ = ["Cluster", "QuestionError", "__version__"]
+_MODULES = {
+    "Cluster": "dra_operator.questions.cluster",
+    "QuestionError": "dra_operator.questions.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name of the library (PEP 562): commands that need none of it start without it."""
+    if (module := _MODULES.get(name)) is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

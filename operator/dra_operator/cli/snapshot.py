@@ -16,9 +16,9 @@ import typer
 from dra_operator.api.convert import Body
 from dra_operator.cli.arguments import file_path
 from dra_operator.cli.client import Context, Kubeconfig, ask
-from dra_operator.cli.manifests import write_yaml
 from dra_operator.cli.output import opened, refusing
 from dra_operator.cli.redact import redact
+from dra_operator.questions.manifests import write_yaml
 
 if TYPE_CHECKING:
     from dra_operator.cluster.discovery import Served

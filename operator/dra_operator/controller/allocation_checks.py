@@ -26,6 +26,7 @@ from dra_operator.controller.queue import Backoff, InFlightWrites
 from dra_operator.controller.timers import TokenBucket
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import BrokenAllocations, Cause, Ledger, Overcommitment, Overcommitments
+from dra_operator.questions import fault_texts
 
 LASTING_SECONDS = 2.0
 """How long more must be allocated of something than there is, in seconds, before it is reported.
@@ -265,7 +266,7 @@ class BrokenAllocationReporter:
         if breakages is None:
             self.events.clear(fact)
         else:
-            text = messages.broken(breakages)
+            text = fault_texts.broken(breakages)
             if _stated(claim) == one_line(text):
                 # An operator that ran before this one has said so.
                 event = warning(subject_of(claim), messages.EVENT_BROKEN, text)
@@ -297,7 +298,7 @@ class BrokenAllocationReporter:
         if opted_out or metadata.deletion_timestamp is not None or key in self._unknown:
             return _stated(claim)
         breakages = self._allocations.found.get(key)
-        return None if breakages is None else one_line(messages.broken(breakages))
+        return None if breakages is None else one_line(fault_texts.broken(breakages))
 
     def _is_any_due(self) -> bool:
         claims = [(key, self.claims.get(key)) for key in self._unsettled]
@@ -358,5 +359,5 @@ class SelectorWarnings:
         claim = self.claims.get(key)
         if claim is not None and claim.metadata.uid == uid:
             for text in self.allocator.find_failing(claim):
-                message = f"{text}; {messages.NOT_REACHED}"
+                message = f"{text}; {fault_texts.NOT_REACHED}"
                 self.events.record(warning(subject_of(claim), Reason.SELECTOR_FAILED.value, message))

@@ -1,7 +1,7 @@
 """Placement: on which nodes pods can run, given what pods there request, and those that were placed before.
 
 A pod whose claims were decided counts for the next one, as an assumed pod does for kube-scheduler. What a file leaves
-open keeps no pod away: see `cli/offline.py`.
+open keeps no pod away: see `questions/state.py`.
 """
 
 from collections import Counter

@@ -16,7 +16,6 @@ import typer
 from dra_operator.api.text import listed
 from dra_operator.cli.arguments import choice_of
 from dra_operator.cli.client import Context, Kubeconfig, ask, served_rules
-from dra_operator.cli.manifests import to_yaml, write_yaml
 from dra_operator.cli.output import refuse
 from dra_operator.cli.ownership.devices import ClusterDevices, read_cluster
 from dra_operator.cli.ownership.policy import FenceReport, find_uncovered, lets_pass, read_fence
@@ -33,6 +32,7 @@ from dra_operator.cli.ownership.rules import (
     selectors,
 )
 from dra_operator.cluster.ownership_policy import OPERATOR, POLICY, RulesFence, policy_for_pools
+from dra_operator.questions.manifests import to_yaml, write_yaml
 
 if TYPE_CHECKING:
     from dra_operator.cluster.discovery import Served

@@ -40,13 +40,13 @@ from dra_operator.cel import (
 from dra_operator.cel.advice.diagnostics import describe
 from dra_operator.cel.costs.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
-from dra_operator.cli.manifests import Found, Unreadable, template_hint
 from dra_operator.pods.bound_volumes import read_volume, read_volume_claim
 from dra_operator.pods.field_reader import FieldReader
 from dra_operator.pods.generated_names import Names
 from dra_operator.pods.node_fit import read_requirements, read_whole_node
 from dra_operator.pods.objects import Key, Manifest, ObjectRecord, ObjectSet, Place
 from dra_operator.pods.workloads import DAEMON_SET, Workload, daemon_pods, find_workload, may_make_pods
+from dra_operator.questions.manifests import Found, Unreadable, template_hint
 from dra_operator.sim.schema import element, types
 
 _PACKAGE: Final = "core/v1."
@@ -189,6 +189,21 @@ class LoadResult(ObjectSet):
     notes: list[str] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
     volumes: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
+
+    def copied(self) -> "LoadResult":
+        """Return a result that can be changed without this one."""
+        return self.overlaid(LoadResult())
+
+    def overlaid(self, other: "LoadResult") -> "LoadResult":
+        """Return both together; where both have an object, that of the other counts, and stands last."""
+        return LoadResult(
+            {key: record for key, record in self.records.items() if key not in other.records} | other.records,
+            daemon_sets=[*self.daemon_sets, *other.daemon_sets],
+            errors=[*self.errors, *other.errors],
+            notes=[*self.notes, *other.notes],
+            refused=self.refused | other.refused,
+            volumes={**self.volumes, **other.volumes},
+        )
 
 
 @dataclass(slots=True)

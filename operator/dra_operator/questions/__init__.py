@@ -1,0 +1,11 @@
+"""Questions about the state of a cluster, for the library, for commands and for the operator's explanations.
+
+Pure but for reading the files that a caller names: no Kopf, no client, no asyncio.
+
+- `manifests` reads files, `documents` says which nobody can walk through, `load` makes objects of them or says what is
+  wrong; `errors` are about questions.
+- `state`: objects with what decides by them, on given or `assumed_nodes`; `removal` leaves some out. `notes` are worth
+  knowing about it, and `fault_texts` what is said of devices held twice and the like.
+- `claim_list`: claims with what they have.
+- `allocate`: what becomes of all claims. `cluster`: all questions as methods of a state.
+"""
