@@ -6,6 +6,8 @@ Nothing else is imported here, since commands that need no cluster use the same 
 from collections.abc import Callable, Mapping
 from typing import Final
 
+FIELD_MANAGER = "dra-operator"
+"""As whom the operator writes, in `metadata.managedFields`."""
 FINALIZER = "resource.kubernetes.io/delete-protection"
 """On every claim that has an allocation. Source: k8s.io/api/resource/v1, `Finalizer`."""
 PENDING_ANNOTATION = "dra-operator.io/pending"
@@ -18,6 +20,8 @@ OWNED_FINALIZER = OWNED_KEY
 """On every DeviceTaintRule that owns devices, until the operator has no write for them under way."""
 SETTLED_ANNOTATION = "dra-operator.io/settled"
 """On a DeviceTaintRule that owns devices: its uid, and the generation that has been in force for long enough."""
+GATE = "dra-operator.io/allocation"
+"""The scheduling gate of a pod whose devices the operator decides. Source: docs/pods.md."""
 OPT_OUT_LABEL = "dra-operator.io/allocate"
 """Label of a claim; `"false"` keeps the operator away from it, `"true"` says what holds without it."""
 ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"

@@ -8,4 +8,8 @@ Pure but for reading the files that a caller names: no Kopf, no client, no async
   knowing about it, and `fault_texts` what is said of devices held twice and the like.
 - `claim_list`: claims with what they have.
 - `allocate`: what becomes of all claims. `cluster`: all questions as methods of a state.
+- `holders`: who holds devices, since when, and whether they are idle. `usage`: how much is used and free. Both go over
+  the `published_devices`; `times` of objects are texts.
+- `audit`: what is wrong, as `findings`: `allocation_faults`, `deletion_faults`, `pod_faults`, `pool_faults`.
+- `impact`: what a change hits; `replacement` says what would fit elsewhere, `request_counts` whom devices would serve.
 """
