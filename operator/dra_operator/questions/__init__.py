@@ -6,7 +6,7 @@ Pure but for reading the files that a caller names: no Kopf, no client, no async
   wrong; `errors` are about questions.
 - `state`: objects with what decides by them, on given or `assumed_nodes`; `removal` leaves some out. `notes` are worth
   knowing about it, and `fault_texts` what is said of devices held twice and the like.
-- `claim_list`: claims with what they have.
+- `claim_list`: claims with what they have. `device_list`: devices, and who holds them.
 - `allocate`: what becomes of all claims. `cluster`: all questions as methods of a state.
 - `holders`: who holds devices, since when, and whether they are idle. `usage`: how much is used and free. Both go over
   the `published_devices`; `times` of objects are texts.

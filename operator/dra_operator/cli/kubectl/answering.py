@@ -16,6 +16,7 @@ from dra_operator.cli.kubectl.options import JSON, NAME, WIDE, YAML, Options, us
 from dra_operator.cli.kubectl.reading import Demand, ReadingError, unread_lines
 from dra_operator.cli.kubectl.source import Source, read_source
 from dra_operator.cli.kubectl.tables import Style, terminal_style
+from dra_operator.questions.errors import QuestionError
 
 if TYPE_CHECKING:
     from dra_operator.questions.cluster import Cluster
@@ -79,9 +80,18 @@ def refusing() -> Iterator[None]:
     """End the process with 2, and lines that say why, if there is no answer."""
     try:
         yield
-    except (AccessError, ReadingError, RequestError, RefusedError, click.ClickException) as error:
-        if isinstance(error, click.UsageError):
-            raise
+    except click.UsageError:
+        raise
+    except click.UsageError:
+        raise
+    except (
+        AccessError,
+        ReadingError,
+        RefusedError,
+        RequestError,
+        QuestionError,
+        click.ClickException,
+    ) as error:
         text = error.message if isinstance(error, click.ClickException) else str(error)
         say(f"error: {line}" for line in text.splitlines())
         raise SystemExit(CANNOT_SAY) from None

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from dra_operator.api.durations import age
 from dra_operator.api.text import shown
+
+if TYPE_CHECKING:
+    from dra_operator.questions.cluster import Cluster
 
 KINDS: Final = {
     **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "ResourceClaim"),
@@ -61,6 +64,14 @@ def labels_test(text: str) -> Callable[[Mapping[str, Any]], bool]:
             f"-l {shown(text)} is no label selector: write KEY=VALUE, KEY!=VALUE, KEY in (A,B), KEY or !KEY, "
             "with commas between"
         ) from error
+
+
+def nodes_with_labels(cluster: "Cluster", text: str) -> frozenset[str]:
+    """Return the names of the nodes that a label selector selects. Raises ClickException if it is none."""
+    matches = labels_test(text)
+    return frozenset(
+        record.obj.metadata.name for record in cluster.objects.of_kind("Node") if matches(record.body)
+    )
 
 
 def age_at(timestamp: str | None, now: float) -> str:

@@ -123,3 +123,9 @@ def wrapped(text: str, style: Style, indent: str = "") -> Iterator[str]:
         else:
             line = f"{line} {word}" if line else word
     yield f"{indent}{line}"
+
+
+def count(number: int, word: str) -> str:
+    """Return how many there are of something: `1 claim`, `2,000 classes`."""
+    ending = "es" if word.endswith("s") else "s"
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}{ending}"
