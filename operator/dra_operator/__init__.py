@@ -11,14 +11,38 @@ from typing import TYPE_CHECKING, Any
 from dra_operator._version import __version__
 
 if TYPE_CHECKING:
+    from dra_operator.questions.attribute_use import AttributeUse, TypeCount
     from dra_operator.questions.cluster import Cluster
     from dra_operator.questions.errors import QuestionError
+    from dra_operator.questions.lint import LintFinding, LintReport, SelectorReport, lint
+    from dra_operator.questions.selector_checks import LintRule, Severity
+    from dra_operator.questions.selectors import SelectorError, SelectorProgram, selector
 
-__all__ = ["Cluster", "QuestionError", "__version__"]
-_MODULES = {
-    "Cluster": "dra_operator.questions.cluster",
-    "QuestionError": "dra_operator.questions.errors",
+__all__ = [
+    "AttributeUse",
+    "Cluster",
+    "LintFinding",
+    "LintReport",
+    "LintRule",
+    "QuestionError",
+    "SelectorError",
+    "SelectorProgram",
+    "SelectorReport",
+    "Severity",
+    "TypeCount",
+    "__version__",
+    "lint",
+    "selector",
+]
+_QUESTIONS = {
+    "attribute_use": ("AttributeUse", "TypeCount"),
+    "cluster": ("Cluster",),
+    "errors": ("QuestionError",),
+    "lint": ("LintFinding", "LintReport", "SelectorReport", "lint"),
+    "selector_checks": ("LintRule", "Severity"),
+    "selectors": ("SelectorError", "SelectorProgram", "selector"),
 }
+_MODULES = {name: f"dra_operator.questions.{module}" for module, names in _QUESTIONS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -29,7 +29,7 @@ from dra_operator.pods.entries import ClaimLookup, PodEntry, TemplateLookup, res
 from dra_operator.pods.node_fit import Obstacle, PodRequirements
 from dra_operator.pods.nodes import can_use
 from dra_operator.pods.situation import Situation, build_situation
-from dra_operator.pods.smallest_change import Effort, find_smallest_changes
+from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes
 
 _MOST_NODES = 100
 """Nodes on which claims fit and the pod cannot run, that are looked for."""
@@ -66,7 +66,7 @@ class PodExplainer:
     _allocators: dict[frozenset[tuple[str, str]], Allocator] = field(default_factory=dict)
     _known: dict[object, tuple[PodExplanation | None, tuple[object, ...]]] = field(default_factory=dict)
     """What pods of one workload have in common, and what keeps the ids in the key from being given again."""
-    _advice: dict[object, str] = field(default_factory=dict)
+    _advice: dict[object, SmallestChanges] = field(default_factory=dict)
     _version: object = None
     _inventory_version: int = -1
 
@@ -97,19 +97,24 @@ class PodExplainer:
         return self._known[key][0]
 
     def advise(self, pod: Pod, requirements: PodRequirements, effort: Effort) -> str:
-        """Return what would make the claims of a pod fit, as the end of its message; nothing if that is not known.
+        """Return what would make the claims of a pod fit, as the end of its message; nothing if that is not known."""
+        found = self.find_changes(pod, requirements, effort)
+        return "" if found is None else found.text
 
-        Only of a pod whose explanation is about its claims and nodes, and not about an entry that has no claim.
+    def find_changes(self, pod: Pod, requirements: PodRequirements, effort: Effort) -> SmallestChanges | None:
+        """Return what would make the claims of a pod fit.
+
+        Only of a pod whose explanation is about its claims and nodes; None if it is about an entry that has no claim.
         """
         self._refresh()
         entries = list(resolve_entries(pod, self.find_claim, self.has_template))
         if any(entry.problem is not None for entry in entries) or not any(map(_is_open, entries)):
-            return ""
+            return None
         used = [entry for entry in entries if entry.claim is not None]
         key = self._key(pod, requirements, used)
         if key not in self._advice:
             situation = _Attempt(self, requirements, used).situation()
-            self._advice[key] = find_smallest_changes(situation, effort).text
+            self._advice[key] = find_smallest_changes(situation, effort)
         return self._advice[key]
 
     @staticmethod

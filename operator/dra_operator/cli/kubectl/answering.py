@@ -82,8 +82,6 @@ def refusing() -> Iterator[None]:
         yield
     except click.UsageError:
         raise
-    except click.UsageError:
-        raise
     except (
         AccessError,
         ReadingError,

@@ -42,8 +42,8 @@ def app(*, subject: str, options: Options) -> None:
     """Say which claims and pods a change hits, and which of them would fit elsewhere. Changes nothing.
 
     node/NAME drains a node, driver/NAME removes a driver with its slices, and a file has DeviceTaintRules or
-    DeviceClasses as they are to be applied. Exit code 0: nothing that is in use is hit; 1: something is; 2: it cannot be
-    said.
+    DeviceClasses as they are to be applied. Exit code 0: nothing that is in use is hit; 1: something is; 2: it cannot
+    be said.
     """
     if not subject:
         raise click.UsageError(
