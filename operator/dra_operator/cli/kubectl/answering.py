@@ -19,6 +19,7 @@ from dra_operator.cli.kubectl.tables import Style, terminal_style
 from dra_operator.questions.errors import QuestionError
 
 if TYPE_CHECKING:
+    from dra_operator.pods.objects import ObjectRecord
     from dra_operator.questions.cluster import Cluster
 
 YES: Final = 0
@@ -29,12 +30,21 @@ _MOST_WARNINGS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a verb answers: a cluster, the namespace asked about (empty: all), how tables are printed."""
+    """What a verb answers: a cluster, the namespace asked about (empty: all), how tables are printed.
+
+    `given` are the objects of files that lie over those of the cluster.
+    """
 
     cluster: "Cluster"
     namespace: str
     options: Options
     style: Style
+    given: "tuple[ObjectRecord, ...]" = ()
+
+    @property
+    def own_namespace(self) -> str:
+        """The namespace of objects that are named without one."""
+        return self.namespace or "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +82,7 @@ def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> 
 def question_about(source: Source, options: Options) -> Question:
     """Return the question about a cluster that was read."""
     style = terminal_style(wide=options.format == WIDE, headers=options.headers, colours=use_colours())
-    return Question(source.cluster, source.namespace, options, style)
+    return Question(source.cluster, source.namespace, options, style, source.given)
 
 
 @contextmanager

@@ -38,7 +38,6 @@ def _plain(value: Any) -> Any:
 def schema(kinds: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON schema of some types of answers, by their kinds."""
     from pydantic import TypeAdapter  # noqa: PLC0415 - answers are printed without it
-    from pydantic.json_schema import models_json_schema  # noqa: F401, PLC0415
 
     definitions: dict[str, Any] = {}
     answers = []

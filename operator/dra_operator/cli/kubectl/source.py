@@ -1,7 +1,7 @@
 """The cluster that a verb asks: a live one, with manifests over it, or a snapshot."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,9 @@ from dra_operator.cli.kubectl.options import Options
 from dra_operator.cli.kubectl.reading import Demand, ListedKind, ReadingError, read_live, terminal_progress
 
 if TYPE_CHECKING:
+    from dra_operator.pods.objects import Manifest, ObjectRecord
     from dra_operator.questions.cluster import Cluster
+    from dra_operator.questions.manifests import Found
 
 _COMPLETE = "..."
 """The last line of a snapshot: that of YAML which ends a document."""
@@ -22,12 +24,13 @@ _TAIL_BYTES = 64
 class Source:
     """A cluster that was read, and the namespace that is asked about: empty for all of them.
 
-    `client` is None for a snapshot. `bodies` are the objects of the live cluster, if it is to be watched, and `listed`
-    says from where a watch goes on.
+    `given` are the objects of files that lie over those of the cluster. `client` is None for a snapshot. `bodies` are
+    the objects of a live cluster that is to be watched, and `listed` says from where a watch goes on.
     """
 
     cluster: "Cluster"
     namespace: str
+    given: tuple["ObjectRecord", ...] = ()
     client: ApiClient | None = None
     bodies: list[dict[str, Any]] = field(default_factory=list)
     listed: list[ListedKind] = field(default_factory=list)
@@ -35,33 +38,66 @@ class Source:
 
 def connect(options: Options) -> ApiClient:
     """Return a client for the cluster of some options. Raises AccessError."""
-    return ApiClient(
-        load_user_access(options.kubeconfig, options.context, options.impersonation), options.timeout
-    )
+    access = load_user_access(options.kubeconfig, options.context, options.impersonation)
+    return ApiClient(access, options.timeout)
 
 
 def read_source(options: Options, demand: Demand) -> Source:
     """Return what is asked, as far as it can be read. Raises AccessError, ReadingError."""
     if options.snapshot:
         check_complete(options.snapshot)
-        return Source(load([options.snapshot, *options.files], {}, options), options.namespace)
+        return build_source([options.snapshot], {}, options, options.namespace)
     client = connect(options)
     own = options.namespace or client.access.namespace
     with terminal_progress() as progress:
         live = read_live(client, demand, "" if options.all_namespaces else own, progress)
-    cluster = load([*live.bodies, *options.files], live.unread, options)
-    namespace = "" if options.all_namespaces else own
-    return Source(cluster, namespace, client, live.bodies if options.watch else [], live.listed)
+    source = build_source(live.bodies, live.unread, options, own)
+    source.client = client
+    source.listed = live.listed
+    if options.watch:
+        source.bodies = live.bodies
+    return source
 
 
-def load(objects: list[Any], unread: Mapping[str, str], options: Options) -> "Cluster":
-    """Return the state that some objects and files make. Raises ReadingError if a file cannot be read."""
+def build_source(
+    objects: Sequence[Any], unread: Mapping[str, str], options: Options, namespace: str
+) -> Source:
+    """Return what some objects make, with those of the files over them. Raises ReadingError for a file."""
     from dra_operator.questions.cluster import Cluster  # noqa: PLC0415 - `--help` needs none
 
     cluster = Cluster.load(objects, unread=unread)
-    if (options.files or options.snapshot) and cluster.errors:
+    asked = "" if options.all_namespaces else namespace
+    if options.snapshot and cluster.errors:
         raise ReadingError("\n".join(cluster.errors))
-    return cluster
+    if not options.files:
+        return Source(cluster, asked)
+    from dra_operator.questions.load import gather  # noqa: PLC0415 - as above
+
+    given = gather(read_manifests(options.files, namespace))
+    over = cluster.overlaid(given)
+    if problems := given.errors or [line for line in over.errors if line not in cluster.errors]:
+        raise ReadingError("\n".join(problems))
+    records = tuple(over.objects.records[key] for key in given.records if key in over.objects.records)
+    return Source(over, asked, records)
+
+
+def read_manifests(paths: Sequence[str], namespace: str) -> "list[Found]":
+    """Return what is in some files; objects that name no namespace are of one, as kubectl has it."""
+    from dra_operator.questions.manifests import Unreadable, read  # noqa: PLC0415 - as above
+
+    return [each if isinstance(each, Unreadable) else _in_namespace(each, namespace) for each in read(paths)]
+
+
+def _in_namespace(manifest: "Manifest", namespace: str) -> "Manifest":
+    from dra_operator.api.kinds import KINDS  # noqa: PLC0415 - as above
+
+    kind = KINDS.get(str(manifest.body.get("kind")))
+    metadata = manifest.body.get("metadata")
+    if not namespace or not isinstance(metadata, Mapping) or metadata.get("namespace"):
+        return manifest
+    if kind is not None and not kind.namespaced:
+        return manifest
+    return replace(manifest, body={**manifest.body, "metadata": {**metadata, "namespace": namespace}})
 
 
 def check_complete(path: str) -> None:

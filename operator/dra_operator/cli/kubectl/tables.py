@@ -126,6 +126,8 @@ def wrapped(text: str, style: Style, indent: str = "") -> Iterator[str]:
 
 
 def count(number: int, word: str) -> str:
-    """Return how many there are of something: `1 claim`, `2,000 classes`."""
-    ending = "es" if word.endswith("s") else "s"
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}{ending}"
+    """Return how many there are of something: `1 claim`, `2,000 classes`, `8 copies`."""
+    if number == 1:
+        return f"1 {word}"
+    plural = f"{word[:-1]}ies" if word.endswith("y") else f"{word}es" if word.endswith("s") else f"{word}s"
+    return f"{number:,} {plural}"
