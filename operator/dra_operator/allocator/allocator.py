@@ -6,7 +6,7 @@ fits. It reads the inventory and the ledger and changes neither; the caller ente
 The first node by name that fits wins. An error that is fatal upstream ends the attempt, even if another node would fit.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
 from enum import Enum
 
@@ -22,7 +22,7 @@ from dra_operator.allocator.decision import (
     Unsatisfied,
     claim_key,
 )
-from dra_operator.allocator.explanation.device_counts import DeviceCounter, DeviceCounts
+from dra_operator.allocator.explanation.device_counts import DeviceCounter, DeviceCounts, SliceDevices
 from dra_operator.allocator.explanation.explain import Explainer, explain_failure
 from dra_operator.allocator.explanation.failing_selectors import FailingSelectors
 from dra_operator.allocator.explanation.idle_cluster import IdleAnswers, IdleCluster
@@ -163,20 +163,36 @@ class Allocator:
     ) -> tuple[tuple[Alternative, DeviceCounts], ...]:
         """Return for each alternative of each request of a claim how many devices each stage keeps away.
 
-        Nothing is said of a claim that cannot be planned, as without its class, nor of alternatives that take too long.
+        Nothing is said of a claim that cannot be planned, as without its class, nor where counting takes too long.
         """
         self.refresh()
         budget = self.candidates.selectors.budget = Budget(limits or self.limits, self.clock)
-        found: list[tuple[Alternative, DeviceCounts]] = []
+        try:
+            plan = self.plan(claim, decider)
+            counter = self._make_explainers()[0].counter
+            items = [item for request in plan.requests for item in request.alternatives]
+            return tuple([(item, counter.count(item, budget)) for item in items])
+        except (FatalError, AbortedError):
+            return ()
+
+    def find_devices(
+        self, claim: ResourceClaim, *, decider: Decider | None = None, limits: Limits | None = None
+    ) -> Iterator[tuple[Alternative, SliceDevices]]:
+        """Yield the devices that each alternative of each request of a claim selects, and what keeps some of them away.
+
+        Nothing of a claim that cannot be planned; what takes too long ends it.
+        """
+        self.refresh()
+        budget = self.candidates.selectors.budget = Budget(limits or self.limits, self.clock)
         try:
             plan = self.plan(claim, decider)
             counter = self._make_explainers()[0].counter
             for request in plan.requests:
                 for item in request.alternatives:
-                    found.append((item, counter.count(item, budget)))
+                    for found in counter.find_devices(item, budget):
+                        yield item, found
         except (FatalError, AbortedError):
-            pass
-        return tuple(found)
+            return
 
     def for_copy(self, inventory: Inventory, ledger: Ledger | None = None) -> "Allocator":
         """Return an allocator like this one for another inventory, and ledger, that shares the answers of selectors.

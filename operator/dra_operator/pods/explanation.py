@@ -20,6 +20,8 @@ from dra_operator.allocator import (
     Reason,
 )
 from dra_operator.allocator.decision import claim_key
+from dra_operator.allocator.explanation.device_counts import DeviceCounts
+from dra_operator.allocator.plan import Alternative
 from dra_operator.api.core import Pod
 from dra_operator.api.text import listed
 from dra_operator.api.types import ResourceClaim
@@ -116,6 +118,18 @@ class PodExplainer:
             situation = _Attempt(self, requirements, used).situation()
             self._advice[key] = find_smallest_changes(situation, effort)
         return self._advice[key]
+
+    def count_devices(
+        self, pod: Pod, requirements: PodRequirements
+    ) -> Mapping[str, tuple[tuple[Alternative, DeviceCounts], ...]]:
+        """Return, by entry of a pod, for each alternative of its claims how many devices each stage keeps away.
+
+        Devices on nodes that do not suit the pod are kept away by that, where nodes are not too many to be copied.
+        """
+        self._refresh()
+        entries = list(resolve_entries(pod, self.find_claim, self.has_template))
+        used = [entry for entry in entries if entry.claim is not None and entry.problem is None]
+        return _Attempt(self, requirements, used).count_devices()
 
     @staticmethod
     def _key(pod: Pod, requirements: PodRequirements, used: Sequence[PodEntry]) -> object:
@@ -245,6 +259,20 @@ class _Attempt:
             text = f"{found.message}; and the pod can run on no node: {count_obstacles(obstacles)}"
             return replace(found, message=text) if obstacles else found
         return self._explain_by_claims(claims, usable, decision)
+
+    def count_devices(self) -> dict[str, tuple[tuple[Alternative, DeviceCounts], ...]]:
+        """Return what keeps devices from each open claim, by entry."""
+        obstacles = self.explainer.cluster.find_obstacles(self.requirements)
+        elsewhere = self._nodes_out_of_reach()
+        causes = {**elsewhere, **{name: f"unsuitable: {obstacle}" for name, obstacle in obstacles.items()}}
+        nodes = self.explainer.allocator.inventory.nodes
+        usable = self.explainer.node_set(elsewhere if all(name in causes for name in nodes) else causes)
+        decider = Decider.KUBE_SCHEDULER
+        return {
+            entry.name: usable.allocator.count_devices(entry.claim, decider=decider, limits=LIMITS)
+            for entry in self.entries
+            if _is_open(entry) and entry.claim is not None
+        }
 
     def situation(self) -> Situation:
         """Return what an edit is applied to."""

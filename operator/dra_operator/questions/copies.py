@@ -118,6 +118,13 @@ def find_template(state: ClusterState, subject: Subject) -> tuple[ClusterState, 
     return state, _template_of(state, record, {})
 
 
+def find_subject(state: ClusterState, subject: Subject) -> ObjectRecord | None:
+    """Return the object that is asked about, if it is named. Raises QuestionError if it is not there."""
+    if isinstance(subject, str) and (reference := _parse_reference(subject)) is not None:
+        return _find_named(state, *reference)
+    return None
+
+
 # --- what is asked about
 
 
@@ -136,15 +143,19 @@ def _parse_reference(text: str) -> tuple[str, str, str] | None:
 
 
 def _find_referenced(state: ClusterState, kind: str, namespace: str, name: str) -> ObjectRecord:
+    """Return an object of which there can be copies."""
+    record = _find_named(state, kind, namespace, name)
+    # What a pod of the cluster got from the scheduler is not what it asks for.
+    return _read_subject(Manifest(record.place, record.body)) if kind == "Pod" else record
+
+
+def _find_named(state: ClusterState, kind: str, namespace: str, name: str) -> ObjectRecord:
     title = f'{kind} "{namespace}/{name}"' if namespace else f'{kind} "{name}"'
     if kind not in _SUBJECTS:
-        raise QuestionError(f"{title}: is none of {', '.join(_SUBJECTS)}, of which there can be copies")
+        raise QuestionError(f"{title}: is none of {', '.join(_SUBJECTS)}")
     record = state.find_record(kind, namespace, name)
     if record is not None:
-        if kind != "Pod":
-            return record
-        # What a pod of the cluster got from the scheduler is not what it asks for.
-        return _read_subject(Manifest(record.place, record.body))
+        return record
     if kind in state.unread:
         raise QuestionError(f"{title}: {kind} cannot be read ({state.unread[kind]})")
     names = [key[2] for key in state.objects.records if key[:2] == (kind, namespace)]

@@ -112,6 +112,13 @@ class Placer:
         allocator = self.state.allocators[Decider.KUBE_SCHEDULER]
         return PodExplainer(allocator, self.state.pods, find_claim, lambda _: True)
 
+    def find_obstacles(self) -> dict[str, str]:
+        """Return the nodes that do not suit the pod as things are, each with the reason."""
+        if self._requirements is None:
+            return {}
+        found = self.state.pods.find_obstacles(self._requirements)
+        return {node: str(obstacle) for node, obstacle in found.items()}
+
     @property
     def requirements(self) -> PodRequirements:
         """What the pod asks of nodes."""

@@ -191,8 +191,9 @@ def _access(
             authorization = _authenticate(where, chosen, tls, environ)
         except (OSError, binascii.Error) as error:
             # ssl.SSLError is an OSError.
-            file = f"{error.filename}: " if getattr(error, "filename", None) else ""
-            raise AccessError(f"{where}: {file}{getattr(error, 'strerror', None) or error}") from error
+            file = getattr(error, "filename", None)
+            why = getattr(error, "strerror", None) or error
+            raise AccessError(f"{where}: {f'{file}: ' if file else ''}{why}") from error
         if authorization:
             headers.append(("Authorization", authorization))
     return UserAccess(
@@ -307,14 +308,17 @@ def _authenticate(where: str, chosen: Chosen, tls: ssl.SSLContext, environ: Mapp
     if user.get("exec"):
         return _run_plugin(where, chosen, tls, environ)
     if provider := user.get("auth-provider"):
-        token = (provider.get("config") or {}).get("id-token") or (provider.get("config") or {}).get(
-            "access-token"
-        )
-        if not token:
-            name = shown(provider.get("name"))
-            raise AccessError(f"{where}: auth-provider {name} is not supported: use an exec plugin")
-        return f"Bearer {token}"
+        return f"Bearer {_provided_token(where, provider)}"
     return ""
+
+
+def _provided_token(where: str, provider: Mapping[str, Any]) -> str:
+    config = provider.get("config") or {}
+    token = config.get("id-token") or config.get("access-token")
+    if not token:
+        name = shown(provider.get("name"))
+        raise AccessError(f"{where}: auth-provider {name} is not supported: use an exec plugin")
+    return str(token)
 
 
 def _pem(user: Mapping[str, Any], field: str) -> bytes | str | None:

@@ -69,7 +69,7 @@ def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> 
         if options.watch:
             from dra_operator.cli.kubectl.watching import watch  # noqa: PLC0415 - seldom
 
-            watch(source, options, demand, lambda each: ask(question_about(each, options)))
+            watch(source, options, lambda each: ask(question_about(each, options)))
             return
         answer = ask(question_about(source, options))
     show(answer, options)

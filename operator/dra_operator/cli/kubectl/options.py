@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import click
 
@@ -58,7 +58,7 @@ def shared(*formats: str, labels: str = "", watch: bool = False) -> Callable[[_C
         decorated: Any = with_options
         for option in reversed(_declare(choices, labels, watch)):
             decorated = option(decorated)
-        return decorated
+        return cast("_Command", decorated)
 
     return decorate
 

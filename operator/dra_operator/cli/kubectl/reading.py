@@ -267,8 +267,9 @@ def _trimmed(body: Body) -> Body:
 
 def _trimmed_pod(body: Body) -> Body:
     spec = body.get("spec")
-    for name in ("containers", "initContainers") if isinstance(spec, dict) else ():
-        for container in spec.get(name) or ():
+    lists = (spec.get("containers"), spec.get("initContainers")) if isinstance(spec, dict) else ()
+    for containers in lists:
+        for container in containers or ():
             for dropped in _DROPPED_OF_CONTAINERS:
                 container.pop(dropped, None)
     return _trimmed(body)

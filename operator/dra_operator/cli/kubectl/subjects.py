@@ -1,6 +1,6 @@
 """What is named on the command line: objects as `KIND/NAME`, label selectors; and what answers say of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -28,6 +28,15 @@ KINDS: Final = {
 """What an object may be called by, and its kind; pool, device and driver are no kinds of the API."""
 
 
+COPIED: Final = {
+    "template/": "ResourceClaimTemplate",
+    "class/": "DeviceClass",
+    "claim/": "ResourceClaim",
+    "pod/": "Pod",
+}
+"""What there can be copies of, by what stands before its name."""
+
+
 class Subject(NamedTuple):
     """An object that somebody names."""
 
@@ -48,6 +57,40 @@ def parse_subject(text: str, kinds: tuple[str, ...]) -> Subject:
 
 def _short(kind: str) -> str:
     return next(word for word, each in KINDS.items() if each == kind)
+
+
+def resolve_subject(text: str, namespace: str) -> "str | list[Mapping[str, Any]]":
+    """Return what is named, for the questions: an object of the cluster, or those of a file. Raises ClickException."""
+    from dra_operator.cli.kubectl.source import read_manifests  # noqa: PLC0415 - after reading
+    from dra_operator.questions.manifests import Unreadable  # noqa: PLC0415
+
+    word, slash, _ = text.partition("/")
+    if slash and word.partition(".")[0].lower() in KINDS:
+        kind, name = parse_subject(text, tuple(COPIED.values()))
+        return f"{kind}/{name}" if kind == "DeviceClass" else f"{kind}/{full_name(name, namespace)}"
+    found = read_manifests([text], namespace)
+    if problems := [each.message for each in found if isinstance(each, Unreadable)]:
+        hint = "" if slash or "." in text else f"; an object is named KIND/NAME, as template/{text}"
+        raise click.ClickException("\n".join(f"{problem}{hint}" for problem in problems))
+    return [each.body for each in found if not isinstance(each, Unreadable)]
+
+
+def remove(cluster: "Cluster", without: Sequence[str], namespace: str) -> "Cluster":
+    """Return a cluster as if some objects were gone. Raises UsageError, QuestionError."""
+    if not without:
+        return cluster
+    names: dict[str, list[str]] = {"ResourceClaim": [], "Pod": [], "Node": [], "driver": []}
+    for text in without:
+        kind, name = parse_subject(text, tuple(names))
+        names[kind].append(full_name(name, namespace) if kind in ("ResourceClaim", "Pod") else name)
+    return cluster.without(
+        claims=names["ResourceClaim"], pods=names["Pod"], nodes=names["Node"], drivers=names["driver"]
+    )
+
+
+def full_name(name: str, namespace: str) -> str:
+    """Return namespace and name of an object that may be named with its namespace."""
+    return name if "/" in name else f"{namespace}/{name}"
 
 
 def labels_test(text: str) -> Callable[[Mapping[str, Any]], bool]:

@@ -1,6 +1,5 @@
 """`kubectl dra fit`: how many copies of a pod, a claim, a template or a class would fit, and where."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -9,10 +8,10 @@ from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Ques
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
 from dra_operator.cli.kubectl.reading import Demand
+from dra_operator.cli.kubectl.subjects import COPIED
 from dra_operator.cli.kubectl.tables import Column, Row, count, table, wrapped
 
 if TYPE_CHECKING:
-    from dra_operator.questions.cluster import Cluster
     from dra_operator.questions.fit import FitAnswer
 
 DEMAND = Demand(
@@ -23,13 +22,6 @@ DEMAND = Demand(
     namespaced=("ResourceClaimTemplate", "PodGroup"),
     required=("ResourceSlice", "DeviceClass"),
 )
-SUBJECTS: Final = {
-    "template/": "ResourceClaimTemplate",
-    "class/": "DeviceClass",
-    "claim/": "ResourceClaim",
-    "pod/": "Pod",
-}
-GONE: Final = {**SUBJECTS, "node/": "Node"}
 _COLUMNS: Final = (Column("NODE"), Column("COPIES", is_number=True), Column("DEVICES", is_cut=True))
 _COPY_COLUMNS: Final = (Column("COPY", is_number=True), Column("NODE"), Column("DEVICES"))
 _MOST_NODES: Final = 20
@@ -39,7 +31,7 @@ _MOST_NODES: Final = 20
 @click.argument(
     "subject",
     metavar="FILE | template/NAME | class/NAME | claim/NAME | pod/NAME",
-    shell_complete=complete_subjects(SUBJECTS),
+    shell_complete=complete_subjects(COPIED),
 )
 @click.option(
     "-c", "--copies", metavar="N", type=int, default=1, show_default=True, help="How many, at most 10,000."
@@ -63,8 +55,10 @@ def app(*, subject: str, copies: int, without: tuple[str, ...], options: Options
 
 
 def _answer(question: Question, text: str, copies: int, without: tuple[str, ...]) -> Answer:
-    cluster = remove(question, without)
-    report = cluster.fit(find_subject(question, text), copies)
+    from dra_operator.cli.kubectl.subjects import remove, resolve_subject  # noqa: PLC0415 - after reading
+
+    cluster = remove(question.cluster, without, question.own_namespace)
+    report = cluster.fit(resolve_subject(text, question.own_namespace), copies)
     code = NO if not report.fits else CANNOT_SAY if report.at_most else YES
     return Answer(
         "Fit",
@@ -74,41 +68,6 @@ def _answer(question: Question, text: str, copies: int, without: tuple[str, ...]
         names=[f"node/{each.node}" for each in report.nodes],
         asides=[report.method] if report.fitting != report.asked else [],
     )
-
-
-def find_subject(question: Question, text: str) -> "str | list[Mapping[str, Any]]":
-    """Return what is named, for the questions: an object of the cluster, or those of a file. Raises ClickException."""
-    from dra_operator.cli.kubectl.source import read_manifests  # noqa: PLC0415 - after reading
-    from dra_operator.cli.kubectl.subjects import KINDS, parse_subject  # noqa: PLC0415
-    from dra_operator.questions.manifests import Unreadable  # noqa: PLC0415
-
-    word, slash, _ = text.partition("/")
-    if slash and word.partition(".")[0].lower() in KINDS:
-        kind, name = parse_subject(text, tuple(SUBJECTS.values()))
-        return f"{kind}/{name}" if kind == "DeviceClass" else f"{kind}/{_full_name(question, name)}"
-    found = read_manifests([text], question.own_namespace)
-    if problems := [each.message for each in found if isinstance(each, Unreadable)]:
-        raise click.ClickException("\n".join(problems))
-    return [each.body for each in found if not isinstance(each, Unreadable)]
-
-
-def remove(question: Question, without: tuple[str, ...]) -> "Cluster":
-    """Return the cluster as if some objects were gone. Raises ClickException, QuestionError."""
-    from dra_operator.cli.kubectl.subjects import parse_subject  # noqa: PLC0415 - after reading
-
-    names: dict[str, list[str]] = {"ResourceClaim": [], "Pod": [], "Node": [], "driver": []}
-    for text in without:
-        kind, name = parse_subject(text, tuple(names))
-        names[kind].append(_full_name(question, name) if kind in ("ResourceClaim", "Pod") else name)
-    if not without:
-        return question.cluster
-    return question.cluster.without(
-        claims=names["ResourceClaim"], pods=names["Pod"], nodes=names["Node"], drivers=names["driver"]
-    )
-
-
-def _full_name(question: Question, name: str) -> str:
-    return name if "/" in name else f"{question.own_namespace}/{name}"
 
 
 def _lines(question: Question, report: "FitAnswer") -> list[str]:

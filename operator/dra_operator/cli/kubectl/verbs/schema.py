@@ -16,8 +16,10 @@ def schema_text() -> str:
     from dra_operator.cli.kubectl.documents import schema  # noqa: PLC0415
     from dra_operator.questions.claim_list import ClaimList  # noqa: PLC0415
     from dra_operator.questions.device_list import DeviceList  # noqa: PLC0415
+    from dra_operator.questions.explain import ExplainAnswer  # noqa: PLC0415
     from dra_operator.questions.findings import AuditReport  # noqa: PLC0415
     from dra_operator.questions.fit import FitAnswer  # noqa: PLC0415
+    from dra_operator.questions.headroom import HeadroomAnswer  # noqa: PLC0415
     from dra_operator.questions.holders import HolderReport  # noqa: PLC0415
     from dra_operator.questions.impact import ImpactReport  # noqa: PLC0415
     from dra_operator.questions.lint import LintReport  # noqa: PLC0415
@@ -27,7 +29,9 @@ def schema_text() -> str:
         "Audit": AuditReport,
         "ClaimList": ClaimList,
         "DeviceList": DeviceList,
+        "Explanation": ExplainAnswer,
         "Fit": FitAnswer,
+        "Headroom": HeadroomAnswer,
         "Holders": HolderReport,
         "Impact": ImpactReport,
         "Lint": LintReport,
