@@ -110,11 +110,20 @@ class ApiClient:
                 raise self._refusal(path, response.status, response.read())
             # The socket outlives the exchange; a server that is silent is asked by the kernel.
             while line := response.readline():
-                yield decode(line)
+                yield self._checked_event(path, decode(line))
         except (OSError, http.client.HTTPException, orjson.JSONDecodeError) as error:
             raise self._fault(path, error) from error
         finally:
             connection.close()
+
+    def _checked_event(self, path: str, event: Any) -> dict[str, Any]:
+        """Return an event of a watch. Raises RefusedError, RequestError for one that says that the watch is over."""
+        if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
+            raise RequestError(f"{self._subject(path)}: the watch sent no event, but {shown(event)}")
+        if event.get("type") == "ERROR":
+            status = event["object"]
+            raise RefusedError(int(status.get("code") or 0), str(status.get("message")), is_status=True)
+        return event
 
     def close(self) -> None:
         """Close the connection of this thread."""

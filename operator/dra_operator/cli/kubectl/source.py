@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from dra_operator.cli.kubectl.access import load_user_access
@@ -49,6 +51,8 @@ def read_source(options: Options, demand: Demand) -> Source:
         return build_source([options.snapshot], {}, options, options.namespace)
     client = connect(options)
     own = options.namespace or client.access.namespace
+    # The engine takes as long to import as the server to answer.
+    Thread(target=import_module, args=("dra_operator.questions.cluster",), daemon=True).start()
     with terminal_progress() as progress:
         live = read_live(client, demand, "" if options.all_namespaces else own, progress)
     source = build_source(live.bodies, live.unread, options, own)

@@ -9,6 +9,7 @@ from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Ques
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.options import NAME, Options, shared
 from dra_operator.cli.kubectl.reading import Demand
+from dra_operator.cli.kubectl.subjects import COPIED
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, Style, table, wrapped
 
 if TYPE_CHECKING:
