@@ -94,7 +94,7 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
         rows = [_namespace_row(name, keys, state, claims) for name, keys in claims.by_namespace().items()]
     else:
         tallies: dict[str, _Tally] = {}
-        for states in _find_states(state):
+        for states in find_device_states(state):
             for name, devices in _split(state, grouping, states):
                 tallies.setdefault(name, _Tally()).add(states, devices)
         rows = [tally.build_row(name, state, claims, grouping, by) for name, tally in tallies.items()]
@@ -103,7 +103,7 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
 
 
 def _split(
-    state: ClusterState, grouping: Grouping, states: "_SliceStates"
+    state: ClusterState, grouping: Grouping, states: "SliceStates"
 ) -> Iterator[tuple[str, int]]:
     """Yield the rows that devices of a slice count in, with the devices of each."""
     slice_ = states.slice_
@@ -119,7 +119,7 @@ def _split(
 
 
 @dataclass(frozen=True, slots=True)
-class _SliceStates:
+class SliceStates:
     """The devices of a slice of a newest generation by their state, as sets of bits that do not overlap."""
 
     pool: NewestGeneration
@@ -132,7 +132,8 @@ class _SliceStates:
     owned: int
 
 
-def _find_states(state: ClusterState) -> Iterator[_SliceStates]:
+def find_device_states(state: ClusterState) -> Iterator[SliceStates]:
+    """Yield what state the devices of each slice of a newest generation are in, pools in order."""
     are_nodes_given = bool(state.objects.of_kind("Node"))
     for pool in PublishedDevices(state.inventory).pools.values():
         counters = _count_down(pool.judgement.counters, pool.key, state.ledger)
@@ -148,7 +149,7 @@ def _find_states(state: ClusterState) -> Iterator[_SliceStates]:
                         blocked |= devices & left
             left &= ~blocked
             tainted, owned = _tainted(slice_)
-            yield _SliceStates(
+            yield SliceStates(
                 pool, slice_, used, shared, blocked, left & tainted, left & ~tainted, owned
             )
 
@@ -259,9 +260,9 @@ class _ClaimUses:
 class _Tally:
     """What has been counted for one row, and the devices of each slice that are in it."""
 
-    parts: list[tuple[_SliceStates, int]] = field(default_factory=list)
+    parts: list[tuple[SliceStates, int]] = field(default_factory=list)
 
-    def add(self, states: _SliceStates, devices: int) -> None:
+    def add(self, states: SliceStates, devices: int) -> None:
         self.parts.append((states, devices))
 
     def build_row(
@@ -324,7 +325,7 @@ def _namespace_row(
 
 
 def _find_largest(
-    parts: Sequence[tuple[_SliceStates, int]], ledger: Ledger, by: str
+    parts: Sequence[tuple[SliceStates, int]], ledger: Ledger, by: str
 ) -> LargestDevice | None:
     """Return the device with room that has most left of a capacity; of equals the first by driver, pool and name."""
     rooms = [(states.slice_, room) for states, devices in parts if (room := (states.free | states.shared) & devices)]
