@@ -184,7 +184,7 @@ def held_devices(claim: ResourceClaim, published: PublishedDevices) -> Iterator[
 
 @dataclass(slots=True)
 class ConsumerIndex:
-    """The pods of a state, by name, by group and by the claims that they name. Without pods nothing is known of them."""
+    """The pods of a state: by name, by group, and those that have not ended by the claims that they name."""
 
     now: float
     pods: Mapping[tuple[str, str], Pod]
@@ -244,7 +244,9 @@ class ConsumerIndex:
                 reserved.add(entry.name)
         for pod in self.users.get(claim_key(claim), ()):
             if pod.metadata.name not in reserved:
-                yield Consumer("Pod", pod.metadata.name, _use_of_pod(pod), pod.spec.node_name, is_reserved=False)
+                yield Consumer(
+                    "Pod", pod.metadata.name, _use_of_pod(pod), pod.spec.node_name, is_reserved=False
+                )
 
     def find_pod(self, namespace: str, entry: ResourceClaimConsumerReference) -> Pod | None:
         """Return the pod that a reservation is for; None if it is gone, also if there is another one of its name."""

@@ -1,4 +1,4 @@
-"""Usage: how many devices there are, and how many are used, free, tainted or blocked, by node, pool, class or namespace.
+"""Usage: how many devices are used, free, tainted or blocked, by node, pool, class or namespace.
 
 Each published device counts once in a row: `total` is the sum of the five states. Of each pool the newest generation
 counts. Classes may overlap, so rows by class do not add up.
@@ -99,18 +99,19 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
                 tallies.setdefault(name, _Tally()).add(states, devices)
         rows = [tally.build_row(name, state, claims, grouping, by) for name, tally in tallies.items()]
     is_at_most = "ResourceClaim" in state.unread
-    return UsageReport(grouping, tuple(sorted(rows, key=lambda row: row.name)), is_at_most, unread_lines(state))
+    return UsageReport(
+        grouping, tuple(sorted(rows, key=lambda row: row.name)), is_at_most, unread_lines(state)
+    )
 
 
-def _split(
-    state: ClusterState, grouping: Grouping, states: "_SliceStates"
-) -> Iterator[tuple[str, int]]:
+def _split(state: ClusterState, grouping: Grouping, states: "_SliceStates") -> Iterator[tuple[str, int]]:
     """Yield the rows that devices of a slice count in, with the devices of each."""
     slice_ = states.slice_
     if grouping is Grouping.NODE:
         yield from devices_by_node(slice_).items()
     elif grouping is Grouping.POOL:
-        yield states.pool.path, slice_.every
+        if slice_.every:
+            yield states.pool.path, slice_.every
     else:
         allocator = state.allocators[Decider.OPERATOR]
         for name in state.inventory.classes:
@@ -148,9 +149,7 @@ def _find_states(state: ClusterState) -> Iterator[_SliceStates]:
                         blocked |= devices & left
             left &= ~blocked
             tainted, owned = _tainted(slice_)
-            yield _SliceStates(
-                pool, slice_, used, shared, blocked, left & tainted, left & ~tainted, owned
-            )
+            yield _SliceStates(pool, slice_, used, shared, blocked, left & tainted, left & ~tainted, owned)
 
 
 def _node_condition(state: ClusterState, name: str, *, are_given: bool) -> str:
@@ -169,7 +168,8 @@ def _in_use(slice_: Slice, ledger: Ledger) -> tuple[int, int]:
     for index in bits.each(shared):
         amounts = shared_devices[slice_.names[index]].amounts
         is_full = any(
-            0 < capacity.value.nano <= amounts.get(name, 0) for name, capacity in slice_.capacity_of(index).items()
+            0 < capacity.value.nano <= amounts.get(name, 0)
+            for name, capacity in slice_.capacity_of(index).items()
         )
         if is_full or not slice_.shareable >> index & 1:
             used |= 1 << index
@@ -295,9 +295,7 @@ class _Tally:
         return ""
 
 
-def _namespace_row(
-    name: str, keys: Sequence[ClaimKey], state: ClusterState, claims: _ClaimUses
-) -> UsageRow:
+def _namespace_row(name: str, keys: Sequence[ClaimKey], state: ClusterState, claims: _ClaimUses) -> UsageRow:
     devices: dict[tuple[str, str, str], set[ClaimKey]] = {}
     shares: set[tuple[str, str, str]] = set()
     holding: set[ClaimKey] = set()
@@ -323,12 +321,16 @@ def _namespace_row(
     )
 
 
-def _find_largest(
-    parts: Sequence[tuple[_SliceStates, int]], ledger: Ledger, by: str
-) -> LargestDevice | None:
+def _find_largest(parts: Sequence[tuple[_SliceStates, int]], ledger: Ledger, by: str) -> LargestDevice | None:
     """Return the device with room that has most left of a capacity; of equals the first by driver, pool and name."""
-    rooms = [(states.slice_, room) for states, devices in parts if (room := (states.free | states.shared) & devices)]
-    names = {name for slice_, _ in rooms for name in slice_.capacity if by in ("", name, name.rpartition("/")[2])}
+    rooms = [
+        (states.slice_, room)
+        for states, devices in parts
+        if (room := (states.free | states.shared) & devices)
+    ]
+    names = {
+        name for slice_, _ in rooms for name in slice_.capacity if by in ("", name, name.rpartition("/")[2])
+    }
     best: tuple[int, Slice, int, str] | None = None
     for name in sorted(names):
         for slice_, room in rooms:
