@@ -157,10 +157,9 @@ class Ledger:
         """Drop an assumption: the decision will not be written."""
         self._replace(self._assumed, (namespace, name), ())
 
-    def withdraw_all(self) -> None:
-        """Drop all assumptions."""
-        for claim in tuple(self._assumed):
-            self._replace(self._assumed, claim, ())
+    def assumed_claims(self) -> frozenset[ClaimKey]:
+        """Return the claims for which a decision counts that the API server has not confirmed yet."""
+        return frozenset(self._assumed)
 
     def assumed(self) -> Iterable[Results]:
         """Return what our decisions that the API server has not confirmed yet take, a claim each."""

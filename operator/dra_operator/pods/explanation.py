@@ -20,6 +20,8 @@ from dra_operator.allocator import (
     Reason,
 )
 from dra_operator.allocator.decision import claim_key
+from dra_operator.allocator.explanation.device_counts import DeviceCounts
+from dra_operator.allocator.plan import Alternative
 from dra_operator.api.core import Pod
 from dra_operator.api.text import listed
 from dra_operator.api.types import ResourceClaim
@@ -29,7 +31,7 @@ from dra_operator.pods.entries import ClaimLookup, PodEntry, TemplateLookup, res
 from dra_operator.pods.node_fit import Obstacle, PodRequirements
 from dra_operator.pods.nodes import can_use
 from dra_operator.pods.situation import Situation, build_situation
-from dra_operator.pods.smallest_change import Effort, find_smallest_changes
+from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes
 
 _MOST_NODES = 100
 """Nodes on which claims fit and the pod cannot run, that are looked for."""
@@ -66,7 +68,7 @@ class PodExplainer:
     _allocators: dict[frozenset[tuple[str, str]], Allocator] = field(default_factory=dict)
     _known: dict[object, tuple[PodExplanation | None, tuple[object, ...]]] = field(default_factory=dict)
     """What pods of one workload have in common, and what keeps the ids in the key from being given again."""
-    _advice: dict[object, str] = field(default_factory=dict)
+    _advice: dict[object, SmallestChanges] = field(default_factory=dict)
     _version: object = None
     _inventory_version: int = -1
 
@@ -97,20 +99,37 @@ class PodExplainer:
         return self._known[key][0]
 
     def advise(self, pod: Pod, requirements: PodRequirements, effort: Effort) -> str:
-        """Return what would make the claims of a pod fit, as the end of its message; nothing if that is not known.
+        """Return what would make the claims of a pod fit, as the end of its message; nothing if that is not known."""
+        found = self.find_changes(pod, requirements, effort)
+        return "" if found is None else found.text
 
-        Only of a pod whose explanation is about its claims and nodes, and not about an entry that has no claim.
+    def find_changes(self, pod: Pod, requirements: PodRequirements, effort: Effort) -> SmallestChanges | None:
+        """Return what would make the claims of a pod fit.
+
+        Only of a pod whose explanation is about its claims and nodes; None if it is about an entry that has no claim.
         """
         self._refresh()
         entries = list(resolve_entries(pod, self.find_claim, self.has_template))
         if any(entry.problem is not None for entry in entries) or not any(map(_is_open, entries)):
-            return ""
+            return None
         used = [entry for entry in entries if entry.claim is not None]
         key = self._key(pod, requirements, used)
         if key not in self._advice:
             situation = _Attempt(self, requirements, used).situation()
-            self._advice[key] = find_smallest_changes(situation, effort).text
+            self._advice[key] = find_smallest_changes(situation, effort)
         return self._advice[key]
+
+    def count_devices(
+        self, pod: Pod, requirements: PodRequirements
+    ) -> Mapping[str, tuple[tuple[Alternative, DeviceCounts], ...]]:
+        """Return, by entry of a pod, for each alternative of its claims how many devices each stage keeps away.
+
+        Devices on nodes that do not suit the pod are kept away by that, where nodes are not too many to be copied.
+        """
+        self._refresh()
+        entries = list(resolve_entries(pod, self.find_claim, self.has_template))
+        used = [entry for entry in entries if entry.claim is not None and entry.problem is None]
+        return _Attempt(self, requirements, used).count_devices()
 
     @staticmethod
     def _key(pod: Pod, requirements: PodRequirements, used: Sequence[PodEntry]) -> object:
@@ -240,6 +259,20 @@ class _Attempt:
             text = f"{found.message}; and the pod can run on no node: {count_obstacles(obstacles)}"
             return replace(found, message=text) if obstacles else found
         return self._explain_by_claims(claims, usable, decision)
+
+    def count_devices(self) -> dict[str, tuple[tuple[Alternative, DeviceCounts], ...]]:
+        """Return what keeps devices from each open claim, by entry."""
+        obstacles = self.explainer.cluster.find_obstacles(self.requirements)
+        elsewhere = self._nodes_out_of_reach()
+        causes = {**elsewhere, **{name: f"unsuitable: {obstacle}" for name, obstacle in obstacles.items()}}
+        nodes = self.explainer.allocator.inventory.nodes
+        usable = self.explainer.node_set(elsewhere if all(name in causes for name in nodes) else causes)
+        decider = Decider.KUBE_SCHEDULER
+        return {
+            entry.name: usable.allocator.count_devices(entry.claim, decider=decider, limits=LIMITS)
+            for entry in self.entries
+            if _is_open(entry) and entry.claim is not None
+        }
 
     def situation(self) -> Situation:
         """Return what an edit is applied to."""

@@ -36,25 +36,16 @@ def decide_all(state: ClusterState) -> Decided:
     objects, scheduler = state.objects, state.scheduler
     made, missing = make_claims(objects)
     sets = make_sets(objects, [*objects.of_kind("ResourceClaim"), *made])
-    try:
+    with state.trial():
         decided = decide(sets, scheduler)
         special = decide_special_claims(objects, scheduler, decided)
         decided = sorted([*decided, *special.outcomes], key=by_name)
         missing += special.problems
         apart = list(find_pods_apart(objects, scheduler, decided))
         failing = list(_find_failing(state, decided))
-    finally:
-        _take_back(state)
     unused = find_unused_templates(objects)
     notes = (*objects.notes, *unused, *state.notes, *special.notes, *missing, *apart, *failing)
     return Decided(tuple(decided), tuple(missing), notes)
-
-
-def _take_back(state: ClusterState) -> None:
-    """Let nothing of what was decided count any more."""
-    state.ledger.withdraw_all()
-    for record in state.objects.of_kind("Pod"):
-        state.placement.release(record)
 
 
 def _find_failing(state: ClusterState, outcomes: Sequence[Outcome]) -> Iterator[str]:

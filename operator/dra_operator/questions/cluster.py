@@ -6,10 +6,15 @@ Source: docs/library.md.
 from collections.abc import Mapping
 from typing import Any
 
+from dra_operator.pods.smallest_change import Effort
 from dra_operator.questions.audit import audit
+from dra_operator.questions.copies import Subject
 from dra_operator.questions.errors import QuestionError
+from dra_operator.questions.explain import EFFORT, ExplainAnswer, explain
 from dra_operator.questions.findings import AuditReport
-from dra_operator.questions.holders import HolderReport, Subject, find_holders
+from dra_operator.questions.fit import FitAnswer, find_fit
+from dra_operator.questions.headroom import HeadroomAnswer, find_headroom
+from dra_operator.questions.holders import HolderQuery, HolderReport, find_holders
 from dra_operator.questions.impact import (
     ClassChange,
     ClusterChange,
@@ -26,8 +31,32 @@ from dra_operator.questions.usage import Grouping, UsageReport, find_usage
 class Cluster(ClusterState):
     """A cluster in memory, to be asked: `Cluster.load` makes it of objects or files.
 
-    Answers are about the state as it was loaded; asking changes nothing.
+    Answers are about the state as it was loaded; asking changes nothing. What is asked about is a reference
+    (`Pod/team-a/train-0`, `DeviceClass/gpu.example.com`) to an object that is there, a file, or a mapping.
     """
+
+    def explain(self, subject: Subject, effort: Effort | None = EFFORT) -> ExplainAnswer:
+        """Return why a pod or a claim waits, request by request, and the smallest changes with which it would not.
+
+        Of a template or a class, or a pod that is not in the cluster, it is what a copy would wait for. `effort` is
+        what it may cost to find changes; None finds none. Raises QuestionError.
+        """
+        return explain(self, subject, effort)
+
+    def fit(self, subject: Subject, copies: int = 1) -> FitAnswer:
+        """Return how many of some copies of a Pod, a workload, a claim, a template or a class fit, first-fit.
+
+        Objects that stand beside it lie over those of the cluster. Raises QuestionError.
+        """
+        return find_fit(self, subject, copies)
+
+    def headroom(self, subject: Subject, by: str = "") -> HeadroomAnswer:
+        """Return how many more copies of a template, or devices of a class, there is room for.
+
+        Also the device with the most left, by the capacity `by` or the first, and the free devices that are stranded.
+        Raises QuestionError.
+        """
+        return find_headroom(self, subject, by)
 
     def holders(
         self,
@@ -44,8 +73,8 @@ class Cluster(ClusterState):
 
         With `admin_access` results of admin access are listed as well, which hold nothing. Raises UnknownObjectError.
         """
-        subject = Subject(driver, pool, device, node, device_class, namespace, admin_access)
-        return find_holders(self, subject)
+        query = HolderQuery(driver, pool, device, node, device_class, namespace, admin_access)
+        return find_holders(self, query)
 
     def usage(self, grouping: Grouping | str = Grouping.NODE, *, by: str = "") -> UsageReport:
         """Return how many devices are used and free, by `node`, `pool`, `class` or `namespace`.

@@ -5,8 +5,8 @@ used by one thread at a time: a question may try decisions in it, and takes them
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +40,7 @@ Source: TypeAlias = str | Path | Mapping[str, Any] | Iterable[str | Path | Mappi
 """Files and folders, or objects as mappings, or several of these; `-` is stdin."""
 _ENOUGH: Final = dict.fromkeys(("cpu", "memory", "ephemeral-storage", "pods"), "1P")
 _NOT_CHOSEN: Final = "left out by --node"
+_HOW: Final = "give the slices a pool of their own, or the names of those they replace"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -110,12 +111,24 @@ class ClusterState:
 
     def with_objects(self, source: Source) -> Self:
         """Return a state with these objects; they take the place of those of their kind, namespace and name."""
-        return type(self)(
-            self._given.overlaid(gather(read_source(source))),
-            only_nodes=self.only_nodes,
-            unread=self.unread,
-            now=self.now,
+        return self.overlaid(gather(read_source(source)))
+
+    def overlaid(self, objects: LoadResult) -> Self:
+        """Return a state with these objects; they take the place of those of their kind, namespace and name.
+
+        Slices that make a pool invalid or incomplete which was not before are lines in `errors`.
+        """
+        found = type(self)(
+            self._given.overlaid(objects), only_nodes=self.only_nodes, unread=self.unread, now=self.now
         )
+        if objects.of_kind("ResourceSlice"):
+            before = {(item.kind, item.name, item.message) for item in self.inventory.problems()}
+            found.objects.errors += [
+                f'ResourceSlice "{item.name}": {item.message}: what is given contradicts what is published; {_HOW}'
+                for item in found.inventory.problems()
+                if item.kind == "ResourceSlice" and (item.kind, item.name, item.message) not in before
+            ]
+        return found
 
     def without(
         self,
@@ -132,6 +145,18 @@ class ClusterState:
         """
         left = remove_objects(self._given, claims=claims, pods=pods, nodes=nodes, drivers=drivers)
         return type(self)(left, only_nodes=self.only_nodes, unread=self.unread, now=self.now)
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Take back at the end what is decided meanwhile: allocations that are assumed, and pods that are placed."""
+        before = self.ledger.assumed_claims()
+        try:
+            yield
+        finally:
+            for key in self.ledger.assumed_claims() - before:
+                self.ledger.withdraw(*key)
+            if "placement" in self.__dict__:
+                self.placement.release_all()
 
     @property
     def errors(self) -> list[str]:

@@ -17,6 +17,7 @@ from dra_operator.inventory.counters import CounterLayout
 from dra_operator.inventory.ownership import is_owned_taint
 from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.ledger.counters import CounterState
+from dra_operator.questions.answers import LargestDevice
 from dra_operator.questions.holders import ConsumerIndex, Use, allocated_claims, unread_lines
 from dra_operator.questions.published_devices import (
     NewestGeneration,
@@ -36,15 +37,6 @@ class Grouping(StrEnum):
     POOL = "pool"
     CLASS = "class"
     NAMESPACE = "namespace"
-
-
-@dataclass(frozen=True, slots=True)
-class LargestDevice:
-    """The device that has most left of a capacity, and how much that is."""
-
-    capacity: str
-    amount: str
-    device: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,4 +341,4 @@ def _find_largest(parts: Sequence[tuple[_SliceStates, int]], ledger: Ledger, by:
     left, slice_, index, name = best
     published = slice_.capacity_of(index)[name].value
     amount = str(published) if left == published.nano else format_amount(left, family(published))
-    return LargestDevice(name, amount, slice_.path(index))
+    return LargestDevice(*slice_.key, slice_.names[index], name, amount)

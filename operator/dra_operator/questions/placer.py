@@ -1,0 +1,164 @@
+"""Placing copies of a template one after the other, first-fit: each counts for the next.
+
+As kube-scheduler places the pods of a workload, and the operator allocates claims: the first node by name on which all
+that a copy asks for fits. Copies ask for the same, so a node that a copy cannot use is of no use for later ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dra_operator.allocator import Allocated, Decider, Decision, Explanation
+from dra_operator.allocator.decision import claim_key
+from dra_operator.api.core import Pod
+from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.ledger import ClaimKey
+from dra_operator.pods.explanation import PodExplainer, PodExplanation
+from dra_operator.pods.node_fit import PodRequirements
+from dra_operator.pods.nodes import usable
+from dra_operator.pods.objects import ObjectRecord
+from dra_operator.questions.copies import Template
+from dra_operator.questions.state import ClusterState
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedCopy:
+    """Where a copy would be, and what its claims would get, by entry; `node` is empty where there are none."""
+
+    node: str
+    allocations: dict[str, AllocationResult]
+
+
+@dataclass(slots=True)
+class Placer:
+    """Places copies of a template in a state, within a trial of it.
+
+    `decision` is the last one that was not in favour.
+    """
+
+    state: ClusterState
+    template: Template
+    decision: Decision | None = None
+    _names: list[str] | None = field(init=False)
+    """The nodes that suit the pod, None for all."""
+    _named: dict[str, AllocationResult] = field(default_factory=dict)
+    """What the claims that all copies use have, by entry."""
+    _requirements: PodRequirements | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        pod = self.template.pod
+        self._names = None
+        self._requirements = None
+        if pod is not None and self.state.objects.of_kind("Node"):
+            # Of nodes that are only assumed nobody knows what they have.
+            found = self.state.placement.find_suitable(pod)
+            self._names = None if found is None else [*found.nodes]
+            self._requirements = self.state.placement.requirements(pod)
+        elif pod is not None and pod.obj.spec.node_name:
+            self._names = [pod.obj.spec.node_name]
+        for entry, record in self.template.named.items():
+            if record.obj.status.allocation is not None:
+                self._named[entry] = record.obj.status.allocation
+
+    def place(self, number: int) -> PlacedCopy | None:
+        """Place a copy and let it count, or return None if it fits nowhere."""
+        claims = self._open_claims(number)
+        nodes = self._nodes()
+        if not claims:
+            node = self._first(nodes)
+            if node is None:
+                return None
+            self._place_pod(number, node)
+            return PlacedCopy(node, {})
+        allocator = self.state.allocators[self.template.decider]
+        decision = allocator.allocate([*claims.values()], nodes, decider=self.template.decider)
+        if not isinstance(decision, Allocated):
+            self.decision = decision
+            return None
+        found: dict[str, AllocationResult] = {}
+        for (entry, claim), result in zip(claims.items(), decision.results, strict=True):
+            self.state.ledger.assume(*claim_key(claim), result)
+            if entry in self.template.named:
+                self._named[entry] = result
+            found[entry] = result
+        self._place_pod(number, decision.node)
+        return PlacedCopy(decision.node, found)
+
+    def explain(self, number: int) -> PodExplanation:
+        """Return why a copy fits nowhere, in the state as it is."""
+        claims = self._open_claims(number)
+        pod = self.template.build_pod(number)
+        if pod is None:
+            (claim,) = claims.values()
+            assert self.decision is not None
+            found = self.explain_claim(claim, self.decision)
+            return PodExplanation(found.reason, found.message, dict.fromkeys(claims, found))
+        copy: Pod = pod.obj
+        explained = self.build_explainer(number).explain(copy, self._requirements or PodRequirements())
+        assert explained is not None
+        return explained
+
+    def explain_claim(self, claim: ResourceClaim, decision: Decision) -> Explanation:
+        """Return why a claim that no pod uses is not allocated."""
+        decider = self.template.decider
+        return self.state.allocators[decider].explain([claim], decision, decider=decider)[0]
+
+    def build_explainer(self, number: int) -> PodExplainer:
+        """Return what explains the pod of a copy."""
+        own = {claim_key(claim): claim for claim in self._open_claims(number).values()}
+
+        def find_claim(key: ClaimKey) -> ResourceClaim | None:
+            return own.get(key) or self.state.find_claim(key)
+
+        allocator = self.state.allocators[Decider.KUBE_SCHEDULER]
+        return PodExplainer(allocator, self.state.pods, find_claim, lambda _: True)
+
+    def find_obstacles(self) -> dict[str, str]:
+        """Return the nodes that do not suit the pod as things are, each with the reason."""
+        if self._requirements is None:
+            return {}
+        found = self.state.pods.find_obstacles(self._requirements)
+        return {node: str(obstacle) for node, obstacle in found.items()}
+
+    @property
+    def requirements(self) -> PodRequirements:
+        """What the pod asks of nodes."""
+        return self._requirements or PodRequirements()
+
+    def _open_claims(self, number: int) -> dict[str, ResourceClaim]:
+        """Return the claims of a copy that have no allocation yet, by entry."""
+        shared = {
+            entry: record.obj for entry, record in self.template.named.items() if entry not in self._named
+        }
+        return {**shared, **self.template.build_claims(number)}
+
+    def _nodes(self) -> Sequence[str] | None:
+        """Return the nodes where a copy can run and use what it has; None for all."""
+        if not self._named:
+            return self._names
+        nodes = self.state.nodes
+        names = [*nodes] if self._names is None else self._names
+        return list(usable(nodes, names, list(self._named.values())))
+
+    def _first(self, nodes: Sequence[str] | None) -> str | None:
+        """Return the first node that can be used at all."""
+        records = self.state.inventory.nodes
+        names = sorted(records) if nodes is None else nodes
+        return next((name for name in names if name in records and records[name].unusable is None), None)
+
+    def _place_pod(self, number: int, node: str) -> None:
+        """Let the pod of a copy have what it requests of its node, and see whether another suits it still."""
+        pod = self.template.pod
+        if pod is None or self._requirements is None:
+            return
+        self.state.placement.place(_named(pod, number), node)
+        if self.state.pods.find_obstacle(self._requirements, node) is not None:
+            names = [*self.state.nodes] if self._names is None else self._names
+            self._names = [name for name in names if name != node]
+
+
+def _named(pod: ObjectRecord, number: int) -> ObjectRecord:
+    """Return the pod of a copy as far as its name and what it requests are concerned."""
+    metadata = {**pod.body["metadata"], "name": f"{pod.obj.metadata.name}#{number}"}
+    found = Template("", Decider.KUBE_SCHEDULER, {}, {}, pod).build_pod(number)
+    assert found is not None
+    return ObjectRecord(pod.place, {**pod.body, "metadata": metadata}, found.obj)
