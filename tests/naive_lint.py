@@ -6,10 +6,10 @@ evaluation of one expression on one device.
 
 from copy import deepcopy
 from dataclasses import dataclass
-
-from factories import GPU, device_class, request, resource_slice
+from random import Random
 
 from dra_operator.questions.selectors import SelectorError, selector
+from factories import GPU, device_class, request, resource_slice
 
 NIC = "nic.example.com"
 COMMON = "resource.kubernetes.io"
@@ -18,7 +18,7 @@ MODELS = ("a100", "h100", "l4")
 
 @dataclass(frozen=True)
 class Part:
-    """A part of an expression, what it reads, and the type of literal that it compares one attribute with, if it does."""
+    """A part of an expression, what it reads, and the attribute that it compares with a literal of a type, if any."""
 
     text: str
     reads: tuple[tuple[str, str], ...] = ()
@@ -41,7 +41,9 @@ def random_devices(random, driver, number):
                 }.items()
                 if random.random() < 0.85
             },
-            "capacity": {"memory": {"value": random.choice(["40Gi", "80Gi"])}} if random.random() < 0.9 else {},
+            "capacity": {"memory": {"value": random.choice(["40Gi", "80Gi"])}}
+            if random.random() < 0.9
+            else {},
         }
         for index in range(number)
     ]
@@ -85,7 +87,10 @@ def random_part(random):
             Part(f"{attributes}.index < 3", (index,), (index[1], "int")),
             Part(f'{capacity}.memory.isGreaterThan(quantity("40Gi"))', (memory,)),
             Part(f'{capacity}.memory.compareTo(quantity("100Gi")) >= 0', (memory,)),
-            Part(f'({attributes}.healthy || {attributes}.{name} == {model})', (("attributes", f"{domain}/healthy"), full)),
+            Part(
+                f"({attributes}.healthy || {attributes}.{name} == {model})",
+                (("attributes", f"{domain}/healthy"), full),
+            ),
             Part(f'{attributes}.firmware.isGreaterThan(semver("1.5.0"))', (firmware,)),
             Part(f'device.attributes["{COMMON}"].numa == 0', (numa,), (numa[1], "int")),
         ]
@@ -178,7 +183,9 @@ def read_selector(parts, devices):
             rules.add("UnknownName")
         if table == "attributes" and len(types) > 1:
             rules.add("TypeClash")
-        if any(part.compares and part.compares[0] == name and set(types) - {part.compares[1]} for part in parts):
+        if any(
+            part.compares and part.compares[0] == name and set(types) - {part.compares[1]} for part in parts
+        ):
             rules.add("TypeClash")
     return answers.count(True), len(failures), left, uses, rules
 
@@ -197,8 +204,9 @@ def names_unknown_driver(parts, devices):
     return any(name not in drivers for name in named)
 
 
-def objects_of(random):
+def objects_of(seed):
     """Return the manifests of a world, the parts of its class's selectors, and those of its request's."""
+    random = Random(seed)  # noqa: S311 - a seed makes a run repeatable
     slices = random_slices(random)
     of_class = [random_selector(random) for _ in range(random.randint(1, 2))]
     of_request = [random_selector(random) for _ in range(random.randint(1, 2))]

@@ -1,13 +1,11 @@
 """Lint of selectors: what is said of those of classes, claims and templates, and that it is so."""
 
-from random import Random
-
 import pytest
-from factories import GPU, claim, device_class, manifest, request, resource_slice, selectors
-import naive_lint
 
+import naive_lint
 from dra_operator.questions.cluster import Cluster
 from dra_operator.questions.lint import find_lintable, lint_objects
+from factories import GPU, claim, device_class, manifest, request, resource_slice, selectors
 
 ATTRIBUTES = f'device.attributes["{GPU}"]'
 
@@ -36,7 +34,7 @@ def found_in(report, rule):
 @pytest.mark.parametrize("seed", range(60))
 def test_counts_and_rules_are_those_of_a_reader_that_asks_each_device(seed):
     """What is matched, fails, is read and is guarded follows from the manifests alone, a device at a time."""
-    slices, chosen, asked, of_class, of_request = naive_lint.objects_of(Random(seed))
+    slices, chosen, asked, of_class, of_request = naive_lint.objects_of(seed)
     report = lint(*slices, chosen, claim("c", asked))
 
     devices = naive_lint.published(slices)
@@ -78,7 +76,7 @@ def test_counts_and_rules_are_those_of_a_reader_that_asks_each_device(seed):
 @pytest.mark.parametrize("seed", range(60))
 def test_a_class_that_takes_every_driver_is_told_what_fails_elsewhere(seed):
     """A selector that fails on a bare device of a driver nobody means has a warning, unless it fails already."""
-    slices, chosen, *_ = naive_lint.objects_of(Random(seed))
+    slices, chosen, *_ = naive_lint.objects_of(seed)
     report = lint(*slices, chosen)
 
     foreign = "driver.invalid", {"name": "x", "attributes": {}, "capacity": {}}
@@ -178,11 +176,13 @@ def test_a_selector_of_a_class_is_told_what_is_wrong(expression, rule, text):
 
 def test_a_request_for_a_class_that_does_not_exist_names_the_near_one():
     """The field is that of the class, and the class that was probably meant is told."""
-    report = lint(two_kinds(), device_class("gpu.example.com"), claim("c", request("gpu", "gpu.exmaple.com", "true")))
+    report = lint(
+        two_kinds(), device_class("gpu.example.com"), claim("c", request("gpu", "gpu.exmaple.com", "true"))
+    )
 
     assert str(report.findings[0]) == (
-        'ResourceClaim "default/c": spec.devices.requests[0].exactly.deviceClassName: device class gpu.exmaple.com does '
-        'not exist; did you mean "gpu.example.com"?'
+        'ResourceClaim "default/c": spec.devices.requests[0].exactly.deviceClassName: device class gpu.exmaple.com '
+        'does not exist; did you mean "gpu.example.com"?'
     )
 
 
@@ -197,7 +197,9 @@ def test_selectors_of_alternatives_are_told_by_their_names():
 
     report = lint(two_kinds(), device_class(), template)
 
-    assert [(item.request, item.field, item.matched) for item in report.selectors if item.kind != "DeviceClass"] == [
+    assert [
+        (item.request, item.field, item.matched) for item in report.selectors if item.kind != "DeviceClass"
+    ] == [
         ("gpu/large", "spec.spec.devices.requests[0].firstAvailable[0].selectors[0].cel.expression", 2),
         ("gpu/small", "spec.spec.devices.requests[0].firstAvailable[1].selectors[0].cel.expression", 0),
     ]
@@ -224,6 +226,10 @@ def test_an_expression_near_the_limit_of_cost_is_noted():
 
 def test_claims_that_templates_made_are_left_to_their_templates():
     """A thousand pods of one template have one finding, that of the template."""
-    made = claim("pod-gpu-x", request("gpu", "gpu", "false"), annotations={"resource.kubernetes.io/pod-claim-name": "gpu"})
+    made = claim(
+        "pod-gpu-x",
+        request("gpu", "gpu", "false"),
+        annotations={"resource.kubernetes.io/pod-claim-name": "gpu"},
+    )
 
     assert {item.kind for item in lint(two_kinds(), device_class(), made).selectors} == {"DeviceClass"}

@@ -1,9 +1,9 @@
 """Selectors of the library: Kubernetes' answer about a device, or an error that says what to do."""
 
 import pytest
-from factories import GPU
 
 from dra_operator.questions.selectors import SelectorError, selector
+from factories import GPU
 
 DEVICE = {
     "name": "gpu-0",
@@ -48,7 +48,7 @@ def test_a_device_of_v1beta1_is_read():
 def test_a_selector_that_does_not_compile_says_where():
     """Text, line and column of what does not compile, with what was probably meant."""
     with pytest.raises(
-        SelectorError, match='does not compile at column 21: .*did you mean "matches"'
+        SelectorError, match=r'does not compile at column 21: .*did you mean "matches"'
     ) as caught:
         selector('device.driver.matchs("gpu.*")')
 

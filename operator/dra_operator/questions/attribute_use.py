@@ -7,7 +7,7 @@ selects. Guarded is what the selector does without: it is evaluated on copies of
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.comparison import conjuncts
@@ -150,7 +150,7 @@ class AttributeUses:
         return found
 
     def kinds(self, answers: SelectorAnswers, devices: Devices) -> Iterator[tuple[PreparedDevice, int]]:
-        """Yield the first kinds of some devices as a selector sees them, each with how many devices are of that kind."""
+        """Yield the first kinds of some devices as a selector sees them, each with the number of its devices."""
         reads = answers.selection.reads
         alike: dict[tuple[object, int], list[Slice]] = {}
         for slice_, those in devices:
@@ -167,8 +167,8 @@ class AttributeUses:
                         return
 
 
-def find_columns(slice_: Slice, table: str, name: str) -> list[Column]:
-    """Return the columns of a slice that hold an attribute or a capacity `domain/name`, the one with its domain first."""
+def find_columns(slice_: Slice, table: str, name: str) -> list[Column[Any]]:
+    """Return the columns of a slice that hold an attribute or a capacity `domain/name`: the full name first."""
     if table == "attributes":
         return [column for column in slice_.attribute_columns(name) if column is not None]
     domain, _, bare = name.partition("/")

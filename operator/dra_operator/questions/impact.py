@@ -42,6 +42,7 @@ from dra_operator.questions.state import ClusterState
 
 _EFFECTIVE: Final = ("NoSchedule", "NoExecute")
 
+
 @dataclass(frozen=True, slots=True)
 class RuleChange:
     """A DeviceTaintRule, as on the wire, is created or replaced."""
@@ -339,7 +340,9 @@ def _drain(state: ClusterState, name: str) -> _Applied:
             pinned_to(_allocation(claim).node_selector) == name or not local.isdisjoint(devices)
         ):
             hits.append(_Hit(claim, devices, Effect.KEPT))
-    warnings = [f"pods of DaemonSets stay on node {name}: {listed(['/'.join(key) for key in sorted(staying)])}"]
+    warnings = [
+        f"pods of DaemonSets stay on node {name}: {listed(['/'.join(key) for key in sorted(staying)])}"
+    ]
     return _Applied(
         f'node "{name}" is drained', changed, local, tuple(hits), tuple(warnings if staying else ()), evicted
     )

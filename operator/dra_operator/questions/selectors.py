@@ -94,7 +94,9 @@ def _prepare(body: Mapping[str, Any], driver: str | None) -> PreparedDevice:
     name = body.get("name") if isinstance(body.get("name"), str) else ""
     driver = body.get("driver") if driver is None else driver
     if not isinstance(driver, str) or not driver:
-        message = "the name of the driver is missing: selectors read it, and attributes without a domain are the driver's"
+        message = (
+            "the driver's name is missing: selectors read it, and attributes without a domain are its own"
+        )
         raise ObjectError(_KIND, "", str(name), "driver", value=driver, message=message)
     fields = {key: value for key, value in body.items() if key != "driver"}
     prefix = ""
@@ -108,4 +110,4 @@ def _prepare(body: Mapping[str, Any], driver: str | None) -> PreparedDevice:
         raise ObjectError(_KIND, "", str(name), path, value=error.value, message=error.message) from None
 
 
-__all__ = ["COST_LIMIT", "SelectorProgram", "SelectorError", "selector"]
+__all__ = ["COST_LIMIT", "SelectorError", "SelectorProgram", "selector"]
