@@ -11,6 +11,7 @@ Pure but for reading the files that a caller names: no Kopf, no client, no async
 - `holders`: who holds devices, since when, and whether they are idle. `usage`: how much is used and free. Both go over
   the `published_devices`; `times` of objects are texts.
 - `audit`: what is wrong, as `findings`: `allocation_faults`, `deletion_faults`, `pod_faults`, `pool_faults`.
-- `impact`: what a change hits; `replacement` says what would fit elsewhere, `request_counts` whom devices would serve.
+- `impact`: what a change hits; `replacement` says what would fit elsewhere, `request_counts` whom devices would serve,
+  and `ownership_effects` what owning them does to others, by a `device_table`.
 - `cluster`: all questions as methods of a state.
 """
