@@ -40,6 +40,10 @@ conformance: dev ## compare N=2000 new scenarios and as many CEL expressions wit
 stepfuzz: dev ## check the allocator's decisions over STEPS=100000 random steps; SEED=... repeats a run
 	@PYTHONPATH=tests $(BIN)/python -m stepfuzz --steps $(or $(STEPS),100000) $(if $(SEED),--seed $(SEED))
 
+.PHONY: questionfuzz
+questionfuzz: dev ## ask questions in N=500 clusters at random, and do what is asked about; SEED=... repeats a run
+	@PYTHONPATH=tests $(BIN)/python -m questionfuzz --worlds $(or $(N),500) $(if $(SEED),--seed $(SEED))
+
 .PHONY: changefuzz
 changefuzz: dev ## apply each change that would make a claim fit, for N=2000 claims at random; SEED=... repeats a run
 	@PYTHONPATH=tests $(BIN)/python -m changefuzz --cases $(or $(N),2000) $(if $(SEED),--seed $(SEED))

@@ -11,13 +11,73 @@ from typing import TYPE_CHECKING, Any
 from dra_operator._version import __version__
 
 if TYPE_CHECKING:
+    from dra_operator.questions.allocate import AllocateAnswer, ClaimAnswer
+    from dra_operator.questions.answers import Amount, DeviceAnswer
+    from dra_operator.questions.attribute_use import AttributeUse, TypeCount
     from dra_operator.questions.cluster import Cluster
-    from dra_operator.questions.errors import QuestionError
+    from dra_operator.questions.errors import QuestionError, UnknownObjectError
+    from dra_operator.questions.explain import (
+        ChangeAnswer,
+        ClaimReason,
+        ExplainAnswer,
+        FunnelStep,
+        NearMiss,
+        RequestFunnel,
+    )
+    from dra_operator.questions.fit import CopyAnswer, FitAnswer, NodeCopies
+    from dra_operator.questions.headroom import HeadroomAnswer, LargestDevice, StrandedDevices
+    from dra_operator.questions.lint import LintFinding, LintReport, SelectorReport, lint
+    from dra_operator.questions.selector_checks import LintRule, Severity
+    from dra_operator.questions.selectors import SelectorError, SelectorProgram, selector
 
-__all__ = ["Cluster", "QuestionError", "__version__"]
+__all__ = [
+    "AllocateAnswer",
+    "Amount",
+    "AttributeUse",
+    "ChangeAnswer",
+    "ClaimAnswer",
+    "ClaimReason",
+    "Cluster",
+    "CopyAnswer",
+    "DeviceAnswer",
+    "ExplainAnswer",
+    "FitAnswer",
+    "FunnelStep",
+    "HeadroomAnswer",
+    "LargestDevice",
+    "LintFinding",
+    "LintReport",
+    "LintRule",
+    "NearMiss",
+    "NodeCopies",
+    "QuestionError",
+    "RequestFunnel",
+    "SelectorError",
+    "SelectorProgram",
+    "SelectorReport",
+    "Severity",
+    "StrandedDevices",
+    "TypeCount",
+    "UnknownObjectError",
+    "__version__",
+    "lint",
+    "selector",
+]
+_QUESTIONS = {
+    "allocate": ("AllocateAnswer", "ClaimAnswer"),
+    "answers": ("Amount", "DeviceAnswer"),
+    "attribute_use": ("AttributeUse", "TypeCount"),
+    "cluster": ("Cluster",),
+    "errors": ("QuestionError", "UnknownObjectError"),
+    "explain": ("ChangeAnswer", "ClaimReason", "ExplainAnswer", "FunnelStep", "NearMiss", "RequestFunnel"),
+    "fit": ("CopyAnswer", "FitAnswer", "NodeCopies"),
+    "headroom": ("HeadroomAnswer", "LargestDevice", "StrandedDevices"),
+    "lint": ("LintFinding", "LintReport", "SelectorReport", "lint"),
+    "selector_checks": ("LintRule", "Severity"),
+    "selectors": ("SelectorError", "SelectorProgram", "selector"),
+}
 _MODULES = {
-    "Cluster": "dra_operator.questions.cluster",
-    "QuestionError": "dra_operator.questions.errors",
+    name: f"dra_operator.questions.{module}" for module, names in _QUESTIONS.items() for name in names
 }
 
 

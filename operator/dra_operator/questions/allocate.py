@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from itertools import islice
 
 from dra_operator.allocator import Decider
-from dra_operator.api.text import listed
+from dra_operator.api.text import listed, printable
 from dra_operator.pods.claim_sets import decide, make_sets
 from dra_operator.pods.claims import find_unused_templates, make_claims
 from dra_operator.pods.nodes import find_pods_apart
 from dra_operator.pods.scheduler import Outcome, State, by_name
 from dra_operator.pods.special_claims import decide_special_claims
+from dra_operator.questions.answers import DeviceAnswer, devices_of, find_restriction
 from dra_operator.questions.fault_texts import NOT_REACHED
 from dra_operator.questions.state import ClusterState
 
@@ -29,6 +30,53 @@ class Decided:
     outcomes: tuple[Outcome, ...]
     missing: tuple[str, ...]
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAnswer:
+    """What becomes of a claim, or has become of it.
+
+    `state` is `allocated` (now), `held` (before), `broken`, `pending` or `left alone`. `node` is where it was decided;
+    `reason` is of docs/reasons.md.
+    """
+
+    claim: str
+    state: str
+    node: str
+    devices: tuple[DeviceAnswer, ...]
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateAnswer:
+    """What becomes of all claims, by name; `missing` are lines about claims of pods that cannot be made."""
+
+    claims: tuple[ClaimAnswer, ...]
+    missing: tuple[str, ...]
+    notes: tuple[str, ...]
+    at_most: bool = False
+    restrictions: tuple[str, ...] = ()
+
+
+def allocate(state: ClusterState) -> AllocateAnswer:
+    """Return what would become of all claims that wait, decided one after the other. Raises QuestionError."""
+    restriction = find_restriction(state.unread)
+    decided = decide_all(state)
+    claims = tuple(map(_answer, decided.outcomes))
+    return AllocateAnswer(claims, decided.missing, decided.notes, restriction.at_most, restriction.lines)
+
+
+def _answer(outcome: Outcome) -> ClaimAnswer:
+    allocation, metadata = outcome.allocation, outcome.claim.metadata
+    return ClaimAnswer(
+        f"{metadata.namespace}/{metadata.name}",
+        outcome.state.value,
+        outcome.node,
+        () if allocation is None else tuple(devices_of(metadata.name, allocation)),
+        outcome.reason,
+        printable(outcome.message),
+    )
 
 
 def decide_all(state: ClusterState) -> Decided:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dra_operator.pods.smallest_change import Effort
+from dra_operator.questions.allocate import AllocateAnswer, allocate
 from dra_operator.questions.audit import audit
 from dra_operator.questions.copies import Subject
 from dra_operator.questions.errors import QuestionError
@@ -24,7 +25,8 @@ from dra_operator.questions.impact import (
     RuleChange,
     find_impact,
 )
-from dra_operator.questions.state import ClusterState
+from dra_operator.questions.lint import LintReport, find_lintable, lint, lint_objects
+from dra_operator.questions.state import ClusterState, Source
 from dra_operator.questions.usage import Grouping, UsageReport, find_usage
 
 
@@ -34,6 +36,17 @@ class Cluster(ClusterState):
     Answers are about the state as it was loaded; asking changes nothing. What is asked about is a reference
     (`Pod/team-a/train-0`, `DeviceClass/gpu.example.com`) to an object that is there, a file, or a mapping.
     """
+
+    def allocate(self) -> AllocateAnswer:
+        """Return what would become of all claims that wait, one after the other. Raises QuestionError."""
+        return allocate(self)
+
+    def lint(self, source: Source | None = None) -> LintReport:
+        """Return what is wrong with the selectors of its classes, claims and templates, or of those of a source.
+
+        The source lies over the objects of the cluster, and only its own are judged.
+        """
+        return lint_objects(self, find_lintable(self)) if source is None else lint(source, self)
 
     def explain(self, subject: Subject, effort: Effort | None = EFFORT) -> ExplainAnswer:
         """Return why a pod or a claim waits, request by request, and the smallest changes with which it would not.
