@@ -99,23 +99,24 @@ class Allocator:
     def allocate(
         self,
         claims: Sequence[ResourceClaim],
-        nodes: Sequence[str] | None = None,
+        nodes: Sequence[str] | int | None = None,
         *,
         decider: Decider | None = None,
         limits: Limits | None = None,
     ) -> Decision:
         """Decide for some claims together: all of them on one node, or none.
 
-        `nodes` restricts the nodes that are asked; names that are not known are left out. `limits` are for this attempt
-        alone.
+        `nodes` restricts the nodes that are asked: by name, of which unknown ones are left out, or as of `node_set`.
+        `limits` are for this attempt alone.
         """
         self.refresh()
         budget = self.candidates.selectors.budget = Budget(limits or self.limits, self.clock)
         try:
             plans = [self.plan(claim, decider) for claim in claims]
             usable = self.availability.views.usable
-            allowed = usable if nodes is None else usable & self.availability.views.set_of(nodes)
-            found = self._nodes.first_that_fits(plans, allowed, self._searches(), budget)
+            if nodes is not None:
+                usable &= nodes if isinstance(nodes, int) else self.availability.views.set_of(nodes)
+            found = self._nodes.first_that_fits(plans, usable, self._searches(), budget)
             if found is None:
                 return Unsatisfied()
             served, node = found
@@ -130,6 +131,11 @@ class Allocator:
         except AbortedError as error:
             first = claim_key(claims[0]) if claims else None
             return Failed("aborted", str(error), Reason.SEARCH_ABORTED, claim=first)
+
+    def node_set(self, nodes: Sequence[str]) -> int:
+        """Return some nodes as `allocate` takes them without looking them up; it holds until nodes come or go."""
+        self.refresh()
+        return self.availability.views.set_of(nodes)
 
     def explain(
         self,

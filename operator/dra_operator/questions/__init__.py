@@ -11,9 +11,10 @@ Pure but for reading the files that a caller names: no Kopf, no client, no async
   templates: by `selector_checks`, with the `attribute_use` of each.
 - `allocate`: what becomes of all claims. `explain`: why one waits. `fit`: how many `copies` of a template a `placer`
   places; `headroom`: how many more there is room for. `answers` are plain.
-- `cluster`: all questions as methods of a state.
 - `holders`: who holds devices, since when, and whether they are idle. `usage`: how much is used and free. Both go over
   the `published_devices`; `times` of objects are texts.
 - `audit`: what is wrong, as `findings`: `allocation_faults`, `deletion_faults`, `pod_faults`, `pool_faults`.
-- `impact`: what a change hits; `replacement` says what would fit elsewhere, `request_counts` whom devices would serve.
+- `impact`: what a change hits; `replacement` says what would fit elsewhere, `request_counts` whom devices would serve,
+  and `ownership_effects` what owning them does to others, by a `device_table`.
+- `cluster`: all questions as methods of a state.
 """

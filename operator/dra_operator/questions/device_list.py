@@ -11,7 +11,7 @@ from dra_operator.allocator import Decider
 from dra_operator.api.quantity import family, format_amount
 from dra_operator.api.types import DeviceTaint
 from dra_operator.inventory import Slice, bits
-from dra_operator.questions.holders import Subject, unread_lines
+from dra_operator.questions.holders import HolderQuery, unread_lines
 from dra_operator.questions.published_devices import devices_in_class, node_of_device
 from dra_operator.questions.state import ClusterState
 from dra_operator.questions.usage import SliceStates, find_device_states
@@ -73,7 +73,7 @@ class DeviceList:
 
 def list_devices(
     state: ClusterState,
-    subject: Subject = Subject(),  # noqa: B008 - it is frozen
+    subject: HolderQuery = HolderQuery(),  # noqa: B008 - it is frozen
     nodes: Collection[str] | None = None,
 ) -> DeviceList:
     """Return the devices that a subject selects; if nodes are given, of these alone."""

@@ -38,8 +38,10 @@ class Placer:
     state: ClusterState
     template: Template
     decision: Decision | None = None
-    _names: list[str] | None = field(init=False)
-    """The nodes that suit the pod, None for all."""
+    _names: dict[str, None] | None = field(init=False)
+    """The nodes that suit the pod, in their order; None for all."""
+    _set: int | None = None
+    """The same, as the allocator has them."""
     _named: dict[str, AllocationResult] = field(default_factory=dict)
     """What the claims that all copies use have, by entry."""
     _requirements: PodRequirements | None = field(init=False)
@@ -51,10 +53,10 @@ class Placer:
         if pod is not None and self.state.objects.of_kind("Node"):
             # Of nodes that are only assumed nobody knows what they have.
             found = self.state.placement.find_suitable(pod)
-            self._names = None if found is None else [*found.nodes]
+            self._names = None if found is None else dict.fromkeys(found.nodes)
             self._requirements = self.state.placement.requirements(pod)
         elif pod is not None and pod.obj.spec.node_name:
-            self._names = [pod.obj.spec.node_name]
+            self._names = {pod.obj.spec.node_name: None}
         for entry, record in self.template.named.items():
             if record.obj.status.allocation is not None:
                 self._named[entry] = record.obj.status.allocation
@@ -62,15 +64,16 @@ class Placer:
     def place(self, number: int) -> PlacedCopy | None:
         """Place a copy and let it count, or return None if it fits nowhere."""
         claims = self._open_claims(number)
-        nodes = self._nodes()
+        allocator = self.state.allocators[self.template.decider]
         if not claims:
-            node = self._first(nodes)
+            node = self._first(self._nodes())
             if node is None:
                 return None
             self._place_pod(number, node)
             return PlacedCopy(node, {})
-        allocator = self.state.allocators[self.template.decider]
-        decision = allocator.allocate([*claims.values()], nodes, decider=self.template.decider)
+        if self._set is None and (nodes := self._nodes()) is not None:
+            self._set = allocator.node_set(nodes)
+        decision = allocator.allocate([*claims.values()], self._set, decider=self.template.decider)
         if not isinstance(decision, Allocated):
             self.decision = decision
             return None
@@ -78,7 +81,7 @@ class Placer:
         for (entry, claim), result in zip(claims.items(), decision.results, strict=True):
             self.state.ledger.assume(*claim_key(claim), result)
             if entry in self.template.named:
-                self._named[entry] = result
+                self._named[entry], self._set = result, None
             found[entry] = result
         self._place_pod(number, decision.node)
         return PlacedCopy(decision.node, found)
@@ -134,7 +137,7 @@ class Placer:
     def _nodes(self) -> Sequence[str] | None:
         """Return the nodes where a copy can run and use what it has; None for all."""
         if not self._named:
-            return self._names
+            return None if self._names is None else [*self._names]
         nodes = self.state.nodes
         names = [*nodes] if self._names is None else self._names
         return list(usable(nodes, names, list(self._named.values())))
@@ -151,9 +154,12 @@ class Placer:
         if pod is None or self._requirements is None:
             return
         self.state.placement.place(_named(pod, number), node)
+        allocator = self.state.allocators[self.template.decider]
         if self.state.pods.find_obstacle(self._requirements, node) is not None:
-            names = [*self.state.nodes] if self._names is None else self._names
-            self._names = [name for name in names if name != node]
+            if self._names is None:
+                self._names = dict.fromkeys(self.state.nodes)
+            self._names.pop(node, None)
+            self._set = None if self._set is None else self._set & ~allocator.node_set([node])
 
 
 def _named(pod: ObjectRecord, number: int) -> ObjectRecord:

@@ -14,8 +14,16 @@ import os
 import sys
 
 
+COMPLETE = "__complete"
+"""What stands before the words to complete, where the plugin is one file."""
+
+
 def main() -> None:
     """Run the verb that the arguments name."""
+    if sys.argv[1:2] == [COMPLETE]:
+        del sys.argv[1]
+        complete()
+        return
     from dra_operator.cli.kubectl.commands import app  # noqa: PLC0415 - completion imports less
 
     try:

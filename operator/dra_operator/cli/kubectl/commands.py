@@ -43,6 +43,7 @@ class VerbGroup(click.Group):
         if cmd_name not in VERBS:
             return None
         found: click.Command = importlib.import_module(f"{_PACKAGE}.{VERBS[cmd_name].module}").app
+        found.short_help = VERBS[cmd_name].help
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

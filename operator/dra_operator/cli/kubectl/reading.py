@@ -17,6 +17,7 @@ from dra_operator.cli.kubectl.client import ATTEMPTS, ApiClient, RefusedError, R
 
 _OPTIONAL: Final = frozenset(("DeviceTaintRule", "PodGroup"))
 """Kinds that many clusters do not serve: then there are none."""
+_NOT_PERMITTED: Final = "not permitted to list "
 _MOST_AT_ONCE: Final = 4
 PROGRESS_SECONDS: Final = 1.0
 """After how long it is said what is being read, and how often again."""
@@ -182,7 +183,7 @@ def _read_kind(
             if error.status != HTTPStatus.FORBIDDEN:
                 raise ReadingError(_words(error)) from error
             where = f' in namespace "{scope}"' if scope else " in all namespaces" if kind.namespaced else ""
-            reason = f"not permitted to list {_resource(kind)}{where}"
+            reason = f"{_NOT_PERMITTED}{_resource(kind)}{where}"
             continue
         except RequestError as error:
             raise ReadingError(str(error)) from error
@@ -307,5 +308,9 @@ def read_names(client: ApiClient, kind: Kind, namespace: str) -> Iterable[str]:
 
 
 def unread_lines(unread: Mapping[str, str]) -> Sequence[str]:
-    """Return the lines that name what is missing, each once."""
-    return list(dict.fromkeys(unread.values()))
+    """Return lines that name what is missing; kinds that miss the same right are in one."""
+    groups: dict[str, list[str]] = {}
+    for reason in dict.fromkeys(unread.values()):
+        resource, _, where = reason.removeprefix(_NOT_PERMITTED).partition(" ")
+        groups.setdefault(where, []).append(resource)
+    return [f"{_NOT_PERMITTED}{', '.join(found)} {where}".rstrip() for where, found in groups.items()]

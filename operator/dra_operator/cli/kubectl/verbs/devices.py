@@ -94,9 +94,9 @@ def _answer(
 
     from dra_operator.cli.kubectl.subjects import nodes_with_labels  # noqa: PLC0415
     from dra_operator.questions.device_list import list_devices  # noqa: PLC0415
-    from dra_operator.questions.holders import Subject, find_holders  # noqa: PLC0415
+    from dra_operator.questions.holders import HolderQuery, find_holders  # noqa: PLC0415
 
-    subject = Subject(driver=driver, node=node, device_class=device_class)
+    subject = HolderQuery(driver=driver, node=node, device_class=device_class)
     if node or device_class or driver:
         # It knows what is meant by a name that is not there.
         find_holders(question.cluster, subject)

@@ -11,7 +11,7 @@ from dra_operator.cli.kubectl.reading import Demand
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, table
 
 if TYPE_CHECKING:
-    from dra_operator.questions.holders import Holder, HolderReport, Subject
+    from dra_operator.questions.holders import Holder, HolderQuery, HolderReport
 
 DEMAND = Demand(
     cluster=("ResourceClaim", "Pod", "ResourceSlice", "DeviceClass", "Node"),
@@ -69,24 +69,24 @@ def _answer(question: Question, text: str, driver: str, admin_access: bool, only
     )
 
 
-def _subject(text: str, driver: str, namespace: str) -> "Subject":
+def _subject(text: str, driver: str, namespace: str) -> "HolderQuery":
     from dra_operator.cli.kubectl.subjects import parse_subject  # noqa: PLC0415
-    from dra_operator.questions.holders import Subject  # noqa: PLC0415
+    from dra_operator.questions.holders import HolderQuery  # noqa: PLC0415
 
     if not text:
-        return Subject(driver=driver, namespace=namespace)
+        return HolderQuery(driver=driver, namespace=namespace)
     kind, name = parse_subject(text, ("Node", "DeviceClass", "pool", "device"))
     if kind == "Node":
-        return Subject(driver=driver, node=name, namespace=namespace)
+        return HolderQuery(driver=driver, node=name, namespace=namespace)
     if kind == "DeviceClass":
-        return Subject(driver=driver, device_class=name, namespace=namespace)
+        return HolderQuery(driver=driver, device_class=name, namespace=namespace)
     parts = name.split("/")
     named = parts if kind == "device" else [*parts, ""]
     if not 2 <= len(named) <= 3:
         form = "device/POOL/NAME" if kind == "device" else "pool/NAME"
         raise click.UsageError(f"{text!r}: write {form}, or with the driver before the pool")
     *drivers, pool, device = named
-    return Subject(driver=drivers[0] if drivers else driver, pool=pool, device=device, namespace=namespace)
+    return HolderQuery(driver=drivers[0] if drivers else driver, pool=pool, device=device, namespace=namespace)
 
 
 def _lines(question: Question, holders: "tuple[Holder, ...]") -> list[str]:
