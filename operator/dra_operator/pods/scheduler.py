@@ -145,6 +145,8 @@ class Scheduler:
         known = [name for name in nodes if name in self.nodes]
         if not known:
             return None
+        # Its views are asked, and nothing else may have been asked of it yet.
+        self.allocators[Decider.OPERATOR].refresh()
         inventory = self._inventories.inventory(known)
         allocator = self.new_allocator(Decider.KUBE_SCHEDULER, inventory)
         decision = allocator.allocate((record.obj,))

@@ -11,7 +11,7 @@ from dra_operator.api.core import PodGroup
 from dra_operator.api.names import FIELD_MANAGER, OPT_OUT_LABEL
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceTaintRule, ResourceClaim
-from dra_operator.inventory import Slice, Verdict
+from dra_operator.inventory import Slice
 from dra_operator.inventory.ownership import is_owned_taint, owns
 from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger import BrokenAllocations, Cause, Overcommitments
@@ -35,17 +35,13 @@ def find_collisions(state: ClusterState) -> Iterator[Finding]:
         shares = state.ledger.shared((driver, pool)).get(device)
         sharing = sorted({*shares.claims} - {*exclusive}) if shares is not None else []
         path = "/".join(item.device)
-        names = claim_names(item.claims)
+        names, alone = claim_names(item.claims), fault_texts.join_claims(exclusive)
         if len({*exclusive}) > 1:
-            text = f"is held by {fault_texts.join_claims(exclusive)}, each for itself alone"
+            text = f"is held by {alone}, each for itself alone"
             yield Finding(Sort.TWO_HOLDERS, "Device", "", path, text, fault_texts.END_BOTH, names)
         if sharing:
-            text = (
-                f"is held by {fault_texts.join_claims(exclusive)} alone, and shared by {fault_texts.join_claims(sharing)}"
-            )
-            yield Finding(
-                Sort.EXCLUSIVE_BESIDE_SHARES, "Device", "", path, text, fault_texts.END_BOTH, names
-            )
+            text = f"is held by {alone} alone, and shared by {fault_texts.join_claims(sharing)}"
+            yield Finding(Sort.EXCLUSIVE_BESIDE_SHARES, "Device", "", path, text, fault_texts.END_BOTH, names)
 
 
 def find_overdrawn(state: ClusterState) -> Iterator[Finding]:
@@ -133,9 +129,7 @@ def find_lost_consumers(state: ClusterState) -> Iterator[Finding]:
         ]
         if gone:
             text = f"is reserved for {listed(gone)}, which {'is' if len(gone) == 1 else 'are'} gone"
-            action = (
-                "kube-controller-manager takes such entries out of status.reservedFor within seconds: see whether it runs"
-            )
+            action = "see whether kube-controller-manager runs, which takes such entries away within seconds"
             yield _of_claim(Sort.CONSUMER_GONE, claim, text, action)
 
 
@@ -204,8 +198,8 @@ def find_foreign_allocations(state: ClusterState) -> Iterator[Finding]:
             continue
         text = f"holds device {listed([path for path, _ in owned])}, which the operator owns: {why}"
         action = (
-            "nothing, if it was allocated before the device was owned: the device is the operator's when the claim ends; "
-            "otherwise see whether the policy dra-operator-owned is installed, and whom it exempts"
+            "if it was allocated before the device was owned, nothing: the operator has the device when the claim "
+            "ends; else see whether the policy dra-operator-owned is installed, and whom it exempts"
         )
         yield _of_claim(Sort.FOREIGN_ALLOCATION, claim, text, action)
 

@@ -40,6 +40,17 @@ class DeviceAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class LargestDevice:
+    """A device that has room, and how much it has left of a capacity: none has more."""
+
+    driver: str
+    pool: str
+    device: str
+    capacity: str
+    amount: str
+
+
+@dataclass(frozen=True, slots=True)
 class Restriction:
     """What an answer is subject to: kinds that could not be read, a line each; `at_most` if there may be less."""
 

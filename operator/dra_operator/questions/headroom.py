@@ -18,7 +18,7 @@ from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult
 from dra_operator.inventory import PoolKey, Slice, bits
 from dra_operator.inventory.counters import CounterLayout
-from dra_operator.questions.answers import find_restriction
+from dra_operator.questions.answers import LargestDevice, find_restriction
 from dra_operator.questions.copies import Subject, Template, find_template
 from dra_operator.questions.errors import QuestionError
 from dra_operator.questions.fit import FIRST_FIT, NodeCopies
@@ -34,17 +34,6 @@ _OTHERWISE: Final[Mapping[Reason, str]] = {
     Reason.REQUESTS_DO_NOT_FIT_TOGETHER: "left, but not all requests of a copy have devices beside it",
 }
 _Key: TypeAlias = tuple[PoolKey, str]
-
-
-@dataclass(frozen=True, slots=True)
-class LargestDevice:
-    """A device that one more copy could take now, and how much it has left of a capacity: none has more."""
-
-    driver: str
-    pool: str
-    device: str
-    capacity: str
-    amount: str
 
 
 @dataclass(frozen=True, slots=True)

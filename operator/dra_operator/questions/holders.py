@@ -98,7 +98,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class HolderQuery:
     """What is asked about: what is set restricts, all of it together. Empty, it is everything.
 
     With `admin_access`, results of admin access are listed as well, which hold nothing.
@@ -120,7 +120,7 @@ class HolderReport:
     `unread` has a line for each kind that could not be read: there may be more holders then.
     """
 
-    subject: Subject
+    query: HolderQuery
     holders: tuple[Holder, ...]
     devices: int
     unread: tuple[str, ...] = ()
@@ -130,23 +130,23 @@ _ORDER: Final = (Use.RUNNING, Use.UNKNOWN, Use.STARTING, Use.WAITING, Use.ENDED,
 """Of several consumers the first of these counts."""
 
 
-def find_holders(state: ClusterState, subject: Subject = Subject()) -> HolderReport:
-    """Return the claims that hold devices of a subject, by namespace and name, with these devices alone.
+def find_holders(state: ClusterState, query: HolderQuery = HolderQuery()) -> HolderReport:
+    """Return the claims that hold devices of a query, by namespace and name, with these devices alone.
 
-    Raises UnknownObjectError if the subject names what is not there.
+    Raises UnknownObjectError if the query names what is not there.
     """
     published = PublishedDevices(state.inventory)
-    matcher = _SubjectMatcher(state, subject, published)
+    matcher = _QueryMatcher(state, query, published)
     matcher.check()
     consumers = ConsumerIndex.build(state)
     holders = [
         consumers.build_holder(claim, devices)
         for claim in allocated_claims(state.objects)
-        if subject.namespace in ("", claim.metadata.namespace)
+        if query.namespace in ("", claim.metadata.namespace)
         if (devices := [item for item in held_devices(claim, published) if matcher.matches(claim, item)])
     ]
     holders.sort(key=lambda item: (item.namespace, item.name))
-    return HolderReport(subject, tuple(holders), matcher.count(), unread_lines(state))
+    return HolderReport(query, tuple(holders), matcher.count(), unread_lines(state))
 
 
 def unread_lines(state: ClusterState) -> tuple[str, ...]:
@@ -184,7 +184,7 @@ def held_devices(claim: ResourceClaim, published: PublishedDevices) -> Iterator[
 
 @dataclass(slots=True)
 class ConsumerIndex:
-    """The pods of a state, by name, by group and by the claims that they name. Without pods nothing is known of them."""
+    """The pods of a state: by name, by group, and those that have not ended by the claims that they name."""
 
     now: float
     pods: Mapping[tuple[str, str], Pod]
@@ -244,7 +244,9 @@ class ConsumerIndex:
                 reserved.add(entry.name)
         for pod in self.users.get(claim_key(claim), ()):
             if pod.metadata.name not in reserved:
-                yield Consumer("Pod", pod.metadata.name, _use_of_pod(pod), pod.spec.node_name, is_reserved=False)
+                yield Consumer(
+                    "Pod", pod.metadata.name, _use_of_pod(pod), pod.spec.node_name, is_reserved=False
+                )
 
     def find_pod(self, namespace: str, entry: ResourceClaimConsumerReference) -> Pod | None:
         """Return the pod that a reservation is for; None if it is gone, also if there is another one of its name."""
@@ -285,63 +287,63 @@ def _use_of_pod(pod: Pod) -> Use:
 
 
 @dataclass(slots=True)
-class _SubjectMatcher:
-    """Says which results of allocations a subject is about."""
+class _QueryMatcher:
+    """Says which results of allocations a query is about."""
 
     state: ClusterState
-    subject: Subject
+    query: HolderQuery
     published: PublishedDevices
 
     def check(self) -> None:
-        """Raise UnknownObjectError if the subject names what is not there, though all of that kind was read."""
-        subject, unread = self.subject, self.state.unread
-        if subject.device_class and "DeviceClass" not in unread:
-            _check("DeviceClass", subject.device_class, self.state.inventory.classes)
+        """Raise UnknownObjectError if the query names what is not there, though all of that kind was read."""
+        query, unread = self.query, self.state.unread
+        if query.device_class and "DeviceClass" not in unread:
+            _check("DeviceClass", query.device_class, self.state.inventory.classes)
         # What is gone may still be held.
         held = [
             result
             for claim in allocated_claims(self.state.objects)
             for result in held_devices(claim, self.published)
         ]
-        if subject.node and "Node" not in unread:
+        if query.node and "Node" not in unread:
             named = {item.node for item in held}
-            _check("Node", subject.node, {*self.state.nodes, *self.published.nodes(), *named} - {""})
+            _check("Node", query.node, {*self.state.nodes, *self.published.nodes(), *named} - {""})
         if "ResourceSlice" in unread:
             return
         here = [(item.driver, item.pool, item.device) for item in held]
         here += [(*pool.key, name) for pool, item in self.published.slices() for name in item.names]
-        wanted = (("driver", subject.driver), ("pool", subject.pool), ("device", subject.device))
+        wanted = (("driver", query.driver), ("pool", query.pool), ("device", query.device))
         for position, (kind, name) in enumerate(wanted):
             if name:
                 _check(kind, name, {each[position] for each in here})
                 here = [each for each in here if each[position] == name]
 
     def matches(self, claim: ResourceClaim, item: HeldDevice) -> bool:
-        """Return whether the subject is about a result of a claim."""
-        subject = self.subject
+        """Return whether the query is about a result of a claim."""
+        query = self.query
         return (
-            subject.driver in ("", item.driver)
-            and subject.pool in ("", item.pool)
-            and subject.device in ("", item.device)
-            and subject.node in ("", item.node)
-            and (subject.admin_access or not item.is_admin_access)
-            and (not subject.device_class or self._is_of_class(claim, item))
+            query.driver in ("", item.driver)
+            and query.pool in ("", item.pool)
+            and query.device in ("", item.device)
+            and query.node in ("", item.node)
+            and (query.admin_access or not item.is_admin_access)
+            and (not query.device_class or self._is_of_class(claim, item))
         )
 
     def count(self) -> int:
-        """Return how many published devices the subject is about."""
-        subject, found = self.subject, 0
+        """Return how many published devices the query is about."""
+        query, found = self.query, 0
         for pool, slice_ in self.published.slices():
-            if subject.driver not in ("", pool.key[0]) or subject.pool not in ("", pool.key[1]):
+            if query.driver not in ("", pool.key[0]) or query.pool not in ("", pool.key[1]):
                 continue
             chosen = slice_.every
-            if subject.device_class:
+            if query.device_class:
                 chosen &= self._class_devices(slice_)
-            if subject.device:
-                index = slice_.indexes.get(subject.device)
+            if query.device:
+                index = slice_.indexes.get(query.device)
                 chosen &= 0 if index is None else 1 << index
-            if subject.node:
-                chosen &= devices_by_node(slice_).get(subject.node, 0)
+            if query.node:
+                chosen &= devices_by_node(slice_).get(query.node, 0)
             found += chosen.bit_count()
         return found
 
@@ -349,12 +351,12 @@ class _SubjectMatcher:
         """Return whether a device is in the class; of one that is not published, what its request names counts."""
         found = self.published.find(item.driver, item.pool, item.device)
         if found is None:
-            return self.subject.device_class in classes_of_request(claim, item.request)
+            return self.query.device_class in classes_of_request(claim, item.request)
         slice_, index = found
         return bool(self._class_devices(slice_) >> index & 1)
 
     def _class_devices(self, slice_: Slice) -> int:
-        return devices_in_class(self.state.allocators[Decider.OPERATOR], self.subject.device_class, slice_)
+        return devices_in_class(self.state.allocators[Decider.OPERATOR], self.query.device_class, slice_)
 
 
 def classes_of_request(claim: ResourceClaim, name: str) -> set[str]:

@@ -5,7 +5,7 @@ order in which kube-scheduler would decide their pods; each decision counts for 
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
@@ -23,17 +23,28 @@ from dra_operator.api.types import (
     ResourceClaim,
 )
 from dra_operator.inventory import Slice, bits
+from dra_operator.inventory.ownership import is_owned_taint, owns
 from dra_operator.inventory.taints import tolerates
+from dra_operator.ledger import ClaimKey
 from dra_operator.ledger.broken import tolerated_until
 from dra_operator.pods.claims import is_over
 from dra_operator.pods.workloads import part
+from dra_operator.questions.device_table import build_table
 from dra_operator.questions.errors import QuestionError
 from dra_operator.questions.holders import (
     ConsumerIndex,
+    Use,
     allocated_claims,
     classes_of_request,
     unknown_object,
     unread_lines,
+)
+from dra_operator.questions.ownership_effects import (
+    find_blind_monitors,
+    find_divided_counters,
+    find_divided_nodes,
+    first_lines,
+    holder_line,
 )
 from dra_operator.questions.published_devices import PublishedDevices, devices_by_node, devices_in_class
 from dra_operator.questions.replacement import decide_anew, find_users
@@ -42,11 +53,13 @@ from dra_operator.questions.state import ClusterState
 
 _EFFECTIVE: Final = ("NoSchedule", "NoExecute")
 
+
 @dataclass(frozen=True, slots=True)
 class RuleChange:
-    """A DeviceTaintRule, as on the wire, is created or replaced."""
+    """A DeviceTaintRule, as on the wire, is created or replaced; `others` are at once with it."""
 
     body: Mapping[str, Any]
+    others: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +99,15 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PodImpact:
-    """A pod that uses a claim that is hit. `is_replaced`: a controller makes another one; None if that is not known."""
+    """A pod, or a group of pods, that uses a claim which is hit.
+
+    `is_replaced`: a controller makes another one; None if that is not known.
+    """
 
     name: str
-    node: str
-    is_replaced: bool | None
+    node: str = ""
+    is_replaced: bool | None = None
+    kind: str = "Pod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +129,22 @@ class ClaimImpact:
     reason: str = ""
     message: str = ""
     after_seconds: int | None = None
+    is_being_deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ImpactReport:
-    """What a change hits: `devices` of them, `used` of which are held."""
+    """What a change hits: `devices` of them, `used` of which are held.
+
+    `problems` say why the change does not do what it should, `warnings` what else to think of.
+    """
 
     change: str
     devices: int
     used: int
     claims: tuple[ClaimImpact, ...]
     requests: tuple[RequestImpact, ...] = ()
+    problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
 
@@ -131,7 +153,7 @@ def find_impact(state: ClusterState, change: ClusterChange) -> ImpactReport:
     """Return what a change hits. Raises QuestionError for a change that cannot be made, naming the field."""
     match change:
         case RuleChange():
-            return _build_report(state, _apply_rule(state, change.body))
+            return _build_report(state, _apply_rules(state, (change.body, *change.others)))
         case ClassChange():
             return _build_report(state, _apply_class(state, change.body))
         case NodeDrain():
@@ -158,6 +180,7 @@ class _Applied:
     state: ClusterState
     devices: frozenset[str]
     hits: tuple[_Hit, ...]
+    problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     evicted: frozenset[tuple[str, str]] | None = None
     """The pods that are evicted, by namespace and name; None if all users of a claim that is hit are."""
@@ -170,22 +193,20 @@ def _build_report(state: ClusterState, applied: _Applied) -> ImpactReport:
     for hit in applied.hits:
         key = claim_key(hit.claim)
         outcome = outcomes[key]
-        users = find_users(state, consumers, key)
-        if applied.evicted is not None and hit.effect is Effect.EVICTED:
-            users = [pod for pod in users if (pod.metadata.namespace, pod.metadata.name) in applied.evicted]
         allocation = outcome.allocation
         claims.append(
             ClaimImpact(
                 *key,
                 hit.devices,
                 hit.effect,
-                tuple(map(_pod_impact, users)),
+                tuple(_find_users(consumers, hit, applied.evicted)),
                 fits_elsewhere=allocation is not None,
                 new_node=outcome.node,
                 new_devices=tuple(map(_path, allocation.devices.results)) if allocation is not None else (),
                 reason=outcome.reason,
                 message=outcome.message,
                 after_seconds=hit.after_seconds,
+                is_being_deleted=hit.claim.metadata.deletion_timestamp is not None,
             )
         )
     claims.sort(key=lambda item: (item.namespace, item.name))
@@ -201,6 +222,7 @@ def _build_report(state: ClusterState, applied: _Applied) -> ImpactReport:
         len(applied.devices & held),
         tuple(claims),
         tuple(compare_requests(state, applied.state)),
+        applied.problems,
         applied.warnings,
         unread_lines(state),
     )
@@ -209,31 +231,63 @@ def _build_report(state: ClusterState, applied: _Applied) -> ImpactReport:
 # --- a DeviceTaintRule
 
 
-def _apply_rule(state: ClusterState, body: Mapping[str, Any]) -> _Applied:
-    changed = _with_object(state, body, "DeviceTaintRule")
-    name = str(body["metadata"]["name"])
-    rule: DeviceTaintRule = changed.inventory.rules[name]
-    taint = rule.spec.taint
-    before = PublishedDevices(state.inventory)
-    chosen = frozenset(
-        slice_.path(index)
-        for _, slice_ in PublishedDevices(changed.inventory).slices()
-        for index in bits.each(changed.inventory.tainted_by(rule, slice_))
-        if not _has_taint(before.find(slice_.driver, slice_.pool, slice_.names[index]), taint)
+def _apply_rules(state: ClusterState, bodies: Sequence[Mapping[str, Any]]) -> _Applied:
+    changed = _with_objects(state, bodies, "DeviceTaintRule")
+    rules = [changed.inventory.rules[str(body["metadata"]["name"])] for body in bodies]
+    before, after = PublishedDevices(state.inventory), PublishedDevices(changed.inventory)
+    chosen: set[str] = set()
+    hits: dict[ClaimKey, _Hit] = {}
+    for rule in rules:
+        taint = rule.spec.taint
+        here = {
+            slice_.path(index)
+            for _, slice_ in after.slices()
+            for index in bits.each(changed.inventory.tainted_by(rule, slice_))
+            if not _has_taint(before.find(slice_.driver, slice_.pool, slice_.names[index]), taint)
+        }
+        chosen |= here
+        for claim in allocated_claims(state.objects):
+            if (hit := _hit_by_taint(claim, here, taint, state.now)) is not None:
+                hits[claim_key(claim)] = _merge(hits.get(claim_key(claim)), hit)
+    names = [rule.metadata.name for rule in rules]
+    problems, warnings = _find_ownership_effects(changed, rules, chosen)
+    return _Applied(
+        "; ".join(map(_describe_rule, rules)),
+        changed,
+        frozenset(chosen),
+        tuple(hits.values()),
+        tuple(problems),
+        (*_new_notes(state, changed, "DeviceTaintRule", names), *warnings),
     )
-    hits = [
-        hit
-        for claim in allocated_claims(state.objects)
-        if (hit := _hit_by_taint(claim, chosen, taint, state.now)) is not None
-    ]
-    problems = [
-        f'DeviceTaintRule "{name}": {problem.message}'
-        for problem in changed.inventory.problems()
-        if (problem.kind, problem.name) == ("DeviceTaintRule", name)
-    ]
+
+
+def _describe_rule(rule: DeviceTaintRule) -> str:
+    taint = rule.spec.taint
     value = f"={taint.value}" if taint.value else ""
-    text = f'DeviceTaintRule "{name}" sets the taint {taint.key}{value}:{taint.effect}'
-    return _Applied(text, changed, chosen, tuple(hits), tuple(problems))
+    return f'DeviceTaintRule "{rule.metadata.name}" sets the taint {taint.key}{value}:{taint.effect}'
+
+
+def _merge(one: _Hit | None, other: _Hit) -> _Hit:
+    """Return a claim that is hit by two rules: what is worse counts, and what is sooner."""
+    if one is None:
+        return other
+    devices = tuple(sorted({*one.devices, *other.devices}))
+    seconds = [each.after_seconds for each in (one, other) if each.after_seconds is not None]
+    effect = Effect.EVICTED if Effect.EVICTED in (one.effect, other.effect) else other.effect
+    return _Hit(one.claim, devices, effect, min(seconds, default=None))
+
+
+def _find_ownership_effects(
+    changed: ClusterState, rules: Sequence[DeviceTaintRule], chosen: Collection[str]
+) -> tuple[list[str], list[str]]:
+    """Return what cannot work where rules own devices, and what else to think of; nothing where they own none."""
+    if not any(map(owns, rules)):
+        return [], []
+    table = build_table(record.obj for record in changed.objects.records.values())
+    keys = {key for key in table.devices if str(key) in chosen}
+    ours = table.owned()
+    warnings = [*find_divided_nodes(table, ours, keys), *find_blind_monitors(table, keys)]
+    return find_divided_counters(table, ours, keys), warnings
 
 
 def _has_taint(place: tuple[Slice, int] | None, taint: DeviceTaint) -> bool:
@@ -248,7 +302,7 @@ def _has_taint(place: tuple[Slice, int] | None, taint: DeviceTaint) -> bool:
 
 
 def _hit_by_taint(
-    claim: ResourceClaim, chosen: frozenset[str], taint: DeviceTaint, now: float
+    claim: ResourceClaim, chosen: Collection[str], taint: DeviceTaint, now: float
 ) -> _Hit | None:
     """Return how a taint hits a claim; None if it holds none of the devices, or tolerates the taint for ever.
 
@@ -265,7 +319,8 @@ def _hit_by_taint(
         covering = [item for item in result.tolerations if tolerates(item, taint)]
         if is_evicting:
             ends[path] = min(tolerated_until(taint, result.tolerations, now), ends.get(path, math.inf))
-        elif not covering:
+        elif not covering or is_owned_taint(taint):
+            # Who tolerates the taint by which a device is ours gets none from kube-scheduler all the same.
             ends[path] = now
     hit = {path: end for path, end in ends.items() if end < math.inf}
     if not hit:
@@ -279,7 +334,7 @@ def _hit_by_taint(
 
 
 def _apply_class(state: ClusterState, body: Mapping[str, Any]) -> _Applied:
-    changed = _with_object(state, body, "DeviceClass")
+    changed = _with_objects(state, [body], "DeviceClass")
     name = str(body["metadata"]["name"])
     published = PublishedDevices(state.inventory)
     allocators = [each.allocators[Decider.OPERATOR] for each in (state, changed)]
@@ -300,12 +355,8 @@ def _apply_class(state: ClusterState, body: Mapping[str, Any]) -> _Applied:
         if devices:
             hits.append(_Hit(claim, tuple(sorted(devices)), Effect.KEPT))
     verb = "is changed" if name in state.inventory.classes else "is new"
-    warnings = [
-        f'DeviceClass "{name}": {problem.message}'
-        for problem in changed.inventory.problems()
-        if (problem.kind, problem.name) == ("DeviceClass", name)
-    ]
-    return _Applied(f'DeviceClass "{name}" {verb}', changed, frozenset(lost), tuple(hits), tuple(warnings))
+    problems = _new_notes(state, changed, "DeviceClass", [name])
+    return _Applied(f'DeviceClass "{name}" {verb}', changed, frozenset(lost), tuple(hits), problems)
 
 
 # --- a node
@@ -339,9 +390,16 @@ def _drain(state: ClusterState, name: str) -> _Applied:
             pinned_to(_allocation(claim).node_selector) == name or not local.isdisjoint(devices)
         ):
             hits.append(_Hit(claim, devices, Effect.KEPT))
-    warnings = [f"pods of DaemonSets stay on node {name}: {listed(['/'.join(key) for key in sorted(staying)])}"]
+    warnings = [
+        f"pods of DaemonSets stay on node {name}: {listed(['/'.join(key) for key in sorted(staying)])}"
+    ]
     return _Applied(
-        f'node "{name}" is drained', changed, local, tuple(hits), tuple(warnings if staying else ()), evicted
+        f'node "{name}" is drained',
+        changed,
+        local,
+        tuple(hits),
+        warnings=tuple(warnings if staying else ()),
+        evicted=evicted,
     )
 
 
@@ -387,11 +445,12 @@ def _remove_driver(state: ClusterState, name: str) -> _Applied:
 # --- what all have in common
 
 
-def _with_object(state: ClusterState, body: Mapping[str, Any], kind: str) -> ClusterState:
-    """Return the state with an object of a kind. Raises QuestionError if the API server would refuse it."""
-    if body.get("kind") != kind:
-        raise QuestionError(f"kind: {shown(body.get('kind'))} is no {kind}")
-    changed = state.with_objects([body])
+def _with_objects(state: ClusterState, bodies: Sequence[Mapping[str, Any]], kind: str) -> ClusterState:
+    """Return the state with some objects of a kind. Raises QuestionError if the API server would refuse one."""
+    for body in bodies:
+        if body.get("kind") != kind:
+            raise QuestionError(f"kind: {shown(body.get('kind'))} is no {kind}")
+    changed = state.with_objects(bodies)
     known = set(state.errors)
     for error in changed.errors:
         if error not in known:
@@ -399,9 +458,41 @@ def _with_object(state: ClusterState, body: Mapping[str, Any], kind: str) -> Clu
     return changed
 
 
-def _pod_impact(pod: Pod) -> PodImpact:
-    owners = pod.metadata.owner_references
-    return PodImpact(pod.metadata.name, pod.spec.node_name, any(owner.controller for owner in owners))
+def _new_notes(before: ClusterState, after: ClusterState, kind: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return what is worth knowing about some objects of a kind after a change, and was not before."""
+    beginnings = tuple(f'{kind} "{name}":' for name in names)
+    known = {*before.notes}
+    return tuple(line for line in after.notes if line.startswith(beginnings) and line not in known)
+
+
+def _find_users(
+    consumers: ConsumerIndex, hit: _Hit, evicted: frozenset[tuple[str, str]] | None
+) -> Iterator[PodImpact]:
+    """Yield the pods, and groups of pods, that use a claim and have not ended; of a drained node those on it."""
+    namespace = hit.claim.metadata.namespace
+    for item in consumers.find_consumers(hit.claim):
+        key = namespace, item.name
+        if item.use in (Use.ENDED, Use.GONE) or (
+            evicted is not None and hit.effect is Effect.EVICTED and key not in evicted
+        ):
+            continue
+        pod = consumers.pods.get(key) if item.kind == "Pod" else None
+        is_replaced = None if pod is None else any(each.controller for each in pod.metadata.owner_references)
+        yield PodImpact(item.name, item.node, is_replaced, item.kind)
+
+
+def describe_holders(claims: Iterable[ClaimImpact]) -> list[str]:
+    """Return a line for each of some claims that hold devices which are hit, and for whom they are reserved."""
+    lines = [
+        holder_line(
+            f"{item.namespace}/{item.name}",
+            item.devices,
+            [f"{user.kind.lower()} {user.name}" for user in item.pods],
+            is_being_deleted=item.is_being_deleted,
+        )
+        for item in claims
+    ]
+    return first_lines(lines, "claims")
 
 
 def _allocation(claim: ResourceClaim) -> AllocationResult:

@@ -19,7 +19,9 @@ from dra_operator.questions.times import duration, seconds_of
 
 GATED_SECONDS: Final = 600
 """How long a pod may have the gate although nothing is left to wait for, or nobody says what it waits for."""
-_RELEASE: Final = "see whether the operator runs with gates on; if it does not, take the gate off: dra-operator release"
+_RELEASE: Final = (
+    "see whether the operator runs with gates on; if it does not, take the gate off: dra-operator release"
+)
 
 
 def find_gates_left_behind(state: ClusterState) -> Iterator[Finding]:
@@ -57,7 +59,11 @@ def _gate_problem(
     state: ClusterState, pod: Pod, claims: Sequence[ResourceClaim], missing: Sequence[str]
 ) -> str | None:
     """Return why nobody will take the gate off a pod, or None. It is taken off last of several gates."""
-    if [gate.name for gate in pod.spec.scheduling_gates] != [GATE] or missing or "ResourceClaim" in state.unread:
+    if (
+        [gate.name for gate in pod.spec.scheduling_gates] != [GATE]
+        or missing
+        or "ResourceClaim" in state.unread
+    ):
         return None
     since = seconds_of(pod.metadata.creation_timestamp)
     if since is None or state.now - since <= GATED_SECONDS:
@@ -105,6 +111,4 @@ def _nomination_problem(state: ClusterState, pod: Pod, claims: Sequence[Resource
 def _of_pod(pod: Pod, message: str, action: str, claims: Sequence[ResourceClaim]) -> Finding:
     metadata = pod.metadata
     related = claim_names((claim.metadata.namespace, claim.metadata.name) for claim in claims)
-    return Finding(
-        Sort.GATE_LEFT_BEHIND, "Pod", metadata.namespace, metadata.name, message, action, related
-    )
+    return Finding(Sort.GATE_LEFT_BEHIND, "Pod", metadata.namespace, metadata.name, message, action, related)

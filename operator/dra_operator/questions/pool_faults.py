@@ -21,6 +21,7 @@ from dra_operator.questions.published_devices import (
 )
 from dra_operator.questions.state import ClusterState
 
+
 def find_incomplete_pools(state: ClusterState) -> Iterator[Finding]:
     """Yield the pools whose newest generation is not complete or contradicts itself, at their first slice."""
     for pool in PublishedDevices(state.inventory).pools.values():
@@ -90,12 +91,12 @@ def find_served_twice(state: ClusterState) -> Iterator[Finding]:
         for resource, amount, name in those:
             if count := counts.get((node_name, name)):
                 text = (
-                    f"offers {amount} {resource} by a device plugin, and publishes {count} devices of DeviceClass {name}, "
-                    "which serves the same resource: one device may be given to two pods"
+                    f"offers {amount} {resource} by a device plugin, and publishes {count} devices of DeviceClass "
+                    f"{name}, which serves the same resource: one device may be given to two pods"
                 )
                 action = (
-                    "run the device plugin or the DRA driver on this node, not both; the kubelet keeps the resource of a "
-                    "plugin that left for five minutes"
+                    "run the device plugin or the DRA driver on this node, not both; the kubelet offers what a plugin "
+                    "had for five minutes after it left"
                 )
                 related = (f"DeviceClass {name}",)
                 yield Finding(Sort.SERVED_TWICE, "Node", "", node_name, text, action, related)
@@ -109,8 +110,8 @@ def find_half_owned(state: ClusterState) -> Iterator[Finding]:
         sets = sorted({name for index, names in counter_sets(slice_) if half >> index & 1 for name in names})
         devices = [slice_.names[index] for index in bits.each(half)]
         text = (
-            f"devices {listed(devices)} are owned, but not all that draw on counter set {listed(sets)}, so the operator "
-            "allocates none of them"
+            f"devices {listed(devices)} are owned, but not all that draw on counter set {listed(sets)}, so the "
+            "operator allocates none of them"
         )
         action = "own all of these devices, or none: usually the whole pool, by dra-operator own or disown"
         yield _of_slice(Sort.COUNTERS_HALF_OWNED, slice_, text, action)

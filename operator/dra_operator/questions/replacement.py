@@ -31,8 +31,8 @@ def decide_anew(state: ClusterState, claims: AbstractSet[ClaimKey]) -> Mapping[C
     again = {*claims, *_claims_of_alone(state, consumers, pods)}
     records: dict[Key, ObjectRecord] = dict(state.objects.records)
     for namespace, name in again:
-        key = "ResourceClaim", namespace, name
-        records[key] = _unallocated(records[key])
+        place = "ResourceClaim", namespace, name
+        records[place] = _unallocated(records[place])
     for namespace, name in pods:
         records["Pod", namespace, name] = _unbound(records["Pod", namespace, name])
     copy = ClusterState(
@@ -66,7 +66,9 @@ def _claims_of_alone(
 ) -> set[ClaimKey]:
     """Return the allocated claims that some pods use, and no others."""
     named = {
-        (namespace, claim) for namespace, name in pods for claim in named_claims(consumers.pods[namespace, name])
+        (namespace, claim)
+        for namespace, name in pods
+        for claim in named_claims(consumers.pods[namespace, name])
     }
     return {
         key
@@ -90,7 +92,9 @@ def _unbound(record: ObjectRecord) -> ObjectRecord:
     """Return a pod as its controller would make it again, with the claims that are there."""
     pod: Pod = record.obj
     spec = {name: value for name, value in part(record.body, "spec").items() if name != "nodeName"}
-    status = {name: value for name, value in part(record.body, "status").items() if name != "nominatedNodeName"}
+    status = {
+        name: value for name, value in part(record.body, "status").items() if name != "nominatedNodeName"
+    }
     obj = replace(
         pod,
         spec=replace(pod.spec, node_name=""),

@@ -69,9 +69,7 @@ def _find_requests(state: ClusterState) -> Iterator[_Asked]:
         yield from _of_spec(("ResourceClaim", metadata.namespace, metadata.name), claim.spec, decider)
 
 
-def _of_spec(
-    place: tuple[str, str, str], spec: ResourceClaimSpec, decider: Decider
-) -> Iterator[_Asked]:
+def _of_spec(place: tuple[str, str, str], spec: ResourceClaimSpec, decider: Decider) -> Iterator[_Asked]:
     for request in spec.devices.requests:
         if request.exactly is not None:
             yield _Asked(place, request.name, request.exactly, decider)

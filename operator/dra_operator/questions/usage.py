@@ -1,4 +1,4 @@
-"""Usage: how many devices there are, and how many are used, free, tainted or blocked, by node, pool, class or namespace.
+"""Usage: how many devices are used, free, tainted or blocked, by node, pool, class or namespace.
 
 Each published device counts once in a row: `total` is the sum of the five states. Of each pool the newest generation
 counts. Classes may overlap, so rows by class do not add up.
@@ -17,6 +17,7 @@ from dra_operator.inventory.counters import CounterLayout
 from dra_operator.inventory.ownership import is_owned_taint
 from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.ledger.counters import CounterState
+from dra_operator.questions.answers import LargestDevice
 from dra_operator.questions.holders import ConsumerIndex, Use, allocated_claims, unread_lines
 from dra_operator.questions.published_devices import (
     NewestGeneration,
@@ -36,15 +37,6 @@ class Grouping(StrEnum):
     POOL = "pool"
     CLASS = "class"
     NAMESPACE = "namespace"
-
-
-@dataclass(frozen=True, slots=True)
-class LargestDevice:
-    """The device that has most left of a capacity, and how much that is."""
-
-    capacity: str
-    amount: str
-    device: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,23 +86,24 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
         rows = [_namespace_row(name, keys, state, claims) for name, keys in claims.by_namespace().items()]
     else:
         tallies: dict[str, _Tally] = {}
-        for states in _find_states(state):
+        for states in find_device_states(state):
             for name, devices in _split(state, grouping, states):
                 tallies.setdefault(name, _Tally()).add(states, devices)
         rows = [tally.build_row(name, state, claims, grouping, by) for name, tally in tallies.items()]
     is_at_most = "ResourceClaim" in state.unread
-    return UsageReport(grouping, tuple(sorted(rows, key=lambda row: row.name)), is_at_most, unread_lines(state))
+    return UsageReport(
+        grouping, tuple(sorted(rows, key=lambda row: row.name)), is_at_most, unread_lines(state)
+    )
 
 
-def _split(
-    state: ClusterState, grouping: Grouping, states: "_SliceStates"
-) -> Iterator[tuple[str, int]]:
+def _split(state: ClusterState, grouping: Grouping, states: "SliceStates") -> Iterator[tuple[str, int]]:
     """Yield the rows that devices of a slice count in, with the devices of each."""
     slice_ = states.slice_
     if grouping is Grouping.NODE:
         yield from devices_by_node(slice_).items()
     elif grouping is Grouping.POOL:
-        yield states.pool.path, slice_.every
+        if slice_.every:
+            yield states.pool.path, slice_.every
     else:
         allocator = state.allocators[Decider.OPERATOR]
         for name in state.inventory.classes:
@@ -119,7 +112,7 @@ def _split(
 
 
 @dataclass(frozen=True, slots=True)
-class _SliceStates:
+class SliceStates:
     """The devices of a slice of a newest generation by their state, as sets of bits that do not overlap."""
 
     pool: NewestGeneration
@@ -132,7 +125,8 @@ class _SliceStates:
     owned: int
 
 
-def _find_states(state: ClusterState) -> Iterator[_SliceStates]:
+def find_device_states(state: ClusterState) -> Iterator[SliceStates]:
+    """Yield what state the devices of each slice of a newest generation are in, pools in order."""
     are_nodes_given = bool(state.objects.of_kind("Node"))
     for pool in PublishedDevices(state.inventory).pools.values():
         counters = _count_down(pool.judgement.counters, pool.key, state.ledger)
@@ -148,9 +142,7 @@ def _find_states(state: ClusterState) -> Iterator[_SliceStates]:
                         blocked |= devices & left
             left &= ~blocked
             tainted, owned = _tainted(slice_)
-            yield _SliceStates(
-                pool, slice_, used, shared, blocked, left & tainted, left & ~tainted, owned
-            )
+            yield SliceStates(pool, slice_, used, shared, blocked, left & tainted, left & ~tainted, owned)
 
 
 def _node_condition(state: ClusterState, name: str, *, are_given: bool) -> str:
@@ -169,7 +161,8 @@ def _in_use(slice_: Slice, ledger: Ledger) -> tuple[int, int]:
     for index in bits.each(shared):
         amounts = shared_devices[slice_.names[index]].amounts
         is_full = any(
-            0 < capacity.value.nano <= amounts.get(name, 0) for name, capacity in slice_.capacity_of(index).items()
+            0 < capacity.value.nano <= amounts.get(name, 0)
+            for name, capacity in slice_.capacity_of(index).items()
         )
         if is_full or not slice_.shareable >> index & 1:
             used |= 1 << index
@@ -259,9 +252,9 @@ class _ClaimUses:
 class _Tally:
     """What has been counted for one row, and the devices of each slice that are in it."""
 
-    parts: list[tuple[_SliceStates, int]] = field(default_factory=list)
+    parts: list[tuple[SliceStates, int]] = field(default_factory=list)
 
-    def add(self, states: _SliceStates, devices: int) -> None:
+    def add(self, states: SliceStates, devices: int) -> None:
         self.parts.append((states, devices))
 
     def build_row(
@@ -295,9 +288,7 @@ class _Tally:
         return ""
 
 
-def _namespace_row(
-    name: str, keys: Sequence[ClaimKey], state: ClusterState, claims: _ClaimUses
-) -> UsageRow:
+def _namespace_row(name: str, keys: Sequence[ClaimKey], state: ClusterState, claims: _ClaimUses) -> UsageRow:
     devices: dict[tuple[str, str, str], set[ClaimKey]] = {}
     shares: set[tuple[str, str, str]] = set()
     holding: set[ClaimKey] = set()
@@ -323,12 +314,16 @@ def _namespace_row(
     )
 
 
-def _find_largest(
-    parts: Sequence[tuple[_SliceStates, int]], ledger: Ledger, by: str
-) -> LargestDevice | None:
+def _find_largest(parts: Sequence[tuple[SliceStates, int]], ledger: Ledger, by: str) -> LargestDevice | None:
     """Return the device with room that has most left of a capacity; of equals the first by driver, pool and name."""
-    rooms = [(states.slice_, room) for states, devices in parts if (room := (states.free | states.shared) & devices)]
-    names = {name for slice_, _ in rooms for name in slice_.capacity if by in ("", name, name.rpartition("/")[2])}
+    rooms = [
+        (states.slice_, room)
+        for states, devices in parts
+        if (room := (states.free | states.shared) & devices)
+    ]
+    names = {
+        name for slice_, _ in rooms for name in slice_.capacity if by in ("", name, name.rpartition("/")[2])
+    }
     best: tuple[int, Slice, int, str] | None = None
     for name in sorted(names):
         for slice_, room in rooms:
@@ -347,4 +342,4 @@ def _find_largest(
     left, slice_, index, name = best
     published = slice_.capacity_of(index)[name].value
     amount = str(published) if left == published.nano else format_amount(left, family(published))
-    return LargestDevice(name, amount, slice_.path(index))
+    return LargestDevice(*slice_.key, slice_.names[index], name, amount)

@@ -158,7 +158,9 @@ class World:
             factories.claim(name, *requests, status=status, namespace=namespace, uid=uid, **times, **metadata)
         )
 
-    def pod(self, namespace: str, claims: list[Body], *, node: str = "", phase: str = "", **fields: Any) -> Body:
+    def pod(
+        self, namespace: str, claims: list[Body], *, node: str = "", phase: str = "", **fields: Any
+    ) -> Body:
         """Add a pod that uses some claims and, if it has a node, has them reserved."""
         name = fields.pop("name", f"pod-{self.number()}")
         entries = [
@@ -173,7 +175,9 @@ class World:
                 {"apiVersion": "apps/v1", "kind": owner, "name": "owner", "uid": "owner", "controller": True}
             ]
         body = factories.pod(name, *entries, **metadata)
-        body["spec"] |= {"containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}]}
+        body["spec"] |= {
+            "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}]
+        }
         body["spec"] |= fields.pop("spec", {}) | ({"nodeName": node} if node else {})
         body["status"] = {"phase": phase or ("Running" if node else "Pending")} | fields.pop("status", {})
         if node and phase not in ("Succeeded", "Failed"):
@@ -233,11 +237,11 @@ def _put_pools(world: World) -> None:
     for node in world.nodes:
         kind = world.random.choice(kinds)
         is_owned = world.sometimes(0.4)
-        _PUBLISHERS[kind](world, node, is_owned)
+        _PUBLISHERS[kind](world, node, is_owned=is_owned)
     _publish_fabric(world)
 
 
-def _own(world: World, pool: str, is_owned: bool) -> list[Body]:
+def _own(world: World, pool: str, *, is_owned: bool) -> list[Body]:
     """Return the taints that slices of a pool publish, if they own it by themselves; else a rule may own it."""
     if not is_owned:
         return []
@@ -268,7 +272,11 @@ def _publish(world: World, pool: str, devices: list[Body], *, driver: str = GPU,
         world.put(body)
     if fields:
         place = {"name": pool, "generation": generation, "resourceSliceCount": len(parts) + 1}
-        world.put(manifest("ResourceSlice", f"{pool}-counters", {"driver": driver, "pool": place, **where, **fields}))
+        world.put(
+            manifest(
+                "ResourceSlice", f"{pool}-counters", {"driver": driver, "pool": place, **where, **fields}
+            )
+        )
     if generation > 1 and world.sometimes(0.5):
         old = [{"name": "gone"}, *devices[:1]]
         world.put(
@@ -278,8 +286,8 @@ def _publish(world: World, pool: str, devices: list[Body], *, driver: str = GPU,
         )
 
 
-def _publish_plain(world: World, node: str, is_owned: bool) -> None:
-    taints, bodies = _own(world, node, is_owned), []
+def _publish_plain(world: World, node: str, *, is_owned: bool) -> None:
+    taints, bodies = _own(world, node, is_owned=is_owned), []
     for number in range(world.random.randint(2, 5)):
         memory = world.random.choice([10, 20, 40])
         body: Body = {"name": f"gpu-{number}", "capacity": {"memory": {"value": f"{memory}Gi"}}}
@@ -291,8 +299,8 @@ def _publish_plain(world: World, node: str, is_owned: bool) -> None:
     _publish(world, node, bodies)
 
 
-def _publish_shared(world: World, node: str, is_owned: bool) -> None:
-    taints, bodies = _own(world, node, is_owned), []
+def _publish_shared(world: World, node: str, *, is_owned: bool) -> None:
+    taints, bodies = _own(world, node, is_owned=is_owned), []
     for number in range(world.random.randint(1, 3)):
         memory = world.random.choice([20, 40])
         body: Body = {
@@ -307,9 +315,9 @@ def _publish_shared(world: World, node: str, is_owned: bool) -> None:
     _publish(world, node, bodies)
 
 
-def _publish_partitions(world: World, node: str, is_owned: bool) -> None:
+def _publish_partitions(world: World, node: str, *, is_owned: bool) -> None:
     """Publish a GPU that is used whole or in quarters."""
-    taints, bodies = _own(world, node, is_owned), []
+    taints, bodies = _own(world, node, is_owned=is_owned), []
     world.left[node, "gpu"] = 4
     for name, amount in (("whole", 4), ("part-0", 1), ("part-1", 1), ("part-2", 1), ("part-3", 1)):
         uses = [{"counterSet": "gpu", "counters": {"slots": {"value": str(amount)}}}]
@@ -331,7 +339,11 @@ def _publish_fabric(world: World) -> None:
         body: Body = {"name": f"nic-{number}"}
         conditions = ["Attached"] if world.sometimes(0.5) else []
         if conditions:
-            body |= {"bindingConditions": conditions, "bindingFailureConditions": ["Failed"], "bindsToNode": True}
+            body |= {
+                "bindingConditions": conditions,
+                "bindingFailureConditions": ["Failed"],
+                "bindsToNode": True,
+            }
         bodies.append(body)
         node = ""
         world.devices.append(Device(NIC, "fabric", body["name"], node, False, conditions=conditions))
@@ -345,7 +357,9 @@ def _put_claims(world: World) -> None:
     for node in world.nodes:
         for _ in range(world.random.randint(1, 3)):
             _put_pod_claims(world, node)
-        if world.sometimes(0.7) and (results := world.choose(node, owned=True, count=world.random.randint(1, 2))):
+        if world.sometimes(0.7) and (
+            results := world.choose(node, owned=True, count=world.random.randint(1, 2))
+        ):
             _put_standalone(world, node, results)
         if world.sometimes(0.5):
             _put_monitor(world, node)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+import clean_worlds as worlds
 import factories
-import worlds
+from clean_worlds import GPU, NIC, World, ago
 from factories import manifest
-from worlds import GPU, NIC, World, ago
 
 Body = dict[str, Any]
 Found = set[tuple[str, str, str, str]]
@@ -61,7 +61,11 @@ def results(claim: Body) -> list[Body]:
 
 def holding(world: World, item: Body, *, time: str | None = None, **metadata: Any) -> Body:
     """Add a claim that is used by a pod and holds what another one has."""
-    given = {name: item[name] for name in ("driver", "pool", "device", "shareID", "consumedCapacity") if name in item}
+    given = {
+        name: item[name]
+        for name in ("driver", "pool", "device", "shareID", "consumedCapacity")
+        if name in item
+    }
     node = "" if item["driver"] == NIC else item["pool"]
     allocation = world.allocation(node or world.nodes[0], [{"request": "", **given}], time or ago(hours=1))
     claim = world.claim("team-b", allocation, **metadata)
@@ -78,7 +82,9 @@ def free_device(world: World, *, owned: bool | None = None, plain: bool = True) 
     return None
 
 
-def allocated(world: World, device: worlds.Device, *, time: str | None, namespace: str = "team-a", **metadata: Any) -> Body:
+def allocated(
+    world: World, device: worlds.Device, *, time: str | None, namespace: str = "team-a", **metadata: Any
+) -> Body:
     """Add a claim that holds a device and is reserved for nobody."""
     item = {"request": "", "driver": device.driver, "pool": device.pool, "device": device.name}
     return world.claim(namespace, world.allocation(device.node or world.nodes[0], [item], time), **metadata)
@@ -142,7 +148,11 @@ def whole_device_beside_a_share(world: World) -> Found | None:
 @of_sort("ExclusiveBesideShares")
 def whole_device_beside_a_share_of_a_new_claim(world: World) -> Found | None:
     device = next((each for each in world.devices if each.is_shareable), None)
-    if device is None or (device.pool, device.name) in world.held or world.left[device.pool, device.name, "memory"] < 2:
+    if (
+        device is None
+        or (device.pool, device.name) in world.held
+        or world.left[device.pool, device.name, "memory"] < 2
+    ):
         return None
     share = world.take(device, 1)
     claim = world.claim("team-a", world.allocation(device.node, [share], ago(minutes=9)))
@@ -209,7 +219,14 @@ def fewer_slots_than_are_used(world: World) -> Found | None:
 def share_beyond_what_there_is(world: World) -> Found | None:
     if (found := held(world, share=True)) is None:
         return None
-    holding(world, {**found[1], "shareID": "00000000-0000-4000-8000-00000000fffd", "consumedCapacity": {"memory": "40Gi"}})
+    holding(
+        world,
+        {
+            **found[1],
+            "shareID": "00000000-0000-4000-8000-00000000fffd",
+            "consumedCapacity": {"memory": "40Gi"},
+        },
+    )
     return about("Overdrawn", _slice_of(world, found[1]))
 
 
@@ -240,7 +257,9 @@ def _slice_of(world: World, item: Body) -> Body:
 
 @of_sort("NotPublished")
 def device_that_only_an_old_generation_has(world: World) -> Found | None:
-    old = next((body for body in world.of_kind("ResourceSlice") if body["metadata"]["name"].endswith("-old")), None)
+    old = next(
+        (body for body in world.of_kind("ResourceSlice") if body["metadata"]["name"].endswith("-old")), None
+    )
     if old is None:
         return None
     spec = old["spec"]
@@ -259,7 +278,9 @@ def device_of_a_pool_that_is_gone(world: World) -> Found | None:
     item = {"driver": "fpga.example.com", "pool": "rack", "device": "fpga-0"}
     allocation = factories.allocation(factories.result(**item), allocationTimestamp=ago(hours=1))
     del allocation["nodeSelector"]
-    claim = world.put(factories.claim("lost", status={"allocation": allocation}, namespace="team-a", uid="uid-lost"))
+    claim = world.put(
+        factories.claim("lost", status={"allocation": allocation}, namespace="team-a", uid="uid-lost")
+    )
     world.reserve(claim, world.pod("team-a", [], node=world.nodes[0])["metadata"]["name"])
     return about("NotPublished", claim)
 
@@ -275,7 +296,8 @@ def device_that_left_its_slice(world: World) -> Found | None:
         claim
         for claim in world.of_kind("ResourceClaim")
         if any(
-            (each["driver"], each["pool"], each["device"]) == (found[1]["driver"], found[1]["pool"], found[1]["device"])
+            (each["driver"], each["pool"], each["device"])
+            == (found[1]["driver"], found[1]["pool"], found[1]["device"])
             for each in results(claim)
         )
     ]
@@ -307,7 +329,9 @@ def unused_allocation_for_a_node_that_is_gone(world: World) -> Found | None:
 @of_sort("NodeGone")
 def node_is_gone_with_its_slices(world: World) -> Found | None:
     item = {"driver": GPU, "pool": "node-8", "device": "gpu-0"}
-    allocation = factories.allocation(factories.result(**item), node="node-8", allocationTimestamp=ago(hours=1))
+    allocation = factories.allocation(
+        factories.result(**item), node="node-8", allocationTimestamp=ago(hours=1)
+    )
     claim = world.put(
         factories.claim("stranded", status={"allocation": allocation}, namespace="team-a", uid="uid-stranded")
     )
@@ -327,7 +351,14 @@ def allocation_for_two_nodes_that_are_gone(world: World) -> Found | None:
 
 def _used(world: World) -> Body | None:
     claims = world.of_kind("ResourceClaim")
-    return next((each for each in claims if each["status"].get("reservedFor") and not each["metadata"].get("deletionTimestamp")), None)
+    return next(
+        (
+            each
+            for each in claims
+            if each["status"].get("reservedFor") and not each["metadata"].get("deletionTimestamp")
+        ),
+        None,
+    )
 
 
 @of_sort("ConsumerGone")
@@ -350,7 +381,9 @@ def reserved_for_an_earlier_pod_of_the_name(world: World) -> Found | None:
 def reserved_only_for_pods_that_are_gone(world: World) -> Found | None:
     if (claim := _used(world)) is None:
         return None
-    claim["status"]["reservedFor"] = [{"resource": "pods", "name": name, "uid": f"uid-{name}"} for name in ("x", "y")]
+    claim["status"]["reservedFor"] = [
+        {"resource": "pods", "name": name, "uid": f"uid-{name}"} for name in ("x", "y")
+    ]
     return about("ConsumerGone", claim)
 
 
@@ -416,7 +449,11 @@ def rule_that_no_operator_lets_go(world: World) -> Found | None:
 @of_sort("DeletionHangs")
 def class_with_a_finalizer(world: World) -> Found | None:
     body = world.put(factories.device_class("former"))
-    body["metadata"] |= {"deletionTimestamp": ago(days=2), "finalizers": ["example.com/x"], "uid": "uid-former"}
+    body["metadata"] |= {
+        "deletionTimestamp": ago(days=2),
+        "finalizers": ["example.com/x"],
+        "uid": "uid-former",
+    }
     return about("DeletionHangs", body)
 
 
@@ -425,7 +462,9 @@ def class_with_a_finalizer(world: World) -> Found | None:
 
 def _complete_pool(world: World, *, parts: bool = False) -> Body | None:
     """Return a slice of a pool with nothing in use, of several slices or of one."""
-    used = {(item["driver"], item["pool"]) for claim in world.of_kind("ResourceClaim") for item in results(claim)}
+    used = {
+        (item["driver"], item["pool"]) for claim in world.of_kind("ResourceClaim") for item in results(claim)
+    }
     for body in world.of_kind("ResourceSlice"):
         place = body["spec"]["pool"]
         if body["metadata"]["name"].endswith("-old") or (body["spec"]["driver"], place["name"]) in used:
@@ -467,7 +506,9 @@ def newer_generation_that_is_not_complete(world: World) -> Found | None:
 @of_sort("PoolNotComplete")
 def two_publishers_of_one_pool(world: World) -> Found | None:
     for number in range(2):
-        body = factories.resource_slice(f"twice-{number}", [{"name": f"d{number}"}], driver=NIC, pool="twice", allNodes=True)
+        body = factories.resource_slice(
+            f"twice-{number}", [{"name": f"d{number}"}], driver=NIC, pool="twice", allNodes=True
+        )
         world.put(body)
     return {("PoolNotComplete", "ResourceSlice", "", "twice-0")}
 
@@ -475,7 +516,9 @@ def two_publishers_of_one_pool(world: World) -> Found | None:
 @of_sort("PoolNotComplete")
 def device_name_that_occurs_twice(world: World) -> Found | None:
     for number in range(2):
-        body = factories.resource_slice(f"same-{number}", [{"name": "d"}], driver=NIC, pool="same", count=2, allNodes=True)
+        body = factories.resource_slice(
+            f"same-{number}", [{"name": "d"}], driver=NIC, pool="same", count=2, allNodes=True
+        )
         world.put(body)
     return {("PoolNotComplete", "ResourceSlice", "", "same-0")}
 
@@ -484,12 +527,18 @@ def device_name_that_occurs_twice(world: World) -> Found | None:
 def counter_set_that_is_not_there(world: World) -> Found | None:
     uses = [{"counterSet": "none", "counters": {"slots": {"value": "1"}}}]
     devices = [{"name": "d", "consumesCounters": uses}]
-    return about("PoolNotComplete", world.put(factories.resource_slice("odd", devices, driver=NIC, pool="odd", allNodes=True)))
+    return about(
+        "PoolNotComplete",
+        world.put(factories.resource_slice("odd", devices, driver=NIC, pool="odd", allNodes=True)),
+    )
 
 
 @of_sort("SliceWithoutNode")
 def slice_that_outlived_its_node(world: World) -> Found | None:
-    return about("SliceWithoutNode", world.put(factories.resource_slice("late", [{"name": "d"}], driver=NIC, pool="node-7")))
+    return about(
+        "SliceWithoutNode",
+        world.put(factories.resource_slice("late", [{"name": "d"}], driver=NIC, pool="node-7")),
+    )
 
 
 @of_sort("SliceWithoutNode")
@@ -516,7 +565,9 @@ def node_that_was_deleted(world: World) -> Found | None:
 def old_slice_of_a_node_that_is_gone(world: World) -> Found | None:
     found: Found = set()
     for generation in (1, 2):
-        body = factories.resource_slice(f"pair-{generation}", [{"name": "d"}], driver=NIC, pool="node-7", generation=generation)
+        body = factories.resource_slice(
+            f"pair-{generation}", [{"name": "d"}], driver=NIC, pool="node-7", generation=generation
+        )
         found |= about("SliceWithoutNode", world.put(body))
     return found
 
@@ -643,7 +694,12 @@ def owned_device_that_kube_scheduler_wrote(world: World) -> Found | None:
     if (device := free_device(world, owned=True)) is None:
         return None
     fields = {"f:status": {"f:allocation": {"f:devices": {}}}}
-    manager = {"manager": "kube-scheduler", "operation": "Update", "subresource": "status", "fieldsV1": fields}
+    manager = {
+        "manager": "kube-scheduler",
+        "operation": "Update",
+        "subresource": "status",
+        "fieldsV1": fields,
+    }
     claim = allocated(world, device, time=ago(hours=2), managedFields=[manager])
     in_use(world, claim, device.node)
     return about("ForeignAllocation", claim)
@@ -667,7 +723,11 @@ def _half(world: World, drawing: list[str], *, by_rule: bool = False, count: int
     if by_rule:
         for name in drawing:
             selector = {"driver": NIC, "pool": "half", "device": name}
-            world.put(factories.taint_rule(f"own-half-{name}", selector, key=worlds.OWNED, creationTimestamp=ago(days=1)))
+            world.put(
+                factories.taint_rule(
+                    f"own-half-{name}", selector, key=worlds.OWNED, creationTimestamp=ago(days=1)
+                )
+            )
     return {
         ("CountersHalfOwned", "ResourceSlice", "", f"half-{number}")
         for number, part in enumerate(parts)

@@ -1,19 +1,21 @@
 """Who holds what, and how much is used and free, read from objects as on the wire by plain loops, without the package.
 
-It knows no more of CEL than the classes of `worlds`, and of quantities those that are written there.
+It knows no more of CEL than the classes of `clean_worlds`, and of quantities those that are written there.
 """
 
 from collections import Counter
 from typing import Any
 
-import worlds
+import clean_worlds as worlds
 
 Body = dict[str, Any]
 DeviceKey = tuple[str, str, str]
 _CLASSES = {
-    "gpu": lambda key, device: key[0] == worlds.GPU,
-    "nic": lambda key, device: key[0] == worlds.NIC,
-    "large": lambda key, device: key[0] == worlds.GPU and _amount(device["capacity"]["memory"]["value"]) >= 20 << 30,
+    "gpu": lambda key, _: key[0] == worlds.GPU,
+    "nic": lambda key, _: key[0] == worlds.NIC,
+    "large": lambda key, device: (
+        key[0] == worlds.GPU and _amount(device["capacity"]["memory"]["value"]) >= 20 << 30
+    ),
 }
 
 
@@ -60,7 +62,9 @@ class Reader:
         terms = claim["status"]["allocation"].get("nodeSelector") if claim is not None else None
         return terms["nodeSelectorTerms"][0]["matchFields"][0]["values"][0] if terms else ""
 
-    def holders(self, *, node: str = "", pool: str = "", device_class: str = "") -> dict[tuple[str, str], Any]:
+    def holders(
+        self, *, node: str = "", pool: str = "", device_class: str = ""
+    ) -> dict[tuple[str, str], Any]:
         """Return the claims that hold something of a subject: which devices, and whether the claim is idle."""
         found: dict[tuple[str, str], Any] = {}
         for key, uses in self.uses.items():
@@ -87,7 +91,11 @@ class Reader:
         """Return whether no pod runs that a claim is reserved for."""
         for entry in claim["status"].get("reservedFor", ()):
             pod = self.pods.get((claim["metadata"]["namespace"], entry["uid"]))
-            if pod is not None and pod["metadata"]["name"] == entry["name"] and pod["status"]["phase"] == "Running":
+            if (
+                pod is not None
+                and pod["metadata"]["name"] == entry["name"]
+                and pod["status"]["phase"] == "Running"
+            ):
                 return False
         return True
 
@@ -103,7 +111,11 @@ class Reader:
         if body["spec"].get("nodeName") and (node is None or node.get("spec", {}).get("unschedulable")):
             return "blocked"
         effects = {(taint["key"], taint["effect"]) for taint in self.taints(key)}
-        return "tainted" if any(name != worlds.OWNED and effect != "None" for name, effect in effects) else "free"
+        return (
+            "tainted"
+            if any(name != worlds.OWNED and effect != "None" for name, effect in effects)
+            else "free"
+        )
 
     def _state_in_use(self, device: Body, uses: list[Body]) -> str:
         if not all(item.get("shareID") for item in uses) or not device.get("allowMultipleAllocations"):
@@ -133,7 +145,9 @@ class Reader:
 
     def is_owned(self, key: DeviceKey) -> bool:
         """Return whether the operator owns a device."""
-        return any((taint["key"], taint["effect"]) == (worlds.OWNED, "NoSchedule") for taint in self.taints(key))
+        return any(
+            (taint["key"], taint["effect"]) == (worlds.OWNED, "NoSchedule") for taint in self.taints(key)
+        )
 
     def _is_complete(self, body: Body) -> bool:
         place = body["spec"]["pool"]
@@ -160,7 +174,10 @@ class Reader:
             if other[:2] == key[:2] and other in self.uses:
                 for use in each.get("consumesCounters", ()):
                     left[use["counterSet"]] -= _amount(use["counters"]["slots"]["value"])
-        drawn = {use["counterSet"]: _amount(use["counters"]["slots"]["value"]) for use in device["consumesCounters"]}
+        drawn = {
+            use["counterSet"]: _amount(use["counters"]["slots"]["value"])
+            for use in device["consumesCounters"]
+        }
         return min(left.values()) < 0 or any(left[name] < amount for name, amount in drawn.items())
 
     def rows(self, grouping: str) -> dict[str, dict[str, Any]]:
@@ -182,7 +199,11 @@ class Reader:
         holders = {key: [claim for claim, _ in self.uses.get(key, ())] for key in keys}
         roomy = [key for key in keys if self.state(key) in ("free", "shared")]
         with_memory = [key for key in roomy if "memory" in self.devices[key][1].get("capacity", {})]
-        names = {(claim["metadata"]["namespace"], claim["metadata"]["name"]) for each in holders.values() for claim in each}
+        names = {
+            (claim["metadata"]["namespace"], claim["metadata"]["name"])
+            for each in holders.values()
+            for claim in each
+        }
         return {
             "total": len(keys),
             **{name: states[name] for name in ("used", "shared", "free", "tainted", "blocked")},
