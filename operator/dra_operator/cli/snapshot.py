@@ -16,9 +16,9 @@ import typer
 from dra_operator.api.convert import Body
 from dra_operator.cli.arguments import file_path
 from dra_operator.cli.client import Context, Kubeconfig, ask
-from dra_operator.cli.manifests import write_yaml
 from dra_operator.cli.output import opened, refusing
 from dra_operator.cli.redact import redact
+from dra_operator.questions.manifests import write_yaml
 
 if TYPE_CHECKING:
     from dra_operator.cluster.discovery import Served
@@ -35,6 +35,8 @@ _RARE = "PodGroup"
 """The kind that few clusters serve, so that it is not worth a note."""
 PAGE = 500
 """Objects asked for at a time."""
+END_OF_DOCUMENTS = b"...\n"
+"""The last line: with it a document of YAML ends, and no object is lost behind it."""
 ATTEMPTS = 3
 """How often a list is begun, if the API server forgets it in the middle."""
 
@@ -71,6 +73,8 @@ def snapshot(
     bodies = redact(taken.bodies) if redacted else taken.bodies
     with refusing(None, out), opened(out or Path("-"), "wb") as file:
         file.writelines(write_yaml(bodies))
+        # By this it is known that nothing was cut off.
+        file.write(END_OF_DOCUMENTS)
     for note in taken.notes:
         typer.echo(f"note: {note}", err=True)
     typer.echo(_summary(bodies), err=True)

@@ -40,13 +40,13 @@ from dra_operator.cel import (
 from dra_operator.cel.advice.diagnostics import describe
 from dra_operator.cel.costs.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
-from dra_operator.cli.manifests import Found, Unreadable, template_hint
 from dra_operator.pods.bound_volumes import read_volume, read_volume_claim
 from dra_operator.pods.field_reader import FieldReader
 from dra_operator.pods.generated_names import Names
 from dra_operator.pods.node_fit import read_requirements, read_whole_node
 from dra_operator.pods.objects import Key, Manifest, ObjectRecord, ObjectSet, Place
 from dra_operator.pods.workloads import DAEMON_SET, Workload, daemon_pods, find_workload, may_make_pods
+from dra_operator.questions.manifests import Found, Unreadable, template_hint
 from dra_operator.sim.schema import element, types
 
 _PACKAGE: Final = "core/v1."
@@ -190,6 +190,21 @@ class LoadResult(ObjectSet):
     refused: set[str] = field(default_factory=set)
     volumes: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
 
+    def copied(self) -> "LoadResult":
+        """Return a result that can be changed without this one."""
+        return self.overlaid(LoadResult())
+
+    def overlaid(self, other: "LoadResult") -> "LoadResult":
+        """Return both together; where both have an object, that of the other counts, and stands last."""
+        return LoadResult(
+            {key: record for key, record in self.records.items() if key not in other.records} | other.records,
+            daemon_sets=[*self.daemon_sets, *other.daemon_sets],
+            errors=[*self.errors, *other.errors],
+            notes=[*self.notes, *other.notes],
+            refused=self.refused | other.refused,
+            volumes={**self.volumes, **other.volumes},
+        )
+
 
 @dataclass(slots=True)
 class _LeftOut:
@@ -281,8 +296,10 @@ def _add(gathered: LoadResult, left_out: _LeftOut, manifest: Manifest) -> None:
     record = None
     try:
         body = _checked(manifest.body)
-        for unknown in _unknown_fields(body):
-            if _is_stored(body):
+        is_stored = _is_stored(body)
+        # What comes straight from an API server was never edited, and most time would be spent here.
+        for unknown in () if is_stored and not manifest.place.file else _unknown_fields(body):
+            if is_stored:
                 left_out.add(manifest.place, body, unknown)
             else:
                 mistakes.append(_problem(body, unknown.path, unknown.message))
@@ -327,8 +344,9 @@ def _add_volume(gathered: LoadResult, manifest: Manifest) -> None:
 
 def _is_kustomization(manifest: Manifest) -> bool:
     """True for what kustomize knows by the name of its file, so that it needs no kind."""
-    name = Path(manifest.place.file).name
-    return "kind" not in manifest.body and name in ("kustomization.yaml", "kustomization.yml")
+    if "kind" in manifest.body:
+        return False
+    return Path(manifest.place.file).name in ("kustomization.yaml", "kustomization.yml")
 
 
 def _is_foreign(body: Mapping[str, Any]) -> bool:
@@ -353,9 +371,11 @@ def _read(place: Place, body: Mapping[str, Any]) -> ObjectRecord:
     name = obj.metadata.name
     if not name:
         raise ObjectError(kind.kind, namespace, "", "metadata.name", value=None, message=_NAMELESS)
-    obj = apply_defaults(replace(obj, metadata=replace(obj.metadata, namespace=namespace)))
+    if obj.metadata.namespace != namespace:
+        obj = replace(obj, metadata=replace(obj.metadata, namespace=namespace))
+    obj = apply_defaults(obj)
     body = to_v1(body)
-    if kind.namespaced:
+    if kind.namespaced and body["metadata"].get("namespace") != namespace:
         body = {**body, "metadata": {**body["metadata"], "namespace": namespace}}
     if isinstance(obj, Pod):
         read_requirements(body)
