@@ -18,6 +18,7 @@ from dra_operator.cli.arguments import file_path
 from dra_operator.cli.client import Context, Kubeconfig, ask
 from dra_operator.cli.output import opened, refusing
 from dra_operator.cli.redact import redact
+from dra_operator.questions.managers import trim_managed_fields
 from dra_operator.questions.manifests import write_yaml
 
 if TYPE_CHECKING:
@@ -127,6 +128,12 @@ def _whole(body: Body) -> Body | None:
     return {**body, "metadata": _metadata(body)}
 
 
+def _claim(body: Body) -> Body | None:
+    """Return a claim with who wrote its status, and when: an audit asks who allocated it."""
+    kept = trim_managed_fields(body)
+    return {**body, "metadata": {**_metadata(body), **({"managedFields": kept} if kept else {})}}
+
+
 def _node(body: Body) -> Body | None:
     status, spec = body.get("status") or {}, body.get("spec") or {}
     ready = [
@@ -158,7 +165,7 @@ def _pod(body: Body) -> Body | None:
     if not (spec.get("resourceClaims") or status.get("extendedResourceClaimStatus") or extends):
         return None
     containers = {name: list(map(_container, spec.get(name) or ())) for name in _CONTAINERS}
-    metadata = _some(body["metadata"], *_IDENTITY)
+    metadata = _some(body["metadata"], *_IDENTITY, "ownerReferences")
     extended = _some(status.get("extendedResourceClaimStatus") or {}, "resourceClaimName")
     return {
         **_kind(body),
@@ -173,7 +180,7 @@ def _pod(body: Body) -> Body | None:
             **{name: part for name, part in containers.items() if part},
         },
         "status": {
-            **_some(status, "phase", "resourceClaimStatuses"),
+            **_some(status, "phase", "resourceClaimStatuses", "nominatedNodeName"),
             **({"extendedResourceClaimStatus": extended} if extended else {}),
         },
     }
@@ -223,6 +230,7 @@ def _container(body: Body) -> dict[str, Any]:
 
 
 _TRIM: Mapping[str, Callable[[Body], Body | None]] = {
+    "ResourceClaim": _claim,
     "Node": _node,
     "Namespace": _namespace,
     "Pod": _pod,
