@@ -2,7 +2,7 @@
 
     python bench/ablation.py                                # every shape, at its largest size up to 1,000 nodes
     python bench/ablation.py cluster-01000 mig-00100        # these
-    python bench/ablation.py --mechanisms pruning templates # these mechanisms
+    python bench/ablation.py --mechanisms templates # these mechanisms
 
 A workload is loaded once. A measurement is two forked processes that decide all claims, one right after the other: with
 everything on, and with a mechanism off. A factor is the processor time of the second by that of the first, compiling
@@ -97,7 +97,6 @@ MECHANISMS: Final[Mapping[str, Callable[[], Sequence[Patch]]]] = {
         patch.object(backtracking, "_MOST_DEVICES", -1),
         patch.object(backtracking, "_TRIES_ON_LARGE", _NEVER),
     ],
-    "pruning": lambda: [patch.object(chain, "_FAILURES_BEFORE_PRUNING", None)],
     "subproblem filter": lambda: [patch.object(iteration, "build_subproblem_filter", _always(None))],
     "capacity filter": lambda: [
         patch.object(iteration, "build_capacity_filter", _always(None)),

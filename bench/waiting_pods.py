@@ -4,9 +4,9 @@
     python bench/waiting_pods.py --jobs 5 --pods 10
 
 kube-controller-manager makes the pods and their claims, and kube-scheduler fails to place them: no device suits a Job.
-Some twenty pods come a second, so the operator is started when all of them wait: then they are due at once. From the
-moment it is ready it is measured when all reasons are found out (by its metric), and when each pod has its Event. Claims
-that no pod uses are created one after the other, before there is any pod, and meanwhile. The exit code is 1 if a pod is
+Some twenty pods come a second, so the operator is started when all of them wait: then they are due at once. From when
+it is ready it is measured when all reasons are found out (by its metric), and when each pod has its Event. Claims that
+no pod uses are created one after the other, before there is any pod, and meanwhile. The exit code is 1 if a pod is
 not told, or a claim is not allocated; times are only printed.
 """
 

@@ -19,7 +19,6 @@ from dra_operator.allocator.constraints import (
     elements,
     fresh,
 )
-from dra_operator.allocator.search import chain
 from dra_operator.api.attributes import UNKNOWN, AttributeValue
 
 
@@ -133,7 +132,6 @@ def two_values() -> Iterator[None]:
     with (
         patch.dict(KINDS, {"twoValues": TwoValues}),
         patch.object(plan, "MATCH", "twoValues"),
-        patch.object(chain, "_FAILURES_BEFORE_PRUNING", 0),
     ):
         yield
 

@@ -23,7 +23,7 @@ from dra_operator.allocator import (
 )
 from dra_operator.allocator.matching import selectors
 from dra_operator.allocator.nodes import iteration
-from dra_operator.allocator.search import chain, eligible
+from dra_operator.allocator.search import eligible
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from dra_operator.inventory import Inventory, views
 from dra_operator.ledger import Ledger, availability
@@ -57,7 +57,6 @@ _CONSUMED = ("0", "1", "1", "2", "2", "-2")
 _EAGER: tuple[tuple[Any, str, int], ...] = (
     (iteration, "_FAILURES_BEFORE_CAPACITY", 1),
     (iteration, "_FEW_NODES", 0),
-    (chain, "_FAILURES_BEFORE_PRUNING", 1),
     (selectors, "_KEPT_AT_FIRST", 1),
     (eligible, "FEW_DEVICES", 1),
     (availability, "FEW_DEVICES", 1),

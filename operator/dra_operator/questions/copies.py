@@ -11,12 +11,14 @@ from typing import Any, Final, TypeAlias
 
 from dra_operator.allocator import Decider
 from dra_operator.allocator.explanation.suggestions import near_object
+from dra_operator.allocator.extended import classes_by_resource, extended_resources
 from dra_operator.api.core import Metadata, Pod, PodResourceClaimStatus
 from dra_operator.api.kinds import KINDS
 from dra_operator.api.names import POD_CLAIM_NAME
 from dra_operator.api.read import ObjectError
 from dra_operator.api.types import (
     DeviceClaim,
+    DeviceClass,
     DeviceRequest,
     ExactDeviceRequest,
     ResourceClaim,
@@ -24,6 +26,7 @@ from dra_operator.api.types import (
 )
 from dra_operator.pods.claims import make_claims
 from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet, Place
+from dra_operator.pods.special_claims import ExtendedResources
 from dra_operator.pods.workloads import find_workload
 from dra_operator.questions.errors import QuestionError, UnknownObjectError
 from dra_operator.questions.load import DEFAULT_NAMESPACE, LoadResult, gather
@@ -56,7 +59,8 @@ class Template:
     """What copies are made of.
 
     `claims` are those that each copy has of its own, by entry of the pod, or by the name of what was asked about;
-    `named` those that all copies use. `decider` decides the claims.
+    `named` those that all copies use. `extended` is what the pod asks of classes by the name of a resource. `decider`
+    decides the claims.
     """
 
     subject: str
@@ -64,10 +68,11 @@ class Template:
     claims: Mapping[str, ObjectRecord]
     named: Mapping[str, ObjectRecord]
     pod: ObjectRecord | None = None
+    extended: ExtendedResources | None = None
 
     def build_claims(self, number: int) -> dict[str, ResourceClaim]:
         """Return the claims that a copy has of its own, by entry."""
-        return {entry: _numbered(record.obj, number) for entry, record in self.claims.items()}
+        return {entry: number_claim(record.obj, number) for entry, record in self.claims.items()}
 
     def build_pod(self, number: int) -> ObjectRecord | None:
         """Return the pod of a copy, which knows its claims."""
@@ -92,7 +97,8 @@ def _number(name: str, number: int) -> str:
     return f"{name}#{number}"
 
 
-def _numbered(claim: ResourceClaim, number: int) -> ResourceClaim:
+def number_claim(claim: ResourceClaim, number: int) -> ResourceClaim:
+    """Return a claim as a copy of some number has it."""
     # The spec stays one object, by which its plan is known.
     return replace(claim, metadata=replace(claim.metadata, name=_number(claim.metadata.name, number)))
 
@@ -296,4 +302,22 @@ def _template_of_pod(
     for entry in pod.spec.resource_claims:
         if entry.resource_claim_name is not None:
             named[entry.name] = objects.records["ResourceClaim", namespace, entry.resource_claim_name]
-    return Template(title, Decider.KUBE_SCHEDULER, claims, named, objects.records[own])
+    pod_record = objects.records[own]
+    return Template(
+        title, Decider.KUBE_SCHEDULER, claims, named, pod_record, _find_extended(state, beside, pod_record)
+    )
+
+
+def _find_extended(
+    state: ClusterState, beside: Mapping[Any, ObjectRecord], record: ObjectRecord
+) -> ExtendedResources | None:
+    """Return what a pod asks of classes by the name of a resource, if anything."""
+    wanted = extended_resources(record.obj)
+    if not wanted:
+        return None
+    records = (*state.objects.of_kind("DeviceClass"), *beside.values())
+    classes = classes_by_resource(each.obj for each in records if isinstance(each.obj, DeviceClass))
+    found = ExtendedResources(record, classes, wanted)
+    if problem := found.find_problem():
+        raise QuestionError(f"{record.place}: {problem}")
+    return found if any(name in classes for name in wanted) else None

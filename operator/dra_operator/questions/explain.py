@@ -23,7 +23,7 @@ from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.explanation import PodExplainer, PodExplanation
 from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.objects import ObjectRecord
-from dra_operator.pods.scheduler import State
+from dra_operator.pods.scheduler import State, find_settled
 from dra_operator.pods.situation import Situation
 from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes
 from dra_operator.questions.answers import DeviceAnswer, Restriction, devices_of, find_restriction
@@ -179,7 +179,9 @@ class _Question:
         """Explain a claim of the cluster: by the first pod that waits for it, if there is one."""
         claim: ResourceClaim = record.obj
         key = claim_key(claim)
-        if (outcome := self.state.scheduler.settled(record)) is not None:
+        if (
+            outcome := find_settled(record, self.state.broken if claim.status.allocation else {})
+        ) is not None:
             if outcome.allocation is None:
                 return self._answer("does not wait", outcome.message)
             devices = tuple(devices_of("", outcome.allocation))

@@ -4,19 +4,20 @@ As kube-scheduler places the pods of a workload, and the operator allocates clai
 that a copy asks for fits. Copies ask for the same, so a node that a copy cannot use is of no use for later ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dra_operator.allocator import Allocated, Decider, Decision, Explanation
+from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Reason
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Pod
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.ledger import ClaimKey
+from dra_operator.pods.claims import SPECIAL
 from dra_operator.pods.explanation import PodExplainer, PodExplanation
 from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.nodes import usable
 from dra_operator.pods.objects import ObjectRecord
-from dra_operator.questions.copies import Template
+from dra_operator.questions.copies import Template, number_claim
 from dra_operator.questions.state import ClusterState
 
 
@@ -45,6 +46,8 @@ class Placer:
     _named: dict[str, AllocationResult] = field(default_factory=dict)
     """What the claims that all copies use have, by entry."""
     _requirements: PodRequirements | None = field(init=False)
+    _special: ResourceClaim | None = None
+    """What the last copy asked of classes by the name of a resource, on the last node that was asked."""
 
     def __post_init__(self) -> None:
         pod = self.template.pod
@@ -65,31 +68,75 @@ class Placer:
         """Place a copy and let it count, or return None if it fits nowhere."""
         claims = self._open_claims(number)
         allocator = self.state.allocators[self.template.decider]
-        if not claims:
-            node = self._first(self._nodes())
-            if node is None:
-                return None
-            self._place_pod(number, node)
-            return PlacedCopy(node, {})
         if self._set is None and (nodes := self._nodes()) is not None:
             self._set = allocator.node_set(nodes)
-        decision = allocator.allocate([*claims.values()], self._set, decider=self.template.decider)
+        if not claims:
+            placed = self._place_without_claims(number)
+        elif self.template.extended is None:
+            placed = self._decide(claims, self._set)
+        else:
+            placed = self._decide_with_extended(number, claims)
+        if placed is None:
+            return None
+        for entry in placed.allocations.keys() & self.template.named.keys():
+            self._named[entry], self._set = placed.allocations[entry], None
+        self._place_pod(number, placed.node)
+        return placed
+
+    def _decide(
+        self, claims: Mapping[str, ResourceClaim], nodes: Sequence[str] | int | None
+    ) -> PlacedCopy | None:
+        """Decide claims together on one of some nodes, and let that count."""
+        allocator = self.state.allocators[self.template.decider]
+        decision = allocator.allocate([*claims.values()], nodes, decider=self.template.decider)
         if not isinstance(decision, Allocated):
             self.decision = decision
             return None
-        found: dict[str, AllocationResult] = {}
-        for (entry, claim), result in zip(claims.items(), decision.results, strict=True):
+        for claim, result in zip(claims.values(), decision.results, strict=True):
             self.state.ledger.assume(*claim_key(claim), result)
-            if entry in self.template.named:
-                self._named[entry], self._set = result, None
-            found[entry] = result
-        self._place_pod(number, decision.node)
-        return PlacedCopy(decision.node, found)
+        return PlacedCopy(decision.node, dict(zip(claims, decision.results, strict=True)))
+
+    def _place_without_claims(self, number: int) -> PlacedCopy | None:
+        nodes = self._nodes()
+        extended = self.template.extended
+        if extended is None:
+            node = self._first(nodes)
+            return None if node is None else PlacedCopy(node, {})
+        names = [*self.state.nodes] if nodes is None else nodes
+        options, plugged = extended.options({name: self.state.nodes[name] for name in names})
+        for option in options:
+            self._special = number_claim(option.record.obj, number)
+            if (placed := self._decide({SPECIAL: self._special}, option.nodes)) is not None:
+                return placed
+        return PlacedCopy(plugged[0], {}) if plugged else None
+
+    def _decide_with_extended(self, number: int, claims: Mapping[str, ResourceClaim]) -> PlacedCopy | None:
+        """Decide claims on a node where what is asked for by the name of a resource fits as well."""
+        extended = self.template.extended
+        assert extended is not None
+        nodes = self._nodes()
+        names = dict.fromkeys(self.state.nodes if nodes is None else nodes)
+        self._special = None
+        while (placed := self._decide(claims, [*names])) is not None:
+            options, plugged = extended.options({placed.node: self.state.nodes[placed.node]})
+            if plugged:
+                return placed
+            if options:
+                self._special = number_claim(options[0].record.obj, number)
+                if (beside := self._decide({SPECIAL: self._special}, [placed.node])) is not None:
+                    return PlacedCopy(placed.node, {**placed.allocations, **beside.allocations})
+            for claim in claims.values():
+                self.state.ledger.withdraw(*claim_key(claim))
+            del names[placed.node]
+        return None
 
     def explain(self, number: int) -> PodExplanation:
         """Return why a copy fits nowhere, in the state as it is."""
         claims = self._open_claims(number)
         pod = self.template.build_pod(number)
+        if self._special is not None:
+            found = self._explain_special(self._special)
+            return PodExplanation(found.reason, found.message, {SPECIAL: found})
         if pod is None:
             (claim,) = claims.values()
             assert self.decision is not None
@@ -99,6 +146,19 @@ class Placer:
         explained = self.build_explainer(number).explain(copy, self._requirements or PodRequirements())
         assert explained is not None
         return explained
+
+    def _explain_special(self, claim: ResourceClaim) -> Explanation:
+        """Return why what is asked for by the name of a resource fits on no node that suits the rest."""
+        allocator = self.state.allocators[self.template.decider]
+        decision = allocator.allocate([claim], self._nodes(), decider=self.template.decider)
+        if not isinstance(decision, Allocated):
+            return self.explain_claim(claim, decision)
+        extended = self.template.extended
+        names = "" if extended is None else ", ".join(extended.wanted)
+        text = (
+            f"its claims fit, and {names} alone fits on {decision.node}, but no node has room for all of them"
+        )
+        return Explanation(Reason.CLAIMS_DO_NOT_FIT_TOGETHER, text)
 
     def explain_claim(self, claim: ResourceClaim, decision: Decision) -> Explanation:
         """Return why a claim that no pod uses is not allocated."""

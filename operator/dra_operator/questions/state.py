@@ -19,6 +19,7 @@ from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Node
 from dra_operator.api.names import share_id
 from dra_operator.api.read import ObjectError
+from dra_operator.api.text import shown
 from dra_operator.api.types import ResourceClaim
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement
@@ -31,6 +32,7 @@ from dra_operator.pods.scheduler import Scheduler
 from dra_operator.pods.workloads import part
 from dra_operator.questions import fault_texts
 from dra_operator.questions.assumed_nodes import choose_nodes
+from dra_operator.questions.errors import QuestionError
 from dra_operator.questions.load import LoadResult, add_daemon_pods, gather
 from dra_operator.questions.manifests import Found, find_given, read
 from dra_operator.questions.notes import find_notes, find_owners
@@ -249,13 +251,17 @@ class ClusterState:
 
 
 def read_source(source: Source) -> Iterable[Found]:
-    """Yield the objects of files and folders, and those that are given as mappings."""
-    items = [source] if isinstance(source, str | Path | Mapping) else source
+    """Yield the objects of files and folders, and those that are given as mappings. Raises QuestionError."""
+    items = (
+        [source] if isinstance(source, str | Path | Mapping) or not isinstance(source, Iterable) else source
+    )
     for number, item in enumerate(items, 1):
         if isinstance(item, Mapping):
             yield from find_given(number, item)
-        else:
+        elif isinstance(item, str | Path):
             yield from read([str(item)])
+        else:
+            raise QuestionError(f"object {number}: {shown(item)} is neither a mapping nor the path of a file")
 
 
 def _read_pods(

@@ -76,26 +76,3 @@ def test_shareable_devices_need_not_add_up() -> None:
     )
 
     assert allowed == (0b0011,)
-
-
-def test_three_devices_cannot_have_three_of_two_values() -> None:
-    """A distinct rule needs a value of its own for each device."""
-    rule = GroupRule(matching=False, groups=PAIRS)
-
-    assert bounds.can_differ([rule], [(Choice(0b1111, 2, (0,)),)], 0b1111, (0b1111,))
-    assert not bounds.can_differ([rule], [(Choice(0b1111, 3, (0,)),)], 0b1111, (0b1111,))
-
-
-def test_a_request_that_may_choose_otherwise_needs_no_values() -> None:
-    """An alternative that the rule does not apply to is a way out."""
-    rule = GroupRule(matching=False, groups=PAIRS)
-
-    assert bounds.can_differ([rule], [(Choice(0b1111, 3, (0,)), Choice(0b1111, 3, ()))], 0b1111, (0b1111,))
-
-
-def test_requests_that_share_too_few_devices_cannot_be_apart() -> None:
-    """Three requests for one of the same two devices do not fit, unless one of the devices is shareable."""
-    demands = [(Choice(0b11, 1, ()),)] * 3
-
-    assert not bounds.can_be_apart(demands, 0b1111, (), 0)
-    assert bounds.can_be_apart(demands, 0b1111, (), 0b01)

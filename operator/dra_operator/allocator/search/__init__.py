@@ -7,6 +7,6 @@ A `chain` of searches with equal answers is asked, the faster ones first; what o
 - `backtracking`: all that can be expressed as a `model` of ints, depth first; `bounds`: why no choice can work
 - `hardest`: what `backtracking` does not decide soon, by the request with the least choice; it knows what is
   `remaining` of demand and supply, and looks ahead (`lookahead`)
-- `exhaustive`: upstream's order, with its errors; on a `state` that can be undone, with `pruning` of hopeless states
+- `exhaustive`: upstream's order, with its errors; on a `state` that can be undone
 - `result_types`: what each of them answers
 """

@@ -12,7 +12,6 @@ from typing import Final
 from dra_operator.allocator.matching.groups import Groups
 from dra_operator.api.fast_dataclass import fast_dataclass
 
-_MOST_GROUPS = 256
 _NO_GUESTS: Final[Mapping[int, int]] = {}
 
 
@@ -133,20 +132,6 @@ def _has_sum(group: int, own: Iterable[tuple[int, int]], shareable: int) -> bool
     return union.bit_count() >= least
 
 
-def can_differ(
-    rules: Sequence[GroupRule], demands: Sequence[Demand], available: int, allowed: Sequence[int]
-) -> bool:
-    """False if, for a distinct rule, the devices still to be picked cannot all be given different values."""
-    for number, rule in enumerate(rules):
-        groups = rule.groups.groups
-        if not rule.matching and len(groups) <= _MOST_GROUPS:
-            bound = [demand for demand in demands if is_bound(demand, number)]
-            lots = [(_union(demand, available, allowed), least_of(demand)) for demand in bound]
-            if not have_values(groups, lots):
-                return False
-    return True
-
-
 def have_values(groups: Sequence[int], lots: Iterable[tuple[int, int]]) -> bool:
     """False if the devices of the lots, of each lot so many, cannot all have different values; a group is a value."""
     reached: list[tuple[int, int]] = []
@@ -157,16 +142,6 @@ def have_values(groups: Sequence[int], lots: Iterable[tuple[int, int]]) -> bool:
                 values |= 1 << place
         reached.append((values, count))
     return first_without_place(reached) is None
-
-
-def can_be_apart(demands: Sequence[Demand], available: int, allowed: Sequence[int], shareable: int) -> bool:
-    """False if the devices still to be picked cannot all be different; requests that may take shares stay out."""
-    lots: list[tuple[int, int]] = []
-    for demand in demands:
-        wanted = _union(demand, available, allowed)
-        if not wanted & shareable:
-            lots.append((wanted, least_of(demand)))
-    return first_without_place(lots) is None
 
 
 def have_whole(groups: Sequence[int], family: Sequence[tuple[int, int]]) -> bool:
@@ -239,10 +214,3 @@ def is_bound(demand: Demand, number: int) -> bool:
 def least_of(demand: Demand) -> int:
     """Return how many devices a request takes at least."""
     return min([choice.count for choice in demand])
-
-
-def _union(demand: Demand, available: int, allowed: Sequence[int]) -> int:
-    union = 0
-    for choice in demand:
-        union |= candidates(choice, available, allowed)
-    return union

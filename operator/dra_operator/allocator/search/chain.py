@@ -26,7 +26,6 @@ FastSearch: TypeAlias = Callable[[Sequence[ClaimPlan], NodeView, Budget], Answer
 FastSearches: TypeAlias = Sequence[FastSearch]
 FastSearchesFor: TypeAlias = Callable[[Sequence[ClaimPlan]], FastSearches]
 """Tells the fast searches that can be asked about some claims, the faster first."""
-_FAILURES_BEFORE_PRUNING = 16
 
 
 class SearchMode(Enum):
@@ -79,5 +78,5 @@ class SearchChain:
             candidates=self.candidates,
             derived=partial(self.candidates.derived.value, budget=budget),
         )
-        plain = ExhaustiveSearch(state, budget, _FAILURES_BEFORE_PRUNING if self.fast else None)
+        plain = ExhaustiveSearch(state, budget)
         return plain.found() if plain.run() else None

@@ -16,7 +16,6 @@ from dra_operator.allocator.matching.candidates import Answers
 from dra_operator.allocator.matching.capacity import CapacityError
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, RequestPlan, too_many
 from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.search.pruning import Pruner
 from dra_operator.allocator.search.result_types import Solution
 from dra_operator.allocator.search.state import NodeState, Pick
 from dra_operator.allocator.surplus import advise, tells_surplus
@@ -56,15 +55,10 @@ class ExpandedAlternative:
 
 @dataclass(slots=True)
 class ExhaustiveSearch:
-    """One search in one node. After success the picks are those of `state`.
-
-    After `patience` failures it builds a pruner before it tries what follows; with None it tries everything.
-    """
+    """One search in one node. After success the picks are those of `state`."""
 
     state: NodeState
     budget: Budget
-    patience: int | None
-    pruner: Pruner | None = field(default=None, init=False)
     chosen: list[dict[int, int]] = field(init=False)
     _choices: list[list[list[ExpandedAlternative]]] = field(init=False)
 
@@ -184,9 +178,6 @@ class ExhaustiveSearch:
     def _solve(self) -> bool:
         frames: list[_Frame] = []
         step: Step = Descend(0, 0)
-        failures = 0
-        if failures == self.patience and self._cannot_succeed():
-            return False
         while True:
             if isinstance(step, Descend):
                 frame = self._open(step)
@@ -198,14 +189,7 @@ class ExhaustiveSearch:
                 frames.pop()
                 if not frames:
                     return False
-                failures += 1
-                if failures == self.patience and self._cannot_succeed():
-                    return False
                 step = frames[-1].next(step)
-
-    def _cannot_succeed(self) -> bool:
-        self.pruner = Pruner.build(self.state, self.budget)
-        return self.pruner.are_none()
 
     def _open(self, step: Descend) -> "_Frame | None":
         """Return the frame of a level, or None if there is nothing left to do."""
@@ -262,29 +246,17 @@ class _RequestFrame(_Frame):
     plan: RequestPlan
     tried: int = 0
     all_too_many: bool = True
-    at: object = None
 
     def next(self, failure: DeadEnd | None) -> Step:
-        pruner = self.search.pruner
-        if failure is None:
-            if pruner is not None:
-                self.at = pruner.state_at(self.claim, self.request)
-                if pruner.is_hopeless(self.claim, self.request, self.at):
-                    return DeadEnd.NO
-        else:
+        if failure is not None:
             if not self.plan.prioritized:
-                return self._failed(failure)
+                return failure
             self.all_too_many = self.all_too_many and failure is DeadEnd.TOO_MANY
             if self.tried == len(self.plan.alternatives):
-                return self._failed(DeadEnd.TOO_MANY if self.all_too_many else DeadEnd.NO)
+                return DeadEnd.TOO_MANY if self.all_too_many else DeadEnd.NO
         self.search.chosen[self.claim][self.request] = self.tried
         self.tried += 1
         return Descend(self.claim, self.request, self.tried - 1)
-
-    def _failed(self, failure: DeadEnd) -> DeadEnd:
-        if self.at is not None and self.search.pruner is not None:
-            self.search.pruner.has_failed(self.at)
-        return failure
 
 
 @dataclass(slots=True)
@@ -313,7 +285,7 @@ class _DeviceFrame(_Frame):
                 return Descend(self.step.claim, self.step.request + 1)
             if len(state.picks[self.step.claim]) + self.choice.count - self.step.count > MAX_DEVICES:
                 return DeadEnd.TOO_MANY
-            if not self._has_enough() or self._is_hopeless():
+            if not self._has_enough():
                 return DeadEnd.NO
         elif self.step.count == self.choice.count:
             return failure
@@ -339,12 +311,6 @@ class _DeviceFrame(_Frame):
             if missing <= 0:
                 return True
         return False
-
-    def _is_hopeless(self) -> bool:
-        pruner = self.search.pruner
-        if pruner is None or self.step.count == 0:
-            return False
-        return pruner.lacks_devices(self.step.claim, self.step.request)
 
     def _advance(self) -> Step:
         state, choice, claim = self.search.state, self.choice, self.step.claim

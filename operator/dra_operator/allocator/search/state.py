@@ -5,7 +5,7 @@ code gives back what was taken so far. Nothing else is changed: ledger and views
 Source: docs/dra-semantics 3.5 and 3.6.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.constraints import Constraint, fresh
@@ -136,16 +136,6 @@ class NodeState:
         return not slice_.skip_node_operations or (
             self.features.optional_node_operations and self.node.skips_operations
         )
-
-    def counters_at(self, layout: CounterLayout) -> object:
-        """Return what this attempt leaves of a pool's counters, or None where it has not touched them."""
-        found = self._counters.get(layout)
-        return None if found is None else (tuple(found.left), tuple(found.placed))
-
-    def shares(self) -> Iterator[tuple[tuple[int, int], object]]:
-        """Yield the devices, as (pool, position), of which this attempt has shares, in order, with their amounts."""
-        for key in sorted(key for key, picks in self._shares.items() if picks):
-            yield key, tuple(sorted(self._amounts[key].items()))
 
     def is_shareable(self, slice_: Slice, index: int) -> bool:
         """True if shares of the device are allocated rather than the device."""

@@ -1,5 +1,6 @@
 """The cluster that a verb asks: a live one, with manifests over it, or a snapshot."""
 
+import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -46,9 +47,11 @@ def connect(options: Options) -> ApiClient:
 
 def read_source(options: Options, demand: Demand) -> Source:
     """Return what is asked, as far as it can be read. Raises AccessError, ReadingError."""
+    if not options.watch:
+        # The process ends before it would pay: all that is read is kept.
+        gc.disable()
     if options.snapshot:
-        check_complete(options.snapshot)
-        return build_source([options.snapshot], {}, options, options.namespace)
+        return _read_snapshot(options)
     client = connect(options)
     own = options.namespace or client.access.namespace
     # The engine takes as long to import as the server to answer.
@@ -64,15 +67,28 @@ def read_source(options: Options, demand: Demand) -> Source:
 
 
 def build_source(
-    objects: Sequence[Any], unread: Mapping[str, str], options: Options, namespace: str
+    bodies: Sequence[Mapping[str, Any]], unread: Mapping[str, str], options: Options, namespace: str
 ) -> Source:
-    """Return what some objects make, with those of the files over them. Raises ReadingError for a file."""
+    """Return what the objects of a cluster make, with those of the files over them. Raises ReadingError for a file."""
     from dra_operator.questions.cluster import Cluster  # noqa: PLC0415 - `--help` needs none
+    from dra_operator.questions.load import gather_stored  # noqa: PLC0415
 
-    cluster = Cluster.load(objects, unread=unread)
-    asked = "" if options.all_namespaces else namespace
-    if options.snapshot and cluster.errors:
+    return _overlaid(Cluster(gather_stored(bodies), unread=unread), options, namespace)
+
+
+def _read_snapshot(options: Options) -> Source:
+    from dra_operator.questions.cluster import Cluster  # noqa: PLC0415 - as above
+
+    check_complete(options.snapshot)
+    cluster = Cluster.load([options.snapshot])
+    if cluster.errors:
         raise ReadingError("\n".join(cluster.errors))
+    return _overlaid(cluster, options, options.namespace)
+
+
+def _overlaid(cluster: "Cluster", options: Options, namespace: str) -> Source:
+    """Return a cluster with the objects of the files over its own."""
+    asked = "" if options.all_namespaces else namespace
     if not options.files:
         return Source(cluster, asked)
     from dra_operator.questions.load import gather  # noqa: PLC0415 - as above
