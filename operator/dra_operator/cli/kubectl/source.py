@@ -15,8 +15,8 @@ from dra_operator.cli.kubectl.reading import Demand, ListedKind, ReadingError, r
 
 if TYPE_CHECKING:
     from dra_operator.pods.objects import Manifest, ObjectRecord
-    from dra_operator.questions.cluster import Cluster
     from dra_operator.questions.manifests import Found
+    from dra_operator.questions.state import ClusterState
 
 _COMPLETE = "..."
 """The last line of a snapshot: that of YAML which ends a document."""
@@ -31,7 +31,7 @@ class Source:
     the objects of a live cluster that is to be watched, and `listed` says from where a watch goes on.
     """
 
-    cluster: "Cluster"
+    cluster: "ClusterState"
     namespace: str
     given: tuple["ObjectRecord", ...] = ()
     client: ApiClient | None = None
@@ -55,7 +55,7 @@ def read_source(options: Options, demand: Demand) -> Source:
     client = connect(options)
     own = options.namespace or client.access.namespace
     # The engine takes as long to import as the server to answer.
-    Thread(target=import_module, args=("dra_operator.questions.cluster",), daemon=True).start()
+    Thread(target=import_module, args=("dra_operator.questions.state",), daemon=True).start()
     with terminal_progress() as progress:
         live = read_live(client, demand, "" if options.all_namespaces else own, progress)
     source = build_source(live.bodies, live.unread, options, own)
@@ -70,23 +70,23 @@ def build_source(
     bodies: Sequence[Mapping[str, Any]], unread: Mapping[str, str], options: Options, namespace: str
 ) -> Source:
     """Return what the objects of a cluster make, with those of the files over them. Raises ReadingError for a file."""
-    from dra_operator.questions.cluster import Cluster  # noqa: PLC0415 - `--help` needs none
     from dra_operator.questions.load import gather_stored  # noqa: PLC0415
+    from dra_operator.questions.state import ClusterState  # noqa: PLC0415 - `--help` needs none
 
-    return _overlaid(Cluster(gather_stored(bodies), unread=unread), options, namespace)
+    return _overlaid(ClusterState(gather_stored(bodies), unread=unread), options, namespace)
 
 
 def _read_snapshot(options: Options) -> Source:
-    from dra_operator.questions.cluster import Cluster  # noqa: PLC0415 - as above
+    from dra_operator.questions.state import ClusterState  # noqa: PLC0415 - as above
 
     check_complete(options.snapshot)
-    cluster = Cluster.load([options.snapshot])
+    cluster = ClusterState.load([options.snapshot])
     if cluster.errors:
         raise ReadingError("\n".join(cluster.errors))
     return _overlaid(cluster, options, options.namespace)
 
 
-def _overlaid(cluster: "Cluster", options: Options, namespace: str) -> Source:
+def _overlaid(cluster: "ClusterState", options: Options, namespace: str) -> Source:
     """Return a cluster with the objects of the files over its own."""
     asked = "" if options.all_namespaces else namespace
     if not options.files:
