@@ -89,11 +89,27 @@ lock: ## regenerate requirements/*.txt from pyproject.toml, keeping versions tha
 	  $(LOCK) pyproject.toml --output-file requirements/run.txt && \
 	  $(LOCK) requirements/build.in --constraint requirements/run.txt --output-file requirements/build.txt && \
 	  $(LOCK) pyproject.toml requirements/build.in --group dev --constraint requirements/run.txt \
-	    --constraint requirements/build.txt --output-file requirements/dev.txt
+	    --constraint requirements/build.txt --output-file requirements/dev.txt && \
+	  $(LOCK) requirements/plugin.in --no-deps --constraint requirements/run.txt --output-file requirements/plugin.txt
+
+PLUGIN := .plugin-venv/bin/python -m
+PLUGIN_NAMES = $$(sed 's/\#.*//' requirements/plugin.in)
+
+.PHONY: plugin
+plugin: ## build dist/kubectl-dra, the plugin for kubectl as one file, for this platform and PYTHON; needs a network
+	@rm -rf .plugin-venv dist/wheels && $(PYTHON) -m venv .plugin-venv
+	@trap 'rm -rf .plugin-venv dist/wheels' EXIT; \
+	  $(PLUGIN) pip install --quiet --disable-pip-version-check 'pex>=2.105,<3' && \
+	  $(PLUGIN) pip wheel --quiet --no-deps --require-hashes --requirement requirements/plugin.txt --wheel-dir dist/wheels && \
+	  $(PLUGIN) pip wheel --quiet --no-deps --wheel-dir dist/wheels . && \
+	  $(PLUGIN) pex --no-pypi --find-links dist/wheels --intransitive --venv prepend --sh-boot \
+	    --console-script kubectl-dra --output-file dist/kubectl-dra dra-operator $(PLUGIN_NAMES)
+	@printf '#!/bin/sh\nexec kubectl-dra __complete "$$@"\n' > dist/kubectl_complete-dra && chmod +x dist/kubectl_complete-dra
+	@echo "dist/kubectl-dra ($$(du -h dist/kubectl-dra | cut -f1)); put it and dist/kubectl_complete-dra into a folder of your PATH"
 
 .PHONY: clean
 clean: ## remove .venv, caches and builds, but not ~/.cache/dra-operator
-	rm -rf $(VENV) .lock-venv dist workloads .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .lock-venv .plugin-venv dist workloads .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find operator tests bench -name __pycache__ -prune -exec rm -rf {} +
 
 # Not targets to call: files that record what .venv contains.

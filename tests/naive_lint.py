@@ -18,7 +18,7 @@ MODELS = ("a100", "h100", "l4")
 
 @dataclass(frozen=True)
 class Part:
-    """A part of an expression, what it reads, and the attribute that it compares with a literal of which type, if any."""
+    """A part of an expression, what it reads, and the attribute that it compares with a literal of a type, if any."""
 
     text: str
     reads: tuple[tuple[str, str], ...] = ()

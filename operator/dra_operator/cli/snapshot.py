@@ -36,6 +36,8 @@ _RARE = "PodGroup"
 """The kind that few clusters serve, so that it is not worth a note."""
 PAGE = 500
 """Objects asked for at a time."""
+END_OF_DOCUMENTS = b"...\n"
+"""The last line: with it a document of YAML ends, and no object is lost behind it."""
 ATTEMPTS = 3
 """How often a list is begun, if the API server forgets it in the middle."""
 
@@ -72,6 +74,8 @@ def snapshot(
     bodies = redact(taken.bodies) if redacted else taken.bodies
     with refusing(None, out), opened(out or Path("-"), "wb") as file:
         file.writelines(write_yaml(bodies))
+        # By this it is known that nothing was cut off.
+        file.write(END_OF_DOCUMENTS)
     for note in taken.notes:
         typer.echo(f"note: {note}", err=True)
     typer.echo(_summary(bodies), err=True)

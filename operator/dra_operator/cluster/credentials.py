@@ -30,6 +30,7 @@ from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from dra_operator.cluster.kubeconfig import check
 from dra_operator.cluster.plugin import bound
+from dra_operator.cluster.tls import trust_as_kubectl
 
 log = structlog.get_logger(__name__)
 
@@ -464,17 +465,3 @@ def _context(credentials: Credentials) -> ssl.SSLContext:
         context.verify_mode = ssl.CERT_NONE
     trust_as_kubectl(context)
     return context
-
-
-def trust_as_kubectl(context: ssl.SSLContext) -> None:
-    """Let a context judge certificates much as kubectl does, whichever Python made it.
-
-    From 3.13 on, Python asks more of a certificate's form than Go does, key identifiers for example, which the
-    authorities of many clusters have not; and only from there on it trusts, as Go does, an authority that is named to
-    it though another one has signed it. And Go has never heard of a server's common name where it lacks other names.
-    What lengths of keys are enough is OpenSSL's to say.
-    Source: https://github.com/kubernetes-client/python/issues/2394
-    """
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.hostname_checks_common_name = False

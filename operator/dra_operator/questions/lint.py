@@ -11,7 +11,14 @@ from typing import Final
 from dra_operator.allocator import Decider
 from dra_operator.api.names import POD_CLAIM_NAME
 from dra_operator.api.text import printable
-from dra_operator.api.types import DeviceClaim, DeviceClass, ResourceClaim, ResourceClaimTemplate
+from dra_operator.api.types import (
+    DeviceClaim,
+    DeviceClass,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimTemplate,
+)
 from dra_operator.cel.costs.meter import COST_LIMIT
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions.attribute_use import AttributeUse, count
@@ -186,7 +193,9 @@ def _find_places(obj: object) -> Iterator[_Place]:
 def _find_requests(devices: DeviceClaim, path: str, *, is_new: bool) -> Iterator[_Place]:
     for number, request in enumerate(devices.requests):
         at = f"{path}.requests[{number}]"
-        parts = [] if request.exactly is None else [(f"{at}.exactly", request.name, request.exactly)]
+        parts: list[tuple[str, str, ExactDeviceRequest | DeviceSubRequest]] = []
+        if request.exactly is not None:
+            parts.append((f"{at}.exactly", request.name, request.exactly))
         parts += [
             (f"{at}.firstAvailable[{index}]", f"{request.name}/{item.name}", item)
             for index, item in enumerate(request.first_available)

@@ -296,17 +296,17 @@ class _Check:
     def _describe_failures(self, number: int, answers: SelectorAnswers, failed: Devices, asked: int) -> None:
         """Add what goes wrong on devices, once for each rule with the first device that it is about."""
         source = in_request("", "") if self.chain.class_name else in_class("", "")
-        found: dict[LintRule, list[int | str]] = {}
+        counts = Counter[LintRule]()
+        texts: dict[LintRule, str] = {}
         for slice_, those, rule in self._classify(answers, failed):
-            entry = found.get(rule)
-            if entry is None:
+            counts[rule] += those.bit_count()
+            if rule not in texts:
                 index = bits.lowest(those)
-                text = f"{slice_.path(index)}: {describe_failure(answers, source, number, slice_, index)}"
-                entry = found[rule] = [0, text]
-            entry[0] += those.bit_count()
-        for rule, (devices, text) in found.items():
-            plural = "s" if asked != 1 else ""
-            self._add(rule, Severity.ERROR, number, f"fails on {devices} of {asked} device{plural}: {text}")
+                how = describe_failure(answers, source, number, slice_, index)
+                texts[rule] = f"{slice_.path(index)}: {how}"
+        for rule, text in texts.items():
+            devices = f"{counts[rule]} of {asked} device{'s' if asked != 1 else ''}"
+            self._add(rule, Severity.ERROR, number, f"fails on {devices}: {text}")
 
     def _classify(self, answers: SelectorAnswers, failed: Devices) -> Iterator[tuple[Slice, int, LintRule]]:
         """Yield the devices of each slice on which a selector fails, by the rule that this is about."""
@@ -448,13 +448,14 @@ class _Check:
             answers = self.checker.selectors.get(part)
             passed = dict(ask(answers, refused, budget)[0]) if len(parts) > 1 else {}
             compared = read(part) or reading(answers.program.reads if answers.program else None)
-            for slice_, those in refused if compared is not None else ():
-                if here := those & ~passed.get(slice_, 0):
-                    serials = [column and column.serial for column in compared.columns(slice_)]
-                    key = (slice_.driver, slice_.shareable, here, *serials)
-                    if key not in known:
-                        known[key] = compared.describe(slice_, here)
-                    details.update(known[key])
+            for slice_, those in refused:
+                if compared is None or not (here := those & ~passed.get(slice_, 0)):
+                    continue
+                serials = [column and column.serial for column in compared.columns(slice_)]
+                key = (slice_.driver, slice_.shareable, here, *serials)
+                if key not in known:
+                    known[key] = compared.describe(slice_, here)
+                details.update(known[key])
             refused = tuple(passed.items())
             known.clear()
         return details

@@ -101,7 +101,7 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
     )
 
 
-def _split(state: ClusterState, grouping: Grouping, states: "_SliceStates") -> Iterator[tuple[str, int]]:
+def _split(state: ClusterState, grouping: Grouping, states: "SliceStates") -> Iterator[tuple[str, int]]:
     """Yield the rows that devices of a slice count in, with the devices of each."""
     slice_ = states.slice_
     if grouping is Grouping.NODE:
@@ -117,7 +117,7 @@ def _split(state: ClusterState, grouping: Grouping, states: "_SliceStates") -> I
 
 
 @dataclass(frozen=True, slots=True)
-class _SliceStates:
+class SliceStates:
     """The devices of a slice of a newest generation by their state, as sets of bits that do not overlap."""
 
     pool: NewestGeneration
@@ -130,7 +130,12 @@ class _SliceStates:
     owned: int
 
 
-def _find_states(state: ClusterState, conditions: "_NodeConditions") -> Iterator[_SliceStates]:
+def find_device_states(state: ClusterState) -> Iterator[SliceStates]:
+    """Yield what state the devices of each slice of a newest generation are in, pools in order."""
+    yield from _find_states(state, _NodeConditions(state, bool(state.objects.of_kind("Node"))))
+
+
+def _find_states(state: ClusterState, conditions: "_NodeConditions") -> Iterator[SliceStates]:
     for pool in PublishedDevices(state.inventory).pools.values():
         counters = _count_down(pool.judgement.counters, pool.key, state.ledger)
         for slice_ in pool.slices:
@@ -145,7 +150,7 @@ def _find_states(state: ClusterState, conditions: "_NodeConditions") -> Iterator
                         blocked |= devices & left
             left &= ~blocked
             tainted, owned = _tainted(slice_)
-            yield _SliceStates(pool, slice_, used, shared, blocked, left & tainted, left & ~tainted, owned)
+            yield SliceStates(pool, slice_, used, shared, blocked, left & tainted, left & ~tainted, owned)
 
 
 @dataclass(slots=True)
@@ -262,9 +267,9 @@ class _ClaimUses:
 class _Tally:
     """What has been counted for one row, and the devices of each slice that are in it."""
 
-    parts: list[tuple[_SliceStates, int]] = field(default_factory=list)
+    parts: list[tuple[SliceStates, int]] = field(default_factory=list)
 
-    def add(self, states: _SliceStates, devices: int) -> None:
+    def add(self, states: SliceStates, devices: int) -> None:
         self.parts.append((states, devices))
 
     @property
@@ -319,7 +324,7 @@ def _namespace_row(name: str, keys: Sequence[ClaimKey], state: ClusterState, cla
     )
 
 
-def _find_largest(parts: Sequence[tuple[_SliceStates, int]], ledger: Ledger, by: str) -> LargestDevice | None:
+def _find_largest(parts: Sequence[tuple[SliceStates, int]], ledger: Ledger, by: str) -> LargestDevice | None:
     """Return the device with room that has most left of a capacity; of equals the first by driver, pool and name."""
     rooms = [
         (states.slice_, room)
