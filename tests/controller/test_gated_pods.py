@@ -105,6 +105,28 @@ async def test_pod_is_let_go_when_all_its_claims_are_stored_on_one_node(cluster,
     assert pods.nominated() == "node-1"
 
 
+async def test_node_is_held_while_the_claims_are_being_stored(cluster, pods, operator):
+    """The nomination does not wait for the allocations: until then another pod could take the node's cpu."""
+    cluster.server.faults.delay(3600, verb="patch", kind="ResourceClaim")
+    cluster.put(claim("a"), pod("pod", "a"))
+
+    await cluster.until(pods.nominated, "the nomination")
+
+    assert (pods.nominated(), pods.gates()) == ("node-1", [GATE])
+    assert "allocation" not in cluster.claim("a").get("status", {})
+
+
+async def test_node_is_not_held_for_a_pod_whose_claim_cannot_be_stored(cluster, pods, operator):
+    """A webhook may refuse the claim for hours."""
+    cluster.server.faults.answer(422, verb="patch", kind="ResourceClaim", times=None, message="no")
+    cluster.put(claim("a"), pod("pod", "a"))
+
+    await cluster.until(lambda: "AllocationRefused" in cluster.reasons("pod", "Pod"), "the Event")
+    await cluster.until(lambda: not pods.nominated(), "the end of the nomination")
+
+    assert pods.gates() == [GATE]
+
+
 async def test_all_allocations_of_a_pod_have_one_time(cluster, pods, operator):
     """kube-scheduler counts the time that devices may take to get ready from the time of the allocation."""
     cluster.put(claim("a"), claim("b"), pod("pod", "a", "b"))

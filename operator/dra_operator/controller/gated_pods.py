@@ -1,8 +1,8 @@
 """Gated pods: the devices of all their claims are decided together on one node, stored, and then the pod is let go.
 
 Level-triggered: the next step follows from what is stored of a pod and its claims, so that a successor goes on where an
-operator was killed. The steps: allocations are stored; the pod is nominated to the node, which holds its cpu and
-memory; the watch has told of the allocations; our gate comes off. Source: docs/pods.md.
+operator was killed. The steps: allocations are stored, and beside that the pod is nominated to the node, which holds
+its cpu and memory; the watch has told of the allocations; our gate comes off. Source: docs/pods.md.
 """
 
 from collections import Counter
@@ -385,6 +385,9 @@ class GatedPods:
             return
         unallocated = {claim.metadata.name: claim for claim in claims if claim.status.allocation is None}
         if any(self.claim_queue.backoff.holds_claim(claim) for claim in unallocated.values()):
+            if pod.nominated_node:
+                # Of a pod of which nobody knows when it goes nothing of a node is held.
+                self._nominate(pod, None)
             return
         used = self.ledger.version
         for claim in unallocated.values():
@@ -410,6 +413,11 @@ class GatedPods:
             self.assume(unallocated[name], allocation, decision.node, _consumer(pod) if is_shared else None)
         if not decision.allocations:
             self._hand_over(pod, claims, decision.node)
+        elif pod.nominated_node != decision.node and not any(
+            map(_waits_for_binding, decision.allocations.values())
+        ):
+            # At once, beside the allocations: until then others may take what it needs of the node.
+            self._nominate(pod, decision.node)
 
     def _find_node_of(
         self, pod: SchedulingPod, waiting: WaitingPod, claims: list[ResourceClaim]
@@ -423,10 +431,11 @@ class GatedPods:
         if alike in self._in_vain:
             return None
         decider, began = self.decider, self.clock()
+        limit = decider.allocator.limits.seconds
         decision = decider.find_node(waiting.pod, waiting.requirements)
         if decision is not None:
             return decision
-        if self.clock() - began >= decider.allocator.limits.seconds:
+        if limit is not None and self.clock() - began >= limit:
             self.queue.backoff.add(pod.key, pod.uid, *ABORTED)
         entries = resolve_entries(waiting.pod, decider.find_claim, decider.has_template)
         if alike is not None and all(entry.problem is None for entry in entries):
@@ -609,7 +618,11 @@ def _subject(write: PodWrite) -> Subject:
 
 def _has_binding_conditions(claim: ResourceClaim) -> bool:
     allocation = claim.status.allocation
-    return allocation is not None and any(result.binding_conditions for result in allocation.devices.results)
+    return allocation is not None and _waits_for_binding(allocation)
+
+
+def _waits_for_binding(allocation: AllocationResult) -> bool:
+    return any(result.binding_conditions for result in allocation.devices.results)
 
 
 def _withdraw(claim: ResourceClaim | None) -> WithdrawWrite:
