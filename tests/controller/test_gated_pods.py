@@ -364,3 +364,28 @@ async def test_setting_says_whose_claims_are_ours(cluster, pods, start_gated, sc
     for name in ours:
         await cluster.allocated(name)
     await cluster.stays(lambda: not any(cluster.devices(name) for name in {"alone", "held", "used"} - ours))
+
+
+async def test_claim_of_a_gated_pod_that_is_gone_is_given_back(cluster, pods, operator):
+    """What was stored for a pod that is deleted before it was let go is free again, if no pod names the claim."""
+    fault = cluster.server.faults.answer(503, verb="patch", kind="Pod", times=None)
+    cluster.put(claim("a"), pod("pod", "a"))
+    await cluster.allocated("a")
+
+    await cluster.session.request("DELETE", "/api/v1/namespaces/default/pods/pod")
+
+    await cluster.until(lambda: not cluster.devices("a"), "the end of the allocation")
+    assert cluster.server.get("ResourceClaim", "a", "default")
+    fault.times = 0
+
+
+async def test_pods_of_one_workload_do_not_hold_up_another(cluster, pods, operator):
+    """However many pods of one kind find no room, a pod that fits is let go."""
+    for number in range(30):
+        name = f"big-{number}"
+        cluster.put(claim(name, request={"allocationMode": "ExactCount", "count": 3}), pod(name, name))
+    cluster.put(claim("a"), pod("pod", "a"))
+
+    await pods.let_go()
+
+    assert all(pods.gates(f"big-{number}") for number in range(30))

@@ -183,7 +183,9 @@ async def _write_all(session: "ApiSession", bodies: Iterable[dict[str, Any]], re
                 del waiting[pod]
             case _:
                 del waiting[pod]
-                report.failed[pod] = str(getattr(outcome, "error", getattr(outcome, "message", outcome.result)))
+                report.failed[pod] = str(
+                    getattr(outcome, "error", getattr(outcome, "message", outcome.result))
+                )
     await writer.drain(0)
 
 
