@@ -324,8 +324,8 @@ class BrokenAllocationReporter:
                 text = messages.broken_for_pod(key[1], breakages, is_reserved=use.uid in reserved)
                 subject = Subject("Pod", use.namespace, use.name, use.uid)
                 self.events.report_problem(fact, subject, messages.EVENT_BROKEN, text, breakages)
-        for fact in self._told_pods.pop(key, set()) - told:
-            self.events.clear(fact)
+        for over in self._told_pods.pop(key, set()) - told:
+            self.events.clear(over)
         if told:
             self._told_pods[key] = told
 
