@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dra_operator.api.names import GATE
-from dra_operator.api.text import listed, shown
+from dra_operator.api.text import listed
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.ledger import Breakage, Cause, Overcommitment
 from dra_operator.questions.fault_texts import (
