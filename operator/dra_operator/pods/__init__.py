@@ -8,7 +8,7 @@ Pure, like the allocator: objects in, decisions out.
 - `cluster_pods`: all nodes with what their pods have, and the pods that wait, read by a `field_reader`.
 - `placement`: where a pod can run, `nodes`: where its claims can be used. `claim_sets` are decided together there, by
   the `scheduler`.
-- `entries`: the claims of a pod that waits. `explanation`: why it waits for them.
+- `entries`: the claims of a pod that waits. `explanation`: why it waits for them, also by `merged_claims`.
 - `smallest_change`: what would make claims fit. A `change` is an edit of a `situation`, found by `trials`:
   `request_edits` and `selector_edits` of `request_parts`, or `ended_claims`.
 """
