@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Limits, Reason
+from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Limits, Reason, Unsatisfied
 from dra_operator.api.core import Pod, PodResourceClaimStatus
 from dra_operator.api.names import POD_CLAIM_NAME
-from dra_operator.api.types import ResourceClaim
+from dra_operator.api.types import ResourceClaim, ResourceClaimSpec
 from dra_operator.pods.claims import ClaimsOfPods, is_over
 from dra_operator.pods.explanation import PodExplainer, PodExplanation
 from dra_operator.pods.node_fit import PodRequirements
@@ -79,6 +79,7 @@ class _SetDecider:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
+        self._are_nodes_given = bool(scheduler.objects.of_kind("Node"))
         self._outcomes: dict[_Key, Outcome] = {}
         self._records: dict[_Key, ObjectRecord] = {}
         self._explainer = PodExplainer(
@@ -86,8 +87,10 @@ class _SetDecider:
             scheduler.placement.cluster,
             self._find_claim,
             lambda _: True,
-            Limits(),
+            limits=Limits(),
         )
+        self._explained: dict[object, tuple[Outcome, object]] = {}
+        """Of claims that ask for the same one is explained; beside it is what its key goes by."""
 
     def decide(self, sets: Iterable[ClaimSet]) -> list[Outcome]:
         sets = list(sets)
@@ -135,7 +138,7 @@ class _SetDecider:
     def _find_runnable(self, pod: ObjectRecord) -> tuple[str, ...] | None:
         """Return the nodes on which a pod can run; None for all."""
         is_bound = pod.obj.spec.node_name or node_of(pod) is not None
-        if not is_bound and not self._scheduler.objects.of_kind("Node"):
+        if not is_bound and not self._are_nodes_given:
             # Of nodes that are only assumed nobody knows which labels they have.
             return None
         found = self._scheduler.placement.find_runnable(pod)
@@ -154,13 +157,14 @@ class _SetDecider:
         """Return the claims of a set that wait, each with the reason: those of a pod as the operator tells it."""
         if item.pod is None:
             (record,) = item.claims
-            return {_key(record): self._scheduler.explain(record, decision, decider=item.decider)}
+            return {_key(record): self._explain_alone(record, decision, item.decider)}
         claims, pod = self._open(item), _with_claims(item.pod, item.claims)
         found = self._explainer.explain(pod, self._requirements(item.pod))
         if found is None or found.node:
             # What it had to fit beside has gone to another pod, on a node where there is room for both.
             again = self._scheduler.allocate(claims, self._nodes(item), decider=item.decider)
             if isinstance(again, Allocated):
+                self._explained.clear()
                 return {_key(outcome.record): outcome for outcome in self._scheduler.accept(claims, again)}
             text = f"{len(claims)} claims wait" if found is None else found.message
             found = PodExplanation(Reason.NOT_SCHEDULED, text)
@@ -171,10 +175,22 @@ class _SetDecider:
             _key(record): pending(record, reasons.get(record.obj.metadata.name, others)) for record in claims
         }
 
+    def _explain_alone(self, record: ObjectRecord, decision: Decision, decider: Decider) -> Outcome:
+        """Return a claim that no pod uses, and why it fits nowhere."""
+        claim: ResourceClaim = record.obj
+        key = _spec_key(claim.spec), claim.metadata.namespace, decider
+        # The text of an error names the claim.
+        known = self._explained.get(key) if isinstance(decision, Unsatisfied) else None
+        if known is not None:
+            return replace(known[0], record=record)
+        found = self._scheduler.explain(record, decision, decider=decider)
+        self._explained[key] = found, claim.spec
+        return found
+
     def _requirements(self, pod: ObjectRecord) -> PodRequirements:
         """Return what a pod asks of nodes; of nodes that are only assumed nobody knows which labels they have."""
         is_bound = pod.obj.spec.node_name or node_of(pod) is not None
-        if is_bound or self._scheduler.objects.of_kind("Node"):
+        if is_bound or self._are_nodes_given:
             return self._scheduler.placement.requirements(pod)
         return PodRequirements()
 
@@ -201,6 +217,15 @@ def _with_claims(pod: ObjectRecord, claims: Iterable[ObjectRecord]) -> Pod:
         if entry is not None and metadata.name not in named:
             statuses[entry] = PodResourceClaimStatus(entry, metadata.name)
     return replace(found, status=replace(found.status, resource_claim_statuses=tuple(statuses.values())))
+
+
+def _spec_key(spec: ResourceClaimSpec) -> object:
+    """Return what equal specs have in common, where that is quickly found."""
+    try:
+        return spec, hash(spec)
+    except TypeError:
+        # Amounts are kept in a table.
+        return id(spec)
 
 
 def _key(record: ObjectRecord) -> _Key:

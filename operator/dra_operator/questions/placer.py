@@ -177,7 +177,7 @@ class Placer:
             return own.get(key) or self.state.find_claim(key)
 
         allocator = self.state.allocators[Decider.KUBE_SCHEDULER]
-        return PodExplainer(allocator, self.state.pods, find_claim, lambda _: True, Limits())
+        return PodExplainer(allocator, self.state.pods, find_claim, lambda _: True, limits=Limits())
 
     def find_obstacles(self) -> dict[str, str]:
         """Return the nodes that do not suit the pod as things are, each with the reason."""

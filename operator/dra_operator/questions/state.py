@@ -233,7 +233,7 @@ class ClusterState:
             self.pods,
             self.find_claim,
             self._has_template,
-            Limits(),
+            limits=Limits(),
         )
 
     def find_record(self, kind: str, namespace: str, name: str) -> ObjectRecord | None:

@@ -13,7 +13,6 @@ the engine when it has read the cluster.
 import os
 import sys
 
-
 COMPLETE = "__complete"
 """What stands before the words to complete, where the plugin is one file."""
 

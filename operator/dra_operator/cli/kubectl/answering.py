@@ -20,7 +20,7 @@ from dra_operator.questions.errors import QuestionError
 
 if TYPE_CHECKING:
     from dra_operator.pods.objects import ObjectRecord
-    from dra_operator.questions.cluster import Cluster
+    from dra_operator.questions.state import ClusterState
 
 YES: Final = 0
 NO: Final = 1
@@ -35,7 +35,7 @@ class Question:
     `given` are the objects of files that lie over those of the cluster.
     """
 
-    cluster: "Cluster"
+    cluster: "ClusterState"
     namespace: str
     options: Options
     style: Style

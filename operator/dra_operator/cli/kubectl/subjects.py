@@ -10,7 +10,7 @@ from dra_operator.api.durations import age
 from dra_operator.api.text import shown
 
 if TYPE_CHECKING:
-    from dra_operator.questions.cluster import Cluster
+    from dra_operator.questions.state import ClusterState
 
 KINDS: Final = {
     **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "ResourceClaim"),
@@ -75,7 +75,7 @@ def resolve_subject(text: str, namespace: str) -> "str | list[Mapping[str, Any]]
     return [each.body for each in found if not isinstance(each, Unreadable)]
 
 
-def remove(cluster: "Cluster", without: Sequence[str], namespace: str) -> "Cluster":
+def remove(cluster: "ClusterState", without: Sequence[str], namespace: str) -> "ClusterState":
     """Return a cluster as if some objects were gone. Raises UsageError, QuestionError."""
     if not without:
         return cluster
@@ -109,7 +109,7 @@ def labels_test(text: str) -> Callable[[Mapping[str, Any]], bool]:
         ) from error
 
 
-def nodes_with_labels(cluster: "Cluster", text: str) -> frozenset[str]:
+def nodes_with_labels(cluster: "ClusterState", text: str) -> frozenset[str]:
     """Return the names of the nodes that a label selector selects. Raises ClickException if it is none."""
     matches = labels_test(text)
     return frozenset(

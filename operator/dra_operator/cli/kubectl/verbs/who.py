@@ -86,7 +86,9 @@ def _subject(text: str, driver: str, namespace: str) -> "HolderQuery":
         form = "device/POOL/NAME" if kind == "device" else "pool/NAME"
         raise click.UsageError(f"{text!r}: write {form}, or with the driver before the pool")
     *drivers, pool, device = named
-    return HolderQuery(driver=drivers[0] if drivers else driver, pool=pool, device=device, namespace=namespace)
+    return HolderQuery(
+        driver=drivers[0] if drivers else driver, pool=pool, device=device, namespace=namespace
+    )
 
 
 def _lines(question: Question, holders: "tuple[Holder, ...]") -> list[str]:
