@@ -8,6 +8,7 @@ from typing import Final
 
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import PodGroup
+from dra_operator.api.durations import human_duration
 from dra_operator.api.names import FIELD_MANAGER, OPT_OUT_LABEL
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceTaintRule, ResourceClaim
@@ -22,7 +23,7 @@ from dra_operator.questions.holders import ConsumerIndex, allocated_claims, is_p
 from dra_operator.questions.managers import find_status_writes
 from dra_operator.questions.published_devices import PublishedDevices
 from dra_operator.questions.state import ClusterState
-from dra_operator.questions.times import duration, seconds_of
+from dra_operator.questions.times import seconds_of
 
 UNRESERVED_SECONDS: Final = 24 * 3600
 """How long an allocation may be reserved for nobody."""
@@ -147,7 +148,9 @@ def find_unreserved(state: ClusterState) -> Iterator[Finding]:
         if not held or since is None or state.now - since <= UNRESERVED_SECONDS:
             continue
         devices = "a device" if len(held) == 1 else f"{len(held)} devices"
-        text = f"holds {devices} and is reserved for nobody, for {duration(state.now - since)} by now"
+        text = (
+            f"holds {devices} and is reserved for nobody, for {human_duration(int(state.now - since))} by now"
+        )
         waiting = [pod.metadata.name for pod in consumers.users.get(claim_key(claim), ())]
         if waiting:
             action = f"see why pod {listed(waiting)}, which names it, does not run; or delete the claim"
