@@ -2,6 +2,7 @@
 
 Each published device counts once in a row: `total` is the sum of the five states. Of each pool the newest generation
 counts. Classes may overlap, so rows by class do not add up.
+Source: docs/audit.md.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

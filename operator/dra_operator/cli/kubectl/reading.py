@@ -16,6 +16,7 @@ from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
 from dra_operator.cli.kubectl.client import ATTEMPTS, ApiClient
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import ReadingError, RefusedError, RequestError
+from dra_operator.questions.managers import trim_managed_fields
 
 _OPTIONAL: Final = frozenset(("DeviceTaintRule", "PersistentVolume", "PersistentVolumeClaim", "PodGroup"))
 """Kinds that some clusters do not serve: then there are none."""
@@ -269,7 +270,20 @@ def _trimmed_node(body: Body) -> Body:
     return _trimmed(body)
 
 
-_TRIM: Final[Mapping[str, Callable[[Body], Body]]] = {"Pod": _trimmed_pod, "Node": _trimmed_node}
+def _trimmed_claim(body: Body) -> Body:
+    """Keep who wrote the status, and when: an audit asks who allocated a claim."""
+    kept = trim_managed_fields(body)
+    _trimmed(body)
+    if kept:
+        body["metadata"]["managedFields"] = kept
+    return body
+
+
+_TRIM: Final[Mapping[str, Callable[[Body], Body]]] = {
+    "Pod": _trimmed_pod,
+    "Node": _trimmed_node,
+    "ResourceClaim": _trimmed_claim,
+}
 
 
 def read_names(client: ApiClient, kind: Kind, namespace: str) -> Iterable[str]:
