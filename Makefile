@@ -48,6 +48,10 @@ questionfuzz: dev ## ask questions in N=500 clusters at random, and do what is a
 changefuzz: dev ## apply each change that would make a claim fit, for N=2000 claims at random; SEED=... repeats a run
 	@PYTHONPATH=tests $(BIN)/python -m changefuzz --cases $(or $(N),2000) $(if $(SEED),--seed $(SEED))
 
+.PHONY: library
+library: dev ## install the wheel beside the oldest and the newest pydantic that it admits, and run the examples of docs/library.md; 5 minutes
+	@$(BIN)/python .ci/library_versions.py
+
 .PHONY: bench
 bench: dev ## measure allocations against Kubernetes' own allocator; W="cluster mig-00100" ARGS="--rounds 9" choose which and how; needs Go to compare
 	@$(BIN)/python bench/allocator.py $(W) $(ARGS)
