@@ -4,6 +4,7 @@ Kinds are read side by side, each page by page. A kind that may not be listed in
 that is asked about; what stays unread is named once, with the right that is missing. Half a list is an error.
 """
 
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -106,7 +107,11 @@ class Progress:
             parts = [f"{name} {read:,} of {total:,}" if total else name for name, read, total in counts]
             text = f"reading {', '.join(parts) or 'the cluster'} ..."
             # At a terminal the line is written over, and gone at the end.
-            self._write(f"\r{text[:100]}\x1b[K" if self._is_terminal else f"{text}\n")
+            self._write(
+                f"\r{text[: shutil.get_terminal_size().columns - 1]}\x1b[K"
+                if self._is_terminal
+                else f"{text}\n"
+            )
             is_shown = True
         if is_shown and self._is_terminal:
             self._write("\r\x1b[K")
