@@ -45,6 +45,8 @@ _DROPPED_OF_CONTAINERS: Final = (
         "volumeMounts",
     ),
 )
+_MOST_NAMES: Final = 5000
+"""So many names are offered at most."""
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 Body = dict[str, Any]
@@ -302,7 +304,7 @@ def read_names(client: ApiClient, kind: Kind, namespace: str) -> Iterable[str]:
             else f"{base}/{kind.plural}"
         )
         try:
-            items, _, _ = next(client.pages(path, accept=accept))
+            items, _, _ = next(client.pages(path, {"limit": str(_MOST_NAMES)}, accept))
         except RefusedError as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 continue
