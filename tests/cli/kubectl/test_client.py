@@ -200,9 +200,10 @@ def test_progress_is_said_when_reading_takes_long(monkeypatch, is_terminal, firs
         written.append(text)
         said.set()
 
-    with Progress(write, is_terminal=is_terminal) as progress:
-        progress.report("pods", 500, 2000)
-        progress.report("nodes", 3, 3)
+    progress = Progress(write, is_terminal=is_terminal)
+    progress.report("pods", 500, 2000)
+    progress.report("nodes", 3, 3)
+    with progress:
         assert said.wait(10)
 
     assert any(text.startswith(first) for text in written)
