@@ -12,7 +12,7 @@ from dra_operator._version import __version__
 
 if TYPE_CHECKING:
     from dra_operator.questions.allocate import AllocateAnswer, ClaimAnswer
-    from dra_operator.questions.answers import Amount, DeviceAnswer
+    from dra_operator.questions.answers import Amount, DeviceAnswer, LargestDevice
     from dra_operator.questions.attribute_use import AttributeUse, TypeCount
     from dra_operator.questions.cluster import Cluster
     from dra_operator.questions.errors import QuestionError, UnknownObjectError
@@ -24,57 +24,85 @@ if TYPE_CHECKING:
         NearMiss,
         RequestFunnel,
     )
+    from dra_operator.questions.findings import AuditReport, Finding, Sort, UncheckedSort
     from dra_operator.questions.fit import CopyAnswer, FitAnswer, NodeCopies
-    from dra_operator.questions.headroom import HeadroomAnswer, LargestDevice, StrandedDevices
+    from dra_operator.questions.headroom import HeadroomAnswer, StrandedDevices
+    from dra_operator.questions.holders import Consumer, HeldDevice, Holder, HolderQuery, HolderReport, Use
+    from dra_operator.questions.impact import ClaimImpact, Effect, ImpactReport, PodImpact
     from dra_operator.questions.lint import LintFinding, LintReport, SelectorReport, lint
+    from dra_operator.questions.request_counts import RequestImpact
     from dra_operator.questions.selector_checks import LintRule, Severity
     from dra_operator.questions.selectors import SelectorError, SelectorProgram, selector
+    from dra_operator.questions.usage import Grouping, UsageReport, UsageRow
 
 __all__ = [
     "AllocateAnswer",
     "Amount",
     "AttributeUse",
+    "AuditReport",
     "ChangeAnswer",
     "ClaimAnswer",
+    "ClaimImpact",
     "ClaimReason",
     "Cluster",
+    "Consumer",
     "CopyAnswer",
     "DeviceAnswer",
+    "Effect",
     "ExplainAnswer",
+    "Finding",
     "FitAnswer",
     "FunnelStep",
+    "Grouping",
     "HeadroomAnswer",
+    "HeldDevice",
+    "Holder",
+    "HolderQuery",
+    "HolderReport",
+    "ImpactReport",
     "LargestDevice",
     "LintFinding",
     "LintReport",
     "LintRule",
     "NearMiss",
     "NodeCopies",
+    "PodImpact",
     "QuestionError",
     "RequestFunnel",
+    "RequestImpact",
     "SelectorError",
     "SelectorProgram",
     "SelectorReport",
     "Severity",
+    "Sort",
     "StrandedDevices",
     "TypeCount",
+    "UncheckedSort",
     "UnknownObjectError",
+    "UsageReport",
+    "UsageRow",
+    "Use",
     "__version__",
     "lint",
     "selector",
 ]
 _QUESTIONS = {
     "allocate": ("AllocateAnswer", "ClaimAnswer"),
-    "answers": ("Amount", "DeviceAnswer"),
+    "answers": ("Amount", "DeviceAnswer", "LargestDevice"),
     "attribute_use": ("AttributeUse", "TypeCount"),
     "cluster": ("Cluster",),
     "errors": ("QuestionError", "UnknownObjectError"),
     "explain": ("ChangeAnswer", "ClaimReason", "ExplainAnswer", "FunnelStep", "NearMiss", "RequestFunnel"),
+    "findings": ("AuditReport", "Finding", "Sort", "UncheckedSort"),
     "fit": ("CopyAnswer", "FitAnswer", "NodeCopies"),
-    "headroom": ("HeadroomAnswer", "LargestDevice", "StrandedDevices"),
+    "headroom": ("HeadroomAnswer", "StrandedDevices"),
+    "holders": ("Consumer", "HeldDevice", "Holder", "HolderQuery", "HolderReport", "Use"),
+    "impact": ("ClaimImpact", "Effect", "ImpactReport", "PodImpact"),
     "lint": ("LintFinding", "LintReport", "SelectorReport", "lint"),
+    "request_counts": ("RequestImpact",),
     "selector_checks": ("LintRule", "Severity"),
     "selectors": ("SelectorError", "SelectorProgram", "selector"),
+    "usage": ("Grouping", "UsageReport", "UsageRow"),
 }
 _MODULES = {
     name: f"dra_operator.questions.{module}" for module, names in _QUESTIONS.items() for name in names

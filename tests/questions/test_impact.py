@@ -8,6 +8,7 @@ import clean_worlds as worlds
 from clean_worlds import GPU, NIC
 from dra_operator.questions.allocate import decide_all
 from dra_operator.questions.cluster import Cluster
+from dra_operator.questions.errors import QuestionError
 from dra_operator.questions.impact import Effect
 from naive_usage import Reader, key_of, results
 
@@ -224,3 +225,138 @@ def test_changed_class_hits_claims_whose_devices_it_leaves_out(seed):
     assert said(report) == outcomes(copy, hit)
     lost = [key for key in reader.devices if key[0] == GPU and not reader.is_in_class("large", key, {}, {})]
     assert report.devices == len(lost)
+
+
+@pytest.fixture
+def world():
+    """Two nodes with a device each; a pod that tolerates the taint for a minute has that of the first."""
+    world = worlds.World(worlds.Random(0))
+    world.nodes = ["node-1", "node-2"]
+    world.put(worlds.factories.device_class("gpu"))
+    for name in world.nodes:
+        world.put(worlds.manifest("Node", name, labels={"kubernetes.io/hostname": name}))
+        world.put(worlds.factories.resource_slice(f"s-{name}", [{"name": "gpu-0"}], pool=name))
+        world.devices.append(worlds.Device(GPU, name, "gpu-0", name, is_owned=False))
+    claim = world.claim(
+        "team-a", world.allocation("node-1", [world.take(world.devices[0])], None), name="used"
+    )
+    world.pod("team-a", [claim], name="train", node="node-1", owner="Job")
+    return world
+
+
+def tolerate(world, **toleration):
+    """Let the claim tolerate a taint, as its allocation has it."""
+    (item,) = results(world.objects["ResourceClaim", "team-a", "used"])
+    item["tolerations"] = [{"key": "broken", "operator": "Exists", **toleration}]
+
+
+def broken(effect="NoExecute", **selector):
+    """A rule for the first node."""
+    return worlds.factories.taint_rule("broken", {"driver": GPU, "pool": "node-1", **selector}, effect=effect)
+
+
+def test_claim_that_tolerates_the_taint_for_ever_is_not_hit(world):
+    """Neither is it evicted, nor would it be refused the device."""
+    tolerate(world, effect="NoExecute")
+
+    report = load(world.bodies).impact(rule=broken())
+
+    assert (report.claims, report.devices, report.used) == ((), 1, 1)
+
+
+def test_claim_that_tolerates_the_taint_for_a_while_is_evicted_then(world):
+    """Its pod gets another device, and its controller makes another pod."""
+    tolerate(world, effect="NoExecute", tolerationSeconds=60)
+
+    (claim,) = load(world.bodies).impact(rule=broken()).claims
+
+    assert (claim.effect, claim.after_seconds) == (Effect.EVICTED, 60)
+    assert (claim.fits_elsewhere, claim.new_node) == (True, "node-2")
+    assert [(pod.kind, pod.name, pod.node, pod.is_replaced) for pod in claim.pods] == [
+        ("Pod", "train", "node-1", True)
+    ]
+
+
+def test_taint_that_a_device_has_already_hits_nothing(world):
+    """A second rule with the same taint changes nothing."""
+    cluster = load([*world.bodies, broken("NoSchedule")])
+    second = broken("NoSchedule") | {"metadata": {"name": "second"}}
+
+    report = cluster.impact(rule=second)
+
+    assert (report.devices, report.claims) == (0, ())
+
+
+def test_rule_that_selects_nothing_says_so(world):
+    """With the words that `simulate` has for it."""
+    report = load(world.bodies).impact(rule=broken(device="gpu-7"))
+
+    assert report.devices == 0
+    (warning,) = report.warnings
+    assert warning.startswith('DeviceTaintRule "broken": taints nothing: no published device is of driver')
+
+
+def test_requests_that_fewer_devices_serve_are_counted(world):
+    """A template's are, and not those of a claim that tolerates the taint."""
+    spec = {"spec": {"devices": {"requests": [worlds.request()]}}}
+    world.put(worlds.manifest("ResourceClaimTemplate", "train", spec, namespace="team-a"))
+    tolerant = worlds.request(tolerations=[{"key": "broken", "operator": "Exists"}])
+    world.put(worlds.factories.claim("tolerant", tolerant, namespace="team-a"))
+
+    (request,) = load(world.bodies).impact(rule=broken()).requests
+
+    assert (request.kind, request.name, request.request) == ("ResourceClaimTemplate", "train", "gpu")
+    assert (request.devices_before, request.devices_after) == (2, 1)
+
+
+def test_pods_that_cannot_be_read_are_named_as_the_claim_has_them(world):
+    """Whether another is made is not known then."""
+    del world.objects["Pod", "team-a", "train"]
+    cluster = Cluster.load(world.bodies, unread={"Pod": "not permitted to list pods"})
+
+    (claim,) = cluster.impact(rule=broken()).claims
+
+    assert [(pod.name, pod.is_replaced) for pod in claim.pods] == [("train", None)]
+
+
+def test_pod_that_cannot_run_elsewhere_says_why(world):
+    """A pod that selects its node gets nothing from the other."""
+    world.objects["Pod", "team-a", "train"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "node-1"}
+
+    (claim,) = load(world.bodies).impact(drained_node="node-1").claims
+
+    assert claim.fits_elsewhere is False
+    assert "nodeSelector" in claim.message or "node-1" in claim.message
+
+
+def test_asking_changes_nothing(world):
+    """The same question has the same answer again, and nothing is held that was not."""
+    cluster = load(world.bodies)
+    before = cluster.usage("node"), cluster.holders()
+
+    assert cluster.impact(drained_node="node-1") == cluster.impact(drained_node="node-1")
+    assert (cluster.usage("node"), cluster.holders()) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({}, "0 changes are given"),
+        ({"drained_node": "node-1", "removed_driver": GPU}, "2 changes are given"),
+        ({"drained_node": "node-3"}, 'there is no Node "node-3"; did you mean'),
+        (
+            {"removed_driver": "gpu.example.co"},
+            'no ResourceSlice is of driver "gpu.example.co"; did you mean',
+        ),
+        ({"rule": worlds.factories.device_class()}, 'kind: "DeviceClass" is no DeviceTaintRule'),
+        ({"rule": worlds.factories.taint_rule("odd", {"driver": GPU}, effect="Never")}, "spec.taint.effect"),
+        ({"rule": {"kind": "DeviceTaintRule", "apiVersion": worlds.factories.V1}}, "metadata.name"),
+        ({"device_class": worlds.manifest("DeviceClass", "gpu", {"selectors": 7})}, "spec.selectors"),
+    ],
+)
+def test_change_that_cannot_be_made_is_an_error(world, change, message):
+    """One line with the field, the value and what was meant."""
+    with pytest.raises(QuestionError) as caught:
+        load(world.bodies).impact(**change)
+
+    assert message in str(caught.value)

@@ -18,6 +18,7 @@ from dra_operator.cli.arguments import file_path
 from dra_operator.cli.client import Context, Kubeconfig, ask
 from dra_operator.cli.output import opened, refusing
 from dra_operator.cli.redact import redact
+from dra_operator.questions.managers import trim_managed_fields
 from dra_operator.questions.manifests import write_yaml
 
 if TYPE_CHECKING:
@@ -131,6 +132,12 @@ def _whole(body: Body) -> Body | None:
     return {**body, "metadata": _metadata(body)}
 
 
+def _claim(body: Body) -> Body | None:
+    """Return a claim with who wrote its status, and when: an audit asks who allocated it."""
+    kept = trim_managed_fields(body)
+    return {**body, "metadata": {**_metadata(body), **({"managedFields": kept} if kept else {})}}
+
+
 def _node(body: Body) -> Body | None:
     status, spec = body.get("status") or {}, body.get("spec") or {}
     ready = [
@@ -162,7 +169,7 @@ def _pod(body: Body) -> Body | None:
     if not (spec.get("resourceClaims") or status.get("extendedResourceClaimStatus") or extends):
         return None
     containers = {name: list(map(_container, spec.get(name) or ())) for name in _CONTAINERS}
-    metadata = _some(body["metadata"], *_IDENTITY)
+    metadata = _some(body["metadata"], *_IDENTITY, "ownerReferences")
     extended = _some(status.get("extendedResourceClaimStatus") or {}, "resourceClaimName")
     return {
         **_kind(body),
@@ -177,7 +184,7 @@ def _pod(body: Body) -> Body | None:
             **{name: part for name, part in containers.items() if part},
         },
         "status": {
-            **_some(status, "phase", "resourceClaimStatuses"),
+            **_some(status, "phase", "resourceClaimStatuses", "nominatedNodeName"),
             **({"extendedResourceClaimStatus": extended} if extended else {}),
         },
     }
@@ -227,6 +234,7 @@ def _container(body: Body) -> dict[str, Any]:
 
 
 _TRIM: Mapping[str, Callable[[Body], Body | None]] = {
+    "ResourceClaim": _claim,
     "Node": _node,
     "Namespace": _namespace,
     "Pod": _pod,

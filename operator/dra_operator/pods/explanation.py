@@ -65,6 +65,8 @@ class PodExplainer:
     cluster: ClusterPods
     find_claim: ClaimLookup
     has_template: TemplateLookup
+    limits: Limits = LIMITS
+    """Of each decision and explanation."""
     _allocators: dict[frozenset[tuple[str, str]], Allocator] = field(default_factory=dict)
     _known: dict[object, tuple[PodExplanation | None, tuple[object, ...]]] = field(default_factory=dict)
     """What pods of one workload have in common, and what keeps the ids in the key from being given again."""
@@ -163,10 +165,11 @@ class PodExplainer:
             if name in causes and (node.unusable is not None or views.of_node(name).pools)
         }
         if all(node.unusable == effective.get(name) for name, node in nodes.items()):
-            return NodeSet(self.allocator)
+            return NodeSet(self.allocator, self.limits)
         if len(nodes) > _MOST_COPIED:
-            return NodeSet(self.allocator, tuple([name for name in sorted(nodes) if name not in causes]))
-        return NodeSet(self._copy_with(effective))
+            suitable = tuple([name for name in sorted(nodes) if name not in causes])
+            return NodeSet(self.allocator, self.limits, suitable)
+        return NodeSet(self._copy_with(effective), self.limits)
 
     def _copy_with(self, causes: Mapping[str, str]) -> Allocator:
         """Return an allocator for which these nodes, and no others, cannot be used."""
@@ -196,6 +199,7 @@ class NodeSet:
     """Nodes that can be used, as an allocator has them; where `nodes` are given, only these of them."""
 
     allocator: Allocator
+    limits: Limits
     nodes: tuple[str, ...] | None = None
 
     def decide(self, claims: Iterable[ResourceClaim], among: Iterable[str] | None = None) -> Decision:
@@ -203,11 +207,11 @@ class NodeSet:
         nodes = self.nodes
         if among is not None:
             nodes = tuple(sorted(among)) if nodes is None else tuple(sorted({*among} & {*nodes}))
-        return self.allocator.allocate(list(claims), nodes, decider=Decider.KUBE_SCHEDULER, limits=LIMITS)
+        return self.allocator.allocate(list(claims), nodes, decider=Decider.KUBE_SCHEDULER, limits=self.limits)
 
     def decide_anywhere(self, claim: ResourceClaim) -> Decision:
         """Decide a claim on all nodes that the allocator has."""
-        return self.allocator.allocate([claim], decider=Decider.KUBE_SCHEDULER, limits=LIMITS)
+        return self.allocator.allocate([claim], decider=Decider.KUBE_SCHEDULER, limits=self.limits)
 
     def explain(self, claim: ResourceClaim, decision: Decision) -> Explanation:
         """Return why a claim does not fit, where that was decided."""
@@ -216,7 +220,7 @@ class NodeSet:
             if isinstance(elsewhere, Allocated):
                 text = f"it fits on node {elsewhere.node}, which the pod cannot use, and on none that it can"
                 return Explanation(Reason.NODE_UNSUITABLE, text)
-        found = self.allocator.explain([claim], decision, decider=Decider.KUBE_SCHEDULER, limits=LIMITS)[0]
+        found = self.allocator.explain([claim], decision, decider=Decider.KUBE_SCHEDULER, limits=self.limits)[0]
         if found.reason is Reason.NODE_UNUSABLE:
             found = replace(found, reason=Reason.NODE_UNSUITABLE)
         if self.nodes is None:
@@ -269,7 +273,9 @@ class _Attempt:
         usable = self.explainer.node_set(elsewhere if all(name in causes for name in nodes) else causes)
         decider = Decider.KUBE_SCHEDULER
         return {
-            entry.name: usable.allocator.count_devices(entry.claim, decider=decider, limits=LIMITS)
+            entry.name: usable.allocator.count_devices(
+                entry.claim, decider=decider, limits=self.explainer.limits
+            )
             for entry in self.entries
             if _is_open(entry) and entry.claim is not None
         }

@@ -12,7 +12,7 @@ Pure but for reading the files that a caller names: no Kopf, no client, no async
 - `allocate`: what becomes of all claims. `explain`: why one waits. `fit`: how many `copies` of a template a `placer`
   places; `headroom`: how many more there is room for. `answers` are plain.
 - `holders`: who holds devices, since when, and whether they are idle. `usage`: how much is used and free. Both go over
-  the `published_devices`; `times` of objects are texts.
+  the `published_devices`; `times` of objects are texts, and `managers` wrote their status.
 - `audit`: what is wrong, as `findings`: `allocation_faults`, `deletion_faults`, `pod_faults`, `pool_faults`.
 - `impact`: what a change hits; `replacement` says what would fit elsewhere, `request_counts` whom devices would serve,
   and `ownership_effects` what owning them does to others, by a `device_table`.

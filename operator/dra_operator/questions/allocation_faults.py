@@ -3,11 +3,12 @@
 Source: docs/operator.md, "Two holders" and "Allocations that cannot be used any more"; docs/dra-semantics 4 and 8.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import PodGroup
+from dra_operator.api.durations import human_duration
 from dra_operator.api.names import FIELD_MANAGER, OPT_OUT_LABEL
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceTaintRule, ResourceClaim
@@ -19,9 +20,10 @@ from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions import fault_texts
 from dra_operator.questions.findings import Finding, Sort, claim_names
 from dra_operator.questions.holders import ConsumerIndex, allocated_claims, is_pod, is_pod_group
+from dra_operator.questions.managers import find_status_writes
 from dra_operator.questions.published_devices import PublishedDevices
 from dra_operator.questions.state import ClusterState
-from dra_operator.questions.times import duration, seconds_of
+from dra_operator.questions.times import seconds_of
 
 UNRESERVED_SECONDS: Final = 24 * 3600
 """How long an allocation may be reserved for nobody."""
@@ -146,7 +148,9 @@ def find_unreserved(state: ClusterState) -> Iterator[Finding]:
         if not held or since is None or state.now - since <= UNRESERVED_SECONDS:
             continue
         devices = "a device" if len(held) == 1 else f"{len(held)} devices"
-        text = f"holds {devices} and is reserved for nobody, for {duration(state.now - since)} by now"
+        text = (
+            f"holds {devices} and is reserved for nobody, for {human_duration(int(state.now - since))} by now"
+        )
         waiting = [pod.metadata.name for pod in consumers.users.get(claim_key(claim), ())]
         if waiting:
             action = f"see why pod {listed(waiting)}, which names it, does not run; or delete the claim"
@@ -159,11 +163,7 @@ def _last_change(record: ObjectRecord) -> float | None:
     """Return when the status of a claim was last written, as far as that is known, else when it was created."""
     claim: ResourceClaim = record.obj
     allocation = claim.status.allocation
-    written = [
-        seconds_of(str(entry.get("time") or ""))
-        for entry in _managed_fields(record.body)
-        if "f:status" in (entry.get("fieldsV1") or ())
-    ]
+    written = [write.time for write in find_status_writes(record.body)]
     if allocation is not None:
         written.append(seconds_of(allocation.allocation_timestamp))
     known = [time for time in written if time is not None]
@@ -226,11 +226,7 @@ def _why_foreign(record: ObjectRecord, owned_since: list[float | None]) -> str |
     """Return by what one knows that it was not the operator who allocated a claim; None if it may have been."""
     claim: ResourceClaim = record.obj
     assert claim.status.allocation is not None
-    managers = [
-        str(entry.get("manager") or "")
-        for entry in _managed_fields(record.body)
-        if "f:allocation" in ((entry.get("fieldsV1") or {}).get("f:status") or ())
-    ]
+    managers = [write.manager for write in find_status_writes(record.body) if write.is_of_allocation]
     if managers:
         return None if FIELD_MANAGER in managers else f"{managers[0]} allocated it"
     if claim.metadata.labels.get(OPT_OUT_LABEL) == "false":
@@ -241,11 +237,6 @@ def _why_foreign(record: ObjectRecord, owned_since: list[float | None]) -> str |
     if any(since is not None and allocated < since for since in owned_since):
         return "it was allocated before the device was owned"
     return None
-
-
-def _managed_fields(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = (body.get("metadata") or {}).get("managedFields")
-    return [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
 
 
 def _of_claim(sort: Sort, claim: ResourceClaim, message: str, action: str) -> Finding:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Metadata, Pod
+from dra_operator.api.durations import human_duration
 from dra_operator.api.names import FINALIZER, OWNED_FINALIZER
 from dra_operator.api.text import listed
 from dra_operator.api.types import ResourceClaim
@@ -16,7 +17,7 @@ from dra_operator.pods.claims import named_claims
 from dra_operator.questions import fault_texts
 from dra_operator.questions.findings import Finding, Sort, claim_names
 from dra_operator.questions.state import ClusterState
-from dra_operator.questions.times import duration, seconds_of
+from dra_operator.questions.times import seconds_of
 
 HANGING_SECONDS: Final = 300
 """How long a deletion may take. The time of a pod's deletion includes its grace period."""
@@ -46,7 +47,7 @@ def find_hanging_deletions(state: ClusterState) -> Iterator[Finding]:
             if kind == "Pod" and not _has_claims(record.obj):
                 continue
             cause = _find_cause(state, record.obj)
-            text = f"has been being deleted for {duration(state.now - since)}: {cause.text}"
+            text = f"has been being deleted for {human_duration(int(state.now - since))}: {cause.text}"
             names = metadata.namespace, metadata.name
             yield Finding(Sort.DELETION_HANGS, kind, *names, text, cause.action, cause.related)
 

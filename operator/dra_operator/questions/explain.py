@@ -210,19 +210,18 @@ class _Question:
         if template.pod is None:
             (claim,) = template.build_claims(1).values()
             return self._explain_alone(claim, template.decider, "")
+        placer = Placer(self.state, template)
         with self.state.trial():
-            placed = Placer(self.state, template).place(1)
+            placed = placer.place(1)
         if placed is not None:
             devices = [item for entry, each in placed.allocations.items() for item in devices_of(entry, each)]
             return self._answer(
                 "fits", f"it fits on node {placed.node}", node=placed.node, devices=tuple(devices)
             )
-        placer = Placer(self.state, template)
+        self.names = {entry: record.obj.metadata.name for entry, record in template.claims.items()}
+        found = placer.explain(1)
         explainer, pod = placer.build_explainer(1), template.build_pod(1)
         assert pod is not None
-        self.names = {entry: record.obj.metadata.name for entry, record in template.claims.items()}
-        found = explainer.explain(pod.obj, placer.requirements)
-        assert found is not None
         return self._answer_pod(explainer, pod.obj, placer.requirements, found)
 
     def _explain_alone(self, claim: ResourceClaim, decider: Decider, entry: str) -> ExplainAnswer:

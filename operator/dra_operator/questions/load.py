@@ -172,6 +172,7 @@ _REWRITE = "; until Kubernetes 1.30 its fields were others: write it anew"
 _NO_RESOURCE_CLASS = '"ResourceClass" is no kind since Kubernetes 1.31: write a DeviceClass'
 _OTHERS_OF_THE_GROUP = ("ResourcePoolStatusRequest",)
 _KUSTOMIZATION = "Kustomization"
+_NO_PLACE: Final = Place("", 0, 0)
 _VOLUME_KINDS = ("PersistentVolume", "PersistentVolumeClaim")
 _INDEX = re.compile(r'\[(\d+|"([^"\\]|\\.)*")\]')
 
@@ -263,6 +264,29 @@ def gather(found: Iterable[Found]) -> LoadResult:
             gathered.notes.append(f"{told}: {', '.join(counts)}")
     if any(kind == _KUSTOMIZATION for _, kind in others):
         gathered.notes.append("a Kustomization changes nothing here: give what `kubectl kustomize` prints")
+    return gathered
+
+
+def gather_stored(bodies: Iterable[Mapping[str, Any]]) -> LoadResult:
+    """Return objects as an API server sends them.
+
+    It has accepted them, so neither unknown fields nor values that it would refuse are sought, which takes longer than
+    reading them. One that cannot be read is a line in `errors`.
+    """
+    gathered = LoadResult()
+    for body in bodies:
+        kind = str(body.get("kind"))
+        if kind in _VOLUME_KINDS:
+            _add_volume(gathered, Manifest(_NO_PLACE, body))
+            continue
+        try:
+            obj = apply_defaults(read_object(body))
+        except ObjectError as error:
+            gathered.errors.append(str(error))
+            gathered.refused.add(kind)
+            continue
+        key = kind, obj.metadata.namespace, obj.metadata.name
+        gathered.records[key] = ObjectRecord(_NO_PLACE, to_v1(body), obj)
     return gathered
 
 

@@ -5,7 +5,7 @@ that a copy asks for fits. Copies ask for the same, so a node that a copy cannot
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Reason
 from dra_operator.allocator.decision import claim_key
@@ -168,6 +168,10 @@ class Placer:
     def build_explainer(self, number: int) -> PodExplainer:
         """Return what explains the pod of a copy."""
         own = {claim_key(claim): claim for claim in self._open_claims(number).values()}
+        for entry, allocation in self._named.items():
+            claim = self.template.named[entry].obj
+            status = replace(claim.status, allocation=allocation)
+            own[claim_key(claim)] = replace(claim, status=status)
 
         def find_claim(key: ClaimKey) -> ResourceClaim | None:
             return own.get(key) or self.state.find_claim(key)

@@ -2,10 +2,11 @@
 
 Each published device counts once in a row: `total` is the sum of the five states. Of each pool the newest generation
 counts. Classes may overlap, so rows by class do not add up.
+Source: docs/audit.md.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -85,11 +86,16 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
     if grouping is Grouping.NAMESPACE:
         rows = [_namespace_row(name, keys, state, claims) for name, keys in claims.by_namespace().items()]
     else:
+        conditions = _NodeConditions(state, bool(state.objects.of_kind("Node")))
         tallies: dict[str, _Tally] = {}
-        for states in find_device_states(state):
+        for states in _find_states(state, conditions):
             for name, devices in _split(state, grouping, states):
                 tallies.setdefault(name, _Tally()).add(states, devices)
-        rows = [tally.build_row(name, state, claims, grouping, by) for name, tally in tallies.items()]
+        rows = [tally.build_row(name, state, claims, by) for name, tally in tallies.items()]
+        if grouping is Grouping.POOL:
+            rows = [replace(row, condition=tallies[row.name].verdict) for row in rows]
+        if grouping is Grouping.NODE:
+            rows = [replace(row, condition=conditions.find(row.name) if row.name else "") for row in rows]
     is_at_most = "ResourceClaim" in state.unread
     return UsageReport(
         grouping, tuple(sorted(rows, key=lambda row: row.name)), is_at_most, unread_lines(state)
@@ -127,7 +133,10 @@ class SliceStates:
 
 def find_device_states(state: ClusterState) -> Iterator[SliceStates]:
     """Yield what state the devices of each slice of a newest generation are in, pools in order."""
-    are_nodes_given = bool(state.objects.of_kind("Node"))
+    yield from _find_states(state, _NodeConditions(state, bool(state.objects.of_kind("Node"))))
+
+
+def _find_states(state: ClusterState, conditions: "_NodeConditions") -> Iterator[SliceStates]:
     for pool in PublishedDevices(state.inventory).pools.values():
         counters = _count_down(pool.judgement.counters, pool.key, state.ledger)
         for slice_ in pool.slices:
@@ -138,19 +147,26 @@ def find_device_states(state: ClusterState) -> Iterator[SliceStates]:
             else:
                 blocked = left & _without_counters(slice_, counters)
                 for name, devices in devices_by_node(slice_).items():
-                    if name and _node_condition(state, name, are_given=are_nodes_given):
+                    if name and conditions.find(name):
                         blocked |= devices & left
             left &= ~blocked
             tainted, owned = _tainted(slice_)
             yield SliceStates(pool, slice_, used, shared, blocked, left & tainted, left & ~tainted, owned)
 
 
-def _node_condition(state: ClusterState, name: str, *, are_given: bool) -> str:
-    """Return why a node cannot be used, or nothing."""
-    node = state.inventory.nodes.get(name)
-    if node is None:
-        return "gone" if are_given else ""
-    return node.unusable or ""
+@dataclass(slots=True)
+class _NodeConditions:
+    """Why nodes cannot be used; where none is given, none is gone."""
+
+    state: ClusterState
+    are_given: bool
+
+    def find(self, name: str) -> str:
+        """Return why a node cannot be used, or nothing."""
+        node = self.state.inventory.nodes.get(name)
+        if node is None:
+            return "gone" if self.are_given else ""
+        return node.unusable or ""
 
 
 def _in_use(slice_: Slice, ledger: Ledger) -> tuple[int, int]:
@@ -257,9 +273,13 @@ class _Tally:
     def add(self, states: SliceStates, devices: int) -> None:
         self.parts.append((states, devices))
 
-    def build_row(
-        self, name: str, state: ClusterState, claims: _ClaimUses, grouping: Grouping, by: str
-    ) -> UsageRow:
+    @property
+    def verdict(self) -> str:
+        """What is wrong with the pool of the first device, or nothing."""
+        verdict = self.parts[0][0].pool.judgement.verdict
+        return "" if verdict is Verdict.COMPLETE else verdict.value
+
+    def build_row(self, name: str, state: ClusterState, claims: _ClaimUses, by: str) -> UsageRow:
         counts = {
             kind: sum((getattr(states, kind) & devices).bit_count() for states, devices in self.parts)
             for kind in ("used", "shared", "free", "tainted", "blocked", "owned")
@@ -275,17 +295,8 @@ class _Tally:
             idle=claims.count_idle(holders),
             claims=len({claim for each in holders for claim in each}),
             largest=_find_largest(self.parts, state.ledger, by),
-            condition=self._condition(name, state, grouping),
             **counts,
         )
-
-    def _condition(self, name: str, state: ClusterState, grouping: Grouping) -> str:
-        if grouping is Grouping.NODE and name:
-            return _node_condition(state, name, are_given=bool(state.objects.of_kind("Node")))
-        if grouping is Grouping.POOL:
-            verdict = self.parts[0][0].pool.judgement.verdict
-            return "" if verdict is Verdict.COMPLETE else verdict.value
-        return ""
 
 
 def _namespace_row(name: str, keys: Sequence[ClaimKey], state: ClusterState, claims: _ClaimUses) -> UsageRow:

@@ -20,6 +20,7 @@ import orjson
 from dra_operator._version import __version__
 from dra_operator.api.text import printable, shown
 from dra_operator.cli.kubectl.access import UserAccess
+from dra_operator.cli.kubectl.errors import RefusedError, RequestError
 from dra_operator.cluster.decoding import decode
 
 PAGE: Final = 500
@@ -29,20 +30,6 @@ ATTEMPTS: Final = 3
 """How often a list is begun anew if the server forgets it, and a request sent again that it puts off."""
 _LONGEST_DELAY: Final = 10.0
 _CONNECT_SECONDS: Final = 10.0
-
-
-class RefusedError(Exception):
-    """The API server refused a request, in its own words. `is_status` says that it was the API server who did."""
-
-    def __init__(self, status: int, message: str, *, is_status: bool) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.is_status = is_status
-
-
-class RequestError(Exception):
-    """No answer came that could be understood; the text says what and what to do."""
 
 
 class ApiClient:

@@ -13,10 +13,13 @@ from http import HTTPStatus
 from typing import Any, Final, Self
 
 from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
-from dra_operator.cli.kubectl.client import ATTEMPTS, ApiClient, RefusedError, RequestError
+from dra_operator.cli.kubectl.client import ATTEMPTS, ApiClient
+from dra_operator.cli.kubectl.demand import Demand
+from dra_operator.cli.kubectl.errors import ReadingError, RefusedError, RequestError
+from dra_operator.questions.managers import trim_managed_fields
 
-_OPTIONAL: Final = frozenset(("DeviceTaintRule", "PodGroup"))
-"""Kinds that many clusters do not serve: then there are none."""
+_OPTIONAL: Final = frozenset(("DeviceTaintRule", "PersistentVolume", "PersistentVolumeClaim", "PodGroup"))
+"""Kinds that some clusters do not serve: then there are none."""
 _NOT_PERMITTED: Final = "not permitted to list "
 _MOST_AT_ONCE: Final = 4
 PROGRESS_SECONDS: Final = 1.0
@@ -44,22 +47,6 @@ _DROPPED_OF_CONTAINERS: Final = (
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 Body = dict[str, Any]
-
-
-class ReadingError(Exception):
-    """The cluster cannot be read, or not what an answer needs; the text says what and what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """What a question has to read: kinds of the whole cluster, and kinds of the namespace that is asked about alone.
-
-    Without those `required` there is no answer; without the others there is one with a restriction.
-    """
-
-    cluster: tuple[str, ...] = ()
-    namespaced: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +199,7 @@ def _list_newest(
         except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            # A path that is not served is answered in plain text.
-            if not kind.group:
+            if not kind.group and kind.kind not in _OPTIONAL:
                 raise ReadingError(
                     f"{client.access.server}: is no Kubernetes API server: it has no {path}"
                 ) from error
@@ -284,7 +270,20 @@ def _trimmed_node(body: Body) -> Body:
     return _trimmed(body)
 
 
-_TRIM: Final[Mapping[str, Callable[[Body], Body]]] = {"Pod": _trimmed_pod, "Node": _trimmed_node}
+def _trimmed_claim(body: Body) -> Body:
+    """Keep who wrote the status, and when: an audit asks who allocated a claim."""
+    kept = trim_managed_fields(body)
+    _trimmed(body)
+    if kept:
+        body["metadata"]["managedFields"] = kept
+    return body
+
+
+_TRIM: Final[Mapping[str, Callable[[Body], Body]]] = {
+    "Pod": _trimmed_pod,
+    "Node": _trimmed_node,
+    "ResourceClaim": _trimmed_claim,
+}
 
 
 def read_names(client: ApiClient, kind: Kind, namespace: str) -> Iterable[str]:

@@ -1,5 +1,6 @@
 """The cluster that a verb asks: a live one, with manifests over it, or a snapshot."""
 
+import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -9,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from dra_operator.cli.kubectl.access import load_user_access
 from dra_operator.cli.kubectl.client import ApiClient
+from dra_operator.cli.kubectl.demand import Demand
+from dra_operator.cli.kubectl.errors import ReadingError
 from dra_operator.cli.kubectl.options import Options
-from dra_operator.cli.kubectl.reading import Demand, ListedKind, ReadingError, read_live, terminal_progress
+from dra_operator.cli.kubectl.reading import ListedKind, read_live, terminal_progress
 
 if TYPE_CHECKING:
     from dra_operator.pods.objects import Manifest, ObjectRecord
-    from dra_operator.questions.cluster import Cluster
     from dra_operator.questions.manifests import Found
+    from dra_operator.questions.state import ClusterState
 
 _COMPLETE = "..."
 """The last line of a snapshot: that of YAML which ends a document."""
@@ -30,7 +33,7 @@ class Source:
     the objects of a live cluster that is to be watched, and `listed` says from where a watch goes on.
     """
 
-    cluster: "Cluster"
+    cluster: "ClusterState"
     namespace: str
     given: tuple["ObjectRecord", ...] = ()
     client: ApiClient | None = None
@@ -46,13 +49,15 @@ def connect(options: Options) -> ApiClient:
 
 def read_source(options: Options, demand: Demand) -> Source:
     """Return what is asked, as far as it can be read. Raises AccessError, ReadingError."""
+    if not options.watch:
+        # The process ends before it would pay: all that is read is kept.
+        gc.disable()
     if options.snapshot:
-        check_complete(options.snapshot)
-        return build_source([options.snapshot], {}, options, options.namespace)
+        return _read_snapshot(options)
     client = connect(options)
     own = options.namespace or client.access.namespace
     # The engine takes as long to import as the server to answer.
-    Thread(target=import_module, args=("dra_operator.questions.cluster",), daemon=True).start()
+    Thread(target=import_module, args=("dra_operator.questions.state",), daemon=True).start()
     with terminal_progress() as progress:
         live = read_live(client, demand, "" if options.all_namespaces else own, progress)
     source = build_source(live.bodies, live.unread, options, own)
@@ -64,15 +69,28 @@ def read_source(options: Options, demand: Demand) -> Source:
 
 
 def build_source(
-    objects: Sequence[Any], unread: Mapping[str, str], options: Options, namespace: str
+    bodies: Sequence[Mapping[str, Any]], unread: Mapping[str, str], options: Options, namespace: str
 ) -> Source:
-    """Return what some objects make, with those of the files over them. Raises ReadingError for a file."""
-    from dra_operator.questions.cluster import Cluster  # noqa: PLC0415 - `--help` needs none
+    """Return what the objects of a cluster make, with those of the files over them. Raises ReadingError for a file."""
+    from dra_operator.questions.load import gather_stored  # noqa: PLC0415
+    from dra_operator.questions.state import ClusterState  # noqa: PLC0415 - `--help` needs none
 
-    cluster = Cluster.load(objects, unread=unread)
-    asked = "" if options.all_namespaces else namespace
-    if options.snapshot and cluster.errors:
+    return _overlaid(ClusterState(gather_stored(bodies), unread=unread), options, namespace)
+
+
+def _read_snapshot(options: Options) -> Source:
+    from dra_operator.questions.state import ClusterState  # noqa: PLC0415 - as above
+
+    check_complete(options.snapshot)
+    cluster = ClusterState.load([options.snapshot])
+    if cluster.errors:
         raise ReadingError("\n".join(cluster.errors))
+    return _overlaid(cluster, options, options.namespace)
+
+
+def _overlaid(cluster: "ClusterState", options: Options, namespace: str) -> Source:
+    """Return a cluster with the objects of the files over its own."""
+    asked = "" if options.all_namespaces else namespace
     if not options.files:
         return Source(cluster, asked)
     from dra_operator.questions.load import gather  # noqa: PLC0415 - as above

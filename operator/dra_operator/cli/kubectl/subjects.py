@@ -10,7 +10,8 @@ from dra_operator.api.durations import age
 from dra_operator.api.text import shown
 
 if TYPE_CHECKING:
-    from dra_operator.questions.cluster import Cluster
+    from dra_operator.pods.objects import Manifest
+    from dra_operator.questions.state import ClusterState
 
 KINDS: Final = {
     **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "ResourceClaim"),
@@ -59,7 +60,7 @@ def _short(kind: str) -> str:
     return next(word for word, each in KINDS.items() if each == kind)
 
 
-def resolve_subject(text: str, namespace: str) -> "str | list[Mapping[str, Any]]":
+def resolve_subject(text: str, namespace: str) -> "str | list[Manifest]":
     """Return what is named, for the questions: an object of the cluster, or those of a file. Raises ClickException."""
     from dra_operator.cli.kubectl.source import read_manifests  # noqa: PLC0415 - after reading
     from dra_operator.questions.manifests import Unreadable  # noqa: PLC0415
@@ -72,10 +73,10 @@ def resolve_subject(text: str, namespace: str) -> "str | list[Mapping[str, Any]]
     if problems := [each.message for each in found if isinstance(each, Unreadable)]:
         hint = "" if slash or "." in text else f"; an object is named KIND/NAME, as template/{text}"
         raise click.ClickException("\n".join(f"{problem}{hint}" for problem in problems))
-    return [each.body for each in found if not isinstance(each, Unreadable)]
+    return [each for each in found if not isinstance(each, Unreadable)]
 
 
-def remove(cluster: "Cluster", without: Sequence[str], namespace: str) -> "Cluster":
+def remove(cluster: "ClusterState", without: Sequence[str], namespace: str) -> "ClusterState":
     """Return a cluster as if some objects were gone. Raises UsageError, QuestionError."""
     if not without:
         return cluster
@@ -109,7 +110,7 @@ def labels_test(text: str) -> Callable[[Mapping[str, Any]], bool]:
         ) from error
 
 
-def nodes_with_labels(cluster: "Cluster", text: str) -> frozenset[str]:
+def nodes_with_labels(cluster: "ClusterState", text: str) -> frozenset[str]:
     """Return the names of the nodes that a label selector selects. Raises ClickException if it is none."""
     matches = labels_test(text)
     return frozenset(

@@ -7,8 +7,8 @@ import click
 
 from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
+from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, Options, shared
-from dra_operator.cli.kubectl.reading import Demand
 from dra_operator.cli.kubectl.subjects import COPIED
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, Style, table, wrapped
 
@@ -55,7 +55,7 @@ def app(*, subject: str, no_changes: bool, without: tuple[str, ...], options: Op
 
 def _answer(question: Question, text: str, without: tuple[str, ...], *, are_changes_sought: bool) -> Answer:
     from dra_operator.cli.kubectl.subjects import remove, resolve_subject  # noqa: PLC0415 - after reading
-    from dra_operator.questions.explain import EFFORT  # noqa: PLC0415
+    from dra_operator.questions.explain import EFFORT, explain  # noqa: PLC0415
 
     text = _named(question, text)
     unread = question.cluster.unread
@@ -63,7 +63,7 @@ def _answer(question: Question, text: str, without: tuple[str, ...], *, are_chan
         return _as_written(question, text, missing[0])
     cluster = remove(question.cluster, without, question.own_namespace)
     subject = resolve_subject(text, question.own_namespace)
-    report = cluster.explain(subject, EFFORT if are_changes_sought else None)
+    report = explain(cluster, subject, EFFORT if are_changes_sought else None)
     asides = (
         ["there may be less left: not everything that holds devices can be read"] if report.at_most else []
     )

@@ -6,8 +6,8 @@ import click
 
 from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
+from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
-from dra_operator.cli.kubectl.reading import Demand
 from dra_operator.cli.kubectl.subjects import COPIED
 from dra_operator.cli.kubectl.tables import Column, Row, count, table, wrapped
 
@@ -56,9 +56,10 @@ def app(*, subject: str, copies: int, without: tuple[str, ...], options: Options
 
 def _answer(question: Question, text: str, copies: int, without: tuple[str, ...]) -> Answer:
     from dra_operator.cli.kubectl.subjects import remove, resolve_subject  # noqa: PLC0415 - after reading
+    from dra_operator.questions.fit import find_fit  # noqa: PLC0415
 
     cluster = remove(question.cluster, without, question.own_namespace)
-    report = cluster.fit(resolve_subject(text, question.own_namespace), copies)
+    report = find_fit(cluster, resolve_subject(text, question.own_namespace), copies)
     code = NO if not report.fits else CANNOT_SAY if report.at_most else YES
     return Answer(
         "Fit",

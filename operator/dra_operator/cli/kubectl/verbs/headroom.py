@@ -6,8 +6,8 @@ import click
 
 from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
+from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
-from dra_operator.cli.kubectl.reading import Demand
 from dra_operator.cli.kubectl.subjects import COPIED
 from dra_operator.cli.kubectl.tables import Column, Row, count, table, wrapped
 
@@ -61,9 +61,10 @@ def app(*, subject: str, by: str, without: tuple[str, ...], options: Options) ->
 
 def _answer(question: Question, text: str, by: str, without: tuple[str, ...]) -> Answer:
     from dra_operator.cli.kubectl.subjects import remove, resolve_subject  # noqa: PLC0415 - after reading
+    from dra_operator.questions.headroom import find_headroom  # noqa: PLC0415
 
     cluster = remove(question.cluster, without, question.own_namespace)
-    report = cluster.headroom(resolve_subject(text, question.own_namespace), by)
+    report = find_headroom(cluster, resolve_subject(text, question.own_namespace), by)
     has_room = report.more > 0 or report.unlimited
     code = NO if not has_room else CANNOT_SAY if report.at_most else YES
     return Answer(

@@ -6,8 +6,8 @@ import click
 
 from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
+from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
-from dra_operator.cli.kubectl.reading import Demand
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, table
 
 if TYPE_CHECKING:
@@ -86,7 +86,9 @@ def _subject(text: str, driver: str, namespace: str) -> "HolderQuery":
         form = "device/POOL/NAME" if kind == "device" else "pool/NAME"
         raise click.UsageError(f"{text!r}: write {form}, or with the driver before the pool")
     *drivers, pool, device = named
-    return HolderQuery(driver=drivers[0] if drivers else driver, pool=pool, device=device, namespace=namespace)
+    return HolderQuery(
+        driver=drivers[0] if drivers else driver, pool=pool, device=device, namespace=namespace
+    )
 
 
 def _lines(question: Question, holders: "tuple[Holder, ...]") -> list[str]:
