@@ -40,6 +40,10 @@ conformance: dev ## compare N=2000 new scenarios and as many CEL expressions wit
 stepfuzz: dev ## check the allocator's decisions over STEPS=100000 random steps; SEED=... repeats a run
 	@PYTHONPATH=tests $(BIN)/python -m stepfuzz --steps $(or $(STEPS),100000) $(if $(SEED),--seed $(SEED))
 
+.PHONY: gatefuzz
+gatefuzz: dev ## run gated pods through N=2000 random interleavings of writes, watches and crashes; SEED=... repeats a run
+	@PYTHONPATH=tests $(BIN)/python -m gatefuzz --cases $(or $(N),2000) $(if $(SEED),--seed $(SEED))
+
 .PHONY: questionfuzz
 questionfuzz: dev ## ask questions in N=500 clusters at random, and do what is asked about; SEED=... repeats a run
 	@PYTHONPATH=tests $(BIN)/python -m questionfuzz --worlds $(or $(N),500) $(if $(SEED),--seed $(SEED))
@@ -47,6 +51,10 @@ questionfuzz: dev ## ask questions in N=500 clusters at random, and do what is a
 .PHONY: changefuzz
 changefuzz: dev ## apply each change that would make a claim fit, for N=2000 claims at random; SEED=... repeats a run
 	@PYTHONPATH=tests $(BIN)/python -m changefuzz --cases $(or $(N),2000) $(if $(SEED),--seed $(SEED))
+
+.PHONY: decisionfuzz
+decisionfuzz: dev ## compare decisions about gated pods with brute force in N=1000 random worlds; SEED=... repeats a run
+	@PYTHONPATH=tests $(BIN)/python -m decisionfuzz --cases $(or $(N),1000) $(if $(SEED),--seed $(SEED))
 
 .PHONY: library
 library: dev ## install the wheel beside the oldest and the newest pydantic that it admits, and run the examples of docs/library.md; 5 minutes

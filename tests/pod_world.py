@@ -8,9 +8,12 @@ from dra_operator.allocator import Allocator
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim
 from dra_operator.inventory import Inventory
+from dra_operator.inventory.ownership import Settlement
 from dra_operator.ledger import Ledger
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.explanation import PodExplainer, PodExplanation
+from dra_operator.pods.node_fit import read_requirements
+from dra_operator.pods.pod_decision import PodDecider, PodDecision
 
 DRIVER = "gpu.example.com"
 NAMESPACE = "team"
@@ -84,15 +87,24 @@ def templated(entry: str, template: str = "gpu") -> dict[str, Any]:
 
 
 class PodWorld:
-    """Inventory, ledger and pods of a cluster, and the claims that pods find."""
+    """Inventory, ledger and pods of a cluster, and the claims that pods find.
 
-    def __init__(self, *bodies: dict[str, Any]) -> None:
-        self.inventory, self.ledger, self.cluster = Inventory(), Ledger(), ClusterPods()
+    Where the operator `owns` devices, it may use those that slices say are owned, and no others.
+    """
+
+    def __init__(self, *bodies: dict[str, Any], owns: bool = False) -> None:
+        self.inventory = Inventory(settlement=Settlement() if owns else None)
+        self.ledger, self.cluster = Ledger(), ClusterPods()
+        self.pods: dict[str, dict[str, Any]] = {}
         self.claims: dict[tuple[str, str], ResourceClaim] = {}
         self.templates: set[tuple[str, str]] = set()
         allocator = Allocator(self.inventory, self.ledger, clock=time.monotonic, share_ids=lambda: "")
-        self.explainer = PodExplainer(allocator, self.cluster, self.claims.get, self.templates.__contains__)
+        lookups = self.claims.get, self.templates.__contains__
+        self.explainer = PodExplainer(allocator, self.cluster, *lookups)
+        self.decider = PodDecider(allocator, self.cluster, *lookups)
         self.put(*bodies)
+        if owns:
+            self.inventory.settle(set(), self.inventory.pools.keys())
 
     def put(self, *bodies: dict[str, Any]) -> None:
         """Take in some objects."""
@@ -101,6 +113,8 @@ class PodWorld:
             key = metadata.get("namespace", ""), metadata["name"]
             if kind in ("Pod", "Node", "PersistentVolume", "PersistentVolumeClaim", "DeviceClass"):
                 self.cluster.put(kind, body)
+            if kind == "Pod":
+                self.pods[metadata["name"]] = body
             if kind == "ResourceClaimTemplate":
                 self.templates.add(key)
             elif kind == "ResourceClaim":
@@ -120,3 +134,8 @@ class PodWorld:
         found = self.explain(name)
         assert found is not None
         return f"{found.reason}: {found.message}"
+
+    def decide(self, name: str) -> PodDecision | PodExplanation:
+        """Return what is decided about a gated pod."""
+        body = self.pods[name]
+        return self.decider.decide(read_object(body, "Pod"), read_requirements(body))

@@ -318,7 +318,7 @@ class TestOutcomes:
             assert isinstance(await writing.result(allocate()), writes.Written)
 
         told = [line for line in logs if line["event"] == "write without an answer"]
-        assert [line["claim"] for line in told] == ["ns/c"] * 2
+        assert [line["object"] for line in told] == ["ns/c"] * 2
         assert "PATCH" in told[0]["why"]
         assert [unanswered.message for unanswered in writing.told] == [line["why"] for line in told]
 

@@ -5,7 +5,7 @@ import pytest
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
 from dra_operator.cluster import writes
 
-from .script import CLAIMS, ok
+from .script import CLAIMS, ok, status
 from .writing import ALLOCATION, DONE, PATH, allocate, annotate, claim, deallocate, patches, writer_of
 
 
@@ -142,6 +142,50 @@ async def test_a_fence_takes_our_finalizer_off_one_version(script, desk):
     sent = {"metadata": {"resourceVersion": "5", "uid": "u", "finalizers": ["other"]}}
     assert patches(script) == [("", sent)]
     assert isinstance(outcome, writes.Written)
+
+
+def withdraw(*, allocated=True, consumers=0):
+    """The end of an allocation of a claim that lives on."""
+    return writes.WithdrawWrite("ns", "c", "u", "5", (FINALIZER, "other"), allocated, consumers)
+
+
+async def test_an_allocation_that_is_taken_back_ends_before_the_finalizer(script, desk):
+    """The claim lives on with the finalizers of others; the second patch names the version that the first one made."""
+    script.then(
+        ok(claim(6, finalizers=[FINALIZER, "other"])),
+        ok(claim(7, finalizers=["other"])),
+    )
+
+    outcome = await desk().result(withdraw())
+
+    assert isinstance(outcome, writes.Written)
+    assert patches(script) == [
+        ("/status", {"metadata": {"resourceVersion": "5", "uid": "u"}, "status": {"allocation": None}}),
+        ("", {"metadata": {"resourceVersion": "6", "uid": "u", "finalizers": ["other"]}}),
+    ]
+
+
+async def test_claim_that_was_reserved_meanwhile_keeps_its_allocation(script, desk):
+    """Its version is another one by then; nothing is repeated."""
+    reserved = claim(6, finalizers=[FINALIZER], allocation=ALLOCATION)
+    reserved["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "1"}]
+    script.then(status(409), ok(reserved))
+
+    outcome = await desk().result(withdraw())
+
+    assert isinstance(outcome, writes.Conflict)
+    assert len(patches(script)) == 1
+
+
+def test_what_is_left_of_an_allocation_that_was_taken_back_is_the_finalizer():
+    """As after a crash between the two patches."""
+    assert [type(step) for step in writes.steps(withdraw(allocated=False))] == [writes.NoFinalizer]
+
+
+def test_allocation_of_a_reserved_claim_is_not_taken_back():
+    """A pod may use it."""
+    with pytest.raises(ValueError, match="claim ns/c is reserved for 1 consumers"):
+        withdraw(consumers=1)
 
 
 def test_a_claim_without_our_finalizer_is_not_freed_of_it():

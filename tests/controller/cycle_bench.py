@@ -81,10 +81,10 @@ class Bench:
 
     may_break = False
 
-    def __init__(self, clock):
+    def __init__(self, clock, settlement=None):
         self.clock = clock
         self.allocator, self.ledger = Allocator(), Ledger()
-        inventory = Inventory()
+        inventory = Inventory(settlement=settlement)
         # The one that allocations of tests are bound to.
         inventory.put(read_object(node(), "Node"))
         self.metrics, self.wall = Metrics(), lambda: datetime.now(UTC)

@@ -207,7 +207,11 @@ def test_devices_that_claims_have_twice_are_counted(bench):
 
 USER = [{"resource": "pods", "name": "pod", "uid": "1"}]
 ADVICE = "; end what uses this claim, and delete it: a new claim gets other devices"
-MISSING = "device gpu.example.com/pool-1/gpu-0 is not in generation 2 of its pool, which is complete" + ADVICE
+MISSING = (
+    "device gpu.example.com/pool-1/gpu-0 is not in generation 2 of its pool, which is complete; "
+    f"nothing evicts its pods{ADVICE}"
+)
+NODE_GONE = f"node node-1 is gone; kube-controller-manager deletes its pods that were on the node{ADVICE}"
 EVICTING = {"key": "broken", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
 
 
@@ -275,7 +279,7 @@ def test_a_node_that_is_gone_is_told_at_once(held):
     """Nobody makes a node anew with the same devices in their places."""
     effects = held.run(gone("Node", "node-1"))
 
-    assert said(effects) == {"theirs": f"node node-1 is gone{ADVICE}"}
+    assert said(effects) == {"theirs": NODE_GONE}
     assert held.metric("broken_allocations", cause="node-gone") == 1
 
 
@@ -291,7 +295,8 @@ def test_a_taint_that_is_not_tolerated_is_told(held, source):
 
     device = "device gpu.example.com/pool-1/gpu-0"
     assert said(effects) == {
-        "theirs": f"{device} has the taint broken:NoExecute{by}, which is not tolerated{ADVICE}"
+        "theirs": f"{device} has the taint broken:NoExecute{by}, which is not tolerated; "
+        f"kube-controller-manager evicts its pods that have a node{ADVICE}"
     }
     assert held.metric("broken_allocations", cause="tainted") == 1
 
@@ -452,7 +457,7 @@ async def test_a_broken_claim_is_told_on_the_api_server(cluster, operator):
         return (cluster.claim("theirs")["metadata"].get("annotations") or {}).get(BROKEN_ANNOTATION)
 
     await cluster.until(told, "the annotation")
-    assert told() == f"node node-1 is gone{ADVICE}"
+    assert told() == NODE_GONE
     await cluster.until(lambda: "AllocationBroken" in cluster.reasons("theirs"), "the Event")
     assert b'dra_operator_broken_allocations{cause="node-gone"} 1.0' in operator.manager.metrics.text()
     cluster.put(node())

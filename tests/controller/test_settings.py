@@ -50,8 +50,10 @@ def test_the_environment_can_name_the_configuration_file(monkeypatch, configurat
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        ({"claims": "some"}, 'setting "claims" (flag --claims): "some" is not allowed; allowed: standalone'),
-        ({"claims": "all"}, '"all" is reserved for a later version'),
+        (
+            {"claims": "some"},
+            'setting "claims" (flag --claims): "some" is not allowed; allowed: standalone, gated',
+        ),
         ({"quiet_seconds": "-1"}, '"-1" is not allowed; allowed: a number from 0'),
         ({"write_concurrency": "many"}, '"many" is not allowed; allowed: a whole number from 1 to 256'),
         ({"listen": "8080"}, '"8080" is not allowed; allowed: HOST:PORT'),
@@ -63,7 +65,6 @@ def test_the_environment_can_name_the_configuration_file(monkeypatch, configurat
     ],
     ids=[
         "unknown choice",
-        "reserved choice",
         "below the range",
         "not a number",
         "no host",

@@ -18,7 +18,9 @@ def test_each_example_of_the_page_prints_what_it_says(monkeypatch):
     monkeypatch.chdir(ROOT)
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     examples = "\n".join(blocks)
-    test = doctest.DocTestParser().get_doctest(examples, {"__name__": "__main__"}, "library.md", "library.md", 0)
+    test = doctest.DocTestParser().get_doctest(
+        examples, {"__name__": "__main__"}, "library.md", "library.md", 0
+    )
     printed = []
 
     failed, tried = doctest.DocTestRunner(verbose=False).run(test, out=printed.append)

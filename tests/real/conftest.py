@@ -24,6 +24,7 @@ from controlplane import (
     Programs,
     Scene,
     UnavailableError,
+    as_of,
     clear_cluster,
     find_or_build,
     fresh_namespace,
@@ -147,6 +148,14 @@ def fenced_plane(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -
     with running_control_plane(programs, tmp_path_factory.mktemp("fenced")) as plane:
         install_access(plane)
         put_up(plane)
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def old_plane(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Run an API server as of Kubernetes 1.34, with the operator's rights."""
+    with running_control_plane(programs, tmp_path_factory.mktemp("old"), as_of("1.34")) as plane:
+        install_access(plane)
         yield plane
 
 

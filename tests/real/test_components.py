@@ -23,7 +23,9 @@ def turned_on(control_plane, tmp_path_factory):
     shutil.copytree(MANIFESTS, folder)
     file = folder / "kustomization.yaml"
     file.write_text(re.sub(r"^#- ", "- ", file.read_text(), flags=re.MULTILINE))
-    assert sorted(each.split("/")[1] for each in yaml.safe_load(file.read_text())["components"]) == COMPONENTS
+    assert (
+        sorted({each.split("/")[1] for each in yaml.safe_load(file.read_text())["components"]}) == COMPONENTS
+    )
     return list(yaml.safe_load_all(control_plane.kubectl("kustomize", str(folder))))
 
 
@@ -78,7 +80,12 @@ def test_second_apply_changes_nothing(applied, text):
 
 def test_policy_for_owned_devices_is_the_one_that_the_operator_knows(turned_on):
     """Expressions and messages are those of `policy_for_rules`, for the user that the Deployment runs as."""
-    found = [each for each in turned_on if each["apiVersion"].startswith("admissionregistration.k8s.io/")]
+    found = [
+        each
+        for each in turned_on
+        if each["apiVersion"].startswith("admissionregistration.k8s.io/")
+        and "owned" in each["metadata"]["name"]
+    ]
 
     assert sorted(found, key=name_and_kind) == sorted(policy_for_rules(OPERATOR), key=name_and_kind)
 
@@ -104,6 +111,36 @@ def test_user_of_the_policy_follows_the_namespace_of_an_overlay(control_plane, t
         control_plane.kubectl("apply", "-f", "-", "--dry-run=server", "--warnings-as-errors", input=text)
     else:
         assert parts == []
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["with-the-component", "without"])
+def test_user_of_the_gates_policy_follows_the_namespace_of_an_overlay(control_plane, tmp_path, listed):
+    """Else the policy would confine nobody."""
+    root = os.path.relpath(MANIFESTS, tmp_path.resolve())
+    overlay = {
+        "namespace": "elsewhere",
+        "resources": [f"{root}/base"],
+        "components": [f"{root}/components/gates"] if listed else [],
+        "transformers": [f"{root}/components/gates/namespace"],
+    }
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    found = list(yaml.safe_load_all(control_plane.kubectl("kustomize", str(tmp_path))))
+    users = [
+        condition["expression"]
+        for each in found
+        if each["kind"] == "ValidatingAdmissionPolicy"
+        for condition in each["spec"]["matchConditions"]
+    ]
+
+    user = '"system:serviceaccount:elsewhere:dra-operator"'
+    assert users == ([f"request.userInfo.username == {user}"] if listed else [])
+
+
+def test_gates_are_switched_on_with_their_rights(one):
+    """The component sets the setting that needs them."""
+    (container,) = one("Deployment")["spec"]["template"]["spec"]["containers"]
+
+    assert {"name": "DRA_OPERATOR_CLAIMS", "value": "all"} in container["env"]
 
 
 def name_and_kind(body):

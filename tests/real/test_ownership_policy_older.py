@@ -5,19 +5,11 @@ import sys
 
 import pytest
 
-from controlplane import Scene, as_of, fresh_namespace, install_access, running_control_plane
+from controlplane import Scene, fresh_namespace
 from controlplane.client import MERGE_PATCH
 from controlplane.fencing import DRIVER, Fenced, installed, remove
 from controlplane.ownership import POLICY_FILE
 from dra_operator.cluster.ownership_policy import OPERATOR, POLICY, RULES_POLICY, PoolsFence
-
-
-@pytest.fixture(scope="module")
-def old_plane(programs, tmp_path_factory):
-    """Run one."""
-    with running_control_plane(programs, tmp_path_factory.mktemp("old"), as_of("1.34")) as plane:
-        install_access(plane)
-        yield plane
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ fits. It reads the inventory and the ledger and changes neither; the caller ente
 The first node by name that fits wins. An error that is fatal upstream ends the attempt, even if another node would fit.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
 from enum import Enum
 
@@ -28,6 +28,7 @@ from dra_operator.allocator.explanation.failing_selectors import FailingSelector
 from dra_operator.allocator.explanation.idle_cluster import IdleAnswers, IdleCluster
 from dra_operator.allocator.explanation.incomplete_pools import POOL_REASONS, IncompletePools
 from dra_operator.allocator.explanation.pool_records import PublishedSlices
+from dra_operator.allocator.extended import SPECIAL_CLAIM_ANNOTATION
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.allocator.nodes.iteration import NodeIterator
@@ -110,13 +111,35 @@ class Allocator:
         `limits` are for this attempt alone.
         """
         self.refresh()
+        allowed = self.availability.views.usable
+        if nodes is not None:
+            allowed &= nodes if isinstance(nodes, int) else self.availability.views.set_of(nodes)
+        return self._allocate(claims, allowed, decider, limits)
+
+    def allocate_for_pod(
+        self,
+        claims: Sequence[ResourceClaim],
+        excluded: Iterable[str],
+        *,
+        decider: Decider | None = None,
+        limits: Limits | None = None,
+    ) -> Decision:
+        """Decide for the claims of a pod together: all of them on one node that is not `excluded`, or none.
+
+        Which nodes suit is for the pod to say: one that tolerates a cordon is given nodes that other claims are not.
+        """
+        self.refresh()
+        views = self.availability.views
+        allowed = (1 << len(views.order)) - 1 & ~views.set_of(excluded)
+        return self._allocate(claims, allowed, decider, limits)
+
+    def _allocate(
+        self, claims: Sequence[ResourceClaim], allowed: int, decider: Decider | None, limits: Limits | None
+    ) -> Decision:
         budget = self.candidates.selectors.budget = Budget(limits or self.limits, self.clock)
         try:
             plans = [self.plan(claim, decider) for claim in claims]
-            usable = self.availability.views.usable
-            if nodes is not None:
-                usable &= nodes if isinstance(nodes, int) else self.availability.views.set_of(nodes)
-            found = self._nodes.first_that_fits(plans, usable, self._searches(), budget)
+            found = self._nodes.first_that_fits(plans, allowed, self._searches(), budget)
             if found is None:
                 return Unsatisfied()
             served, node = found
@@ -278,7 +301,12 @@ class Allocator:
             self._planner_of_other = None
 
     def plan(self, claim: ResourceClaim, decider: Decider | None = None) -> ClaimPlan:
-        """Return the plan of a claim. Raises FatalError for errors that do not depend on the node."""
+        """Return the plan of a claim. Raises FatalError for errors that do not depend on the node.
+
+        What a pod asks for as extended resources is kube-scheduler's to decide, whoever decides its claims.
+        """
+        if SPECIAL_CLAIM_ANNOTATION in claim.metadata.annotations:
+            decider = Decider.KUBE_SCHEDULER
         if decider is None or decider is self.decider:
             plan = self._planner.plan(claim)
         else:

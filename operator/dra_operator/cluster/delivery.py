@@ -150,7 +150,10 @@ class Delivery:
             if attempt >= ATTEMPTS and self.clock() >= told_at + TOLD_SECONDS:
                 told_at = self.clock()
                 log.warning(
-                    "write without an answer", claim=f"{write.namespace}/{write.name}", why=str(answer)
+                    "write without an answer",
+                    resource=write.resource,
+                    object=f"{write.namespace}/{write.name}",
+                    why=str(answer),
                 )
                 self.tell(writes.Unanswered(write, str(answer)))
 
@@ -234,11 +237,11 @@ class Delivery:
             await self.pause(write, self._delay(attempt, trouble), _reason_to_read_later(trouble))
 
     async def _request(self, method: str, path: str, **options: Any) -> writes.Body:
-        """Send a request and return the claim that is the answer. Raises ApiError; ApiUnreachable for anything else."""
+        """Send a request and return the object that is the answer. Raises ApiError, or else ApiUnreachable."""
         answer = await self.session.request(method, path, timeout=self.timeout, **options)
         if "metadata" not in answer:
             # From something between: whether it was stored is as unknown as without an answer.
-            raise ApiUnreachable(f"{method} {path}: the answer is no claim, but {shown(answer)}")
+            raise ApiUnreachable(f"{method} {path}: the answer is no object, but {shown(answer)}")
         return answer
 
     def _delay(self, attempt: int, error: ApiError | ApiUnreachable) -> float:
@@ -349,19 +352,12 @@ def _not_made(write: writes.Write, step: writes.Step, body: writes.Body) -> writ
     """Return what an accepted patch means that changed nothing or something else: a webhook, probably."""
     if _taken(step, body):
         return writes.Conflict(write, body, "another allocation was stored than the one sent")
-    target = f"resourceclaims/{step.subresource}" if step.subresource else "resourceclaims"
+    target = f"{write.resource}/{step.subresource}" if step.subresource else write.resource
     return writes.Refused(
         write,
-        f"the patch of {target} was accepted, but {_place(step)} is not as sent: "
+        f"the patch of {target} was accepted, but {step.place} is not as sent: "
         "a mutating webhook or admission policy changes it",
     )
-
-
-def _place(step: writes.Step) -> str:
-    """Return the field of a claim that is not as a patch asked for."""
-    if step.subresource:
-        return "status.allocation"
-    return "metadata.annotations" if isinstance(step, writes.Annotation) else "metadata.finalizers"
 
 
 def _reason_to_wait(error: ApiError | ApiUnreachable, attempt: int) -> Wait:

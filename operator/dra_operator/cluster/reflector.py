@@ -158,6 +158,11 @@ class Reflector:
         """For how many seconds the API server has said nothing useful; None if it never did."""
         return None if self.last_contact is None else self._clock() - self.last_contact
 
+    def has_told(self, version: str) -> bool:
+        """Return whether list and watch have told of everything up to a version, or it cannot be compared."""
+        told, asked = _integer(self._resume or ""), _integer(version)
+        return told is None or asked is None or told >= asked
+
     def observe(self, body: dict[str, Any]) -> bool:
         """Take in the answer to a write of our own, as if the watch had brought it; return if it was news.
 

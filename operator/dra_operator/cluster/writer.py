@@ -2,7 +2,7 @@
 
 More requests at once only queue at the API server (docs/kopf.md, 2.3). A write whose own claim is in trouble gives its
 slot back while it waits; one that waits for the API server keeps it. Each write gets exactly one outcome, and before it
-perhaps `Unanswered`; all writes under way are of different claims (`controller.queue`).
+perhaps `Unanswered`; all writes under way are of different objects (`controller.queue`).
 """
 
 import asyncio
@@ -56,11 +56,12 @@ class _Queue:
 
 
 class Writer:
-    """Sends writes to claims and reports each outcome to `deliver_outcome`, on the event loop.
+    """Sends writes to claims, or to pods, and reports each outcome to `deliver_outcome`, on the event loop.
 
-    `served` is the ResourceClaim in the version that the API server serves. `may_write` is asked before each patch and
-    update; a write that waits for it keeps its slot. `concurrency` is the number of slots; `timeout` is in seconds, for
-    one request. `sleep`, `clock` (monotonic, in seconds) and `random` are arguments so that tests need not wait.
+    `served` is the kind that is written to, in the version that the API server serves. `may_write` is asked before each
+    patch and update; a write that waits for it keeps its slot. `concurrency` is the number of slots; `timeout` is in
+    seconds, for one request. `sleep`, `clock` (monotonic, in seconds) and `random` are arguments so that tests need not
+    wait.
     """
 
     def __init__(

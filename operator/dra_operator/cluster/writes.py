@@ -1,6 +1,6 @@
-"""Writes: what can be done to a claim, as merge-patches, and what can come of it.
+"""Writes: what can be done to a claim or a pod (`pod_writes`), as merge-patches, and what can come of it.
 
-Each patch carries `resourceVersion` and `uid` of the claim that was decided on: optimistic concurrency, answered with
+Each patch carries `resourceVersion` and `uid` of the object that was decided on: optimistic concurrency, answered with
 409 or 422 (docs/kopf.md, 2.3). The finalizer comes before the allocation, and the allocation ends before the finalizer,
 so that a claim with devices can never vanish (docs/dra-semantics.md, 8.2 and 8.3). Allocations have the same JSON in
 all versions. `kind` and `result` are what metrics and log lines call them.
@@ -11,9 +11,22 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
+from dra_operator.cluster.pod_writes import GateWrite, NoGate, NominateWrite, Nomination, steps_for_pod
 from dra_operator.cluster.session import ApiError
 
 Body: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A pod that a claim is reserved for, in the claim's namespace."""
+
+    name: str
+    uid: str
+
+    def to_wire(self) -> dict[str, str]:
+        """Return the entry of `status.reservedFor`."""
+        return {"resource": "pods", "name": self.name, "uid": self.uid}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +35,11 @@ class AllocateWrite:
 
     `resource_version`, `finalizers` (all of them) and `drop_annotation` (whether it carries ours) are those
     of the claim decided on. `allocation` is an AllocationResult as on the wire, with its allocationTimestamp.
+    `consumer` is the pod that the claim is reserved for in the same patch, if it is for one.
     """
 
     kind: ClassVar[str] = "allocate"
+    resource: ClassVar[str] = "resourceclaims"
     namespace: str
     name: str
     uid: str
@@ -32,6 +47,7 @@ class AllocateWrite:
     finalizers: tuple[str, ...]
     drop_annotation: bool
     allocation: Mapping[str, Any]
+    consumer: Consumer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +59,7 @@ class DeallocateWrite:
     """
 
     kind: ClassVar[str] = "deallocate"
+    resource: ClassVar[str] = "resourceclaims"
     namespace: str
     name: str
     uid: str
@@ -57,10 +74,36 @@ class DeallocateWrite:
 
 
 @dataclass(frozen=True, slots=True)
+class WithdrawWrite:
+    """Take back the allocation of a claim that lives on, if it is `allocated`, and then our finalizer.
+
+    The claim waits again afterwards, for whoever allocates it. `consumers` is the length of its `status.reservedFor`.
+    Raises ValueError unless that is 0, as `DeallocateWrite`: whoever has reserved the claim since makes the patch a
+    conflict. With `unreserves` the reservations end as well, which are for gated pods and are not among `consumers`.
+    """
+
+    kind: ClassVar[str] = "withdraw"
+    resource: ClassVar[str] = "resourceclaims"
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    finalizers: tuple[str, ...]
+    allocated: bool
+    consumers: int
+    unreserves: bool = False
+
+    def __post_init__(self) -> None:
+        if self.consumers:
+            raise ValueError(f"claim {self.namespace}/{self.name} is reserved for {self.consumers} consumers")
+
+
+@dataclass(frozen=True, slots=True)
 class AnnotateWrite:
     """Set an annotation of ours on a claim, by name, or take it off (`text` None). `current` is what it says now."""
 
     kind: ClassVar[str] = "annotate"
+    resource: ClassVar[str] = "resourceclaims"
     namespace: str
     name: str
     uid: str
@@ -71,6 +114,20 @@ class AnnotateWrite:
 
 
 @dataclass(frozen=True, slots=True)
+class ReserveWrite:
+    """Reserve an allocated claim for one more pod. `consumers` are all that it is reserved for, as on the wire."""
+
+    kind: ClassVar[str] = "reserve"
+    resource: ClassVar[str] = "resourceclaims"
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    consumers: tuple[Mapping[str, str], ...]
+    consumer: Consumer
+
+
+@dataclass(frozen=True, slots=True)
 class FenceWrite:
     """Take our finalizer off a claim without devices, so that what was sent on its present version fails.
 
@@ -78,6 +135,7 @@ class FenceWrite:
     """
 
     kind: ClassVar[str] = "fence"
+    resource: ClassVar[str] = "resourceclaims"
     namespace: str
     name: str
     uid: str
@@ -85,12 +143,21 @@ class FenceWrite:
     finalizers: tuple[str, ...]
 
 
-Write: TypeAlias = AllocateWrite | DeallocateWrite | AnnotateWrite | FenceWrite
+Write: TypeAlias = (
+    AllocateWrite
+    | DeallocateWrite
+    | WithdrawWrite
+    | ReserveWrite
+    | AnnotateWrite
+    | FenceWrite
+    | GateWrite
+    | NominateWrite
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """It is done; `body` is the claim as it is now."""
+    """It is done; `body` is the object as it is now."""
 
     result: ClassVar[str] = "written"
     write: Write
@@ -186,6 +253,7 @@ class FinalizerAndAnnotation:
     finalizers: tuple[str, ...]
     drop_annotation: bool
     subresource: ClassVar[str] = ""
+    place: ClassVar[str] = "metadata.finalizers"
 
     def patch(self) -> Body:
         """Return the merge-patch, without its preconditions. A merge-patch replaces a list as a whole."""
@@ -206,11 +274,16 @@ class Allocation:
     """The patch that gives a claim its devices."""
 
     allocation: Mapping[str, Any]
+    consumer: Consumer | None = None
     subresource: ClassVar[str] = "status"
+    place: ClassVar[str] = "status.allocation"
 
     def patch(self) -> Body:
         """Return the merge-patch, without its preconditions."""
-        return {"status": {"allocation": dict(self.allocation)}}
+        status: Body = {"allocation": dict(self.allocation)}
+        if self.consumer is not None:
+            status["reservedFor"] = [self.consumer.to_wire()]
+        return {"status": status}
 
     def holds(self, body: Body) -> bool:
         """Return whether a claim has these devices; other fields the API server may fill in or drop."""
@@ -220,17 +293,38 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class NoAllocation:
-    """The patch that ends an allocation."""
+    """The patch that ends an allocation, with its reservations where `unreserves` says so."""
 
+    unreserves: bool = False
     subresource: ClassVar[str] = "status"
+    place: ClassVar[str] = "status.allocation"
 
     def patch(self) -> Body:
         """Return the merge-patch, without its preconditions."""
-        return {"status": {"allocation": None}}
+        return {"status": {"allocation": None, **({"reservedFor": None} if self.unreserves else {})}}
 
     def holds(self, body: Body) -> bool:
         """Return whether a claim has no allocation."""
         return allocation_of(body) is None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """The patch that reserves a claim for one more pod."""
+
+    consumers: tuple[Mapping[str, str], ...]
+    consumer: Consumer
+    subresource: ClassVar[str] = "status"
+    place: ClassVar[str] = "status.reservedFor"
+
+    def patch(self) -> Body:
+        """Return the merge-patch, without its preconditions. A merge-patch replaces a list as a whole."""
+        return {"status": {"reservedFor": [*map(dict, self.consumers), self.consumer.to_wire()]}}
+
+    def holds(self, body: Body) -> bool:
+        """Return whether a claim is reserved for the pod."""
+        reserved = (body.get("status") or {}).get("reservedFor") or ()
+        return any(each.get("uid") == self.consumer.uid for each in reserved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +333,7 @@ class NoFinalizer:
 
     finalizers: tuple[str, ...]
     subresource: ClassVar[str] = ""
+    place: ClassVar[str] = "metadata.finalizers"
 
     def patch(self) -> Body:
         """Return the merge-patch, without its preconditions."""
@@ -256,6 +351,7 @@ class Annotation:
     annotation: str
     text: str | None
     subresource: ClassVar[str] = ""
+    place: ClassVar[str] = "metadata.annotations"
 
     def patch(self) -> Body:
         """Return the merge-patch, without its preconditions."""
@@ -266,7 +362,16 @@ class Annotation:
         return annotation_of(body, self.annotation) == self.text
 
 
-Step: TypeAlias = FinalizerAndAnnotation | Allocation | NoAllocation | NoFinalizer | Annotation
+Step: TypeAlias = (
+    FinalizerAndAnnotation
+    | Allocation
+    | Reservation
+    | NoAllocation
+    | NoFinalizer
+    | Annotation
+    | NoGate
+    | Nomination
+)
 
 
 def steps(write: Write) -> tuple[Step, ...]:
@@ -276,15 +381,20 @@ def steps(write: Write) -> tuple[Step, ...]:
             protect = write.drop_annotation or FINALIZER not in write.finalizers
             finalizers = tuple(dict.fromkeys((*write.finalizers, FINALIZER)))
             first = (FinalizerAndAnnotation(finalizers, write.drop_annotation),) if protect else ()
-            return (*first, Allocation(write.allocation))
-        case DeallocateWrite():
-            clear = (NoAllocation(),) if write.allocated else ()
+            return (*first, Allocation(write.allocation, write.consumer))
+        case ReserveWrite():
+            return (Reservation(write.consumers, write.consumer),)
+        case DeallocateWrite() | WithdrawWrite():
+            unreserves = isinstance(write, WithdrawWrite) and write.unreserves
+            clear = (NoAllocation(unreserves),) if write.allocated else ()
             release = (NoFinalizer(write.finalizers),) if FINALIZER in write.finalizers else ()
             return (*clear, *release)
         case FenceWrite():
             return (NoFinalizer(write.finalizers),) if FINALIZER in write.finalizers else ()
         case AnnotateWrite():
             return () if write.text == write.current else (Annotation(write.annotation, write.text),)
+        case GateWrite() | NominateWrite():
+            return steps_for_pod(write)
 
 
 def finalizers_of(body: Body) -> tuple[str, ...]:

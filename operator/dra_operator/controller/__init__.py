@@ -7,9 +7,12 @@
 - A scheduling cycle (`cycle`): `ingest` takes in what arrived and keeps the claim store (`claims`), `write_results` the
   answers to writes and what claims need without a decision; the `queue` says which claims are tried, in which order,
   and which have a write in flight. `fencing` holds decisions up for late writes of an earlier operator.
+- Pods that our gate holds: `gated_pods` decides all claims of a pod together and lets it go, by its own `pod_queue`;
+  `gated_reasons` says why one waits. `handback` takes back the claims of pods that were let go and cannot be placed.
 - Devices that are ours: `owned_devices` says from when they may be used, and keeps their rules.
 - What people read: `pending_status` of a claim that waits, `object_problems` of other objects, `allocation_checks` of
   devices that two claims hold or nobody can use any more; by `event_dedup`, once for each change. Of what is not ours:
-  `waiting_pods`, whoever allocates their claims, and `template_checks`.
+  `waiting_pods`, whoever allocates their claims, and `template_checks`. `reallocation` gives claims that no pod uses
+  other devices when theirs can be used no more.
 - What the operator lacks: `permissions`, and watches or Events that do not get through (`watch_health`).
 """

@@ -7,7 +7,7 @@ when any claim that holds it is cleared. Overcommitment and breakages are not ju
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import InitVar, dataclass, field
 from datetime import datetime
@@ -19,13 +19,13 @@ from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.writes import AnnotateWrite
 from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimStore, Key, version_of
-from dra_operator.controller.event_dedup import EventDeduplicator, one_line, subject_of, warning
+from dra_operator.controller.event_dedup import EventDeduplicator, Subject, one_line, subject_of, warning
 from dra_operator.controller.ingest import Ingest
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.queue import Backoff, InFlightWrites
 from dra_operator.controller.timers import TokenBucket
 from dra_operator.inventory import Inventory
-from dra_operator.ledger import BrokenAllocations, Cause, Ledger, Overcommitment, Overcommitments
+from dra_operator.ledger import Breakage, BrokenAllocations, Cause, Ledger, Overcommitment, Overcommitments
 from dra_operator.questions import fault_texts
 
 LASTING_SECONDS = 2.0
@@ -182,7 +182,10 @@ UNHEARD_SECONDS = 1.0
 
 @dataclass(slots=True)
 class BrokenAllocationReporter:
-    """Keeps track of broken allocations. `hears` says whether a kind is heard of now."""
+    """Keeps track of broken allocations, and has it told on claims and the pods that name them.
+
+    `hears` says whether a kind is heard of now; `is_movable` whether a broken claim is to get other devices.
+    """
 
     inventory: InitVar[Inventory]
     claims: ClaimStore
@@ -193,18 +196,21 @@ class BrokenAllocationReporter:
     clock: Callable[[], float]
     wall: Callable[[], datetime]
     hears: Callable[[str], bool]
+    is_movable: Callable[[ResourceClaim], bool] = lambda _claim: False
+    allocations: BrokenAllocations = field(init=False)
     _heard: bool = True
-    _allocations: BrokenAllocations = field(init=False)
     _seen: dict[Key, None] = field(default_factory=dict)
     """The claims that came in since the last check."""
     _unknown: set[Key] = field(default_factory=set)
     """The claims that could not be judged: what was reported of them stays."""
     _unsettled: dict[Key, None] = field(default_factory=dict)
     """The claims whose annotation may not be right, those first that wait for the longest."""
+    _told_pods: dict[Key, set[Hashable]] = field(default_factory=dict)
+    """What was told to the pods that name each broken claim."""
     _bucket: TokenBucket = field(init=False)
 
     def __post_init__(self, inventory: Inventory) -> None:
-        self._allocations = BrokenAllocations(inventory)
+        self.allocations = BrokenAllocations(inventory)
         self._bucket = TokenBucket(RATE, self.clock)
 
     def observe(self, keys: Iterable[Key]) -> None:
@@ -214,22 +220,22 @@ class BrokenAllocationReporter:
     def report(self) -> float | None:
         """Judge what has changed, and report it; return when time alone makes that necessary again."""
         self._collect()
-        self._allocations.follow()
+        self.allocations.follow()
         was_heard, self._heard = self._heard, self.hears("ResourceSlice") and self.hears("Node")
         if self._heard:
             if not was_heard:
-                self._allocations.restart(self.clock())
-            self._allocations.refresh(self.clock(), self.wall().timestamp())
-            for key in tuple(self._allocations.judged):
-                self._report_claim(key, is_known=self._allocations.judged.pop(key))
+                self.allocations.restart(self.clock())
+            self.allocations.refresh(self.clock(), self.wall().timestamp())
+            for key in tuple(self.allocations.judged):
+                self._report_claim(key, is_known=self.allocations.judged.pop(key))
         self._annotate()
         self._count()
         return self._next_due()
 
     def _next_due(self) -> float | None:
-        due = self._allocations.next_due()
+        due = self.allocations.next_due()
         if not self._heard:
-            due = self.clock() + UNHEARD_SECONDS if self._allocations.is_pending else None
+            due = self.clock() + UNHEARD_SECONDS if self.allocations.is_pending else None
         if not self._is_any_due():
             return due
         turn = self._bucket.full_at()
@@ -243,14 +249,15 @@ class BrokenAllocationReporter:
             claim = self.claims.get(key)
             allocation = None if claim is None else claim.status.allocation
             stated = None if claim is None else _stated(claim)
-            if self._allocations.put(key, allocation, was_broken=stated is not None) and stated is not None:
+            if self.allocations.put(key, allocation, was_broken=stated is not None) and stated is not None:
                 self._unknown.add(key)
             if allocation is None:
                 self._unknown.discard(key)
                 self.events.clear(("broken", key))
+            self._report_pods(key, claim)
             if claim is None:
                 self._unsettled.pop(key, None)
-            elif stated is not None or key in self._allocations.found:
+            elif stated is not None or key in self.allocations.found:
                 self._unsettled[key] = None
 
     def _report_claim(self, key: Key, *, is_known: bool) -> None:
@@ -262,11 +269,12 @@ class BrokenAllocationReporter:
         self._unknown.discard(key)
         if claim is None:
             return
-        fact, breakages = ("broken", key), self._allocations.found.get(key)
+        fact, breakages = ("broken", key), self.allocations.found.get(key)
+        self._report_pods(key, claim)
         if breakages is None:
             self.events.clear(fact)
         else:
-            text = fault_texts.broken(breakages)
+            text = self._describe(claim, breakages)
             if _stated(claim) == one_line(text):
                 # An operator that ran before this one has said so.
                 event = warning(subject_of(claim), messages.EVENT_BROKEN, text)
@@ -297,8 +305,37 @@ class BrokenAllocationReporter:
         opted_out = metadata.labels.get(OPT_OUT_LABEL) == "false"
         if opted_out or metadata.deletion_timestamp is not None or key in self._unknown:
             return _stated(claim)
-        breakages = self._allocations.found.get(key)
-        return None if breakages is None else one_line(fault_texts.broken(breakages))
+        breakages = self.allocations.found.get(key)
+        return None if breakages is None else one_line(self._describe(claim, breakages))
+
+    def _describe(self, claim: ResourceClaim, breakages: Sequence[Breakage]) -> str:
+        """Return what is wrong with an allocation, and what becomes of the claim or its pods."""
+        if self.claims.users(claim_key(claim)) or claim.status.reserved_for:
+            return messages.broken_in_use(breakages)
+        return messages.broken_unused(breakages) if self.is_movable(claim) else fault_texts.broken(breakages)
+
+    def _report_pods(self, key: Key, claim: ResourceClaim | None) -> None:
+        """Report on each pod that names a claim that it is broken, and what becomes of the pod."""
+        breakages, told = self.allocations.found.get(key), set[Hashable]()
+        if claim is not None and breakages is not None:
+            reserved = {consumer.uid for consumer in claim.status.reserved_for}
+            for use in self.claims.uses(key):
+                fact = ("broken", key, use.name, use.uid)
+                told.add(fact)
+                text = messages.broken_for_pod(key[1], breakages, is_reserved=use.uid in reserved)
+                subject = Subject("Pod", use.namespace, use.name, use.uid)
+                self.events.report_problem(fact, subject, messages.EVENT_BROKEN, text, breakages)
+        for known in self._told_pods.pop(key, set()) - told:
+            self.events.clear(known)
+        if told:
+            self._told_pods[key] = told
+
+    def find_known(self) -> Mapping[Key, tuple[Breakage, ...]]:
+        """Return the claims of which it is known now that they are broken."""
+        if not self._heard:
+            return {}
+        found = self.allocations.found
+        return {key: breakages for key, breakages in found.items() if key not in self._unknown}
 
     def _is_any_due(self) -> bool:
         claims = [(key, self.claims.get(key)) for key in self._unsettled]
@@ -310,7 +347,7 @@ class BrokenAllocationReporter:
 
     def _count(self) -> None:
         causes = Counter(
-            cause for found in self._allocations.found.values() for cause in {item.cause for item in found}
+            cause for found in self.allocations.found.values() for cause in {item.cause for item in found}
         )
         for cause in Cause:
             self.metrics.broken_allocations.labels(cause.value).set(causes[cause])

@@ -1,29 +1,53 @@
 """The claim store: all claims, the pods that use them, and the standing of each claim.
 
-kube-scheduler allocates the claims of pods, so the operator takes only those that no pod uses. A pod that has finished
-still counts: as long as it is there, kube-controller-manager reserves whatever is allocated to its claim for it, and
-clears that again, some twenty times a second. (Source: `podNeedsWork` and `syncClaim` of its claim controller.)
+kube-scheduler allocates the claims of pods, so the operator takes those that no pod uses, or only pods that our gate
+holds. A pod that has finished still uses a claim: as long as it is there, kube-controller-manager reserves whatever is
+allocated to its claim for it, and clears that again, some twenty times a second. (Source: `podNeedsWork` and
+`syncClaim` of its claim controller.) That does not clear what is reserved for another pod.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
 from dra_operator.allocator.decision import claim_key
-from dra_operator.api.names import ENDED_PHASES, FINALIZER, OPT_OUT_LABEL, PENDING_ANNOTATION
+from dra_operator.api.names import ENDED_PHASES, FINALIZER, GATE, OPT_OUT_LABEL, PENDING_ANNOTATION
 from dra_operator.api.types import ResourceClaim
 
 Key: TypeAlias = tuple[str, str]
 """Namespace and name of a claim or a pod."""
 
 
+class ClaimScope(Enum):
+    """Which claims are ours to allocate: the setting `claims`."""
+
+    STANDALONE = "standalone"
+    GATED = "gated"
+    ALL = "all"
+
+    @property
+    def has_standalone(self) -> bool:
+        """Whether claims are ours that no pod names."""
+        return self is not ClaimScope.GATED
+
+    @property
+    def has_gated(self) -> bool:
+        """Whether claims are ours that only gated pods name."""
+        return self is not ClaimScope.STANDALONE
+
+
 class Standing(Enum):
-    """Whose a claim is. All but OURS are left alone, except for our own annotation."""
+    """Whose a claim is. All but OURS and GATED are left alone, except for our own annotation.
+
+    GATED are those that unfinished pods name, and all of these have our gate: they are decided with their pods.
+    """
 
     OURS = "ours"
+    GATED = "gated"
+    STANDALONE = "standalone"
     OPTED_OUT = "opted-out"
     OWNED = "owned"
     RESERVED = "reserved"
@@ -32,11 +56,17 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PodUse:
-    """The names of the claims that a pod uses, in its namespace; empty if it uses none, or none any more."""
+    """The names of the claims that a pod uses, in its namespace; empty if it uses none, or none any more.
+
+    `is_gated` says that our gate holds it, `is_finished` that it has run; `uid` is the pod's, where it is known.
+    """
 
     namespace: str
     name: str
     claims: frozenset[str]
+    is_gated: bool = False
+    is_finished: bool = False
+    uid: str = ""
 
 
 def pod_use(body: Mapping[str, Any]) -> PodUse:
@@ -50,9 +80,8 @@ def pod_use(body: Mapping[str, Any]) -> PodUse:
     spec = body.get("spec") or {}
     status = body.get("status") or {}
     namespace, name = metadata.get("namespace", ""), metadata.get("name", "")
-    if metadata.get("deletionTimestamp") or (
-        status.get("phase") in ENDED_PHASES and not spec.get("nodeName")
-    ):
+    is_finished = status.get("phase") in ENDED_PHASES
+    if metadata.get("deletionTimestamp") or (is_finished and not spec.get("nodeName")):
         return PodUse(namespace, name, frozenset())
     entries = [*(spec.get("resourceClaims") or ()), *(status.get("resourceClaimStatuses") or ())]
     entries.append(status.get("extendedResourceClaimStatus") or {})
@@ -60,16 +89,20 @@ def pod_use(body: Mapping[str, Any]) -> PodUse:
         namespace,
         name,
         frozenset(entry["resourceClaimName"] for entry in entries if entry.get("resourceClaimName")),
+        is_gated=any(gate.get("name") == GATE for gate in spec.get("schedulingGates") or ()),
+        is_finished=is_finished,
+        uid=metadata.get("uid", ""),
     )
 
 
 class ClaimStore:
-    """All claims of the cluster, and the pods that use them."""
+    """All claims of the cluster, and the pods that use them. `scope` says which claims are ours."""
 
-    def __init__(self) -> None:
+    def __init__(self, scope: ClaimScope = ClaimScope.STANDALONE) -> None:
+        self.scope = scope
         self._claims: dict[Key, ResourceClaim] = {}
         self._waiting: set[Key] = set()
-        self._pods: dict[Key, frozenset[str]] = {}
+        self._pods: dict[Key, PodUse] = {}
         self._users: dict[Key, set[str]] = {}
         self._standings: dict[Key, Standing] = {}
         self._counts = Counter(dict.fromkeys(Standing, 0))
@@ -99,9 +132,10 @@ class ClaimStore:
         A pod that is gone uses nothing.
         """
         pod = (use.namespace, use.name)
-        before = self._pods.pop(pod, frozenset())
+        old = self._pods.pop(pod, None)
+        before = frozenset[str]() if old is None else old.claims
         if use.claims:
-            self._pods[pod] = use.claims
+            self._pods[pod] = use
         for name in before - use.claims:
             users = self._users[use.namespace, name]
             users.discard(use.name)
@@ -109,7 +143,10 @@ class ClaimStore:
                 del self._users[use.namespace, name]
         for name in use.claims - before:
             self._users.setdefault((use.namespace, name), set()).add(use.name)
-        changed = frozenset((use.namespace, name) for name in before ^ use.claims)
+        is_same = old is None or (old.is_gated, old.is_finished) == (use.is_gated, use.is_finished)
+        changed = frozenset(
+            (use.namespace, name) for name in (before ^ use.claims if is_same else before | use.claims)
+        )
         for key in changed:
             self._update_standing(key)
         return changed
@@ -122,22 +159,54 @@ class ClaimStore:
 
     def is_free(self, claim: ResourceClaim) -> bool:
         """True if nobody else uses or owns the claim; one that opted out may be free as well."""
-        return self._use(claim) is Standing.OURS
+        return self._use(claim) in (Standing.OURS, Standing.STANDALONE)
+
+    def is_for_us_to_release(self, claim: ResourceClaim) -> bool:
+        """True if nobody uses the claim but gated pods: once it is deleted, nobody is going to."""
+        return self._use(claim) in (Standing.OURS, Standing.STANDALONE, Standing.GATED)
+
+    def is_allocatable(self, key: Key) -> bool:
+        """True if the claim has no allocation, and it is for us to make one, alone or with its pods."""
+        claim = self._claims.get(key)
+        if claim is None or not is_pending(claim):
+            return False
+        return self._standings[key] in (Standing.OURS, Standing.GATED)
 
     def _use(self, claim: ResourceClaim) -> Standing:
+        key = claim_key(claim)
+        if self.scope.has_gated and key in self._users and self._has_only_gated(key, claim):
+            return Standing.GATED
         if any(owner.controller for owner in claim.metadata.owner_references):
             return Standing.OWNED
         if claim.status.reserved_for:
             return Standing.RESERVED
-        return Standing.POD if claim_key(claim) in self._users else Standing.OURS
+        if key in self._users:
+            return Standing.POD
+        return Standing.OURS if self.scope.has_standalone else Standing.STANDALONE
+
+    def _has_only_gated(self, key: Key, claim: ResourceClaim) -> bool:
+        """Return whether unfinished pods name a claim, all of them gated, and it is reserved for nobody else."""
+        unfinished = [name for name in self._users[key] if not self._pods[key[0], name].is_finished]
+        if not unfinished or not all(self._pods[key[0], name].is_gated for name in unfinished):
+            return False
+        return all(each.resource == "pods" and each.name in unfinished for each in claim.status.reserved_for)
+
+    def is_shared(self, key: Key) -> bool:
+        """True if several pods name the claim, also such that have run."""
+        return len(self.users(key)) > 1
 
     def users(self, key: Key) -> AbstractSet[str]:
         """Return the names of the pods that use a claim."""
         return self._users.get(key, frozenset())
 
+    def uses(self, key: Key) -> Iterator[PodUse]:
+        """Yield the pods that use a claim, by name."""
+        for name in sorted(self.users(key)):
+            yield self._pods[key[0], name]
+
     def is_pending_for_pod(self, claim: ResourceClaim) -> bool:
         """True if a claim that has no allocation is a pod's: one that uses it, or that it was made for."""
-        return is_pending(claim) and self.standing(claim) in (Standing.POD, Standing.OWNED)
+        return is_pending(claim) and self.standing(claim) in (Standing.POD, Standing.OWNED, Standing.GATED)
 
     def waiting(self) -> frozenset[Key]:
         """Return our claims that have no allocation and are not being deleted."""

@@ -13,19 +13,28 @@ from typing import TypeAlias
 
 from dra_operator.allocator import Allocated, Allocator, Decision, Failed
 from dra_operator.allocator.decision import claim_key
-from dra_operator.api.types import ResourceClaim
+from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.api.write import allocation_to_wire
 from dra_operator.cluster.faults import Defect
+from dra_operator.cluster.pod_writes import GateWrite, NominateWrite
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite
-from dra_operator.cluster.writes import AllocateWrite, Write, WriteOutcome
+from dra_operator.cluster.writes import AllocateWrite, Consumer, Write, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.allocation_checks import (
     BrokenAllocationReporter,
     DoubleAllocationReporter,
     SelectorWarnings,
 )
-from dra_operator.controller.claims import ClaimStore, Key, PodUse, annotation, text, version_of
+from dra_operator.controller.claims import (
+    ClaimScope,
+    ClaimStore,
+    Key,
+    PodUse,
+    annotation,
+    text,
+    version_of,
+)
 from dra_operator.controller.event_dedup import (
     EventDeduplicator,
     EventRequest,
@@ -34,6 +43,9 @@ from dra_operator.controller.event_dedup import (
     warning,
 )
 from dra_operator.controller.fencing import WriteFence
+from dra_operator.controller.gated_pods import GatedPods, WriteTrouble
+from dra_operator.controller.gated_reasons import GatedReasons, UngatedReasons
+from dra_operator.controller.handback import Handback
 from dra_operator.controller.ingest import DeltaEffects, Ingest, name_of
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
@@ -42,6 +54,7 @@ from dra_operator.controller.owned_devices import OwnedDevices, PolicyState, Set
 from dra_operator.controller.pending_status import PendingReason, PendingStatus
 from dra_operator.controller.permissions import WriteAccess
 from dra_operator.controller.queue import InFlightWrites, SchedulingQueue
+from dra_operator.controller.reallocation import Reallocation
 from dra_operator.controller.template_checks import KIND as KIND_OF_TEMPLATES
 from dra_operator.controller.template_checks import TemplateChecks
 from dra_operator.controller.timers import BatchLimit, BestEffortTask, Timers
@@ -52,6 +65,7 @@ from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.explanation import PodExplainer
+from dra_operator.pods.pod_decision import PodDecider
 
 BUDGET = 1.0
 """Seconds for which a cycle decides, however long it took in; the next one takes in what arrived, and continues."""
@@ -78,7 +92,8 @@ Effect: TypeAlias = Write | RuleWrite | EventRequest
 Emit: TypeAlias = Callable[[list[Effect]], None]
 
 _TASKS = (
-    "inventory", "collisions", "breakages", "rules", "selectors", "pods", "templates", "views", "metrics"
+    "inventory", "collisions", "breakages", "rules", "selectors", "handback", "reallocation", "pods", "templates",
+    "views", "metrics",
 )  # fmt: skip
 """What a cycle does beside deciding."""
 _OPERATOR = Subject("Namespace", "", "dra-operator")
@@ -92,8 +107,9 @@ class SchedulingCycle:
 
     `settlement` tells when owned devices may be used, which matters only if the inventory asks for ownership;
     `operator` is what stands for this operator in Events. `clock` is monotonic, in seconds, `wall` the time of day in
-    UTC; `hears` says whether what is known of a kind is up to date. `explains_pods`: why pods wait, and
-    what is wrong with templates, is told as well.
+    UTC; `hears` says whether what is known of a kind is up to date, `has_told` whether the watch of claims has brought
+    a version. `scope` says which claims are ours. `explains_pods`: why pods wait, and what is wrong with templates,
+    is told as well.
     """
 
     inventory: Inventory
@@ -107,6 +123,9 @@ class SchedulingCycle:
     settlement: SettlementTimer = field(default_factory=lambda: SettlementTimer(settle=0.0, quiet=0.0))
     operator: Subject = _OPERATOR
     hears: Callable[[str], bool] = lambda _kind: True
+    has_told: Callable[[str], bool] = lambda _version: True
+    scope: ClaimScope = ClaimScope.STANDALONE
+    handback_seconds: float = 60.0
     explains_pods: bool = False
     number: int = 0
     """The number of this cycle."""
@@ -124,21 +143,26 @@ class SchedulingCycle:
         inventory, ledger, metrics, clock = self.inventory, self.ledger, self.metrics, self.clock
         record = self._effects.append
         timers = self._timers = Timers()
-        claims = self._claims = ClaimStore()
+        claims = self._claims = ClaimStore(self.scope)
         ingest = self._ingest = Ingest(inventory, ledger, claims)
         in_flight = self._in_flight = InFlightWrites(record)
         queue = self._queue = SchedulingQueue(claims, ledger, in_flight, clock, timers)
         events = self._events = EventDeduplicator(self.event_refresh, clock, timers, record)
         pending = self._pending = PendingStatus(events, clock, timers)
         access = self._access = WriteAccess()
-        self._fence = WriteFence(in_flight, clock, timers)
+        self._pod_access = WriteAccess()
+        self._fence = WriteFence(in_flight, clock, timers, self.scope)
         self._selector_warnings = SelectorWarnings(claims, events, self.allocator, clock)
         self._write_results = WriteResultHandler(
             claims, ledger, in_flight, queue, events, pending, access, metrics, self._selector_warnings.add
         )
+        self._owned = OwnedDevices(
+            inventory, ledger, ingest, events, metrics, clock, timers, self.settlement, self.operator, record
+        )
+        self._gated: GatedPods | None = None
         self._pace = BatchLimit(BATCH, BATCH_SECONDS, clock)
         self._templates = TemplateChecks(self.allocator, events, clock, self._pace)
-        waiting_pods = self._waiting_pods = self._build_waiting_pods() if self.explains_pods else None
+        waiting_pods = self._waiting_pods = self._build_pods()
         self._releaser = ClaimReleaser(
             claims,
             ledger,
@@ -150,9 +174,6 @@ class SchedulingCycle:
             release_of_pod=None if waiting_pods is None else waiting_pods.release,
         )
         self._problems = ObjectProblems(inventory, ingest, events, metrics, clock)
-        self._owned = OwnedDevices(
-            inventory, ledger, ingest, events, metrics, clock, timers, self.settlement, self.operator, record
-        )
         self._double_allocations = DoubleAllocationReporter(
             inventory, ledger, claims, self._releaser.retained, ingest, events, metrics, clock, self.hears
         )
@@ -167,13 +188,42 @@ class SchedulingCycle:
             self.wall,
             self.hears,
         )
+        self._reallocation = self._build_reallocation()
+        self._broken_allocations.is_movable = self._reallocation.is_movable
         self._tasks = {name: BestEffortTask(name, clock, timers, metrics.defect_logger) for name in _TASKS}
 
-    def _build_waiting_pods(self) -> WaitingPods:
-        cluster = ClusterPods()
-        return WaitingPods(
+    def _build_reallocation(self) -> Reallocation:
+        return Reallocation(
+            self._claims,
+            self._in_flight,
+            self._queue.backoff,
+            self._broken_allocations.allocations,
+            find_broken=self._broken_allocations.find_known,
+            is_ours=self._owned.is_ours,
+            shares_a_device=lambda key: bool(self.ledger.other_holders(key)),
+            metrics=self.metrics,
+            clock=self.clock,
+        )
+
+    def _build_pods(self) -> WaitingPods | None:
+        """Build what is done about pods; None if that is nothing."""
+        if not (self.explains_pods or self.scope.has_gated):
+            return None
+        cluster, find_claim, has_template = ClusterPods(), self._claims.get, self._templates.has
+        explainer = PodExplainer(self.allocator, cluster, find_claim, has_template)
+        ungated = UngatedReasons(cluster, explainer)
+        reasons: GatedReasons | UngatedReasons = ungated
+        if self.scope.has_gated:
+            decider = PodDecider(self.allocator, cluster, find_claim, has_template)
+            gated = self._gated = self._build_gated_pods(cluster, decider)
+            gated.handback = self._build_handback(gated)
+            self._write_results.report_for_pods = lambda key, why: gated.report_claim(
+                key, None if why is None else WriteTrouble(why.reason, why.message)
+            )
+            reasons = GatedReasons(gated, decider, explainer, ungated if self.explains_pods else None)
+        waiting_pods = WaitingPods(
             cluster,
-            PodExplainer(self.allocator, cluster, self._claims.get, self._templates.has),
+            reasons,
             self._claims,
             self._in_flight,
             self._events,
@@ -185,6 +235,42 @@ class SchedulingCycle:
             pace=self._pace,
             templates_version=lambda: self._templates.version,
             hears_volumes=lambda: all(map(self.hears, VOLUMES)),
+        )
+        if self._gated is not None:
+            self._gated.on_changed = waiting_pods.explain_again
+        return waiting_pods
+
+    def _build_gated_pods(self, cluster: ClusterPods, decider: PodDecider) -> GatedPods:
+        return GatedPods(
+            self._claims,
+            cluster,
+            decider,
+            self.ledger,
+            self._in_flight,
+            self._queue,
+            self._pod_access,
+            self.clock,
+            self._timers,
+            send=self._effects.append,
+            assume=self._assume,
+            record=self._events.record,
+            defect_logger=self.metrics.defect_logger,
+            has_told=self.has_told,
+            is_ours=self._owned.is_ours,
+        )
+
+    def _build_handback(self, gated: GatedPods) -> Handback:
+        return Handback(
+            self._claims,
+            self._in_flight,
+            self._queue.backoff,
+            is_ours=self._owned.is_ours,
+            shares_a_device=lambda key: bool(self.ledger.other_holders(key)),
+            write_to_pod=gated.write_to_pod,
+            events=self._events,
+            metrics=self.metrics,
+            seconds=self.handback_seconds,
+            clock=self.clock,
         )
 
     # --- what others ask
@@ -199,7 +285,7 @@ class SchedulingCycle:
 
     def reasons(self) -> tuple[str, ...]:
         """Return why claims cannot be allocated, for `/readyz`. May be called in any thread."""
-        return (*self._fence.reasons(), *self._access.reasons())
+        return (*self._fence.reasons(), *self._access.reasons(), *self._pod_access.reasons())
 
     def notes(self) -> list[str]:
         """Return what is not as it should be though decisions go on. May be called in any thread."""
@@ -224,12 +310,20 @@ class SchedulingCycle:
         is_fenced = self._fence.is_pending()
         if not is_fenced:
             self._tasks["rules"].run(self._owned.write_rules)
+            if self._gated is not None:
+                self._gated.advance()
+                self._tasks["handback"].run(self._gated.hand_back)
         self._flush(emit)
         is_done = is_fenced or self._decide_all(emit, stopping)
+        if self._gated is not None and not is_fenced:
+            is_done &= self._gated.decide_all(partial(self._flush, emit), stopping)
         # What is on its way goes first: to say why a claim waits can take longer than to allocate a hundred others.
         self._flush(emit)
         is_done &= self._explain_all(stopping)
         self._report_all(emit)
+        if not is_fenced:
+            self._tasks["reallocation"].run(self._reallocation.run)
+            self._flush(emit)
         if self._waiting_pods is not None:
             self._tasks["pods"].run(partial(self._waiting_pods.run, stopping))
             self._tasks["templates"].run(partial(self._templates.run, stopping))
@@ -251,6 +345,11 @@ class SchedulingCycle:
             self._queue.activate_all()
         self._queue.active.add(expired)
         self._queue.activate_due()
+        if self._waiting_pods is not None:
+            self._waiting_pods.refresh()
+        if self._gated is not None:
+            self._gated.observe_claims(expired)
+            self._gated.requeue(all_waiting=requeue_all)
         self._touched |= expired | self._queue.annotation_backoff.pop_expired() | self._releaser.retained
 
     def _report_all(self, emit: Emit) -> None:
@@ -284,10 +383,12 @@ class SchedulingCycle:
             if key not in self._in_flight:
                 self._pending.end(key)
         for key in effects.seen:
-            if self._claims.is_waiting(key):
+            if self._claims.is_allocatable(key):
                 self._pending.begin(key)
                 if key in self._queue.backoff:
                     effects.requeue.add(key)
+        if self._gated is not None:
+            self._gated.observe_claims(effects.seen)
         self._queue.active.add(effects.requeue)
         self._touched |= effects.seen
         self._problems.observe(effects)
@@ -309,8 +410,15 @@ class SchedulingCycle:
                 self._owned.observe_outcome(item)
             case Tick():
                 effects.requeue_all = True
+            case _ if isinstance(item.write, GateWrite | NominateWrite):
+                self._observe_pod_outcome(item)
             case _:
                 self._write_results.handle(item, effects, self.number)
+
+    def _observe_pod_outcome(self, outcome: WriteOutcome) -> None:
+        self.metrics.writes.labels(outcome.write.kind, outcome.result).inc()
+        if self._gated is not None:
+            self._gated.observe_outcome(outcome)
 
     def _ingest_delta(self, delta: Delta, effects: DeltaEffects) -> None:
         if delta.kind == KIND_OF_TEMPLATES:
@@ -318,6 +426,8 @@ class SchedulingCycle:
             return
         if self._waiting_pods is not None and delta.kind in KINDS_OF_PODS:
             self._waiting_pods.apply(delta)
+            if self._gated is not None and delta.kind == "Pod":
+                self._gated.observe_pod(delta)
             if delta.kind not in ("Node", "DeviceClass"):
                 return
         self._fence.observe(delta)
@@ -465,7 +575,7 @@ class SchedulingCycle:
         if isinstance(decision, Allocated):
             self._unexplained.pop(key, None)
             self._problems.excuse(key)
-            self._assume(key, claim, decision)
+            self._assume(claim, decision.results[0], decision.node)
             return
         if isinstance(decision, Failed):
             self._problems.blame(key, decision)
@@ -476,19 +586,23 @@ class SchedulingCycle:
         # One that has been decided before keeps its place among them: else the last would never come to be the first.
         self._unexplained[key] = claim.metadata.uid, decision
 
-    def _assume(self, key: Key, claim: ResourceClaim, decision: Allocated) -> None:
+    def _assume(
+        self, claim: ResourceClaim, allocation: AllocationResult, node: str, consumer: Consumer | None = None
+    ) -> None:
         """Enter a decision in the ledger, and have it written."""
+        key = claim_key(claim)
         # kube-scheduler cannot use a claim whose allocation has no timestamp (docs/dra-semantics, 14).
         timestamp = self.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
-        allocation = replace(decision.results[0], allocation_timestamp=timestamp)
+        allocation = replace(allocation, allocation_timestamp=timestamp)
         write = AllocateWrite(
             *version_of(claim),
             finalizers=claim.metadata.finalizers,
             drop_annotation=annotation(claim) is not None,
             allocation=allocation_to_wire(allocation),
+            consumer=consumer,
         )
         self.ledger.assume(*key, allocation)
-        self._in_flight.nodes[key] = decision.node
+        self._in_flight.nodes[key] = node
         self._pending.start_allocation(key, claim.metadata.uid)
         self._in_flight.submit(write)
 
@@ -548,3 +662,7 @@ class SchedulingCycle:
             metrics.waiting_pods.clear()
             for reason, count in self._waiting_pods.counts().items():
                 metrics.waiting_pods.labels(reason).set(count)
+        if self._gated is not None:
+            for state, number in self._gated.counts().items():
+                metrics.gated_pods.labels(state.value).set(number)
+            metrics.gated_since_timestamp_seconds.set(self._gated.gated_since())

@@ -16,7 +16,7 @@ from dra_operator.cluster.delivery import DOUBT_SECONDS
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import FenceWrite, allocation_of, finalizers_of
 from dra_operator.controller import messages
-from dra_operator.controller.claims import Key, text
+from dra_operator.controller.claims import ClaimScope, Key, text
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.queue import Backoff, InFlightWrites
 from dra_operator.controller.timers import Timers
@@ -48,6 +48,7 @@ class WriteFence:
     in_flight: InFlightWrites
     clock: Callable[[], float]
     timers: Timers
+    scope: ClaimScope = ClaimScope.STANDALONE
     _end: float = 0.0
     """When decisions need to wait no longer, by the clock, once everything has been listed."""
     _backoff: Backoff = field(init=False)
@@ -69,7 +70,7 @@ class WriteFence:
         if self._over or delta.kind != "ResourceClaim":
             return
         key = (delta.namespace, delta.name)
-        found = None if delta.body is None else _fenced_version(delta.body)
+        found = None if delta.body is None else _fenced_version(delta.body, self.scope)
         if not self._listed and found is not None:
             self._claims[key] = found
         elif key in self._claims and self._claims[key] != found:
@@ -123,10 +124,11 @@ class WriteFence:
         return shortened([text(key) for key in tuple(self._claims)])
 
 
-def _fenced_version(body: dict[str, Any]) -> _FencedVersion | None:
+def _fenced_version(body: dict[str, Any], scope: ClaimScope) -> _FencedVersion | None:
     """Return the version of a claim if an operator may have sent an allocation on it, else None.
 
-    It is read straight from the wire, so that a claim that cannot be understood any more counts, too.
+    It is read straight from the wire, so that a claim that cannot be understood any more counts, too. Where gated pods
+    are ours, the claims that were made for pods are among them, whatever has become of these.
     """
     if allocation_of(body) is not None:
         return None
@@ -137,6 +139,8 @@ def _fenced_version(body: dict[str, Any]) -> _FencedVersion | None:
         return None
     if (metadata.get("labels") or {}).get(OPT_OUT_LABEL) == "false":
         return None
-    if any(owner.get("controller") for owner in metadata.get("ownerReferences") or ()):
+    if not scope.has_gated and any(
+        owner.get("controller") for owner in metadata.get("ownerReferences") or ()
+    ):
         return None
     return _FencedVersion(metadata["uid"], metadata["resourceVersion"], finalizers)

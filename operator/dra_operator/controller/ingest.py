@@ -111,7 +111,7 @@ class Ingest:
         self, key: Key, before: ResourceClaim | None, claim: ResourceClaim | None, effects: DeltaEffects
     ) -> None:
         problem = None if claim is None else fault_texts.odd_label(claim.metadata.labels)
-        if claim is not None and problem and self._claims.standing(claim) is Standing.OURS:
+        if claim is not None and problem and self._claims.standing(claim) in (Standing.OURS, Standing.GATED):
             effects.bad_labels[key] = Unreadable(Subject("ResourceClaim", *key, claim.metadata.uid), problem)
         elif before is not None and fault_texts.odd_label(before.metadata.labels):
             effects.bad_labels[key] = None

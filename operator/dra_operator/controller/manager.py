@@ -28,7 +28,7 @@ from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import Conflict, WriteOutcome, Written
 from dra_operator.controller import messages
-from dra_operator.controller.claims import Key, PodUse, pod_use
+from dra_operator.controller.claims import ClaimScope, Key, PodUse, pod_use
 from dra_operator.controller.cycle import Effect, SchedulingCycle
 from dra_operator.controller.dry_run import REPORTED_UP_TO, DryRun
 from dra_operator.controller.event_dedup import EventRequest, Subject
@@ -99,7 +99,10 @@ class Manager:
         self._session = ApiSession(access, answered=self.metrics.count_request)
         self.explains_pods = settings.explain == "all"
         """Whether it is told why pods wait, and what is wrong with ResourceClaimTemplates."""
-        self._watched = WATCHED_FOR_PODS if self.explains_pods else WATCHED
+        self._scope = ClaimScope(settings.claims)
+        self._sees_pods = self.explains_pods or self._scope.has_gated
+        """Whether more of pods matters than which claims they use."""
+        self._watched = WATCHED_FOR_PODS if self._sees_pods else WATCHED
         self._reflectors: dict[str, Reflector] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._pods: set[Key] = set()
@@ -111,16 +114,7 @@ class Manager:
         self._discovered_at = 0.0
         self._connected = self._stopping = False
         self._cycle = self._build_cycle()
-        self._loop = Loop(
-            self._cycle,
-            self._carry_out,
-            metrics=self.metrics,
-            quiet=settings.quiet_seconds,
-            latest=settings.latest_seconds,
-            full=settings.full_pass_seconds,
-            settle=settle,
-            clock=clock,
-        )
+        self._loop = self._build_loop(settle)
         self._election = LeaderElection(settings, access, self._record, self._has_delivered_events)
         self._standby_access = StandbyAccess(WATCHED, clock)
         self._policy_probe = PolicyProbe(self._loop.put, clock, asks_who=dry_run is None)
@@ -129,6 +123,7 @@ class Manager:
             self._own_subject(), self._record, settings.event_refresh_seconds, clock
         )
         self._writer: Writer | DryRun | None = None
+        self._pod_writer: Writer | DryRun | None = None
         self._rule_writer: RuleWriter | None = None
         self._recorder: EventRecorder | None = None
         self._event_delivery: EventDelivery | None = None
@@ -142,6 +137,18 @@ class Manager:
             # What an earlier operator had sent could only be in the way of writes.
             self._cycle.waive_fence()
         self._health = self._build_health_server()
+
+    def _build_loop(self, settle: Callable[[], None]) -> Loop:
+        return Loop(
+            self._cycle,
+            self._carry_out,
+            metrics=self.metrics,
+            quiet=self._settings.quiet_seconds,
+            latest=self._settings.latest_seconds,
+            full=self._settings.full_pass_seconds,
+            settle=settle,
+            clock=self._clock,
+        )
 
     def _build_cycle(self) -> SchedulingCycle:
         settings = self._settings
@@ -169,6 +176,9 @@ class Manager:
             ),
             operator=self._own_subject(),
             hears=self._is_up_to_date,
+            has_told=self._has_told_claims,
+            scope=self._scope,
+            handback_seconds=settings.handback_seconds,
             explains_pods=self.explains_pods,
         )
 
@@ -217,9 +227,7 @@ class Manager:
         # Let what the last cycle handed over reach the writer before the writer closes.
         await asyncio.sleep(0)
         # Without the Lease nothing more may be written.
-        if self._writer is not None and (
-            left := await self._writer.drain(0 if self._election.ended else drain)
-        ):
+        if left := await self._drain(0 if self._election.ended else drain):
             log.warning(messages.DRAINED, writes=left)
         for task in self._tasks:
             task.cancel()
@@ -228,6 +236,11 @@ class Manager:
         await self._session.close()
         await self._health.stop()
         log.info(messages.STOPPED)
+
+    async def _drain(self, seconds: float) -> int:
+        """Let the writers finish; return how many writes were left unfinished."""
+        writers = [writer for writer in (self._writer, self._pod_writer) if writer is not None]
+        return sum(await asyncio.gather(*[writer.drain(seconds) for writer in writers]))
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=f"dra-operator {name}")
@@ -272,15 +285,9 @@ class Manager:
             server=self._access.server,
             **{name: kind.api_version for name, kind in found.items()},
         )
-        self._writer = self._dry_run or Writer(
-            self._session,
-            found["ResourceClaim"],
-            self._handle_outcome,
-            may_write=self._election.may_write,
-            concurrency=self._settings.write_concurrency,
-            timeout=self._settings.request_timeout_seconds,
-            defect_logger=self.metrics.defect_logger,
-        )
+        self._writer = self._dry_run or self._build_writer(found["ResourceClaim"])
+        if self._scope.has_gated:
+            self._pod_writer = self._dry_run or self._build_writer(found["Pod"])
         for name in self._watched:
             if name not in found:
                 log.info(messages.NOT_SERVED, kind=name)
@@ -292,6 +299,17 @@ class Manager:
         self._connected = True
         self._deliver_templates()
         self._open_or_close()
+
+    def _build_writer(self, served: Served) -> Writer:
+        return Writer(
+            self._session,
+            served,
+            self._handle_outcome,
+            may_write=self._election.may_write,
+            concurrency=self._settings.write_concurrency,
+            timeout=self._settings.request_timeout_seconds,
+            defect_logger=self.metrics.defect_logger,
+        )
 
     async def _discover_needed(self) -> dict[str, Served]:
         """Return what is served, as soon as nothing that is needed is missing."""
@@ -374,7 +392,7 @@ class Manager:
 
     def _deliver_pod(self, delta: Delta) -> None:
         """Pass on which claims a pod uses. Most pods use none; of these nothing is kept but what they ask of nodes."""
-        if self.explains_pods:
+        if self._sees_pods:
             self._deliver(delta)
         pod = (delta.namespace, delta.name)
         use = PodUse(*pod, frozenset()) if delta.body is None else pod_use(delta.body)
@@ -407,9 +425,10 @@ class Manager:
         """Take in the answer to a write: the claim's newest state first, then what it means."""
         try:
             if isinstance(outcome, Written | Conflict) and outcome.body is not None:
-                self._reflectors["ResourceClaim"].observe(outcome.body)
+                kind = "Pod" if outcome.write.resource == "pods" else "ResourceClaim"
+                self._reflectors[kind].observe(outcome.body)
         finally:
-            # Without an outcome the claim would wait for it for ever.
+            # Without an outcome the object would wait for it for ever.
             self._loop.put(outcome)
 
     def _handle_rule_outcome(self, outcome: RuleOutcome) -> None:
@@ -429,6 +448,9 @@ class Manager:
         elif isinstance(effect, RuleWrite):
             if self._rule_writer is not None:
                 self._rule_writer.submit(effect)
+        elif effect.resource == "pods":
+            if self._pod_writer is not None:
+                self._pod_writer.submit(effect)
         elif self._writer is not None:
             self._writer.submit(effect)
 
@@ -520,6 +542,10 @@ class Manager:
         await asyncio.wait([task])
         reflector.end()
         log.info(messages.NOT_SERVED, kind=name)
+
+    def _has_told_claims(self, version: str) -> bool:
+        reflector = self._reflectors.get("ResourceClaim")
+        return reflector is not None and reflector.has_told(version)
 
     def _is_up_to_date(self, kind: str) -> bool:
         if (reflector := self._reflectors.get(kind)) is None or reflector.trouble is not None:

@@ -8,11 +8,15 @@ stands in `cluster.faults`.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dra_operator.api.types import AllocationResult
-from dra_operator.ledger import Overcommitment
+from dra_operator.api.names import GATE
+from dra_operator.api.text import listed, shown
+from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.ledger import Breakage, Cause, Overcommitment
 from dra_operator.questions.fault_texts import (
+    DELETE_CLAIM,
     END_BOTH,
     MAKE_ROOM,
+    describe_breakages,
     everywhere,
     known_claims,
     room_for,
@@ -51,6 +55,10 @@ EVENTS_GO_ON = "events sent again"
 ALLOCATED = "allocated"
 PENDING = "pending"
 DEALLOCATED = "deallocated"
+RESERVED = "claim reserved"
+WITHDRAWN = "allocation taken back"
+HANDED_BACK = "handed back"
+MOVING = "allocation is broken and is taken back"
 WRITE_CONFLICT = "write conflict"
 WRITE_REFUSED = "write refused"
 WRITE_UNACCEPTED = "write not accepted"
@@ -60,6 +68,8 @@ NOT_FENCED = "earlier writes not fenced in time"
 PROBLEM = "object has a problem"
 DRAINED = "writes left unfinished"
 PASS_LATE = "pass left unfinished"  # noqa: S105
+
+LET_GO = "gate taken off"
 
 # Log texts: devices that are ours.
 OWNERSHIP_FENCE = "policy for owned devices"
@@ -81,7 +91,10 @@ EVENT_INVALID = "InvalidObject"
 EVENT_FORBIDDEN = "Forbidden"
 EVENT_REFUSED = "AllocationRefused"
 EVENT_INTERNAL = "InternalError"
+EVENT_GATE_REMOVED = "GateRemoved"
+EVENT_CLAIM_NOT_GATED = "ClaimNotGated"
 EVENT_LEADING = "LeaderElection"
+EVENT_HANDED_BACK = "HandedBack"
 
 
 def devices(allocation: AllocationResult) -> str:
@@ -100,6 +113,28 @@ def allocated(allocation: AllocationResult, node: str) -> str:
     return f"allocated on node {node}: {chosen}" if node else f"allocated {chosen}"
 
 
+def gate_removed(why: str) -> str:
+    """Return the sentence of the Event of a pod that is let go without a decision."""
+    return f"scheduling gate {GATE} taken off: {why}, so kube-scheduler decides about the pod"
+
+
+def pod_refused(kind: str, why: str) -> str:
+    """Return why a pod stays gated, to which something cannot be written."""
+    what = f"the removal of the scheduling gate {GATE}" if kind == "gate" else "status.nominatedNodeName"
+    return f"the API server does not accept {what}: {why}"
+
+
+def not_gated(claim: ResourceClaim, pods: Sequence[str]) -> str:
+    """Return why the claim of a gated pod is not decided with it: other pods name it, or it is reserved for others."""
+    name = claim.metadata.name
+    if not pods:
+        return f'claim "{name}" is reserved for others: {shown(claim.status.reserved_for[0].name)}'
+    return (
+        f'claim "{name}" is also named by {listed([f"pod {pod}" for pod in pods])}, not all of which have the '
+        f"scheduling gate {GATE}: kube-scheduler allocates it, and this pod goes on then; or gate all that share it"
+    )
+
+
 def template_in_vain(problem: str) -> str:
     """Return the sentence of the Event of a template of which no claim could be allocated."""
     return f"claims made of this template wait: {problem}"
@@ -111,6 +146,11 @@ def fitting(node: str, seconds: float) -> str:
         f"its claims have fitted for {seconds:.0f} s, now on node {node}, and the scheduler has not placed it; pod "
         "affinity, topology spread, preemption, and volumes that are not bound yet, are not looked at here"
     )
+
+
+def handed_back(why: str) -> str:
+    """Return the sentence of the Event of a pod whose claims were taken back; `why` is what kube-scheduler says."""
+    return f"handed back: {why.rstrip('. ')}; delete the pod to try again"
 
 
 def collision(
@@ -146,6 +186,41 @@ def overcommitted(case: Overcommitment, namespace: str) -> str:
         f"{too_much(case)}; the driver publishes less than before, or another allocator allocated more before this "
         f"operator started; nothing is taken back; {MAKE_ROOM}"
     )
+
+
+def broken_in_use(breakages: Sequence[Breakage]) -> str:
+    """Return that sentence for a claim that pods name, with what becomes of them."""
+    causes = {item.cause for item in breakages}
+    if Cause.NODE_GONE in causes:
+        fate = "kube-controller-manager deletes its pods that were on the node"
+    elif Cause.TAINTED in causes:
+        fate = "kube-controller-manager evicts its pods that have a node"
+    else:
+        fate = "nothing evicts its pods"
+    return f"{describe_breakages(breakages)}; {fate}; {DELETE_CLAIM}"
+
+
+def broken_unused(breakages: Sequence[Breakage]) -> str:
+    """Return that sentence for a claim that no pod names, whose allocation is ours to take back."""
+    is_for_sure = any(item.cause is not Cause.DEVICE_MISSING for item in breakages)
+    when = "" if is_for_sure else " when that has lasted for five minutes"
+    return f"{describe_breakages(breakages)}; no pod uses this claim, so it gets other devices{when}"
+
+
+def broken_for_pod(claim: str, breakages: Sequence[Breakage], *, is_reserved: bool) -> str:
+    """Return the sentence for a pod that names such a claim; `is_reserved` for this pod, as it has a node."""
+    causes = {item.cause for item in breakages}
+    if not is_reserved:
+        fate = (
+            "nothing evicts a pod without a node: delete this one, and then the claim, if it is still there"
+        )
+    elif Cause.NODE_GONE in causes:
+        fate = "kube-controller-manager deletes this pod"
+    elif Cause.TAINTED in causes:
+        fate = "kube-controller-manager evicts this pod"
+    else:
+        fate = "nothing evicts this pod: delete it"
+    return f'claim "{claim}": {describe_breakages(breakages)}; {fate}'
 
 
 def leading(identity: str) -> str:

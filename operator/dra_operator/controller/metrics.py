@@ -83,7 +83,7 @@ class Metrics:
         )
         self.pass_seconds = self._histogram("pass_seconds", "Duration of a pass.")
         self.queue_depth = self._gauge("queue_depth", "Changes that wait for the next pass.")
-        self.writes = self._counter("writes", "Writes to claims, by kind and outcome.", "kind", "outcome")
+        self.writes = self._counter("writes", "Writes by kind and outcome.", "kind", "outcome")
         self.writes_in_flight = self._gauge("writes_in_flight", "Claims with a write under way.")
         self.requests = self._counter(
             "requests",
@@ -113,6 +113,9 @@ class Metrics:
             "Claims whose allocation is broken now, by cause.",
             "cause",
         )
+        self.reallocations = self._counter(
+            "reallocations", "Broken allocations that were taken back, by cause.", "cause"
+        )
         self.foreign_allocations = self._counter(
             "foreign_allocations", "Allocations of owned devices that somebody else has stored."
         )
@@ -127,6 +130,22 @@ class Metrics:
         build = self._gauge("build_info", "Always 1; the labels say what runs.", "version", "python")
         build.labels(__version__, platform.python_version()).set(1)
         self.loop_lag_seconds = self._gauge("loop_lag_seconds", "How late the event loop ran its last timer.")
+        self._declare_gated_pods()
+
+    def _declare_gated_pods(self) -> None:
+        self.gated_pods = self._gauge(
+            "gated_pods",
+            "Pods that the operator's gate holds, or held until they have a node, by state.",
+            "state",
+        )
+        self.gated_since_timestamp_seconds = self._gauge(
+            "gated_since_timestamp_seconds",
+            "Unix time at which the pod was created that the operator's gate has held longest; 0 if it holds none.",
+        )
+        self.handed_back = self._counter(
+            "handed_back_pods",
+            "Pods that were let go, and whose claims were taken back as they could not be placed.",
+        )
 
     def _begin_at_zero(self) -> None:
         """Expose what has not happened yet as zero: a series that begins with its first error has no increase."""
@@ -136,6 +155,7 @@ class Metrics:
             self.decisions.labels(decision.__name__.lower())
         for cause in Cause:
             self.broken_allocations.labels(cause.value)
+            self.reallocations.labels(cause.value)
         for outcome in ("done", "error"):
             self.passes.labels(outcome)
         for write, outcome in product(get_args(Write), get_args(WriteOutcome)):

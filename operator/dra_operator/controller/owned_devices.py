@@ -13,7 +13,7 @@ from typing import Final
 
 from dra_operator.api.names import OWNED_FINALIZER, SETTLED_ANNOTATION
 from dra_operator.api.text import listed
-from dra_operator.api.types import DeviceRequestAllocationResult, DeviceTaintRule
+from dra_operator.api.types import DeviceRequestAllocationResult, DeviceTaintRule, ResourceClaim
 from dra_operator.cluster.ownership_policy import POLICY, InstalledFence, PoolsFence, RulesFence, read_fence
 from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
@@ -361,6 +361,24 @@ class OwnedDevices:
             self.events.record(warning(self._owner(slice_, result), messages.EVENT_FOREIGN, message))
             log.warning(messages.FOREIGN, claim=text(key), device=slice_.path(index))
             return
+
+    def is_ours(self, claim: ResourceClaim) -> bool:
+        """True if an operator made the allocation of a claim: of devices that are ours nobody else makes one.
+
+        Where all devices are, nobody else allocates.
+        """
+        if self.inventory.settlement is None:
+            return True
+        results = [] if claim.status.allocation is None else claim.status.allocation.devices.results
+        return all(self._is_owned(result) for result in results if not result.admin_access)
+
+    def _is_owned(self, result: DeviceRequestAllocationResult) -> bool:
+        pool = self.inventory.pools.get((result.driver, result.pool))
+        for slice_ in pool.slices.values() if pool is not None else ():
+            index = slice_.indexes.get(result.device)
+            if index is not None:
+                return bool(slice_.ours >> index & 1)
+        return False
 
     def _owner(self, slice_: Slice, result: DeviceRequestAllocationResult) -> Subject:
         """Return the rule by which a device is ours, or the slice that says so itself."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import InitVar, dataclass, field
 
+from dra_operator.cluster.pod_writes import GateWrite, NominateWrite
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import AnnotateWrite, FenceWrite, Write
 from dra_operator.controller import messages
@@ -22,10 +23,14 @@ _FOR_METADATA = "resourceclaims"
 _TO_BIND = "patch", "resourceclaims/binding"
 _FOR_STATUS = "patch", "resourceclaims/status"
 _TO_UPDATE = "update", "resourceclaims"
+_OF_POD_WRITES: Mapping[type[GateWrite | NominateWrite], str] = {
+    GateWrite: "pods",
+    NominateWrite: "pods/status",
+}
 
 
 class WriteAccess:
-    """Rights that were denied, and the claims whose writes were.
+    """Rights that were denied, and the claims whose writes were; pods have one of their own.
 
     Written in the thread of cycles; `reasons` may be called in any.
     """
@@ -55,7 +60,11 @@ class WriteAccess:
         """
         before = {right: frozenset(keys) for right, keys in self._claims.items()}
         for right in before:
-            if right == _TO_UPDATE:
+            if isinstance(write, GateWrite | NominateWrite):
+                # Each needs one right of its own.
+                if right[1] == _OF_POD_WRITES[type(write)]:
+                    self._drop(right)
+            elif right == _TO_UPDATE:
                 # Only claims that take no patch need it, so only those can show that it is there.
                 self._excuse(right, (write.namespace, write.name))
             elif not isinstance(write, AnnotateWrite | FenceWrite) or right[1] == _FOR_METADATA:

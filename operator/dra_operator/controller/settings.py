@@ -28,8 +28,6 @@ _OF_SERVICE = re.compile(
     r"(.+_)?((SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_\d+_(TCP|UDP|SCTP)(_.+)?)=|PORT=\w+://)"
 )
 
-_RESERVED = {("claims", "all"): "reserved for a later version, which will take the claims of pods as well"}
-
 
 class SettingsError(Exception):
     """Settings that cannot be used. `problems` has one clear line for each."""
@@ -54,10 +52,12 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    claims: Literal["standalone"] = Field(
+    claims: Literal["standalone", "gated", "all"] = Field(
         "standalone",
         description="Which claims the operator allocates. `standalone`: every claim that no pod uses; "
-        "claims of pods are left to kube-scheduler.",
+        "claims of pods are left to kube-scheduler. `gated`: those that only pods with the scheduling gate "
+        "`dra-operator.io/allocation` use, which it then hands over to kube-scheduler. `all`: both. The last two need "
+        "the rights of the component `gates`.",
     )
     devices: Literal["owned", "all"] = Field(
         "owned",
@@ -183,6 +183,13 @@ class Settings(BaseModel):
         le=600,
         description="How long one request may take that writes to a claim or reads it back. Other requests have fixed "
         "limits.",
+    )
+    handback_seconds: float = Field(
+        60,
+        ge=1,
+        le=3600,
+        description="With gated pods: the claims of a pod that was let go are taken back when kube-scheduler has said "
+        "for this long that it cannot place the pod.",
     )
     event_refresh_seconds: float = Field(
         1200,
@@ -371,5 +378,4 @@ def _unknown(name: str, value: object, origin: str) -> str:
 
 def _refused(location: tuple[int | str, ...], value: object, origins: Mapping[str, str]) -> str:
     name = str(location[0])
-    why = _RESERVED.get((name, str(value)), "not allowed")
-    return f'setting "{name}" ({origins.get(name, "default")}): "{value}" is {why}; allowed: {allowed(name)}'
+    return f'setting "{name}" ({origins.get(name, "default")}): "{value}" is not allowed; allowed: {allowed(name)}'

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heappop, heappush
+from typing import Protocol
 
 from dra_operator.allocator import Reason
 from dra_operator.api.core import Pod
@@ -24,7 +25,6 @@ from dra_operator.controller.event_dedup import EventDeduplicator, EventRequest,
 from dra_operator.controller.queue import InFlightWrites
 from dra_operator.controller.timers import BatchLimit
 from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
-from dra_operator.pods.explanation import PodExplainer
 from dra_operator.pods.smallest_change import Effort
 
 YOUNG_SECONDS = 5.0
@@ -53,6 +53,19 @@ KINDS = frozenset(("Pod", "Node", "DeviceClass", *VOLUMES))
 _NAME = "pods"
 
 
+@dataclass(frozen=True, slots=True)
+class PodReason:
+    """Why a pod waits: a reason and one line of text, and the text for each of its claims, by entry.
+
+    `node` is set if nothing is in the way: the first node on which its claims fit.
+    """
+
+    reason: str
+    message: str
+    claims: Mapping[str, str]
+    node: str = ""
+
+
 @dataclass(slots=True)
 class _PodStatus:
     """What is known, and was told, of one waiting pod. `reason` and `text` are what is to be told now, if anything is.
@@ -70,6 +83,25 @@ class _PodStatus:
     """The last message to which an ending was looked for, and that ending."""
 
 
+class PodReasons(Protocol):
+    """Finds the pods that wait, and says why they do: `controller.gated_reasons`."""
+
+    def find(self, key: Key) -> WaitingPod | None:
+        """Return a pod that waits, and of which it is to be said why."""
+
+    def explain(self, waiting: WaitingPod) -> PodReason | None:
+        """Return why a pod waits; None for one of which nothing is to be said now."""
+
+    def advise(self, waiting: WaitingPod, effort: Effort) -> str:
+        """Return what would help a pod, as the end of its message; nothing if that is not known."""
+
+    def claims_of(self, pod: Pod) -> Mapping[str, str]:
+        """Return the names of the claims of a pod, by entry."""
+
+    def version(self) -> object:
+        """Return what every answer depends on."""
+
+
 @dataclass(slots=True)
 class WaitingPods:
     """Finds out why pods wait, and has it told.
@@ -80,7 +112,7 @@ class WaitingPods:
     """
 
     cluster: ClusterPods
-    explainer: PodExplainer
+    explainer: PodReasons
     claims: ClaimStore
     in_flight: InFlightWrites
     problems: EventDeduplicator
@@ -126,9 +158,17 @@ class WaitingPods:
         except ObjectError as error:
             self.problems.report_problem(key, subject, messages.EVENT_INVALID, str(error))
 
+    def refresh(self) -> None:
+        """Take in whether volumes and their claims are up to date."""
+        self.cluster.set_volumes_known(known=self.hears_volumes())
+
+    def explain_again(self, key: Key) -> None:
+        """Have it found out again why a pod waits, as something has become of it."""
+        if (status := self._pods.get(key)) is not None:
+            self._explain_again(key, status)
+
     def run(self, stopping: Callable[[], bool]) -> float | None:
         """Find out why pods wait, and have a batch of it told; return when time alone makes more of it due."""
-        self.cluster.set_volumes_known(known=self.hears_volumes())
         is_explained, is_advised = self._explain_due(stopping), self._advise_all(stopping)
         is_batch_full = self._report()
         return self._next_due(is_batch_full=is_batch_full) if is_explained and is_advised else self.clock()
@@ -147,7 +187,7 @@ class WaitingPods:
         until = now + EXPLAINING
         while self._due and self._due[0][0] <= self.clock():
             _, key = heappop(self._due)
-            if (pod := self.cluster.waiting.get(key)) is not None and key in self._pods:
+            if (pod := self.explainer.find(key)) is not None and key in self._pods:
                 self._explain_safely(key, pod)
             if self._due and (stopping() or self.clock() >= until):
                 return False
@@ -158,7 +198,7 @@ class WaitingPods:
         changed = self.cluster.changed
         while changed:
             key = changed.pop()
-            pod, status = self.cluster.waiting.get(key), self._pods.get(key)
+            pod, status = self.explainer.find(key), self._pods.get(key)
             if status is not None and (pod is None or pod.pod.metadata.uid != status.uid):
                 self._forget(key)
                 status = None
@@ -200,11 +240,9 @@ class WaitingPods:
             heappush(self._due, (self.clock() + DEFECT_SECONDS, key))
 
     def _explain(self, key: Key, waiting: WaitingPod, status: _PodStatus) -> None:
-        # kube-scheduler makes room for a pod that it has nominated, and writes its claims soon.
-        is_nominated = bool(waiting.nominated_node)
-        why = None if is_nominated else self.explainer.explain(waiting.pod, waiting.requirements)
+        why = self.explainer.explain(waiting)
         status.computed_at = now = self.clock()
-        if why is not None and why.reason is Reason.SEARCH_ABORTED:
+        if why is not None and why.reason == Reason.SEARCH_ABORTED:
             # What takes so long is not to be found out all the time.
             status.computed_at += ABORTED_SECONDS
         if why is None or not why.node:
@@ -217,7 +255,7 @@ class WaitingPods:
         self._settled.add(key)
         namespace, names = key[0], self.explainer.claims_of(waiting.pod)
         told = {} if why is None else why.claims
-        texts = {(namespace, names[entry]): each.message for entry, each in told.items() if entry in names}
+        texts = {(namespace, names[entry]): each for entry, each in told.items() if entry in names}
         self._set_texts(key, texts)
         self._find_left_behind([(namespace, name) for name in names.values()])
         if why is None:
@@ -225,7 +263,7 @@ class WaitingPods:
             self._unadvised.pop(key, None)
             self._untold.pop(key, None)
             return
-        status.reason = why.reason.value
+        status.reason = why.reason
         status.text = messages.fitting(why.node, FITTING_SECONDS) if why.node else why.message
         if not why.node:
             self._unadvised[key] = None
@@ -238,7 +276,7 @@ class WaitingPods:
         while self._unadvised:
             key = next(iter(self._unadvised))
             del self._unadvised[key]
-            pod, status = self.cluster.waiting.get(key), self._pods[key]
+            pod, status = self.explainer.find(key), self._pods[key]
             if pod is not None and status.reason is not None:
                 self._extend(key, status, self._advice(key, pod))
                 if status.told != status.reason:
@@ -264,7 +302,7 @@ class WaitingPods:
 
     def _advice(self, key: Key, waiting: WaitingPod) -> str:
         try:
-            return self.explainer.advise(waiting.pod, waiting.requirements, EFFORT)
+            return self.explainer.advise(waiting, EFFORT)
         except Exception:
             self.defect_logger.exception(Defect.REPORT, report=_NAME, pod="/".join(key))
             return ""

@@ -8,6 +8,7 @@ assumed, and says when the claim may be tried again. Source: docs/kopf.md, 2.2.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from dra_operator.allocator.decision import claim_key
 from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.delivery import DOUBT_SECONDS
@@ -21,16 +22,26 @@ from dra_operator.cluster.writes import (
     Forbidden,
     Gone,
     Refused,
+    ReserveWrite,
     Unaccepted,
     Unanswered,
     Unknown,
     Unsent,
+    WithdrawWrite,
     Write,
     WriteOutcome,
     Written,
 )
 from dra_operator.controller import messages
-from dra_operator.controller.claims import ClaimStore, Key, annotation, is_released, text, version_of
+from dra_operator.controller.claims import (
+    ClaimStore,
+    Key,
+    Standing,
+    annotation,
+    is_released,
+    text,
+    version_of,
+)
 from dra_operator.controller.event_dedup import EventDeduplicator, EventRequest, one_line, subject_of, warning
 from dra_operator.controller.ingest import DeltaEffects
 from dra_operator.controller.logs import get_logger
@@ -52,7 +63,9 @@ _PURPOSES: Mapping[type[Write], str] = {
     AllocateWrite: "the allocation",
     # To say so on the claim gives it another version as well.
     FenceWrite: "the removal of a finalizer without an allocation",
+    ReserveWrite: "the reservation for a gated pod",
     DeallocateWrite: "the removal of allocation and finalizer of this claim, which is being deleted",
+    WithdrawWrite: "the removal of allocation and finalizer of this claim, which no pod uses",
 }
 """What a write is for, in the words of an Event."""
 
@@ -72,6 +85,9 @@ class WriteResultHandler:
     access: WriteAccess
     metrics: Metrics
     on_allocated: Callable[[Key, str], None]
+    report_for_pods: Callable[[Key, PendingReason | None], None] | None = None
+    """Is told what keeps the claim of gated pods from being written, since it is the pods of which that is said; None
+    once it is written."""
 
     def handle(self, outcome: WriteOutcome, effects: DeltaEffects, cycle: int) -> None:
         """Take in one answer and add to `effects` what it changed; `cycle` is the number of this one."""
@@ -121,9 +137,15 @@ class WriteResultHandler:
             return
         # An annotation says only that the claim waits, perhaps because it backs off.
         self.queue.backoff.accept(key)
+        if self.report_for_pods is not None:
+            self.report_for_pods(key, None)
         if isinstance(write, DeallocateWrite):
             self.metrics.deallocations.inc()
             log.info(messages.DEALLOCATED, claim=text(key), uid=write.uid)
+        elif isinstance(write, WithdrawWrite):
+            log.info(messages.WITHDRAWN, claim=text(key), uid=write.uid)
+        elif isinstance(write, ReserveWrite):
+            log.debug(messages.RESERVED, claim=text(key), uid=write.uid, pod=write.consumer.name)
         elif isinstance(write, AllocateWrite):
             # The new state took the place of the assumption when it was taken in. If the allocation has been
             # cleared again since, or the claim made anew, the assumption must not outlive it, and the claim is
@@ -156,7 +178,7 @@ class WriteResultHandler:
 
     def _submit_queued(self, key: Key, queued: AllocateWrite, effects: DeltaEffects) -> None:
         claim = self.claims.get(key)
-        if claim is None or claim.metadata.uid != queued.uid or not self.claims.is_waiting(key):
+        if claim is None or claim.metadata.uid != queued.uid or not self.claims.is_allocatable(key):
             # Allocated by another, being deleted, recreated, a pod's by now.
             self._withdraw(key, effects)
             return
@@ -216,7 +238,7 @@ class WriteResultHandler:
         claim = self.claims.get(key)
         if claim is None:
             return
-        if isinstance(write, AllocateWrite | FenceWrite):
+        if isinstance(write, AllocateWrite | FenceWrite | ReserveWrite):
             # There are devices for it now, or will be; what it waits for is the right.
             right = f"{error.verb} {error.resource}"
             self._set_pending(claim, PendingReason(messages.EVENT_FORBIDDEN, right, why))
@@ -242,13 +264,19 @@ class WriteResultHandler:
         claim = self.claims.get((write.namespace, write.name))
         if claim is None or isinstance(write, AnnotateWrite):
             return
-        if isinstance(write, DeallocateWrite):
+        if isinstance(write, DeallocateWrite | WithdrawWrite):
             self.events.record(warning(subject_of(claim), messages.EVENT_REFUSED, why))
         else:
             self._set_pending(claim, PendingReason(messages.EVENT_REFUSED, None, why))
 
     def _set_pending(self, claim: ResourceClaim, why: PendingReason) -> None:
-        if (event := self.pending.set(claim, why)) is not None:
+        is_allocated = claim.status.allocation is not None
+        if self.report_for_pods is not None and (
+            is_allocated or self.claims.standing(claim) is Standing.GATED
+        ):
+            # One that is allocated waits for nothing itself.
+            self.report_for_pods(claim_key(claim), why)
+        elif (event := self.pending.set(claim, why)) is not None:
             self.events.record(event)
 
     def _back_off(self, key: Key, write: Write, first: float, longest: float) -> None:
@@ -295,7 +323,7 @@ class ClaimReleaser:
         if claim is None:
             self._forget(key)
             return
-        if self.claims.is_waiting(key):
+        if self.claims.is_allocatable(key):
             self.pending.mark_changed(key)
             return
         if not is_released(claim):
@@ -306,7 +334,7 @@ class ClaimReleaser:
         self.retained.discard(key)
         if self.queue.backoff.holds_claim(claim):
             return
-        if is_released(claim) and self.claims.is_free(claim):
+        if is_released(claim) and self.claims.is_for_us_to_release(claim):
             if self._shares_a_device(key):
                 self.retained.add(key)
             else:

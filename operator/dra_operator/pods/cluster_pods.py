@@ -1,4 +1,4 @@
-"""All nodes, what the pods on them have, and the pods that wait for a node and name claims; kept incrementally.
+"""All nodes, what the pods on them have, and the pods that wait for a node and name claims, gated by us or not.
 
 Of a pod that has a node only its requests and ports are kept, which pods of one workload share; of each node the sums.
 What was found out for some requirements is kept, and only nodes that changed since are asked again.
@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from dra_operator.allocator.extended import CLASS_PREFIX
 from dra_operator.api.core import OwnerReference, Pod
-from dra_operator.api.names import ENDED_PHASES
+from dra_operator.api.names import ENDED_PHASES, GATE
 from dra_operator.api.read import ObjectError, read_object
 from dra_operator.pods.bound_volumes import BoundVolume, VolumeClaim, read_volume, read_volume_claim
 from dra_operator.pods.field_reader import FieldReader
@@ -50,6 +50,11 @@ class WaitingPod:
     condition: tuple[str, str] | None = None
     owner: tuple[str, str, str] | None = None
 
+    @property
+    def is_gated(self) -> bool:
+        """Whether our gate keeps it from kube-scheduler."""
+        return any(gate.name == GATE for gate in self.pod.spec.scheduling_gates)
+
 
 @dataclass(slots=True)
 class _KnownObstacles:
@@ -65,13 +70,18 @@ class ClusterPods:
     """Takes Pod, Node, PersistentVolume, PersistentVolumeClaim and DeviceClass, bodies as on the wire.
 
     `version` grows with each change that could alter whether a node suits a pod. `changed` collects the pods whose
-    waiting changed, by namespace and name, until the reader clears it.
+    waiting changed, by namespace and name, until the reader clears it. `gated` are those that our gate holds, which are
+    not among `waiting`.
     """
 
     def __init__(self) -> None:
         self.version = 0
         self.waiting: dict[Key, WaitingPod] = {}
+        self.gated: dict[Key, WaitingPod] = {}
         self.changed: set[Key] = set()
+        self._assumed: dict[Key, str] = {}
+        """The nodes that pods will be nominated for by us, and may not be yet."""
+        self._gated_uses: dict[Key, tuple[int, PodUse]] = {}
         self._pods: dict[Key, tuple[NodeInfo, PodUse]] = {}
         self._nominated: dict[Key, tuple[str, int, PodUse]] = {}
         self._uses: WeakValueDictionary[tuple[Any, ...], PodUse] = WeakValueDictionary()
@@ -112,9 +122,13 @@ class ClusterPods:
         """Remove an object, if it is there."""
         match kind:
             case "Pod":
-                self._set_use((namespace, name), "", None)
-                self._set_nominated((namespace, name), "", 0, None)
-                self._set_waiting((namespace, name), None)
+                key = namespace, name
+                self._assumed.pop(key, None)
+                self._gated_uses.pop(key, None)
+                self._set_use(key, "", None)
+                self._set_nominated(key, "", 0, None)
+                self._set_waiting(self.waiting, key, None)
+                self._set_waiting(self.gated, key, None)
             case "Node":
                 self._remove_node(name)
             case "PersistentVolume":
@@ -179,6 +193,21 @@ class ClusterPods:
         """The nodes by name, with the sums of what their pods request."""
         return self._nodes
 
+    def assume(self, key: Key, node: str) -> None:
+        """Count a gated pod on a node that it will be nominated for, until that is withdrawn or it has a node."""
+        self._assumed[key] = node
+        if key in self._gated_uses:
+            self._set_nominated(key, node, *self._gated_uses[key])
+
+    def withdraw(self, key: Key) -> None:
+        """Count a pod no more on a node that it was assumed for, unless it is nominated for it."""
+        if self._assumed.pop(key, None) is None or key not in self._gated_uses:
+            return
+        found = self.gated.get(key) or self.waiting.get(key)
+        node = "" if found is None else found.nominated_node
+        priority, use = self._gated_uses[key]
+        self._set_nominated(key, node, priority, use if node else None)
+
     # --- pods
 
     def _put_pod(self, reader: FieldReader, body: Mapping[str, Any]) -> None:
@@ -188,15 +217,27 @@ class ClusterPods:
         is_over = reader.text(status, "phase", "status") in ENDED_PHASES
         node = "" if is_over else reader.text(spec, "nodeName", "spec")
         nominated = "" if is_over or node else reader.text(status, "nominatedNodeName", "status")
-        use = self._read_use(reader, body) if node or nominated else None
-        self._set_use(key, node, use if node else None)
-        self._set_nominated(key, nominated, read_priority(reader, spec), use if nominated else None)
         is_waiting = (
-            not (node or is_over or spec.get("schedulingGates"))
+            not (node or is_over)
             and bool(spec.get("resourceClaims") or status.get("extendedResourceClaimStatus"))
             and not reader.part(body, "metadata", "").get("deletionTimestamp")
         )
-        self._set_waiting(key, _read_waiting(reader, body) if is_waiting else None)
+        gates = {item.get("name") for _, item in reader.parts(spec, "schedulingGates", "spec")}
+        is_gated = is_waiting and GATE in gates
+        if not is_waiting:
+            self._assumed.pop(key, None)
+        nominated = nominated or self._assumed.get(key, "")
+        priority = read_priority(reader, spec)
+        use = self._read_use(reader, body) if node or nominated or is_gated else None
+        if is_gated and use is not None:
+            self._gated_uses[key] = priority, use
+        elif key not in self._assumed:
+            self._gated_uses.pop(key, None)
+        self._set_use(key, node, use if node else None)
+        self._set_nominated(key, nominated, priority, use if nominated else None)
+        found = _read_waiting(reader, body) if is_gated or (is_waiting and not gates) else None
+        self._set_waiting(self.waiting, key, None if is_gated else found)
+        self._set_waiting(self.gated, key, found if is_gated else None)
 
     def _read_use(self, reader: FieldReader, body: Mapping[str, Any]) -> PodUse:
         parts = read_requests_on_node(reader, body), read_ports(reader, reader.part(body, "spec", ""))
@@ -238,14 +279,14 @@ class ClusterPods:
         elif not node.pods:
             self._absent.pop(node.name, None)
 
-    def _set_waiting(self, key: Key, waiting: WaitingPod | None) -> None:
-        old = self.waiting.get(key)
+    def _set_waiting(self, table: dict[Key, WaitingPod], key: Key, waiting: WaitingPod | None) -> None:
+        old = table.get(key)
         if waiting is None:
             if old is not None:
-                del self.waiting[key]
+                del table[key]
                 self.changed.add(key)
             return
-        self.waiting[key] = waiting
+        table[key] = waiting
         if old is None or not _is_same(old, waiting):
             self.changed.add(key)
 

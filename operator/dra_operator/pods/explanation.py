@@ -40,6 +40,8 @@ _MOST_COPIED = 250
 _MOST_CAUSES = 3
 LIMITS: Final = Limits(seconds=0.25)
 """Of each decision and explanation: nothing depends on them, and claims that are decided wait meanwhile."""
+EXTENDED: Final = "extended resources"
+"""What messages call the claim for a pod's extended resources, as its other claims are called by their entries."""
 _MOST_INVENTORIES = 4
 _MOST_KNOWN = 4096
 
@@ -59,12 +61,16 @@ class PodExplanation:
 
 @dataclass(slots=True)
 class PodExplainer:
-    """Explains pods by the present state of `allocator`'s inventory and ledger, and of the nodes of `cluster`."""
+    """Explains pods by the present state of `allocator`'s inventory and ledger, and of the nodes of `cluster`.
+
+    `decider` is who decides their claims.
+    """
 
     allocator: Allocator
     cluster: ClusterPods
     find_claim: ClaimLookup
     has_template: TemplateLookup
+    decider: Decider = Decider.KUBE_SCHEDULER
     limits: Limits = LIMITS
     """Of each decision and explanation."""
     _allocators: dict[frozenset[tuple[str, str]], Allocator] = field(default_factory=dict)
@@ -74,10 +80,17 @@ class PodExplainer:
     _version: object = None
     _inventory_version: int = -1
 
-    def explain(self, pod: Pod, requirements: PodRequirements) -> PodExplanation | None:
-        """Return why a pod waits; None for one that waits for none of its claims."""
+    def explain(
+        self, pod: Pod, requirements: PodRequirements, extended: ResourceClaim | None = None
+    ) -> PodExplanation | None:
+        """Return why a pod waits; None for one that waits for none of its claims.
+
+        `extended` is the claim for its extended resources, if that is decided with the others.
+        """
         self._refresh()
         entries = list(resolve_entries(pod, self.find_claim, self.has_template))
+        if extended is not None:
+            entries.append(PodEntry(EXTENDED, extended))
         problems = {entry.name: entry.problem for entry in entries if entry.problem is not None}
         if problems:
             name, first = next(iter(problems.items()))
@@ -165,11 +178,11 @@ class PodExplainer:
             if name in causes and (node.unusable is not None or views.of_node(name).pools)
         }
         if all(node.unusable == effective.get(name) for name, node in nodes.items()):
-            return NodeSet(self.allocator, self.limits)
+            return NodeSet(self.allocator, self.decider, self.limits)
         if len(nodes) > _MOST_COPIED:
             suitable = tuple([name for name in sorted(nodes) if name not in causes])
-            return NodeSet(self.allocator, self.limits, suitable)
-        return NodeSet(self._copy_with(effective), self.limits)
+            return NodeSet(self.allocator, self.decider, self.limits, suitable)
+        return NodeSet(self._copy_with(effective), self.decider, self.limits)
 
     def _copy_with(self, causes: Mapping[str, str]) -> Allocator:
         """Return an allocator for which these nodes, and no others, cannot be used."""
@@ -199,6 +212,7 @@ class NodeSet:
     """Nodes that can be used, as an allocator has them; where `nodes` are given, only these of them."""
 
     allocator: Allocator
+    decider: Decider
     limits: Limits
     nodes: tuple[str, ...] | None = None
 
@@ -207,11 +221,11 @@ class NodeSet:
         nodes = self.nodes
         if among is not None:
             nodes = tuple(sorted(among)) if nodes is None else tuple(sorted({*among} & {*nodes}))
-        return self.allocator.allocate(list(claims), nodes, decider=Decider.KUBE_SCHEDULER, limits=self.limits)
+        return self.allocator.allocate(list(claims), nodes, decider=self.decider, limits=self.limits)
 
     def decide_anywhere(self, claim: ResourceClaim) -> Decision:
         """Decide a claim on all nodes that the allocator has."""
-        return self.allocator.allocate([claim], decider=Decider.KUBE_SCHEDULER, limits=self.limits)
+        return self.allocator.allocate([claim], decider=self.decider, limits=self.limits)
 
     def explain(self, claim: ResourceClaim, decision: Decision) -> Explanation:
         """Return why a claim does not fit, where that was decided."""
@@ -220,7 +234,7 @@ class NodeSet:
             if isinstance(elsewhere, Allocated):
                 text = f"it fits on node {elsewhere.node}, which the pod cannot use, and on none that it can"
                 return Explanation(Reason.NODE_UNSUITABLE, text)
-        found = self.allocator.explain([claim], decision, decider=Decider.KUBE_SCHEDULER, limits=self.limits)[0]
+        found = self.allocator.explain([claim], decision, decider=self.decider, limits=self.limits)[0]
         if found.reason is Reason.NODE_UNUSABLE:
             found = replace(found, reason=Reason.NODE_UNSUITABLE)
         if self.nodes is None:
@@ -291,6 +305,7 @@ class _Attempt:
             cluster=explainer.cluster,
             allocator_with=lambda causes: explainer.node_set(causes).allocator,
             find_claim=explainer.find_claim,
+            decider=explainer.decider,
             kept=[claim_key(claim) for claim in claims],
         )
 

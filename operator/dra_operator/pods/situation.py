@@ -84,6 +84,7 @@ def build_situation(
     cluster: ClusterPods,
     allocator_with: Callable[[Mapping[str, str]], Allocator],
     find_claim: ClaimLookup,
+    decider: Decider = Decider.KUBE_SCHEDULER,
     kept: Iterable[ClaimKey] = (),
 ) -> Situation:
     """Return the situation of the open claims of a pod.
@@ -103,6 +104,7 @@ def build_situation(
     return Situation(
         claims,
         allocator,
+        decider,
         nodes=[name for name in names if name not in obstacles] if obstacles or elsewhere else None,
         conditions=counts,
         find_nodes_without=find_nodes_without,

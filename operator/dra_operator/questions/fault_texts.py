@@ -78,7 +78,12 @@ def known_claims(claims: Collection[tuple[str, str]], namespace: str) -> str:
 
 def broken(breakages: Sequence[Breakage]) -> str:
     """Return the sentence about an allocation whose devices cannot be used any more."""
-    return f"{listed([_breakage(item) for item in breakages])}; {DELETE_CLAIM}"
+    return f"{describe_breakages(breakages)}; {DELETE_CLAIM}"
+
+
+def describe_breakages(breakages: Sequence[Breakage]) -> str:
+    """Return why the devices of an allocation cannot be used any more."""
+    return listed([_breakage(item) for item in breakages])
 
 
 def _breakage(item: Breakage) -> str:

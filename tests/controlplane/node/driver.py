@@ -202,7 +202,8 @@ class Driver(_DRA.services.DRAPluginServicer, _REGISTRATION.services.Registratio
                             "driver": self.name,
                             "pool": result["pool"],
                             "name": result["device"],
-                            "attributes": self._attributes[result["device"]],
+                            # What is in the network may be published by the driver of another node.
+                            "attributes": self._attributes.get(result["device"], {}),
                         }
                         for result in results
                         if (result["driver"], result["request"]) == (self.name, request)

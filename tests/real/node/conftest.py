@@ -129,10 +129,11 @@ def nodes(run_node: RunNode) -> Iterator[list[ClusterNode]]:
 
 @pytest.fixture(scope="session")
 def operator(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorProcess]:
-    """Run the operator for all tests of this folder; it gets ready while nodes start. It explains pods."""
+    """Run the operator for all tests of this folder: it takes gated pods, and explains all others."""
     install_component(plane, "explain-pods")
+    install_component(plane, "gates")
     log = tmp_path_factory.mktemp("operator-of-nodes") / "operator.log"
-    process = start_operator(plane, log, "--explain=all")
+    process = start_operator(plane, log, "--explain=all", "--claims=all")
     try:
         yield process
     finally:

@@ -146,7 +146,7 @@ class _Walk:
 
     version: str
 
-    def slips(self, body: Body, kind: type[Any]) -> Iterator[_Slip]:
+    def slips(self, body: Body, kind: Any) -> Iterator[_Slip]:
         """Yield the fields of an object that its dataclass, or a type below it, does not have."""
         found: list[_Slip] = []
         self._collect(body, _object_shape(kind), None, found)

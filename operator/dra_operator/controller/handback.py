@@ -1,0 +1,202 @@
+"""Handing back: the claims of a pod that was let go and cannot be placed are taken back, on evidence.
+
+kube-scheduler takes an allocation back only if another node is eligible; else pod and device wait for each other for
+ever. The evidence is its own word, the condition Unschedulable, which no gated pod has; how long a pod has been bound
+for is none, as a binding cycle may take minutes. Whoever is in one after all fails there: PreBind wants the allocation
+(k8s.io/kubernetes, dynamicresources, `bindClaim`), and nobody allocates the claim anew while the pod names it.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from dra_operator.api.names import FINALIZER
+from dra_operator.api.types import ResourceClaim
+from dra_operator.cluster.pod_writes import NominateWrite
+from dra_operator.cluster.writes import WithdrawWrite
+from dra_operator.controller import messages
+from dra_operator.controller.claims import ClaimStore, Key, text, version_of
+from dra_operator.controller.event_dedup import EventDeduplicator, Subject, warning
+from dra_operator.controller.logs import get_logger
+from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.queue import Backoff, InFlightWrites
+from dra_operator.pods.gate import SchedulingPod
+
+MAKES_ROOM: Final = (
+    "found a potential placement for pod on node",
+    "due to a terminating pod on the nominated node",
+)
+"""What kube-scheduler says of a pod that it makes room for. Source: its plugin DefaultPreemption."""
+
+log = get_logger()
+
+
+@dataclass(slots=True)
+class _LetGoPod:
+    """A pod that was let go, and since when, by the clock, all says that it cannot be placed."""
+
+    pod: SchedulingPod
+    node: str
+    why: str = ""
+    """What kube-scheduler said last of why it cannot."""
+    since: float | None = None
+    withdraws: bool = False
+    """Whether its claims are being taken back; after the first there is no way back."""
+    is_handed_back: bool = False
+    is_nomination_over: bool = False
+
+
+@dataclass(slots=True)
+class Handback:
+    """The pods that were let go and have no node yet. Used in the thread of cycles.
+
+    `in_flight` and `backoff` are those of claims. `is_ours` says whether the operator made the allocation of a claim,
+    `shares_a_device` whether another claim holds a device of one. `write_to_pod` has a write to a pod sent, or drops it
+    if one is under way: it is asked for again. `seconds` is how long the evidence must hold; `clock` is monotonic.
+    """
+
+    claims: ClaimStore
+    in_flight: InFlightWrites
+    backoff: Backoff
+    is_ours: Callable[[ResourceClaim], bool]
+    shares_a_device: Callable[[Key], bool]
+    write_to_pod: Callable[[NominateWrite], None]
+    events: EventDeduplicator
+    metrics: Metrics
+    seconds: float
+    clock: Callable[[], float]
+    _pods: dict[Key, _LetGoPod] = field(default_factory=dict)
+
+    def observe(self, pod: SchedulingPod, node: str) -> None:
+        """Take in a pod that was let go, and later each of its changes; `node` is where its claims are allocated.
+
+        A pod that has a node, has ended or is being deleted is forgotten.
+        """
+        if pod.node or not pod.is_active or pod.is_gated:
+            self.forget(pod.key)
+            return
+        known = self._pods.get(pod.key)
+        if known is None or known.pod.uid != pod.uid:
+            self.forget(pod.key)
+            known = self._pods[pod.key] = _LetGoPod(pod, node)
+        known.pod = pod
+        if pod.scheduled is not None and pod.is_unschedulable:
+            known.why = pod.scheduled.message
+        # One that kube-scheduler took off, or replaced, is not ours any more, even if it comes back.
+        known.is_nomination_over = known.is_nomination_over or pod.nominated_node != known.node
+
+    def forget(self, key: Key) -> None:
+        """Forget a pod that is gone, or has a node."""
+        if self._pods.pop(key, None) is not None:
+            self.events.clear((messages.EVENT_HANDED_BACK, key))
+
+    def is_handed_back(self, key: Key) -> bool:
+        """Return whether the devices of a pod were taken back; it is not decided again."""
+        known = self._pods.get(key)
+        return known is not None and known.is_handed_back
+
+    def run(self) -> float | None:
+        """Have taken back what is due; return when time alone makes more due, by the clock."""
+        now = self.clock()
+        for known in self._pods.values():
+            if known.is_handed_back:
+                self._clear_nomination(known)
+            elif not self._has_evidence(known):
+                known.since = None
+            elif known.since is None:
+                known.since = now
+        due = {key for key, known in self._pods.items() if self._is_due(known, now)}
+        for key in sorted(due):
+            if not self._pods[key].is_handed_back:
+                self._take_back(self._pods[key], due)
+        waiting = [
+            known.since for key, known in self._pods.items() if known.since is not None and key not in due
+        ]
+        return min(waiting) + self.seconds if waiting else None
+
+    def _is_due(self, known: _LetGoPod, now: float) -> bool:
+        return known.since is not None and now >= known.since + self.seconds
+
+    def _has_evidence(self, known: _LetGoPod) -> bool:
+        """Return whether all that is known says that kube-scheduler cannot place a pod, and is not about to."""
+        pod, found = known.pod, list(self._claims_of(known.pod))
+        # Claims that other pods name as well are reserved before the pod is let go, which shows no binding cycle.
+        own = [claim for key, claim in found if self.claims.users(key) <= {pod.name}]
+        if any(consumer.uid == pod.uid for claim in own for consumer in claim.status.reserved_for):
+            return False
+        if known.withdraws:
+            return True
+        if not pod.is_unschedulable:
+            return False
+        if any(sign in known.why for sign in MAKES_ROOM):
+            return False
+        if pod.nominated_node and known.is_nomination_over:
+            # A nomination that is not ours: kube-scheduler makes room there.
+            return False
+        return any(self._is_held(claim) for _, claim in found)
+
+    def _claims_of(self, pod: SchedulingPod) -> Iterator[tuple[Key, ResourceClaim]]:
+        for name in sorted(pod.claims):
+            if (claim := self.claims.get((pod.namespace, name))) is not None:
+                yield (pod.namespace, name), claim
+
+    def _is_held(self, claim: ResourceClaim) -> bool:
+        """Return whether a claim has an allocation of ours that nobody uses and that may end."""
+        return (
+            claim.status.allocation is not None
+            and not claim.status.reserved_for
+            and claim.metadata.deletion_timestamp is None
+            and self.is_ours(claim)
+        )
+
+    def _take_back(self, known: _LetGoPod, due: set[Key]) -> None:
+        """Take back the claims that no pod but those that are due names; when none is left the pod is handed back."""
+        pod, is_done = known.pod, True
+        for key, claim in self._claims_of(pod):
+            others = {(pod.namespace, name) for name in self.claims.users(key)} - due
+            if others or not self._is_left(known, key, claim):
+                continue
+            known.withdraws, is_done = True, False
+            if key not in self.in_flight and not self.backoff.holds_claim(claim):
+                self.in_flight.submit(
+                    WithdrawWrite(
+                        *version_of(claim),
+                        finalizers=claim.metadata.finalizers,
+                        allocated=claim.status.allocation is not None,
+                        consumers=len(claim.status.reserved_for),
+                    )
+                )
+        if known.withdraws and is_done:
+            known.is_handed_back = True
+            self._clear_nomination(known)
+            self._report(known)
+
+    def _is_left(self, known: _LetGoPod, key: Key, claim: ResourceClaim) -> bool:
+        """Return whether something of a claim is still to be taken back: its allocation, or only our finalizer."""
+        if self._is_held(claim):
+            # kube-scheduler keeps the devices in use as a set, and would forget one that another claim holds as well.
+            return not self.shares_a_device(key)
+        return (
+            known.withdraws
+            and claim.status.allocation is None
+            and not claim.status.reserved_for
+            and claim.metadata.deletion_timestamp is None
+            and FINALIZER in claim.metadata.finalizers
+        )
+
+    def _clear_nomination(self, known: _LetGoPod) -> None:
+        """Have our nomination taken off; whether that is done the pod itself says."""
+        pod = known.pod
+        if pod.nominated_node and not known.is_nomination_over:
+            self.write_to_pod(
+                NominateWrite(*pod.key, pod.uid, pod.resource_version, pod.nominated_node, None)
+            )
+
+    def _report(self, known: _LetGoPod) -> None:
+        pod, why = known.pod, known.why
+        event = warning(
+            Subject("Pod", *pod.key, pod.uid), messages.EVENT_HANDED_BACK, messages.handed_back(why)
+        )
+        self.events.report((messages.EVENT_HANDED_BACK, pod.key), event, pod.uid)
+        self.metrics.handed_back.inc()
+        log.warning(messages.HANDED_BACK, pod=text(pod.key), uid=pod.uid, why=why)

@@ -1,0 +1,159 @@
+"""The scheduling gate by which a pod is ours until its devices are decided, and what of a pod matters to that.
+
+A gate can be taken off at any time and added only at creation, and kube-scheduler does not look at a pod that has one:
+so the gate is what hands a pod over. Source: core/v1 Pod, `spec.schedulingGates`; kube-scheduler's plugin
+SchedulingGates.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from dra_operator.api.names import ENDED_PHASES, GATE
+from dra_operator.pods.field_reader import FieldReader
+
+Key: TypeAlias = tuple[str, str]
+"""Namespace and name."""
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class PodScheduled:
+    """The condition PodScheduled of a pod; `time` is when its status changed last, as on the wire."""
+
+    status: str
+    reason: str
+    message: str
+    time: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingPod:
+    """A pod that names claims, or has our gate, as far as its gate, its order and its hand-over depend on it.
+
+    `creation` is as on the wire. `claims` are the names of the claims that it uses, those made of templates as far as
+    they are made; `missing` are the entries of `spec.resourceClaims` whose claim has no name yet. `has_extended` says
+    that kube-scheduler made it a special claim, which is not among them.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    priority: int
+    creation: str
+    gates: tuple[str, ...]
+    node: str
+    nominated_node: str
+    claims: frozenset[str]
+    missing: frozenset[str]
+    has_extended: bool
+    scheduled: PodScheduled | None
+    is_finished: bool
+    is_deleted: bool
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return self.namespace, self.name
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether our gate keeps the pod from kube-scheduler."""
+        return GATE in self.gates
+
+    @property
+    def is_last_gate(self) -> bool:
+        """Whether ours is the only gate that the pod has left: others may still change where it can run."""
+        return self.gates == (GATE,)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the pod may still be scheduled or run: it is neither finished nor being deleted."""
+        return not (self.is_finished or self.is_deleted)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the pod is to be decided by us, now or when its other gates are off."""
+        return self.is_gated and self.is_active and not self.node
+
+    @property
+    def is_unschedulable(self) -> bool:
+        """Whether kube-scheduler says that it found no node for the pod."""
+        found = self.scheduled
+        return found is not None and (found.status, found.reason) == ("False", "Unschedulable")
+
+
+def order(pod: SchedulingPod) -> tuple[int, str, str, str]:
+    """Return what pods are sorted by: the highest priority first, then the oldest, by namespace and name."""
+    return -pod.priority, pod.creation, pod.namespace, pod.name
+
+
+def read_scheduling_pod(body: Mapping[str, Any]) -> SchedulingPod | None:
+    """Return what matters of a pod as on the wire; None for one that neither names claims nor has our gate.
+
+    What cannot be read counts as absent: `pods.cluster_pods` reports it.
+    """
+    spec = body.get("spec") or {}
+    if not (spec.get("resourceClaims") or spec.get("schedulingGates")):
+        # Nearly all pods: of these nothing is read.
+        return None
+    reader = FieldReader("Pod", body)
+    gates = tuple(
+        [reader.text(item, "name", path) for path, item in reader.parts(spec, "schedulingGates", "spec")]
+    )
+    if not spec.get("resourceClaims") and GATE not in gates:
+        return None
+    metadata, status = reader.part(body, "metadata", ""), reader.part(body, "status", "")
+    claims, missing = _read_claims(reader, spec, status)
+    extended = reader.part(status, "extendedResourceClaimStatus", "status")
+    return SchedulingPod(
+        namespace=reader.namespace,
+        name=reader.name,
+        uid=reader.text(metadata, "uid", "metadata"),
+        resource_version=reader.text(metadata, "resourceVersion", "metadata"),
+        priority=reader.whole(spec, "priority", "spec") or 0,
+        creation=reader.text(metadata, "creationTimestamp", "metadata"),
+        gates=gates,
+        node=reader.text(spec, "nodeName", "spec"),
+        nominated_node=reader.text(status, "nominatedNodeName", "status"),
+        claims=claims,
+        missing=missing,
+        has_extended=bool(extended.get("resourceClaimName")),
+        scheduled=_read_scheduled(reader, status),
+        is_finished=reader.text(status, "phase", "status") in ENDED_PHASES,
+        is_deleted=bool(metadata.get("deletionTimestamp")),
+    )
+
+
+def _read_claims(
+    reader: FieldReader, spec: Mapping[str, Any], status: Mapping[str, Any]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of the claims of a pod, and the entries that have none yet.
+
+    An entry of the status without a name says that no claim is needed.
+    """
+    made: dict[str, str] = {}
+    for path, item in reader.parts(status, "resourceClaimStatuses", "status"):
+        made[reader.text(item, "name", path)] = reader.text(item, "resourceClaimName", path)
+    claims, missing = set[str](), set[str]()
+    for path, item in reader.parts(spec, "resourceClaims", "spec"):
+        entry = reader.text(item, "name", path)
+        name = reader.text(item, "resourceClaimName", path) or made.get(entry)
+        if name:
+            claims.add(name)
+        elif name is None:
+            missing.add(entry)
+    return frozenset(claims), frozenset(missing)
+
+
+def _read_scheduled(reader: FieldReader, status: Mapping[str, Any]) -> PodScheduled | None:
+    for path, item in reader.parts(status, "conditions", "status"):
+        if item.get("type") == "PodScheduled":
+            return PodScheduled(
+                reader.text(item, "status", path),
+                reader.text(item, "reason", path),
+                reader.text(item, "message", path),
+                reader.text(item, "lastTransitionTime", path),
+            )
+    return None

@@ -1,0 +1,183 @@
+"""The decision about a gated pod: the first node by name that suits it and has what all its claims ask for together.
+
+Claims that are allocated keep the pod to the nodes where they can be used; the others are decided on devices of ours.
+What the pod asks for as extended resources must fit there as well, on devices that kube-scheduler may take.
+Source: kube-scheduler's Filter, docs/dra-semantics 8.2 and 8.7; docs/pods.md.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dra_operator.allocator import Allocated, Allocator, Decider, Reason
+from dra_operator.allocator.extended import classes_by_resource, extended_resources, special_claim
+from dra_operator.api.core import Pod
+from dra_operator.api.node_selector import pinned_to
+from dra_operator.api.types import AllocationResult, DeviceClass, ResourceClaim
+from dra_operator.pods.cluster_pods import ClusterPods
+from dra_operator.pods.entries import ClaimLookup, TemplateLookup, resolve_entries
+from dra_operator.pods.explanation import EXTENDED, PodExplainer, PodExplanation
+from dra_operator.pods.node_fit import PodRequirements
+from dra_operator.pods.nodes import can_use
+from dra_operator.pods.smallest_change import Effort
+
+_CORDONED = "cordoned"
+"""Of what makes a node unusable for claims without a pod, this is for a pod to tolerate."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodDecision:
+    """The node of a pod, and what its claims get there that had no allocation, by name of the claim.
+
+    The allocations have no timestamp. There are none for what the pod asks for as extended resources.
+    """
+
+    node: str
+    allocations: Mapping[str, AllocationResult]
+
+
+@dataclass(slots=True)
+class PodDecider:
+    """Decides pods by the present state of `allocator`'s inventory and ledger, and of the nodes of `cluster`.
+
+    Nothing is written and nothing enters the ledger. `find_claim` returns a claim with the allocation that counts,
+    also one that is not stored yet: a claim without one is decided.
+    """
+
+    allocator: Allocator
+    cluster: ClusterPods
+    find_claim: ClaimLookup
+    has_template: TemplateLookup
+    _explainer: PodExplainer = field(init=False)
+    _unready: tuple[object, frozenset[str]] = (None, frozenset())
+
+    def __post_init__(self) -> None:
+        self._explainer = PodExplainer(
+            self.allocator, self.cluster, self.find_claim, self.has_template, Decider.OPERATOR
+        )
+
+    def decide(self, pod: Pod, requirements: PodRequirements) -> PodDecision | PodExplanation:
+        """Return where a pod can run and what its claims get there, or why it waits."""
+        return self.find_node(pod, requirements) or self.explain(pod, requirements)
+
+    def find_node(self, pod: Pod, requirements: PodRequirements) -> PodDecision | None:
+        """Return where a pod can run and what its claims get there; None if it waits."""
+        entries = list(resolve_entries(pod, self.find_claim, self.has_template))
+        if any(entry.problem is not None for entry in entries):
+            return None
+        claims = [entry.claim for entry in entries if entry.claim is not None]
+        unallocated = [claim for claim in claims if claim.status.allocation is None]
+        excluded = self._excluded_nodes(pod, requirements, claims)
+        for extended, others in self._options(pod, excluded):
+            asked = unallocated if extended is None else [*unallocated, extended]
+            if not asked:
+                return self._first_node(excluded | others)
+            decision = self.allocator.allocate_for_pod(asked, excluded | others, decider=Decider.OPERATOR)
+            if isinstance(decision, Allocated):
+                names = [claim.metadata.name for claim in unallocated]
+                return PodDecision(decision.node, dict(zip(names, decision.results, strict=False)))
+        return None
+
+    def explain(self, pod: Pod, requirements: PodRequirements) -> PodExplanation:
+        """Return why a pod waits for which no node was found."""
+        excluded = self._excluded_nodes(pod, requirements, ())
+        # It is another one on nodes with a device plugin; which of them are explained matters little.
+        extended = next((claim for claim, _ in self._options(pod, excluded) if claim is not None), None)
+        found = self._explainer.explain(pod, requirements, extended)
+        if found is None:
+            return PodExplanation(Reason.NODE_UNSUITABLE, "the pod names no claim, and no node suits it")
+        if not found.node:
+            return found
+        reason, text = Reason.NODE_UNSUITABLE, f"its claims fit on node {found.node}"
+        if (why := self.allocator.inventory.nodes[found.node].unusable) not in (None, _CORDONED):
+            text = f"{text}, which is {why}"
+        else:
+            reason, text = Reason.CLAIMS_DO_NOT_FIT_TOGETHER, f"{text} without some of its {EXTENDED}"
+        return PodExplanation(reason, text)
+
+    def advise(self, pod: Pod, requirements: PodRequirements, effort: Effort) -> str:
+        """Return what would make the claims of a pod fit, as the end of its explanation; nothing if it is not known."""
+        if extended_resources(pod):
+            # Nobody can edit the requests that kube-scheduler makes of them.
+            return ""
+        return self._explainer.advise(pod, requirements, effort)
+
+    def _excluded_nodes(
+        self, pod: Pod, requirements: PodRequirements, claims: Sequence[ResourceClaim]
+    ) -> frozenset[str]:
+        """Return the nodes that do not suit a pod, or where it cannot use a claim that is allocated."""
+        nodes = self.allocator.inventory.nodes
+        obstacles = self.cluster.find_obstacles(requirements)
+        excluded = {*obstacles, *self._find_unready()}
+        nominated = pod.status.nominated_node_name
+        key = pod.metadata.namespace, pod.metadata.name
+        if nominated in obstacles and self.cluster.find_obstacle(requirements, nominated, key) is None:
+            # It counted there against itself.
+            excluded.discard(nominated)
+        for claim in claims:
+            if (allocation := claim.status.allocation) is not None:
+                pinned = pinned_to(allocation.node_selector)
+                # Most name one node.
+                candidates = nodes.keys() - excluded if pinned is None else nodes.keys() & {pinned}
+                excluded.update(nodes.keys() - candidates)
+                excluded.update(
+                    name
+                    for name in candidates
+                    if not can_use(
+                        allocation,
+                        name,
+                        nodes[name].labels,
+                        skips_operations=nodes[name].skips_operations,
+                    )
+                )
+        return frozenset(excluded)
+
+    def _find_unready(self) -> frozenset[str]:
+        """Return the nodes that are for no pod: being deleted, not ready, or with a Node object that cannot be read."""
+        nodes, known = self.allocator.inventory.nodes, self.cluster.nodes
+        version = self.allocator.inventory.version, len(known)
+        if self._unready[0] != version:
+            found = [
+                name
+                for name, node in nodes.items()
+                if node.unusable not in (None, _CORDONED) or name not in known
+            ]
+            self._unready = version, frozenset(found)
+        return self._unready[1]
+
+    def _first_node(self, excluded: frozenset[str]) -> PodDecision | None:
+        names = self.allocator.inventory.nodes.keys() - excluded
+        return PodDecision(min(names), {}) if names else None
+
+    def _options(
+        self, pod: Pod, excluded: frozenset[str]
+    ) -> Iterator[tuple[ResourceClaim | None, frozenset[str]]]:
+        """Yield the claims for a pod's extended resources, each with the nodes that it is not for.
+
+        On nodes with a device plugin it needs another one, or none. They come in the order of the first of their nodes.
+        """
+        names = extended_resources(pod)
+        if not names:
+            yield None, frozenset()
+            return
+        classes = classes_by_resource(self.allocator.inventory.classes.values())
+        nodes = [name for name in sorted(self.allocator.inventory.nodes) if name not in excluded]
+        runs = list(self._runs(pod, names, classes, nodes))
+        for extended, run in runs:
+            yield extended, frozenset(nodes).difference(run)
+
+    def _runs(
+        self, pod: Pod, resources: Sequence[str], classes: Mapping[str, DeviceClass], nodes: Sequence[str]
+    ) -> Iterator[tuple[ResourceClaim | None, list[str]]]:
+        """Yield runs of nodes that serve the same of some resources by a device plugin, with the claim for the rest."""
+        last: tuple[bool, ...] | None = None
+        run: list[str] = []
+        for name in nodes:
+            allocatable = self.cluster.nodes[name].allocatable
+            plugged = tuple([allocatable.get(each, 0) > 0 for each in resources])
+            if run and plugged != last:
+                yield special_claim(pod, classes, self.cluster.nodes[run[0]].allocatable), run
+                run = []
+            last = plugged
+            run.append(name)
+        if run:
+            yield special_claim(pod, classes, self.cluster.nodes[run[0]].allocatable), run

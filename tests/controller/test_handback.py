@@ -1,0 +1,337 @@
+"""Pods that were let go and cannot be placed: on which evidence their claims are taken back, and what is said."""
+
+from dataclasses import replace
+
+import pytest
+from cycle_bench import Clock
+
+from cluster import allocation, claim
+from dra_operator.api.names import FINALIZER
+from dra_operator.api.read import read_object
+from dra_operator.cluster.pod_writes import NominateWrite
+from dra_operator.cluster.writes import WithdrawWrite
+from dra_operator.controller.claims import ClaimStore, PodUse
+from dra_operator.controller.event_dedup import EventDeduplicator
+from dra_operator.controller.handback import Handback
+from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.queue import Backoff, InFlightWrites
+from dra_operator.controller.timers import Timers
+from dra_operator.pods.gate import PodScheduled, SchedulingPod
+
+NODE = "node-1"
+NO_CPU = "0/3 nodes are available: 3 Insufficient cpu."
+UNSCHEDULABLE = PodScheduled("False", "Unschedulable", NO_CPU, "2026-01-01T00:00:00Z")
+GATED = PodScheduled("False", "SchedulingGated", "Scheduling is blocked", "2026-01-01T00:00:00Z")
+POD = SchedulingPod(
+    namespace="default",
+    name="pod",
+    uid="uid-pod",
+    resource_version="7",
+    priority=0,
+    creation="2026-01-01T00:00:00Z",
+    gates=(),
+    node="",
+    nominated_node=NODE,
+    claims=frozenset({"claim"}),
+    missing=frozenset(),
+    has_extended=False,
+    scheduled=UNSCHEDULABLE,
+    is_finished=False,
+    is_deleted=False,
+)
+KEY = ("default", "claim")
+USER = {"resource": "pods", "name": "pod", "uid": "uid-pod"}
+OTHER = {"resource": "pods", "name": "other", "uid": "uid-other"}
+
+
+class HandbackBench:
+    """A handback, the claims that it looks at, and what it writes."""
+
+    def __init__(self):
+        self.clock, self.written, self.events, self.foreign, self.shared = Clock(), [], [], set(), set()
+        timers = Timers()
+        self.claims, self.metrics = ClaimStore(), Metrics()
+        self.in_flight = InFlightWrites(self.written.append)
+        self.backoff = Backoff("claim", self.clock, timers)
+        self.handback = Handback(
+            self.claims,
+            self.in_flight,
+            self.backoff,
+            lambda claim: claim.metadata.name not in self.foreign,
+            lambda key: key in self.shared,
+            self.written.append,
+            EventDeduplicator(1200, self.clock, timers, self.events.append),
+            self.metrics,
+            60.0,
+            self.clock,
+        )
+        self.version, self.sent = 0, []
+
+    def put(self, name="claim", *, reserved=(), allocated=True, finalizers=(FINALIZER,), **metadata):
+        """Store a claim, each time in a newer version; what was written to it is answered."""
+        self.version += 1
+        body = claim(
+            name,
+            uid=f"uid-{name}",
+            resourceVersion=str(self.version),
+            finalizers=list(finalizers),
+            **metadata,
+        )
+        body["status"] = {"reservedFor": list(reserved)}
+        if allocated:
+            body["status"]["allocation"] = allocation()
+        self.claims.put(read_object(body, "ResourceClaim"))
+        for write in self.sent:
+            self.in_flight.finish(write)
+        self.sent.clear()
+
+    def observe(self, **changes):
+        """Take in a change of the pod."""
+        pod = replace(POD, **changes)
+        self.claims.put_pod(PodUse(pod.namespace, pod.name, pod.claims))
+        self.handback.observe(pod, NODE)
+
+    def run(self, after=0.0):
+        """Run once, so many seconds later; return what is written, and forget it."""
+        self.clock.now += after
+        self.due = self.handback.run()
+        written = self.written[:]
+        self.written.clear()
+        self.sent += [write for write in written if isinstance(write, WithdrawWrite)]
+        return written
+
+    def wait(self):
+        """Let the evidence hold for long enough; return what is written."""
+        assert self.run() == []
+        return self.run(60.0)
+
+
+@pytest.fixture
+def bench():
+    """Return a pod that cannot be placed, with one allocated claim."""
+    made = HandbackBench()
+    made.put()
+    made.observe()
+    return made
+
+
+def withdrawal(name="claim", version="1", *, allocated=True):
+    """Return the write that takes an allocation back."""
+    return WithdrawWrite("default", name, f"uid-{name}", version, (FINALIZER,), allocated, 0)
+
+
+CLEARED = NominateWrite("default", "pod", "uid-pod", "7", NODE, None)
+
+
+def test_claims_are_taken_back_when_the_evidence_has_held_for_long_enough(bench):
+    """Not before, and nothing else is written until the claim is seen without its devices."""
+    assert bench.run() == []
+    assert bench.due == bench.clock.now + 60
+    assert bench.run(59.9) == []
+    assert bench.run(0.1) == [withdrawal()]
+    assert bench.run() == []
+    assert not bench.handback.is_handed_back(POD.key)
+
+
+def test_pod_is_told_and_loses_its_nomination_once_its_claims_are_free(bench):
+    """The Event ends with what the user can do; the pod counts once."""
+    bench.wait()
+    bench.put(allocated=False, finalizers=())
+
+    assert bench.run() == [CLEARED]
+    assert bench.handback.is_handed_back(POD.key)
+    (event,) = bench.events
+    assert (event.subject.kind, event.subject.name, event.reason) == ("Pod", "pod", "HandedBack")
+    assert event.message == (
+        "handed back: 0/3 nodes are available: 3 Insufficient cpu; delete the pod to try again"
+    )
+    bench.observe(nominated_node="")
+    assert bench.run() == []
+    assert len(bench.events) == 1
+    assert bench.metrics.registry.get_sample_value("dra_operator_handed_back_pods_total") == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scheduled": None},
+        {"scheduled": GATED},
+        {"scheduled": replace(UNSCHEDULABLE, reason="SchedulerError")},
+        {"scheduled": PodScheduled("True", "", "", "")},
+        {
+            "scheduled": replace(
+                UNSCHEDULABLE, message="not eligible due to a terminating pod on the nominated node."
+            )
+        },
+        {
+            "scheduled": replace(
+                UNSCHEDULABLE, message="found a potential placement for pod on node node-1, preempting"
+            )
+        },
+        {"nominated_node": "node-2"},
+        {"node": NODE},
+        {"is_finished": True},
+        {"is_deleted": True},
+        {"gates": ("dra-operator.io/allocation",)},
+    ],
+    ids=[
+        "not tried yet",
+        "still gated when looked at",
+        "the scheduler failed",
+        "scheduled",
+        "victims are terminating",
+        "room is being made",
+        "nominated elsewhere",
+        "bound",
+        "finished",
+        "being deleted",
+        "gated",
+    ],
+)
+def test_pod_that_may_yet_be_placed_keeps_its_devices(bench, changes):
+    """However long that takes: the clock alone is no evidence."""
+    bench.observe(**changes)
+
+    assert bench.run() == []
+    assert bench.run(7200.0) == []
+
+
+@pytest.mark.parametrize(
+    "claim_as_it_is",
+    [
+        {"reserved": [USER]},
+        {"reserved": [OTHER]},
+        {"allocated": False},
+        {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+    ],
+    ids=["reserved for the pod", "reserved for another", "without devices", "being deleted"],
+)
+def test_claim_that_is_used_or_ends_anyway_is_left_alone(bench, claim_as_it_is):
+    """A pod in its binding cycle has reserved the claim."""
+    bench.put(**claim_as_it_is)
+
+    assert bench.wait() == []
+    assert not bench.handback.is_handed_back(POD.key)
+
+
+def test_allocation_of_somebody_else_is_left_alone(bench):
+    """Kube-scheduler may have served the pod from devices that are not ours."""
+    bench.foreign.add("claim")
+
+    assert bench.wait() == []
+
+
+def test_device_that_another_claim_holds_is_not_set_free(bench):
+    """Else kube-scheduler would give it to the next pod."""
+    bench.shared.add(KEY)
+
+    assert bench.wait() == []
+
+
+def test_evidence_begins_anew_when_it_was_interrupted(bench):
+    """A pod that was about to be bound meanwhile has a full time again."""
+    bench.run()
+    bench.put(reserved=[USER])
+    bench.run(50.0)
+    bench.put()
+
+    assert bench.run(10.0) == []
+    assert bench.run(59.0) == []
+    assert bench.run(1.0) == [withdrawal(version="3")]
+
+
+def test_claim_that_another_pod_names_stays_and_the_others_are_taken_back(bench):
+    """The other pod may be about to use it; the pod is handed back all the same."""
+    bench.put("shared")
+    bench.claims.put_pod(PodUse("default", "other", frozenset({"shared"})))
+    bench.observe(claims=frozenset({"claim", "shared"}))
+
+    assert bench.wait() == [withdrawal()]
+    bench.put(allocated=False, finalizers=())
+    assert bench.run() == [CLEARED]
+
+
+def test_claim_that_only_stuck_pods_name_is_taken_back(bench):
+    """Each of them names it, and none of them can be placed."""
+    other = replace(POD, name="other", uid="uid-other")
+    bench.claims.put_pod(PodUse("default", "other", other.claims))
+    bench.handback.observe(other, NODE)
+
+    assert bench.wait() == [withdrawal()]
+
+
+def test_finalizer_that_is_left_after_a_crash_between_the_two_patches_goes_as_well(bench):
+    """The write goes on from what the claim is now."""
+    bench.wait()
+    bench.put(allocated=False)
+
+    assert bench.run() == [withdrawal(version="2", allocated=False)]
+
+
+def test_write_that_was_not_accepted_is_repeated_after_its_pause(bench):
+    """And nothing is said before it is done."""
+    (write,) = bench.wait()
+    bench.in_flight.finish(write)
+    bench.sent.clear()
+    bench.backoff.add(KEY, write.uid, 10.0, 600.0)
+
+    assert bench.run() == []
+    bench.clock.now += 10.0
+    bench.backoff.pop_expired()
+    assert bench.run() == [withdrawal()]
+    assert bench.events == []
+
+
+def test_pod_that_is_bound_after_all_is_not_handed_back(bench):
+    """Its reservation came between: what is left waits for new evidence."""
+    bench.put("second")
+    bench.observe(claims=frozenset({"claim", "second"}))
+    assert len(bench.wait()) == 2
+    bench.put(allocated=False, finalizers=())
+    bench.put("second", reserved=[USER])
+
+    assert bench.run(600.0) == []
+    assert not bench.handback.is_handed_back(POD.key)
+    assert bench.events == []
+
+
+def test_nomination_that_the_scheduler_took_off_is_not_touched_again(bench):
+    """One that comes back later is its own."""
+    bench.observe(nominated_node="")
+    bench.wait()
+    bench.put(allocated=False, finalizers=())
+    bench.run()
+    bench.observe(nominated_node=NODE)
+
+    assert bench.run() == []
+
+
+def test_nomination_is_taken_off_until_the_pod_is_without(bench):
+    """A write may meet a conflict; the pod says whether it is done."""
+    bench.wait()
+    bench.put(allocated=False, finalizers=())
+
+    assert bench.run() == [CLEARED]
+    bench.observe(resource_version="8")
+    assert bench.run() == [replace(CLEARED, resource_version="8")]
+
+
+def test_what_the_scheduler_allocates_afterwards_is_not_taken_back(bench):
+    """A pod is handed back once: it is kube-scheduler's from then on."""
+    bench.wait()
+    bench.put(allocated=False, finalizers=())
+    bench.run()
+    bench.observe(nominated_node="")
+    bench.put()
+
+    assert bench.wait() == []
+
+
+def test_pod_made_anew_under_the_name_begins_anew(bench):
+    """It was not handed back, and has a full time."""
+    bench.wait()
+    bench.put(allocated=False, finalizers=())
+    bench.run()
+    bench.observe(uid="uid-anew")
+
+    assert not bench.handback.is_handed_back(POD.key)

@@ -1,0 +1,167 @@
+"""Whatever happens to pods and claims: nothing is taken back from a pod that may be placed, or from a claim in use."""
+
+from dataclasses import dataclass, replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_handback import GATED, NODE, POD, UNSCHEDULABLE, HandbackBench
+
+from dra_operator.api.names import FINALIZER
+from dra_operator.cluster.writes import WithdrawWrite
+from dra_operator.controller.claims import PodUse
+
+PODS = {"p0": frozenset({"c0", "c2"}), "p1": frozenset({"c1", "c2"}), "p2": frozenset({"c1"})}
+"""Which claims each pod names: one has a claim of its own, two share one of the others each."""
+CONDITIONS = (None, GATED, UNSCHEDULABLE)
+RECOVERED = st.sampled_from(["allocate", "free", "reserve", "foreign"])
+EVENTS = st.one_of(
+    st.tuples(st.just("condition"), st.sampled_from(sorted(PODS)), st.sampled_from(CONDITIONS)),
+    st.tuples(st.just("nominate"), st.sampled_from(sorted(PODS)), st.sampled_from(["", NODE, "node-2"])),
+    st.tuples(st.just("bind"), st.sampled_from(sorted(PODS)), st.none()),
+    st.tuples(RECOVERED, st.sampled_from(["c0", "c1", "c2"]), st.sampled_from(sorted(PODS))),
+    *[st.tuples(st.just("wait"), st.sampled_from([1.0, 30.0, 61.0]), st.none())] * 3,
+    *[st.tuples(st.just("answer"), st.none(), st.none())] * 2,
+)
+
+
+def is_named_once(claim):
+    """Return whether one pod alone names a claim: the others are reserved for their pods before they are let go."""
+    return sum(claim in claims for claims in PODS.values()) == 1
+
+
+@dataclass
+class ClaimState:
+    """A claim as it is stored: what it holds, and for which pods it is reserved."""
+
+    allocated: bool = True
+    finalizer: bool = True
+    reserved: tuple[str, ...] = ()
+    foreign: bool = False
+
+
+class World:
+    """Pods that cannot be placed at first, their claims, and what the handback has to know of them, said again."""
+
+    def __init__(self):
+        self.bench = HandbackBench()
+        self.claims = {name: ClaimState() for name in ("c0", "c1", "c2")}
+        self.pods = {
+            name: replace(POD, name=name, uid=f"uid-{name}", claims=claims) for name, claims in PODS.items()
+        }
+        self.others = dict.fromkeys(PODS, False)
+        """Whether a nomination of another than ours was seen of a pod."""
+        self.since = dict.fromkeys(PODS)
+        self.ripe = set()
+        self.pending = []
+        for name in self.claims:
+            self.store(name)
+        for name in PODS:
+            self.see(name)
+
+    def store(self, name):
+        """Have the newest state of a claim seen."""
+        state = self.claims[name]
+        reserved = [{"resource": "pods", "name": pod, "uid": f"uid-{pod}"} for pod in state.reserved]
+        self.bench.put(
+            name,
+            reserved=reserved,
+            allocated=state.allocated,
+            finalizers=(FINALIZER,) if state.finalizer else (),
+        )
+        if state.foreign:
+            self.bench.foreign.add(name)
+        else:
+            self.bench.foreign.discard(name)
+
+    def see(self, name):
+        """Have the newest state of a pod seen."""
+        pod = self.pods[name]
+        self.others[name] = self.others[name] or pod.nominated_node != NODE
+        self.bench.claims.put_pod(PodUse("default", name, pod.claims))
+        self.bench.handback.observe(pod, NODE)
+
+    def happen(self, what, subject, value):
+        """Let one thing happen."""
+        match what:
+            case "condition":
+                self.pods[subject] = replace(self.pods[subject], scheduled=value)
+                self.see(subject)
+            case "nominate":
+                self.pods[subject] = replace(self.pods[subject], nominated_node=value)
+                self.see(subject)
+            case "bind":
+                self.pods[subject] = replace(self.pods[subject], node=NODE)
+                self.see(subject)
+            case "allocate" | "foreign":
+                self.claims[subject] = ClaimState(foreign=what == "foreign")
+                self.store(subject)
+            case "reserve":
+                if self.claims[subject].allocated:
+                    self.claims[subject].reserved = (value,)
+                    self.store(subject)
+            case "free":
+                self.claims[subject].reserved = ()
+                self.store(subject)
+            case "wait":
+                self.bench.clock.now += subject
+            case "answer":
+                self.answer()
+
+    def answer(self):
+        """Store what was sent, unless the claim has changed."""
+        for write in self.pending:
+            if not self.claims[write.name].reserved:
+                self.claims[write.name] = ClaimState(allocated=False, finalizer=False)
+            self.store(write.name)
+        self.pending.clear()
+
+    def is_stuck(self, name):
+        """Return whether kube-scheduler says that it cannot place a pod, and nothing speaks against that."""
+        pod = self.pods[name]
+        held = [self.claims[claim] for claim in pod.claims]
+        own = [self.claims[claim] for claim in pod.claims if is_named_once(claim)]
+        if pod.node or any(name in claim.reserved for claim in own):
+            return False
+        if name in self.ripe:
+            return True
+        speaks_for_it = pod.scheduled is UNSCHEDULABLE and not (pod.nominated_node and self.others[name])
+        return speaks_for_it and any(
+            claim.allocated and not claim.reserved and not claim.foreign for claim in held
+        )
+
+    def step(self):
+        """Have the operator look, and judge what it writes."""
+        now = self.bench.clock.now
+        for name in PODS:
+            if not self.is_stuck(name):
+                self.since[name] = None
+                self.ripe.discard(name)
+            elif self.since[name] is None:
+                self.since[name] = now
+        due = {name for name, since in self.since.items() if since is not None and now >= since + 60}
+        for write in self.bench.run():
+            if isinstance(write, WithdrawWrite):
+                self.judge(write, due)
+                self.pending.append(write)
+            else:
+                assert not self.others[write.name], "a nomination of kube-scheduler's was cleared"
+
+    def judge(self, write, due):
+        """Fail if a claim may be in use, or is not ours, or a pod names it that may be placed."""
+        claim = self.claims[write.name]
+        users = {name for name, claims in PODS.items() if write.name in claims and not self.pods[name].node}
+        assert not claim.reserved
+        assert not (claim.allocated and claim.foreign)
+        assert users <= due
+        self.ripe |= users
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(EVENTS, max_size=40))
+def test_nothing_is_taken_from_a_pod_that_may_be_placed(events):
+    """Each write is judged by what was seen before, in whatever order things happen."""
+    world = World()
+    world.step()
+    for event in events:
+        world.happen(*event)
+        world.step()

@@ -1,0 +1,102 @@
+"""Pods that were let go and cannot be placed, with the API server in memory: what is taken back, and from whom not."""
+
+import pytest
+from test_gated_pods import Pods, node, pod
+
+from cluster import CLASS, FINALIZER, Operator, claim, resource_slice
+
+CONDITION = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/1 nodes are available: 1 Insufficient cpu.",
+}
+
+
+@pytest.fixture
+def pods(cluster):
+    """A cluster of one node with two devices."""
+    cluster.put(node("node-1"), CLASS, resource_slice("gpu-0", "gpu-1"))
+    return Pods(cluster)
+
+
+@pytest.fixture
+async def start(cluster):
+    """Start operators that take back soon; all are stopped at the end."""
+    started = []
+
+    async def begin():
+        started.append(await Operator(cluster.server.url, claims="all", handback_seconds=1).start())
+        return await started[-1].ready()
+
+    yield begin
+    for operator in started:
+        await operator.manager.close()
+        assert not operator.crashed
+
+
+def refuse(cluster, name="pod"):
+    """Have kube-scheduler say that it cannot place a pod."""
+    cluster.change("Pod", name, lambda body: body["status"].update(conditions=[CONDITION]), "default")
+
+
+def owned_by_pod(cluster, name="pod"):
+    """Return the owner of a claim that was made for a pod."""
+    uid = cluster.server.get("Pod", name, "default")["metadata"]["uid"]
+    return [{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "controller": True}]
+
+
+async def is_handed_back(cluster, pods):
+    """Wait until a pod has given back its claim and its nomination, and was told so."""
+    await cluster.until(lambda: not cluster.devices(), "the end of the allocation")
+    await cluster.until(
+        lambda: FINALIZER not in cluster.claim()["metadata"].get("finalizers", []), "no finalizer"
+    )
+    await cluster.until(lambda: pods.nominated() is None, "the end of the nomination")
+    await cluster.until(lambda: "HandedBack" in cluster.reasons("pod", "Pod"), "the Event")
+    (event,) = [event for event in cluster.events("pod", "Pod") if event["reason"] == "HandedBack"]
+    assert event["message"] == (
+        "handed back: 0/1 nodes are available: 1 Insufficient cpu; delete the pod to try again"
+    )
+
+
+async def test_pod_that_cannot_be_placed_gives_its_devices_back(cluster, pods, start):
+    """And they stay back: the pod is kube-scheduler's, and another claim gets them."""
+    await start()
+    cluster.put(claim(), pod("pod", "claim"))
+    await pods.let_go()
+    refuse(cluster)
+
+    await is_handed_back(cluster, pods)
+
+    cluster.put(claim("other", request={"count": 2, "allocationMode": "ExactCount"}))
+    assert sorted(await cluster.allocated("other")) == ["gpu-0", "gpu-1"]
+    await cluster.stays(lambda: not cluster.devices())
+
+
+async def test_next_operator_hands_back_what_was_made_for_the_pod(cluster, pods, start):
+    """The gate was taken off by an operator before it; that the claim was made for the pod shows that."""
+    first = await start()
+    cluster.put(pod("pod", "claim"))
+    cluster.put(claim(ownerReferences=owned_by_pod(cluster)))
+    await pods.let_go()
+    await first.manager.close()
+    await start()
+    refuse(cluster)
+
+    await is_handed_back(cluster, pods)
+
+
+async def test_claim_that_had_its_devices_before_an_ordinary_pod_named_it_keeps_them(cluster, pods, start):
+    """No gate was ever there, so nothing is taken back from the pod."""
+    await start()
+    cluster.put(claim())
+    await cluster.allocated()
+    cluster.put(pod("pod", "claim", gates=()), claim("made", ownerReferences=[]))
+    refuse(cluster)
+    await cluster.allocated("made")
+
+    # Longer than it takes to hand a pod back.
+    for _ in range(4):
+        await cluster.stays(cluster.devices)
+    assert cluster.reasons("pod", "Pod") == []

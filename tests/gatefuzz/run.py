@@ -1,0 +1,302 @@
+"""One case: a small cluster, random steps, and what is left when everything has come to rest."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from gatefuzz.operator import Operator, PendingWrite
+from gatefuzz.server import (
+    FINALIZER,
+    GATE,
+    BrokenError,
+    ConflictError,
+    Server,
+    devices_of,
+    is_gated,
+    is_over,
+    node_of,
+)
+from pod_world import claim, device_class, named, node, resource_slice
+from pod_world import pod as bare_pod
+
+NAMESPACE = "team"
+_DOUBT = 121.0
+"""Seconds after which nothing of a killed operator can be stored any more."""
+
+
+class Clock:
+    """Seconds that pass when a step says so."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+
+class Case:
+    """The cluster and the operators of one case."""
+
+    def __init__(self, seed: object) -> None:
+        self.random = random.Random(str(seed))  # noqa: S311 - a case is made again by its seed
+        self.clock = Clock()
+        self.server = Server()
+        self.late: list[tuple[float, PendingWrite]] = []
+        """Writes of killed operators, each with the time from which it cannot be stored any more."""
+        self.trace: list[str] = []
+        self._count = 0
+        self.server.put(device_class())
+        for name in ("n1", "n2"):
+            self.server.put(node(name, cpu="3"))
+            self.server.put(resource_slice(name, "gpu-0", "gpu-1"))
+        self.server.put(claim("shared"))
+        for _ in range(self.random.randint(1, 3)):
+            self.create_pod()
+        self.operator = Operator(self.server, self.clock, 0)
+        self.operators = 1
+
+    # --- steps
+
+    def step(self) -> None:
+        """Do something."""
+        steps: list[tuple[int, Callable[[], None]]] = [
+            (8, self.run_cycle),
+            (12, self.send),
+            (8, self.tell),
+            (2, self.kill),
+            (2, self.send_late),
+            (2, self.create_pod),
+            (1, self.delete_pod),
+            (3, self.schedule),
+            (1, self.finish),
+            (2, self.reserve_for_finished),
+            (1, self.cordon),
+            (1, self.wait),
+        ]
+        weights = [weight for weight, _ in steps]
+        ((_, chosen),) = self.random.choices(steps, weights)
+        self.trace.append(chosen.__name__)
+        chosen()
+
+    def run_cycle(self) -> None:
+        """Run a cycle of the operator."""
+        self.operator.run()
+
+    def send(self) -> None:
+        """Let a patch of some write reach the API server."""
+        if self.operator.pending:
+            pending = self.random.choice(self.operator.pending)
+            if (outcome := pending.step(self.server)) is not None:
+                self.operator.pending.remove(pending)
+                self.operator.answer(outcome)
+
+    def tell(self) -> None:
+        """Let the watches bring something."""
+        self.operator.tell(self.random.randint(1, 5))
+
+    def kill(self) -> None:
+        """Kill the operator: of each write one patch may be stored later. Another one begins."""
+        for pending in self.operator.pending:
+            if self.random.random() < 0.7:
+                self.late.append((self.clock() + _DOUBT - 1, pending))
+        self.operator = Operator(self.server, self.clock, self.operators)
+        self.operators += 1
+
+    def send_late(self) -> None:
+        """Let a patch of a killed operator reach the API server, which is its last."""
+        self.late = [(until, pending) for until, pending in self.late if self.clock() < until]
+        if self.late:
+            _, pending = self.late.pop(self.random.randrange(len(self.late)))
+            pending.step(self.server)
+
+    def create_pod(self) -> None:
+        """Create a gated pod with one or two claims of its own, and perhaps the shared one."""
+        if len(self.server.of_kind("Pod")) > 4:
+            return
+        self._count += 1
+        name = f"p{self._count}"
+        claims = [f"{name}-{number}" for number in range(self.random.randint(1, 2))]
+        for each in claims:
+            self.server.put(claim(each, owner=f"uid-{name}", uid=f"uid-{each}"))
+        if self.random.random() < 0.3:
+            claims.append("shared")
+        body = bare_pod(name, *[named(each, each) for each in claims], cpu="1")
+        body["metadata"]["uid"] = f"uid-{name}"
+        body["spec"]["schedulingGates"] = [{"name": GATE}]
+        self.server.put(body)
+
+    def delete_pod(self) -> None:
+        """Delete a pod, and what was made for it; kube-controller-manager clears what it had."""
+        pods = self.server.of_kind("Pod")
+        if pods:
+            self._end(self.random.choice(pods))
+
+    def _end(self, pod: dict[str, Any]) -> None:
+        name = pod["metadata"]["name"]
+        self.server.delete(("Pod", NAMESPACE, name))
+        self.prune()
+        for body in self.server.of_kind("ResourceClaim"):
+            if body["metadata"]["name"].startswith(f"{name}-"):
+                self.server.delete(("ResourceClaim", NAMESPACE, body["metadata"]["name"]))
+        self.release()
+
+    def prune(self) -> None:
+        """Take back reservations of pods that are over, and the allocation with the last, as the claim controller."""
+        pods = {pod["metadata"]["name"] for pod in self.server.of_kind("Pod") if not is_over(pod)}
+        for body in self.server.of_kind("ResourceClaim"):
+            status = body.get("status") or {}
+            reserved = status.get("reservedFor") or []
+            left = [each for each in reserved if each["name"] in pods]
+            if len(left) == len(reserved):
+                continue
+            changed = {**status, "reservedFor": left}
+            if not left:
+                changed.pop("allocation", None)
+            kept = [each for each in body["metadata"].get("finalizers", ()) if left or each != FINALIZER]
+            metadata = {**body["metadata"], "finalizers": kept}
+            self.server.put({**body, "metadata": metadata, "status": changed})
+
+    def release(self) -> None:
+        """Clear claims that are being deleted and that nobody uses, as the claim controller."""
+        for body in self.server.of_kind("ResourceClaim"):
+            if body["metadata"].get("deletionTimestamp") and not (body["status"] or {}).get("reservedFor"):
+                metadata = {**body["metadata"], "finalizers": []}
+                self.server.put({**body, "metadata": metadata, "status": {}})
+
+    def schedule(self) -> None:
+        """Bind a pod that was let go, with its claims reserved, as kube-scheduler."""
+        pods = [
+            pod
+            for pod in self.server.of_kind("Pod")
+            if not is_gated(pod) and not is_over(pod) and not pod["spec"].get("nodeName")
+        ]
+        if not pods:
+            return
+        pod = self.random.choice(pods)
+        consumer = {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+        nodes = set()
+        for found in self.server.claims_of(pod):
+            if found is None or not devices_of(found):
+                return
+            nodes.add(node_of(found))
+            reserved = found["status"].get("reservedFor") or []
+            if consumer in reserved:
+                continue
+            reserved = [*reserved, consumer]
+            self.server.put({**found, "status": {**found["status"], "reservedFor": reserved}})
+        if len(nodes) != 1:
+            raise BrokenError(
+                f"pod {pod['metadata']['name']} cannot use its claims, which are on {sorted(nodes)}"
+            )
+        self.server.put({**pod, "spec": {**pod["spec"], "nodeName": nodes.pop()}})
+
+    def finish(self) -> None:
+        """Let a pod that runs end. It stays listed until it is deleted."""
+        pods = [pod for pod in self.server.of_kind("Pod") if pod["spec"].get("nodeName") and not is_over(pod)]
+        if pods:
+            pod = self.random.choice(pods)
+            self.server.put({**pod, "status": {**pod["status"], "phase": "Succeeded"}})
+            self.prune()
+
+    def reserve_for_finished(self) -> None:
+        """Reserve what is allocated for pods that have run, and take that back, as the claim controller."""
+        for pod in self.server.of_kind("Pod"):
+            if pod["status"].get("phase") != "Succeeded":
+                continue
+            name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+            for found in self.server.claims_of(pod):
+                if found is None or not devices_of(found):
+                    continue
+                reserved = found["status"].get("reservedFor") or ()
+                if all(each["uid"] != uid for each in reserved):
+                    consumer = {"resource": "pods", "name": name, "uid": uid}
+                    status = {**found["status"], "reservedFor": [*reserved, consumer]}
+                    self.server.put({**found, "status": status})
+        self.prune()
+
+    def cordon(self) -> None:
+        """Cordon a node, or uncordon it."""
+        body = self.random.choice(self.server.of_kind("Node"))
+        spec = {} if body["spec"].get("unschedulable") else {"unschedulable": True}
+        self.server.put({**body, "spec": spec})
+
+    def wait(self) -> None:
+        """Let time pass."""
+        self.clock.now += self.random.choice((0.1, 2.0, 40.0))
+
+    # --- the end
+
+    def settle(self) -> None:
+        """Let everything come to rest: nothing is late any more, all nodes can be used, and all is told."""
+        for body in self.server.of_kind("Node"):
+            self.server.put({**body, "spec": {}})
+        for _ in range(12):
+            self._rest()
+            self.clock.now += 40.0
+            self.late = []
+            for _ in self.server.of_kind("Pod"):
+                self.schedule()
+        self._rest()
+
+    def _rest(self) -> None:
+        for _ in range(60):
+            self.operator.tell(len(self.server.events))
+            self.clock.now += 0.5
+            self.operator.run()
+            if not self.operator.pending and not self.operator.is_behind:
+                return
+            while self.operator.pending:
+                self.send()
+        raise BrokenError("it does not come to rest")
+
+    def check_end(self) -> None:
+        """Check that every pod that fits was let go, and that nothing is left behind."""
+        held = {device: 1 for body in self.server.of_kind("ResourceClaim") for device in devices_of(body)}
+        free = {name: 2 - sum(device.startswith(f"{name}/") for device in held) for name in ("n1", "n2")}
+        for pod in self.server.of_kind("Pod"):
+            if is_gated(pod):
+                self._check_waiting(pod, free)
+            elif not is_over(pod) and not pod["spec"].get("nodeName"):
+                raise BrokenError(
+                    f"pod {pod['metadata']['name']} was let go, and kube-scheduler cannot place it"
+                )
+        for place, count in self.operator.metrics_of_errors():
+            raise BrokenError(f"{count} defects: {place}")
+
+    def _check_waiting(self, pod: dict[str, Any], free: dict[str, int]) -> None:
+        name = pod["metadata"]["name"]
+        found = self.server.claims_of(pod)
+        own = [body for body in found if body is not None and body["metadata"]["name"] != "shared"]
+        if any(devices_of(body) for body in own):
+            raise BrokenError(f"pod {name} waits and holds devices")
+        if pod["status"].get("nominatedNodeName"):
+            raise BrokenError(f"pod {name} waits and is nominated")
+        asked = sum(body is not None and not devices_of(body) for body in found)
+        shared = next(
+            (body for body in found if body is not None and body["metadata"]["name"] == "shared"), None
+        )
+        nodes = [node_of(shared)] if shared is not None and devices_of(shared) else ["n1", "n2"]
+        used = {
+            each: sum(
+                each in (other["spec"].get("nodeName"), other["status"].get("nominatedNodeName"))
+                for other in self.server.of_kind("Pod")
+                if not is_over(other)
+            )
+            for each in nodes
+        }
+        for each in nodes:
+            if free[each] >= asked and used[each] < 3:
+                raise BrokenError(f"pod {name} waits although it fits on {each}")
+
+
+def run_case(seed: object, count: int = 80) -> Case:
+    """Run a case of so many steps. Raises BrokenError with the steps that led there."""
+    case = Case(seed)
+    try:
+        for _ in range(count):
+            case.step()
+        case.settle()
+        case.check_end()
+    except (BrokenError, ConflictError) as error:
+        raise BrokenError(f"case {seed}: {error}; after {' '.join(case.trace)}") from error
+    return case

@@ -1,0 +1,158 @@
+"""The stored objects, with the preconditions of patches, and an independent check of each change.
+
+The check knows nothing of the operator: it reads bodies only.
+"""
+
+import copy
+from typing import Any
+
+from dra_operator.cluster.reflector import Delta
+
+GATE = "dra-operator.io/allocation"
+FINALIZER = "resource.kubernetes.io/delete-protection"
+Key = tuple[str, str, str]
+
+
+class BrokenError(AssertionError):
+    """Something that must never be."""
+
+
+class ConflictError(Exception):
+    """A precondition of a patch does not hold; `body` is the object as it is, None if it is gone."""
+
+    def __init__(self, body: dict[str, Any] | None) -> None:
+        super().__init__()
+        self.body = body
+
+
+class Server:
+    """Objects by kind, namespace and name."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.objects: dict[Key, dict[str, Any]] = {}
+        self.events: list[tuple[int, Delta]] = []
+        """All changes, each with its version."""
+
+    def put(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Store an object."""
+        body = copy.deepcopy(body)
+        metadata = body["metadata"]
+        key = body["kind"], metadata.get("namespace", ""), metadata["name"]
+        before = self.objects.get(key)
+        self.version += 1
+        metadata.setdefault("uid", f"uid-{self.version}")
+        metadata.setdefault("creationTimestamp", f"2026-01-01T00:00:{self.version % 60:02}Z")
+        metadata["resourceVersion"] = str(self.version)
+        if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
+            self.objects.pop(key, None)
+            self.events.append((self.version, Delta(*key, None)))
+        else:
+            self.objects[key] = body
+            self.events.append((self.version, Delta(*key, copy.deepcopy(body))))
+        self._check(before, body)
+        return copy.deepcopy(body)
+
+    def delete(self, key: Key) -> None:
+        """Delete an object, as far as its finalizers permit."""
+        body = self.objects[key]
+        body = {**body, "metadata": {**body["metadata"], "deletionTimestamp": "2026-01-01T00:01:00Z"}}
+        self.put(body)
+
+    def patch(self, key: Key, uid: str, version: str, patch: dict[str, Any]) -> dict[str, Any]:
+        """Apply a merge patch. Raises ConflictError."""
+        body = self.objects.get(key)
+        if body is None or (body["metadata"]["uid"], body["metadata"]["resourceVersion"]) != (uid, version):
+            raise ConflictError(copy.deepcopy(body))
+        merged = _merged(body, patch)
+        return copy.deepcopy(body) if merged == body else self.put(merged)
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        """Return the objects of a kind."""
+        return [body for key, body in self.objects.items() if key[0] == kind]
+
+    def claims_of(self, pod: dict[str, Any]) -> list[dict[str, Any] | None]:
+        """Return the claims of a pod; None for one that is not there."""
+        names = [entry["resourceClaimName"] for entry in pod["spec"]["resourceClaims"]]
+        return [self.objects.get(("ResourceClaim", pod["metadata"]["namespace"], name)) for name in names]
+
+    # --- what must never be
+
+    def _check(self, before: dict[str, Any] | None, body: dict[str, Any]) -> None:
+        if body["kind"] == "ResourceClaim":
+            self._check_devices()
+            self._check_use(before, body)
+        if body["kind"] == "Pod" and before is not None and is_gated(before) and not is_gated(body):
+            self._check_hand_over(body)
+
+    def _check_devices(self) -> None:
+        """Check that no device has two holders."""
+        holders: dict[str, str] = {}
+        for claim in self.of_kind("ResourceClaim"):
+            for device in devices_of(claim):
+                name = claim["metadata"]["name"]
+                if device in holders:
+                    raise BrokenError(f"device {device} has two holders: {holders[device]}, {name}")
+                holders[device] = name
+
+    def _check_use(self, before: dict[str, Any] | None, claim: dict[str, Any]) -> None:
+        """Check that nothing is taken from a pod that was let go, and an allocation never without the finalizer."""
+        if devices_of(claim) and FINALIZER not in claim["metadata"].get("finalizers", ()):
+            raise BrokenError(f"claim {claim['metadata']['name']} has devices and no finalizer")
+        if before is None or not devices_of(before) or devices_of(before) == devices_of(claim):
+            return
+        name = claim["metadata"]["name"]
+        for pod in self.of_kind("Pod"):
+            names = [entry["resourceClaimName"] for entry in pod["spec"]["resourceClaims"]]
+            if name in names and not is_gated(pod) and not is_over(pod):
+                raise BrokenError(
+                    f"claim {name} lost its devices, which pod {pod['metadata']['name']} may use"
+                )
+
+    def _check_hand_over(self, pod: dict[str, Any]) -> None:
+        """Check that a pod is let go only when all its claims are stored, usable on one node."""
+        found = self.claims_of(pod)
+        name = pod["metadata"]["name"]
+        if any(claim is None or not devices_of(claim) for claim in found):
+            raise BrokenError(f"the gate of pod {name} is off, and not all of its claims are stored")
+        nodes = {node_of(claim) for claim in found if claim is not None}
+        if len(nodes) != 1:
+            raise BrokenError(f"the claims of pod {name} are on {sorted(nodes)}")
+        if pod["status"].get("nominatedNodeName") not in nodes:
+            raise BrokenError(f"pod {name} is not nominated to the node of its claims")
+
+
+def is_gated(pod: dict[str, Any]) -> bool:
+    """Return whether our gate holds a pod."""
+    return any(gate["name"] == GATE for gate in pod["spec"].get("schedulingGates") or ())
+
+
+def is_over(pod: dict[str, Any]) -> bool:
+    """Return whether a pod has run, or is being deleted."""
+    return pod["status"].get("phase") == "Succeeded" or bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def devices_of(claim: dict[str, Any]) -> list[str]:
+    """Return the devices of a claim."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    return [f"{item['pool']}/{item['device']}" for item in allocation.get("devices", {}).get("results", ())]
+
+
+def node_of(claim: dict[str, Any]) -> str:
+    """Return the node on which an allocated claim can be used."""
+    (term,) = claim["status"]["allocation"]["nodeSelector"]["nodeSelectorTerms"]
+    return str(term["matchFields"][0]["values"][0])
+
+
+def _merged(document: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(document)
+    for name, value in patch.items():
+        if name in ("uid", "resourceVersion"):
+            continue
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, dict) and name != "allocation":
+            merged[name] = _merged(merged.get(name) or {}, value)
+        else:
+            merged[name] = value
+    return merged

@@ -1,0 +1,184 @@
+"""The component `gates` beside kube-scheduler and kube-controller-manager: a Job as it is, and the rights for that."""
+
+import time
+
+import pytest
+import yaml
+
+from controlplane import install_access
+from controlplane.fencing import install, remove
+from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT
+from controlplane.scene import RESOURCE, allocation
+from dra_operator.api.names import CLAIMS_LABEL, GATE
+
+GATES = MANIFESTS / "components" / "gates"
+FILES = (GATES / "access.yaml", GATES / "policy.yaml", GATES / "managed-namespaces" / "policy.yaml")
+SETUP = ("nodes.yaml", "walkthrough/1-class.yaml", "walkthrough/2-slices.yaml")
+FLAGS = ("--claims=all", "--handback-seconds=2")
+HOLDS = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicy",
+    "metadata": {"name": "holds"},
+    "spec": {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "objectSelector": {"matchLabels": {"hold": "true"}},
+            "resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}
+            ],
+        },
+        "validations": [{"expression": "false", "message": "not yet", "reason": "Invalid"}],
+    },
+}
+"""A policy that keeps the gate on pods with a label; its answer may also be that of a pod that has changed."""
+BINDING = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicyBinding",
+    "metadata": {"name": "holds"},
+    "spec": {"policyName": "holds", "validationActions": ["Deny"]},
+}
+
+
+@pytest.fixture
+def managed(full_control_plane, full_scene):
+    """Return a managed namespace of a cluster with devices, after the component was applied."""
+    install_access(full_control_plane)
+    files = [f"--filename={file}" for file in FILES]
+    full_control_plane.kubectl("apply", *files, "--warnings-as-errors")
+    full_scene.apply(*SETUP)
+    request = {"name": "gpu", "exactly": {"deviceClassName": "example-device-class"}}
+    full_scene.client.create(
+        f"{RESOURCE}/namespaces/{full_scene.namespace}/resourceclaimtemplates",
+        {"metadata": {"name": "one"}, "spec": {"spec": {"devices": {"requests": [request]}}}},
+    )
+    label = {"metadata": {"labels": {CLAIMS_LABEL: "managed"}}}
+    full_scene.client.patch(f"/api/v1/namespaces/{full_scene.namespace}", label)
+    dry = f"{pods_of(full_scene)}?dryRun=All"
+    full_scene.client.wait_for(
+        "/healthz",
+        lambda _: full_scene.client.create(dry, pod("probe"))["spec"].get("schedulingGates"),
+        what="the policy that gates pods",
+    )
+    yield full_scene
+    full_control_plane.kubectl("delete", *files)
+
+
+def pods_of(scene):
+    """Return the path of the pods of a namespace."""
+    return f"/api/v1/namespaces/{scene.namespace}/pods"
+
+
+def template(**spec):
+    """Return the spec of a pod with a claim for a device."""
+    return {
+        "containers": [{"name": "main", "image": "none"}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}],
+        **spec,
+    }
+
+
+def pod(name, labels=None, **spec):
+    """Return such a pod."""
+    return {"metadata": {"name": name, "labels": labels or {}}, "spec": template(**spec)}
+
+
+def wait_bound(scene, *names):
+    """Wait until pods have a node."""
+    for name in names:
+        scene.client.wait_for(
+            f"{pods_of(scene)}/{name}",
+            lambda found: found["spec"].get("nodeName"),
+            seconds=60,
+            what=f"{name} bound",
+        )
+
+
+def wait_event(scene, name, reason):
+    """Wait until a pod has an Event of the operator, and return it."""
+
+    def found(events):
+        return [
+            event
+            for event in events["items"]
+            if (event["involvedObject"]["name"], event["reason"]) == (name, reason)
+        ]
+
+    path = f"/api/v1/namespaces/{scene.namespace}/events"
+    return found(scene.client.wait_for(path, found, seconds=60, what=f"{reason} of {name}"))[0]
+
+
+def test_job_runs_without_any_change_and_with_no_other_rights(
+    managed, full_control_plane, start_full_operator
+):
+    """A policy that refuses one write is named on its pod, delays no other, and has the pod read back."""
+    full_control_plane.audit_log.write_bytes(b"")
+    install(managed, [HOLDS, BINDING])
+    start_full_operator(*FLAGS).wait_ready()
+    try:
+        managed.client.create(pods_of(managed), pod("held", {"hold": "true"}))
+        job = {"metadata": {"name": "job"}, "spec": {"completions": 2, "parallelism": 2}}
+        job["spec"]["template"] = {"spec": template(restartPolicy="Never")}
+        managed.client.create(f"/apis/batch/v1/namespaces/{managed.namespace}/jobs", job)
+        bound = managed.client.wait_for(
+            pods_of(managed),
+            lambda found: sum(bool(pod["spec"].get("nodeName")) for pod in found["items"]) == 2,
+            seconds=60,
+            what="the pods of the Job bound",
+        )
+        assert [pod["metadata"]["name"] for pod in bound["items"] if not pod["spec"].get("nodeName")] == [
+            "held"
+        ]
+        assert "not yet" in wait_event(managed, "held", "AllocationRefused")["message"]
+        held = managed.client.get(f"{pods_of(managed)}/held")
+        assert [gate["name"] for gate in held["spec"]["schedulingGates"]] == [GATE]
+    finally:
+        remove(managed.client, "holds")
+    wait_bound(managed, "held")
+    assert all(map(allocation, managed.all_claims()))
+
+    requests = full_control_plane.requests_of(SERVICE_ACCOUNT, NAMESPACE)
+    assert [each for each in requests if each["responseStatus"]["code"] in {401, 403}] == []
+    assert granted() <= {used(each["objectRef"]) | {each["verb"]} for each in requests if "objectRef" in each}
+
+
+def granted():
+    """Return verb and resource of what the component grants, each as a set of two."""
+    role = next(yaml.safe_load_all((GATES / "access.yaml").read_text()))
+    return {
+        frozenset((verb, resource))
+        for rule in role["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def used(reference):
+    """Return the resource of an audit event as a rule of RBAC writes it, as a set of one."""
+    tail = f"/{reference['subresource']}" if "subresource" in reference else ""
+    return frozenset((reference["resource"] + tail,))
+
+
+def test_pod_that_cannot_be_placed_gives_its_devices_back(managed, start_full_operator):
+    """Pod affinity is not looked at when the devices are decided; kube-scheduler's own words are the evidence."""
+    start_full_operator(*FLAGS).wait_ready()
+    term = {"labelSelector": {"matchLabels": {"app": "nobody"}}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    managed.client.create(pods_of(managed), pod("lonely", affinity=affinity))
+
+    event = wait_event(managed, "lonely", "HandedBack")
+
+    assert event["message"].startswith("handed back: 0/")
+    assert event["message"].endswith("; delete the pod to try again")
+    (claim,) = managed.all_claims()
+    assert allocation(claim) is None
+    found = managed.client.wait_for(
+        f"{pods_of(managed)}/lonely",
+        lambda pod: not pod["status"].get("nominatedNodeName"),
+        what="no nomination",
+    )
+    assert "schedulingGates" not in found["spec"]
+    # What became free is there for the next pod, and stays with it.
+    managed.client.create(pods_of(managed), pod("next"))
+    wait_bound(managed, "next")
+    time.sleep(3)
+    assert sum(bool(allocation(claim)) for claim in managed.all_claims()) == 1

@@ -1,0 +1,256 @@
+"""The component `gates` on the real API server: what the operator may do to pods, and which pods get the gate."""
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from controlplane import Scene
+from controlplane.client import MERGE_PATCH
+from controlplane.fencing import ADMISSION, install, remove
+from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT
+from dra_operator.api.names import CLAIMS_LABEL, GATE
+
+GATES = MANIFESTS / "components" / "gates"
+FILES = (GATES / "access.yaml", GATES / "policy.yaml", GATES / "managed-namespaces" / "policy.yaml")
+OTHER = "example.com/other"
+
+
+@pytest.fixture(scope="module")
+def gated_plane(access):
+    """Apply the component to the shared control plane, and wait until its policies are in force."""
+    files = [f"--filename={file}" for file in FILES]
+    access.kubectl("apply", *files, "--warnings-as-errors")
+    yield access
+    access.kubectl("delete", *files)
+
+
+@pytest.fixture
+def gated(gated_plane, namespace):
+    """Return a managed namespace of it, in which both policies are in force."""
+    scene = Scene(gated_plane, namespace)
+    label = {"metadata": {"labels": {CLAIMS_LABEL: "managed"}}}
+    scene.client.patch(f"/api/v1/namespaces/{namespace}", label)
+    scene.client.wait_for(
+        "/healthz",
+        lambda _: gates(create(scene, query="?dryRun=All")) == [GATE],
+        what="the policy that gates pods",
+    )
+    create(scene, "probe", gates=[GATE])
+    scene.client.wait_for(
+        "/healthz",
+        lambda _: patch(scene, {"metadata": {"labels": {"a": "b"}}}, "probe", "?dryRun=All").status == 403,
+        what="the policy that confines the operator",
+    )
+    return scene
+
+
+def pods(scene):
+    """Return the path of the pods."""
+    return f"/api/v1/namespaces/{scene.namespace}/pods"
+
+
+def create(scene, name="pod", *, claims=True, gates=(), query="", **spec):
+    """Create a pod and return it as stored."""
+    body = {
+        "metadata": {"name": name},
+        "spec": {
+            "containers": [{"name": "main", "image": "none"}],
+            "schedulingGates": [{"name": gate} for gate in gates],
+            **({"resourceClaims": [{"name": "gpu", "resourceClaimName": "claim"}]} if claims else {}),
+            **spec,
+        },
+    }
+    return scene.client.create(pods(scene) + query, body)
+
+
+def gates(pod):
+    """Return the gates of a pod, by name."""
+    return [gate["name"] for gate in pod["spec"].get("schedulingGates", [])]
+
+
+def patch(scene, body, name="pod", tail=""):
+    """Patch a pod as the operator; `tail` is a subresource, or a query."""
+    client = scene.plane.client_for(SERVICE_ACCOUNT, NAMESPACE)
+    return client.request("PATCH", f"{pods(scene)}/{name}{tail}", body, content_type=MERGE_PATCH)
+
+
+NO_GATE = {"spec": {"schedulingGates": [{"name": OTHER}]}}
+
+
+def test_gate_off_and_nomination_are_allowed(gated):
+    """Both writes of the operator pass, and change what they say."""
+    create(gated, gates=[GATE, OTHER])
+
+    nominated = patch(gated, {"status": {"nominatedNodeName": "node-1"}}, tail="/status")
+    assert (nominated.status, nominated.body["status"]["nominatedNodeName"]) == (200, "node-1")
+    taken_off = patch(gated, NO_GATE)
+    assert (taken_off.status, gates(taken_off.body)) == (200, [OTHER])
+    cleared = patch(gated, {"status": {"nominatedNodeName": None}}, tail="/status")
+    assert cleared.status == 200
+    assert "nominatedNodeName" not in cleared.body["status"]
+
+
+@pytest.mark.parametrize(
+    ("tail", "body", "said"),
+    [
+        ("", {"metadata": {"labels": {"a": "b"}}}, "metadata.labels: "),
+        ("", {"metadata": {"annotations": {"a": "b"}}}, "metadata.annotations: "),
+        ("", {"metadata": {"finalizers": ["example.com/own"]}}, "metadata.finalizers: "),
+        ("", {"spec": {"nodeSelector": {"disk": "ssd"}}}, "spec.nodeSelector: "),
+        ("", {"spec": {"activeDeadlineSeconds": 1}}, "spec.activeDeadlineSeconds: "),
+        (
+            "",
+            {"spec": {"schedulingGates": [{"name": GATE}]}},
+            "spec.schedulingGates: dra-operator takes off its own gate",
+        ),
+        ("", {"spec": {"schedulingGates": []}}, "spec.schedulingGates: dra-operator takes off its own gate"),
+        ("/status", {"status": {"phase": "Succeeded"}}, "status.phase: "),
+        ("/status", {"status": {"conditions": []}}, "status.conditions: "),
+        ("/status", {"metadata": {"labels": {"a": "b"}}}, "metadata.labels: "),
+        ("", {"metadata": {"labels": {"a": "b"}}, **NO_GATE}, "metadata.labels: "),
+        (
+            "/status",
+            {"status": {"nominatedNodeName": "node-1", "message": "text", "reason": "Text"}},
+            "status.message, status.reason: ",
+        ),
+    ],
+    ids=[
+        "label",
+        "annotation",
+        "finalizer",
+        "nodeSelector",
+        "other field of spec",
+        "gate of another",
+        "all gates",
+        "phase",
+        "conditions",
+        "label by way of the status",
+        "label with the gate",
+        "further fields with the nomination",
+    ],
+)
+def test_everything_else_is_refused_to_the_operator(gated, tail, body, said):
+    """The fields are named, and what it may do."""
+    create(gated, gates=[GATE, OTHER])
+
+    answer = patch(gated, body, tail=tail)
+
+    assert answer.status == 403, answer.body
+    assert said in answer.body["message"]
+
+
+def test_others_change_pods_as_before(gated):
+    """The policy concerns the operator's account alone."""
+    create(gated, gates=[GATE, OTHER])
+
+    gated.client.patch(
+        f"{pods(gated)}/pod", {"metadata": {"labels": {"a": "b"}}, "spec": {"schedulingGates": []}}
+    )
+    gated.client.patch(f"{pods(gated)}/pod/status", {"status": {"message": "text"}})
+
+
+@pytest.mark.parametrize("verb", ["create", "delete", "update"])
+def test_operator_has_no_other_right_to_pods(gated, verb):
+    """RBAC has none, so the policy need not name them."""
+    answer = gated.plane.client_for(SERVICE_ACCOUNT, NAMESPACE).request(
+        "POST",
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        {"spec": {"resourceAttributes": {"verb": verb, "resource": "pods", "namespace": gated.namespace}}},
+    )
+
+    assert answer.body["status"]["allowed"] is False
+
+
+def test_large_pod_costs_no_more_than_is_allowed(gated):
+    """A pod with hundreds of variables in dozens of containers is compared key by key."""
+    env = [{"name": f"VARIABLE_{number}", "value": "x" * 200} for number in range(200)]
+    containers = [{"name": f"c-{number}", "image": "none", "env": env} for number in range(20)]
+    create(gated, gates=[GATE], containers=containers)
+
+    answer = patch(gated, {"spec": {"schedulingGates": []}})
+
+    assert answer.status == 200, answer.body
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, [GATE]),
+        ({"gates": [OTHER]}, [OTHER, GATE]),
+        ({"gates": [GATE]}, [GATE]),
+        ({"claims": False}, []),
+        ({"nodeName": "node-1"}, []),
+        ({"schedulerName": "other"}, []),
+    ],
+    ids=[
+        "with claims",
+        "gate of another",
+        "gated already",
+        "without claims",
+        "with a node",
+        "other scheduler",
+    ],
+)
+def test_pod_gets_the_gate_if_it_has_claims_and_is_kube_scheduler_s(gated, spec, expected):
+    """In a managed namespace; gates of others stay."""
+    assert sorted(gates(create(gated, **spec))) == sorted(expected)
+
+
+def test_pod_of_another_namespace_gets_no_gate(gated):
+    """The label has to say `managed`."""
+    gated.client.patch(
+        f"/api/v1/namespaces/{gated.namespace}", {"metadata": {"labels": {CLAIMS_LABEL: "other"}}}
+    )
+
+    gated.client.wait_for(
+        "/healthz", lambda _: gates(create(gated, query="?dryRun=All")) == [], what="a pod without a gate"
+    )
+
+
+def test_release_takes_off_gates_and_the_nominations_that_the_operator_set(gated):
+    """Of a pod without the gate the API server tells whose the nomination is; that of kube-scheduler stays."""
+    for name in ("gated", "let-go", "scheduler"):
+        create(gated, name, gates=[GATE])
+    nomination = {"status": {"nominatedNodeName": "node-1"}}
+    assert patch(gated, nomination, "let-go", "/status?fieldManager=dra-operator").ok
+    gated.client.patch(f"{pods(gated)}/scheduler/status?fieldManager=kube-scheduler", nomination)
+    for name in ("let-go", "scheduler"):
+        assert patch(gated, {"spec": {"schedulingGates": []}}, name, "?fieldManager=dra-operator").ok
+
+    command = [sys.executable, "-m", "dra_operator", "release", "--namespace", gated.namespace]
+    command += ["--kubeconfig", str(gated.plane.admin_kubeconfig)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    own = gated.namespace
+    assert (
+        result.stdout == f"{own}/gated released\n{own}/probe released\n{own}/let-go nomination taken back\n"
+    )
+    assert f"kubectl label namespace {own} {CLAIMS_LABEL}-" in result.stderr
+    found = {pod["metadata"]["name"]: pod for pod in gated.client.get(pods(gated))["items"]}
+    assert gates(found["gated"]) == []
+    assert "nominatedNodeName" not in found["let-go"]["status"]
+    assert found["scheduler"]["status"]["nominatedNodeName"] == "node-1"
+
+
+def test_own_gate_on_a_pod_with_a_node_is_refused_by_the_api_server(gated):
+    """Its words are those of the documentation."""
+    with pytest.raises(AssertionError, match="cannot be set until all schedulingGates have been cleared"):
+        create(gated, gates=[GATE], nodeName="node-1")
+
+
+def test_api_server_finds_no_fault_with_the_expressions(full_scene):
+    """Its controller checks their types against the API's schema."""
+    policy, _ = yaml.safe_load_all((GATES / "policy.yaml").read_text())
+    policy["metadata"]["name"] += "-checked"
+    install(full_scene, [policy])
+    try:
+        found = full_scene.client.wait_for(
+            f"{ADMISSION}/validatingadmissionpolicies/{policy['metadata']['name']}",
+            lambda policy: (policy.get("status") or {}).get("observedGeneration"),
+            seconds=60,
+        )
+        assert (found["status"].get("typeChecking") or {}).get("expressionWarnings", []) == []
+    finally:
+        remove(full_scene.client, policy["metadata"]["name"])
