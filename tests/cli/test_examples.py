@@ -14,7 +14,7 @@ FEATURES = sorted([*EXAMPLES.glob("features/*.yaml"), *EXAMPLES.glob("1.37/*.yam
 
 STORIES = {
     "walkthrough": {
-        "example-resource-claim": "-  RequestsDoNotFitTogether",
+        "example-resource-claim": "-  ClaimsDoNotFitTogether",
         "shared-gpu": "node-1  gpu: driver.example.com/node-1/gpu-0",
     },
     "prioritized-list": {
@@ -103,7 +103,7 @@ def test_story_comes_out_as_it_does_in_a_cluster(story):
 
     told = {row.split("  ")[0]: row.split("  ", 2)[2].split(": request")[0] for row in table}
     assert {
-        name: re.split(": (claim|class|the claims)", told[f"default/{name}"])[0] for name in STORIES[story]
+        name: re.split(": (claim|class|each claim)", told[f"default/{name}"])[0] for name in STORIES[story]
     } == (STORIES[story])
     # The others are those of the pods of Jobs, which the operator leaves to kube-scheduler.
     assert {name for name in told if not _OF_A_JOB.match(name)} == {

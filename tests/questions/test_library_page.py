@@ -17,9 +17,8 @@ def test_each_example_of_the_page_prints_what_it_says(monkeypatch):
     """Whoever copies the examples, in the folder of the repository, sees the answers that stand below them."""
     monkeypatch.chdir(ROOT)
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    examples = "\n".join(blocks)
     test = doctest.DocTestParser().get_doctest(
-        examples, {"__name__": "__main__"}, "library.md", "library.md", 0
+        "\n".join(blocks), {"__name__": "__main__"}, "docs/library.md", "docs/library.md", 0
     )
     printed = []
 

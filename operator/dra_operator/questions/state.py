@@ -229,7 +229,11 @@ class ClusterState:
     def pod_explainer(self) -> PodExplainer:
         """What explains pods by the present state."""
         return PodExplainer(
-            self.allocators[Decider.KUBE_SCHEDULER], self.pods, self.find_claim, self._has_template
+            self.allocators[Decider.KUBE_SCHEDULER],
+            self.pods,
+            self.find_claim,
+            self._has_template,
+            limits=Limits(),
         )
 
     def find_record(self, kind: str, namespace: str, name: str) -> ObjectRecord | None:

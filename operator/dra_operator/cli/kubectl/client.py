@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 import orjson
 
@@ -178,24 +178,26 @@ class ApiClient:
         return connection
 
     def _by_proxy(self, proxy: str, timeout: float | None) -> http.client.HTTPConnection:
-        address = urlsplit(proxy)
-        if address.scheme not in ("http", "https") or not address.hostname:
+        """Return a connection by the tunnel of a proxy. Raises RequestError for one that nobody here speaks to."""
+        scheme, mark, rest = proxy.partition("://")
+        address = urlsplit(f"//{rest if mark else proxy}")
+        if (mark and scheme.lower() != "http") or not address.hostname:
             # What follows may be a password.
             raise RequestError(
-                f"a proxy that begins with {address.scheme}:// is not supported; use one that speaks HTTP"
+                f"a proxy that begins with {scheme}:// is not supported: name one with http://"
             )
         host, port = self._address.hostname or "", self._address.port
-        tls = self.access.tls
-        if tls is None:
+        if self.access.tls is None:
             raise RequestError("a server without https is not asked by a proxy: leave out proxy-url")
+        server_name = self.access.server_name or host
         connection = _TlsConnection(
-            address.hostname, address.port or 80, timeout, tls, self.access.server_name or host
+            address.hostname, address.port or 80, timeout, self.access.tls, server_name
         )
         headers = {}
         if address.username:
             from base64 import b64encode  # noqa: PLC0415 - few proxies ask who comes
 
-            pair = f"{address.username}:{address.password or ''}".encode()
+            pair = f"{unquote(address.username)}:{unquote(address.password or '')}".encode()
             headers["Proxy-Authorization"] = f"Basic {b64encode(pair).decode()}"
         connection.set_tunnel(host, port or 443, headers)
         return connection

@@ -4,6 +4,7 @@ Kinds are read side by side, each page by page. A kind that may not be listed in
 that is asked about; what stays unread is named once, with the right that is missing. Half a list is an error.
 """
 
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,6 +45,8 @@ _DROPPED_OF_CONTAINERS: Final = (
         "volumeMounts",
     ),
 )
+_MOST_NAMES: Final = 5000
+"""So many names are offered at most."""
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 Body = dict[str, Any]
@@ -106,7 +109,11 @@ class Progress:
             parts = [f"{name} {read:,} of {total:,}" if total else name for name, read, total in counts]
             text = f"reading {', '.join(parts) or 'the cluster'} ..."
             # At a terminal the line is written over, and gone at the end.
-            self._write(f"\r{text[:100]}\x1b[K" if self._is_terminal else f"{text}\n")
+            self._write(
+                f"\r{text[: shutil.get_terminal_size().columns - 1]}\x1b[K"
+                if self._is_terminal
+                else f"{text}\n"
+            )
             is_shown = True
         if is_shown and self._is_terminal:
             self._write("\r\x1b[K")
@@ -297,7 +304,7 @@ def read_names(client: ApiClient, kind: Kind, namespace: str) -> Iterable[str]:
             else f"{base}/{kind.plural}"
         )
         try:
-            items, _, _ = next(client.pages(path, accept=accept))
+            items, _, _ = next(client.pages(path, {"limit": str(_MOST_NAMES)}, accept))
         except RefusedError as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 continue
