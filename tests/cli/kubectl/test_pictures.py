@@ -1,4 +1,4 @@
-"""The terminal pictures of the README: what `kubectl dra` prints at a terminal, about the cluster of examples/questions.
+"""The pictures of the README: what `kubectl dra` prints at a terminal, about the cluster of examples/questions.
 
 UPDATE_DOCS=1 writes the pictures instead of comparing them.
 """
@@ -59,7 +59,9 @@ def run_at_terminal(command):
 
 def draw(name):
     """Return a terminal with a command and what it prints, as SVG."""
-    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, legacy_windows=False)
+    console = Console(
+        record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, legacy_windows=False
+    )
     console.print(Text.assemble(("$ ", "dim"), (f"kubectl dra {COMMANDS[name]}", "bold")))
     console.print(Text.from_ansi(run_at_terminal(COMMANDS[name])), end="")
     return console.export_svg(title="kubectl dra", unique_id=name)
