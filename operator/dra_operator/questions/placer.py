@@ -7,7 +7,7 @@ that a copy asks for fits. Copies ask for the same, so a node that a copy cannot
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Reason
+from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Limits, Reason
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Pod
 from dra_operator.api.types import AllocationResult, ResourceClaim
@@ -177,7 +177,7 @@ class Placer:
             return own.get(key) or self.state.find_claim(key)
 
         allocator = self.state.allocators[Decider.KUBE_SCHEDULER]
-        return PodExplainer(allocator, self.state.pods, find_claim, lambda _: True)
+        return PodExplainer(allocator, self.state.pods, find_claim, lambda _: True, limits=Limits())
 
     def find_obstacles(self) -> dict[str, str]:
         """Return the nodes that do not suit the pod as things are, each with the reason."""

@@ -7,8 +7,9 @@ import click
 
 from dra_operator.cli.kubectl.answering import NO, YES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
+from dra_operator.cli.kubectl.demand import Demand
+from dra_operator.cli.kubectl.errors import ReadingError
 from dra_operator.cli.kubectl.options import NAME, Options, shared
-from dra_operator.cli.kubectl.reading import Demand, ReadingError
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, table
 
 if TYPE_CHECKING:
