@@ -91,7 +91,7 @@ def _broken(state: ClusterState) -> Iterator[tuple[ResourceClaim, list[str], lis
         missing: list[str] = []
         if are_slices_known:
             missing += [
-                f"device {'/'.join(item.device)}, which generation {item.generation} of its pool no longer has"
+                f"device {'/'.join(item.device)}, which is not in generation {item.generation} of its pool"
                 for item in breakages
                 if item.cause is Cause.DEVICE_MISSING and item.device is not None
             ]
@@ -148,9 +148,8 @@ def find_unreserved(state: ClusterState) -> Iterator[Finding]:
         if not held or since is None or state.now - since <= UNRESERVED_SECONDS:
             continue
         devices = "a device" if len(held) == 1 else f"{len(held)} devices"
-        text = (
-            f"holds {devices} and is reserved for nobody, for {human_duration(int(state.now - since))} by now"
-        )
+        duration = human_duration(int(state.now - since))
+        text = f"holds {devices} and has been reserved for nobody for {duration}"
         waiting = [pod.metadata.name for pod in consumers.users.get(claim_key(claim), ())]
         if waiting:
             action = f"see why pod {listed(waiting)}, which names it, does not run; or delete the claim"
@@ -171,6 +170,11 @@ def _last_change(record: ObjectRecord) -> float | None:
 
 
 # --- devices that the operator owns
+
+
+_BEFORE: Final = "it was allocated before the device was owned"
+_WHEN_IT_ENDS: Final = "nothing: the operator has the device when the claim ends"
+_POLICY: Final = "see whether the policy dra-operator-owned is installed, and whom it exempts"
 
 
 def find_foreign_allocations(state: ClusterState) -> Iterator[Finding]:
@@ -197,10 +201,7 @@ def find_foreign_allocations(state: ClusterState) -> Iterator[Finding]:
         if not owned or (why := _why_foreign(record, [since for _, since in owned])) is None:
             continue
         text = f"holds device {listed([path for path, _ in owned])}, which the operator owns: {why}"
-        action = (
-            "if it was allocated before the device was owned, nothing: the operator has the device when the claim "
-            "ends; else see whether the policy dra-operator-owned is installed, and whom it exempts"
-        )
+        action = _WHEN_IT_ENDS if why == _BEFORE else _POLICY
         yield _of_claim(Sort.FOREIGN_ALLOCATION, claim, text, action)
 
 
@@ -235,7 +236,7 @@ def _why_foreign(record: ObjectRecord, owned_since: list[float | None]) -> str |
     if allocated is None:
         return "its allocation has no allocationTimestamp, which the operator always writes"
     if any(since is not None and allocated < since for since in owned_since):
-        return "it was allocated before the device was owned"
+        return _BEFORE
     return None
 
 

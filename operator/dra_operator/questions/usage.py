@@ -145,7 +145,8 @@ def _find_states(state: ClusterState, conditions: "_NodeConditions") -> Iterator
             if pool.judgement.verdict is not Verdict.COMPLETE:
                 blocked = left
             else:
-                blocked = left & _without_counters(slice_, counters)
+                # The operator allocates none of those that are half owned, and others keep off them.
+                blocked = left & (_without_counters(slice_, counters) | slice_.half_owned)
                 for name, devices in devices_by_node(slice_).items():
                     if name and conditions.find(name):
                         blocked |= devices & left
