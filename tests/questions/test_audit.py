@@ -108,6 +108,21 @@ def test_files_without_nodes_accuse_no_node():
     assert {each.why for each in report.unchecked} == {"Node: no Node is given"}
 
 
+@pytest.mark.parametrize(("hours", "is_found"), [(2, False), (26, True)])
+def test_reservations_that_were_written_within_a_day_count_as_use(hours, is_found):
+    """The time of the allocation does not say how long nobody has reserved it; who took the last one away does."""
+    world = worlds.make_world(1)
+    (expected,) = faults.claim_that_nobody_used_for_two_days(world)
+    fields = {"f:status": {"f:reservedFor": {}}}
+    time = worlds.ago(hours=hours)
+    manager = {"manager": "kube-controller-manager", "operation": "Update", "time": time, "fieldsV1": fields}
+    claim = world.objects[("ResourceClaim", *expected[2:])]
+    claim["status"]["allocation"]["allocationTimestamp"] = worlds.ago(days=3)
+    claim["metadata"]["managedFields"] = [manager]
+
+    assert found(load(world)) == ({expected} if is_found else set())
+
+
 def finding(fault, seed=1):
     """The only finding that a fault causes, in the first cluster that has a place for it."""
     for number in range(seed, MOST_SEEDS):

@@ -159,13 +159,14 @@ def find_unreserved(state: ClusterState) -> Iterator[Finding]:
 
 
 def _last_change(record: ObjectRecord) -> float | None:
-    """Return when the status of a claim was last written, as far as that is known, else when it was created."""
+    """Return when a claim was allocated or its reservations were written; if that is not known, when it was created."""
     claim: ResourceClaim = record.obj
     allocation = claim.status.allocation
-    written = [write.time for write in find_status_writes(record.body)]
-    if allocation is not None:
-        written.append(seconds_of(allocation.allocation_timestamp))
-    known = [time for time in written if time is not None]
+    writes = find_status_writes(record.body)
+    allocated = None if allocation is None else seconds_of(allocation.allocation_timestamp)
+    times = [write.time for write in writes if write.is_of_reservations]
+    times += [write.time for write in writes if write.is_of_allocation] if allocated is None else [allocated]
+    known = [time for time in times if time is not None]
     return max(known) if known else seconds_of(claim.metadata.creation_timestamp)
 
 
