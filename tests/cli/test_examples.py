@@ -14,7 +14,7 @@ FEATURES = sorted([*EXAMPLES.glob("features/*.yaml"), *EXAMPLES.glob("1.37/*.yam
 
 STORIES = {
     "walkthrough": {
-        "example-resource-claim": "-  RequestsDoNotFitTogether",
+        "example-resource-claim": "-  ClaimsDoNotFitTogether",
         "shared-gpu": "node-1  gpu: driver.example.com/node-1/gpu-0",
     },
     "prioritized-list": {
@@ -103,7 +103,7 @@ def test_story_comes_out_as_it_does_in_a_cluster(story):
 
     told = {row.split("  ")[0]: row.split("  ", 2)[2].split(": request")[0] for row in table}
     assert {
-        name: re.split(": (claim|class|the claims)", told[f"default/{name}"])[0] for name in STORIES[story]
+        name: re.split(": (claim|class|each claim)", told[f"default/{name}"])[0] for name in STORIES[story]
     } == (STORIES[story])
     # The others are those of the pods of Jobs, which the operator leaves to kube-scheduler.
     assert {name for name in told if not _OF_A_JOB.match(name)} == {
@@ -122,7 +122,7 @@ def test_claim_of_the_walkthrough_is_allocated_where_no_pod_uses_it():
 
 
 def test_every_story_is_here():
-    """A folder of examples is either a story above or made of files that say what to expect."""
+    """A folder of examples is a story above, is made of files that say what to expect, or is asked by `kubectl dra`."""
     folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
 
-    assert folders == {*STORIES, "features", "1.37"}
+    assert folders == {*STORIES, "features", "1.37", "questions"}

@@ -64,9 +64,9 @@ def test_a_pod_that_wants_all_devices_of_a_node_and_one_more_waits(simulate):
     assert (code, len(rows)) == (1, 2)
     (text,) = {row[2] for row in rows.values()}
     assert text == (
-        "RequestsDoNotFitTogether: the claims of the pod must fit on one node: each request fits alone (gpu of all on "
-        "node-1, gpu of one on node-1), but no node has room for all of them; node-1 has 2 devices left for gpu of "
-        "all and gpu of one, which want 3"
+        "ClaimsDoNotFitTogether: each claim fits alone (all on node-1, one on node-1), but no node that suits the pod "
+        "has room for all of them: each request fits alone (gpu of all on node-1, gpu of one on node-1), but no node "
+        "has room for all of them; node-1 has 2 devices left for gpu of all and gpu of one, which want 3"
     )
 
 
@@ -126,7 +126,10 @@ def test_a_claim_that_is_allocated_keeps_the_others_from_other_nodes(simulate):
     assert code == 1
     state, where, text = found(rows, "job-one-")
     assert (state, where) == ("pending", "-")
-    assert text.endswith("it fits on node node-2, but the pod can only run on node-1")
+    assert text == (
+        "DeviceInUse: request gpu: 2 devices published, 2 in class gpu, 1 on nodes that cannot be used (node node-2 "
+        'not where claim "holder" is allocated on 1), 1 in use by 1 claim (holder)'
+    )
 
 
 def test_a_claim_that_fits_waits_for_one_that_does_not(simulate):
@@ -136,7 +139,7 @@ def test_a_claim_that_fits_waits_for_one_that_does_not(simulate):
 
     assert code == 1
     assert rows["many"][2].startswith("NotEnoughDevices: request gpu: 2 devices published")
-    assert found(rows, "job-one-")[2] == "NotEnoughDevices: claim default/many of the same pod waits"
+    assert found(rows, "job-one-")[2] == 'NotEnoughDevices: claim "many" of the same pod waits'
 
 
 def test_a_shared_claim_is_decided_with_the_first_pod_that_uses_it(simulate):
@@ -222,7 +225,7 @@ def test_a_class_that_one_claim_lacks_is_told_on_that_claim(simulate):
 
     assert code == 1
     assert found(rows, "job-odd-")[2].startswith("ClassNotFound: ")
-    assert found(rows, "job-one-")[2].startswith("ClassNotFound: claim default/job-odd-")
+    assert found(rows, "job-one-")[2].startswith('ClassNotFound: claim "odd" of the same pod waits')
 
 
 def test_a_pod_of_a_daemon_set_gets_all_of_its_claims_or_none(simulate):
@@ -236,4 +239,4 @@ def test_a_pod_of_a_daemon_set_gets_all_of_its_claims_or_none(simulate):
     code, rows = simulate(*NODES, devices("a"), devices("a", on="node-2"), ALL, ONE, body)
 
     assert (code, {row[0] for row in rows.values()}, len(rows)) == (1, {"pending"}, 4)
-    assert "each claim of the pod fits alone" in found(rows, "watch-node-2-all-")[2]
+    assert "each claim fits alone" in found(rows, "watch-node-2-all-")[2]

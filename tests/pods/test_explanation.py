@@ -83,6 +83,23 @@ def test_example_of_a_reason_is_what_is_told(reason: str) -> None:
     assert told.startswith(f"{reason}: {examples()[reason].rstrip('… ')}")
 
 
+def test_on_the_few_nodes_that_suit_it_is_said_what_is_missing() -> None:
+    """A pod that is kept to a node, as one of a DaemonSet, waits for what that node lacks."""
+    world = PodWorld(
+        *BASE,
+        resource_slice("n1", "gpu-0"),
+        resource_slice("n2", "gpu-0"),
+        claim("held", status={"allocation": allocation("n1", "gpu-0")}),
+        claim("c"),
+        pod("train-0", named("gpu", "c"), nodeSelector={"kubernetes.io/hostname": "n1"}),
+    )
+
+    assert world.message("train-0") == (
+        "NodeUnsuitable: its claim fits on 1 node, where the pod cannot run: 1 nodeSelector kubernetes.io/hostname=n1 "
+        "(n2); on n1: request gpu: 1 device published, 1 in class gpu.example.com, 1 in use by 1 claim (held)"
+    )
+
+
 def test_each_reason_about_pods_has_its_scene() -> None:
     """A reason whose example nobody compares would be forgotten."""
     assert examples().keys() - {"NotScheduled"} == SCENES.keys()

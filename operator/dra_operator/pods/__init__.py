@@ -9,7 +9,7 @@ Pure, like the allocator: objects in, decisions out.
 - `gate`: whose devices we decide, and what of a pod matters to that.
 - `placement`: where a pod can run, `nodes`: where its claims can be used. `claim_sets` are decided together there, by
   the `scheduler`.
-- `entries`: the claims of a pod that waits. `explanation`: why it waits for them.
+- `entries`: the claims of a pod that waits. `explanation`: why it waits for them, also by `merged_claims`.
 - `pod_decision`: where a gated pod goes, and what its claims get there.
 - `smallest_change`: what would make claims fit. A `change` is an edit of a `situation`, found by `trials`:
   `request_edits` and `selector_edits` of `request_parts`, or `ended_claims`.

@@ -6,21 +6,17 @@ of its own, which the operator decides.
 Source: docs/dra-semantics 8.2.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Failed, Reason, Unsatisfied
+from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Limits, Reason, Unsatisfied
+from dra_operator.api.core import Pod, PodResourceClaimStatus
 from dra_operator.api.names import POD_CLAIM_NAME
-from dra_operator.api.text import listed
-from dra_operator.api.types import (
-    DeviceClaim,
-    DeviceConstraint,
-    DeviceRequest,
-    ResourceClaim,
-    ResourceClaimSpec,
-)
+from dra_operator.api.types import ResourceClaim, ResourceClaimSpec
 from dra_operator.pods.claims import ClaimsOfPods, is_over
+from dra_operator.pods.explanation import PodExplainer, PodExplanation
+from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.nodes import usable
 from dra_operator.pods.objects import ObjectRecord, ObjectSet, by_age, by_priority
 from dra_operator.pods.scheduler import Outcome, Scheduler, by_name, pending
@@ -28,8 +24,6 @@ from dra_operator.pods.workloads import node_of
 
 _Key: TypeAlias = tuple[str, str]
 """Namespace and name of a claim."""
-_LIMIT = "a claim can have"
-"""What a text says only about requests of one claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +81,20 @@ class _SetDecider:
         self._scheduler = scheduler
         self._are_nodes_given = bool(scheduler.objects.of_kind("Node"))
         self._outcomes: dict[_Key, Outcome] = {}
+        self._records: dict[_Key, ObjectRecord] = {}
+        self._explainer = PodExplainer(
+            scheduler.allocators[Decider.KUBE_SCHEDULER],
+            scheduler.placement.cluster,
+            self._find_claim,
+            lambda _: True,
+            limits=Limits(),
+        )
         self._explained: dict[object, tuple[Outcome, object]] = {}
-        """Of claims that ask for the same on the same nodes one is explained; beside it is what its key goes by."""
+        """Of claims that ask for the same one is explained; beside it is what its key goes by."""
 
     def decide(self, sets: Iterable[ClaimSet]) -> list[Outcome]:
+        sets = list(sets)
+        self._records = {_key(record): record for item in sets for record in item.claims}
         waiting: dict[_Key, tuple[ClaimSet, Decision]] = {}
         for item in sets:
             for record in item.claims:
@@ -150,85 +154,69 @@ class _SetDecider:
             self._scheduler.placement.place(item.pod, nodes[0])
 
     def _explain(self, item: ClaimSet, decision: Decision) -> dict[_Key, Outcome]:
-        """Return the claims of a set that wait, each with the reason."""
-        claims, nodes = self._open(item), self._nodes(item)
-        if len(item.claims) == 1:
-            return {_key(claims[0]): self._explain_alone(claims[0], nodes, decision, item)}
-        alone = {
-            _key(record): self._scheduler.allocate((record,), nodes, decider=item.decider)
-            for record in claims
-        }
-        if len(claims) == 1 and isinstance(again := alone[_key(claims[0])], Allocated):
+        """Return the claims of a set that wait, each with the reason: those of a pod as the operator tells it."""
+        if item.pod is None:
+            (record,) = item.claims
+            return {_key(record): self._explain_alone(record, decision, item.decider)}
+        claims, pod = self._open(item), _with_claims(item.pod, item.claims)
+        found = self._explainer.explain(pod, self._requirements(item.pod))
+        if found is None or found.node:
             # What it had to fit beside has gone to another pod, on a node where there is room for both.
-            self._explained.clear()
-            return {_key(claims[0]): self._scheduler.accept(claims, again)[0]}
-        found = {
-            _key(record): self._explain_alone(record, nodes, each, item)
-            for record in claims
-            if not isinstance(each := alone[_key(record)], Allocated)
+            again = self._scheduler.allocate(claims, self._nodes(item), decider=item.decider)
+            if isinstance(again, Allocated):
+                self._explained.clear()
+                return {_key(outcome.record): outcome for outcome in self._scheduler.accept(claims, again)}
+            text = f"{len(claims)} claims wait" if found is None else found.message
+            found = PodExplanation(Reason.NOT_SCHEDULED, text)
+        names = self._explainer.claims_of(pod)
+        reasons = {names[entry]: each for entry, each in found.claims.items() if entry in names}
+        others = Explanation(found.reason, found.message)
+        return {
+            _key(record): pending(record, reasons.get(record.obj.metadata.name, others)) for record in claims
         }
-        if found:
-            # Why a pod waits is told by the claims that fit nowhere; the others wait for them.
-            first = next(iter(found.values()))
-            name = "/".join(_key(first.record))
-            others = Explanation(Reason(first.reason), f"claim {name} of the same pod waits")
-        elif isinstance(decision, Failed):
-            others = Explanation(decision.reason, " ".join(decision.message.split()))
-        else:
-            others = self._explain_together(claims, nodes, alone)
-        return {_key(record): found.get(_key(record)) or pending(record, others) for record in claims}
 
-    def _explain_alone(
-        self, record: ObjectRecord, nodes: tuple[str, ...] | None, decision: Decision, item: ClaimSet
-    ) -> Outcome:
-        """Return a claim of a set that fits on none of some nodes by itself, and why."""
-        runnable = None if item.pod is None else self._scheduler.placement.find_runnable(item.pod)
+    def _explain_alone(self, record: ObjectRecord, decision: Decision, decider: Decider) -> Outcome:
+        """Return a claim that no pod uses, and why it fits nowhere."""
         claim: ResourceClaim = record.obj
-        key = _spec_key(claim.spec), claim.metadata.namespace, nodes, item.decider, id(runnable)
+        key = _spec_key(claim.spec), claim.metadata.namespace, decider
         # The text of an error names the claim.
         known = self._explained.get(key) if isinstance(decision, Unsatisfied) else None
         if known is not None:
             return replace(known[0], record=record)
-        if nodes is None:
-            found = self._scheduler.explain(record, decision, decider=item.decider)
-        else:
-            found = self._scheduler.explain_on(record, nodes, item.pod)
-        self._explained[key] = found, (claim.spec, runnable)
+        found = self._scheduler.explain(record, decision, decider=decider)
+        self._explained[key] = found, claim.spec
         return found
 
-    def _explain_together(
-        self, claims: Sequence[ObjectRecord], nodes: Sequence[str] | None, alone: Mapping[_Key, Decision]
-    ) -> Explanation:
-        """Return why claims do not fit together, each of which fits by itself."""
-        if nodes is None and (told := self._explain_as_one(claims)) is not None:
-            return told
-        places = [
-            f"{key[1]} on {decision.node}"
-            for key, decision in alone.items()
-            if isinstance(decision, Allocated)
-        ]
-        where = "no node" if nodes is None else f"none of the nodes for the pod ({listed(nodes)})"
-        text = f"each claim of the pod fits alone ({listed(places)}), but {where} has room for all of them"
-        return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text)
+    def _requirements(self, pod: ObjectRecord) -> PodRequirements:
+        """Return what a pod asks of nodes; of nodes that are only assumed nobody knows which labels they have."""
+        is_bound = pod.obj.spec.node_name or node_of(pod) is not None
+        if is_bound or self._are_nodes_given:
+            return self._scheduler.placement.requirements(pod)
+        return PodRequirements()
 
-    def _explain_as_one(self, claims: Sequence[ObjectRecord]) -> Explanation | None:
-        """Return what requests of several claims take from each other; None where it would be another for one claim."""
-        # The pods of a workload name the same entries, so that what is found out for one is known for all.
-        names = [
-            record.obj.metadata.annotations.get(POD_CLAIM_NAME, record.obj.metadata.name) for record in claims
-        ]
-        if len({*names}) < len(names):
-            names = [record.obj.metadata.name for record in claims]
-        one = replace(claims[0], obj=merge_claims(names, [record.obj for record in claims]))
-        decision = self._scheduler.allocate((one,), decider=Decider.KUBE_SCHEDULER)
-        if not isinstance(decision, Unsatisfied):
-            # One claim has a limit of devices, which several have each.
+    def _find_claim(self, key: _Key) -> ResourceClaim | None:
+        """Return a claim with what it has by now."""
+        record = self._records.get(key)
+        if record is None:
             return None
-        found = self._scheduler.explain(one, decision, decider=Decider.KUBE_SCHEDULER)
-        if found.reason != Reason.REQUESTS_DO_NOT_FIT_TOGETHER.value or _LIMIT in found.message:
-            return None
-        text = f"the claims of the pod must fit on one node: {found.message}"
-        return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text)
+        claim: ResourceClaim = record.obj
+        outcome = self._outcomes.get(key)
+        if outcome is None or outcome.allocation is None:
+            return claim
+        return replace(claim, status=replace(claim.status, allocation=outcome.allocation))
+
+
+def _with_claims(pod: ObjectRecord, claims: Iterable[ObjectRecord]) -> Pod:
+    """Return a pod that knows the claims that were made for its entries, as the claim controller tells it."""
+    found: Pod = pod.obj
+    named = {entry.resource_claim_name for entry in found.spec.resource_claims}
+    statuses = {status.name: status for status in found.status.resource_claim_statuses}
+    for record in claims:
+        metadata = record.obj.metadata
+        entry = metadata.annotations.get(POD_CLAIM_NAME)
+        if entry is not None and metadata.name not in named:
+            statuses[entry] = PodResourceClaimStatus(entry, metadata.name)
+    return replace(found, status=replace(found.status, resource_claim_statuses=tuple(statuses.values())))
 
 
 def _spec_key(spec: ResourceClaimSpec) -> object:
@@ -238,22 +226,6 @@ def _spec_key(spec: ResourceClaimSpec) -> object:
     except TypeError:
         # Amounts are kept in a table.
         return id(spec)
-
-
-def merge_claims(names: Sequence[str], claims: Sequence[ResourceClaim]) -> ResourceClaim:
-    """Return a claim that asks for what several ask for; its requests say by `names` of which claim they are."""
-    requests: list[DeviceRequest] = []
-    constraints: list[DeviceConstraint] = []
-    for name, claim in zip(names, claims, strict=True):
-        asked = claim.spec.devices
-        own = {request.name: f"{request.name} of {name}" for request in asked.requests}
-        requests += [replace(request, name=own[request.name]) for request in asked.requests]
-        for constraint in asked.constraints:
-            parts = [path.partition("/") for path in constraint.requests or own]
-            bound = tuple(f"{own[first]}{slash}{rest}" for first, slash, rest in parts if first in own)
-            constraints.append(replace(constraint, requests=bound))
-    spec = ResourceClaimSpec(DeviceClaim(tuple(requests), tuple(constraints)))
-    return replace(claims[0], spec=spec)
 
 
 def _key(record: ObjectRecord) -> _Key:

@@ -25,9 +25,9 @@ from dra_operator.allocator.plan import Alternative
 from dra_operator.api.core import Pod
 from dra_operator.api.text import listed
 from dra_operator.api.types import ResourceClaim
-from dra_operator.pods.claim_sets import merge_claims
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.entries import ClaimLookup, PodEntry, TemplateLookup, resolve_entries
+from dra_operator.pods.merged_claims import merge_claims
 from dra_operator.pods.node_fit import Obstacle, PodRequirements
 from dra_operator.pods.nodes import can_use
 from dra_operator.pods.situation import Situation, build_situation
@@ -37,6 +37,8 @@ _MOST_NODES = 100
 """Nodes on which claims fit and the pod cannot run, that are looked for."""
 _MOST_COPIED = 250
 """Nodes of a cluster of which copies are made: a copy takes a quarter of a millisecond for each."""
+_FEW_NODES = 3
+"""Where a pod can run on so few nodes, it is said what its claims wait for there."""
 _MOST_CAUSES = 3
 LIMITS: Final = Limits(seconds=0.25)
 """Of each decision and explanation: nothing depends on them, and claims that are decided wait meanwhile."""
@@ -269,7 +271,12 @@ class _Attempt:
         if isinstance(decision, Allocated):
             return _fitting(decision.node)
         if (found := self._explain_by_nodes(claims, obstacles, elsewhere)) is not None:
-            return found
+            suitable = [name for name in sorted(nodes) if name not in causes]
+            if not 0 < len(suitable) <= _FEW_NODES:
+                return found
+            text = f"{found.message}; on {listed(suitable)}: {self._explain_on(claims, suitable)}"
+            explanation = Explanation(found.reason, text)
+            return replace(found, message=text, claims=dict.fromkeys(claims, explanation))
         if all(name in causes for name in nodes):
             # That no node can be used would hide what else is in the way.
             reachable = self.explainer.node_set(elsewhere)
@@ -285,11 +292,9 @@ class _Attempt:
         causes = {**elsewhere, **{name: f"unsuitable: {obstacle}" for name, obstacle in obstacles.items()}}
         nodes = self.explainer.allocator.inventory.nodes
         usable = self.explainer.node_set(elsewhere if all(name in causes for name in nodes) else causes)
-        decider = Decider.KUBE_SCHEDULER
+        decider, limits = self.explainer.decider, self.explainer.limits
         return {
-            entry.name: usable.allocator.count_devices(
-                entry.claim, decider=decider, limits=self.explainer.limits
-            )
+            entry.name: usable.allocator.count_devices(entry.claim, decider=decider, limits=limits)
             for entry in self.entries
             if _is_open(entry) and entry.claim is not None
         }
@@ -375,6 +380,17 @@ class _Attempt:
         text = f"{subject} on {count} {nodes}, where the pod cannot run: {count_obstacles(found)}"
         explanation = Explanation(Reason.NODE_UNSUITABLE, text)
         return PodExplanation(explanation.reason, explanation.message, dict.fromkeys(claims, explanation))
+
+    def _explain_on(self, claims: Mapping[str, ResourceClaim], nodes: Sequence[str]) -> str:
+        """Return what claims wait for on some nodes, as if there were no others."""
+        explainer = self.explainer
+        inventory = explainer.allocator.inventory.with_nodes(frozenset(nodes))
+        allocator = explainer.allocator.for_copy(inventory)
+        try:
+            there = NodeSet(allocator, explainer.decider, explainer.limits)
+            return self._explain_by_claims(claims, there, there.decide(claims.values())).message
+        finally:
+            allocator.release()
 
     def _explain_by_claims(
         self, claims: Mapping[str, ResourceClaim], usable: NodeSet, decision: Decision

@@ -60,7 +60,7 @@ class PodPlacement:
     def __init__(
         self, cluster: ClusterPods, nodes: Mapping[str, Node], volume_claims: AbstractSet[tuple[str, str]]
     ) -> None:
-        self._cluster = cluster
+        self.cluster = cluster
         self._nodes = nodes
         self._volume_claims = volume_claims
         self._placed: dict[tuple[str, str], str] = {}
@@ -85,18 +85,18 @@ class PodPlacement:
         """Let a pod have what it requests of a node."""
         self._placed[_key(pod)] = node
         with suppress(ObjectError):
-            self._cluster.put("Pod", _with_node(pod.body, node))
+            self.cluster.put("Pod", _with_node(pod.body, node))
 
     def release(self, pod: ObjectRecord) -> None:
         """Take back the place of a pod, if it has one."""
         if self._placed.pop(_key(pod), None) is not None:
-            self._cluster.remove("Pod", *_key(pod))
+            self.cluster.remove("Pod", *_key(pod))
 
     def release_all(self) -> None:
         """Take back all places."""
         for key in tuple(self._placed):
             del self._placed[key]
-            self._cluster.remove("Pod", *key)
+            self.cluster.remove("Pod", *key)
 
     def requirements(self, pod: ObjectRecord) -> PodRequirements:
         """Return what a pod asks of a node, as far as that counts here."""
@@ -114,20 +114,20 @@ class PodPlacement:
         requirements = self.requirements(pod)
         # Of many pods of a workload those that wait ask the same again and again.
         known = self._found.get(requirements)
-        if known is None or known[0] != self._cluster.version:
-            against = self._cluster.find_obstacles(requirements)
+        if known is None or known[0] != self.cluster.version:
+            against = self.cluster.find_obstacles(requirements)
             obstacles = {name: against[name] for name in self._nodes if name in against} if against else {}
             nodes = tuple(name for name in self._nodes if name not in obstacles) if obstacles else ()
             only = pinned_to(requirements.affinity) or ""
             known = self._found[requirements] = (
-                self._cluster.version,
+                self.cluster.version,
                 RunnableNodes(nodes, obstacles, only=only),
             )
         found = known[1]
         nominated = pod.obj.status.nominated_node_name
         if nominated in found.obstacles:
             # It counts there against itself, and for nobody else.
-            own = self._cluster.find_obstacle(requirements, nominated, _key(pod))
+            own = self.cluster.find_obstacle(requirements, nominated, _key(pod))
             obstacles = {name: item for name, item in found.obstacles.items() if name != nominated}
             obstacles |= {} if own is None else {nominated: own}
             nodes = tuple(name for name in self._nodes if name not in obstacles)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from dra_operator.cli.kubectl.answering import Answer, Question, run
+from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
-from dra_operator.cli.kubectl.reading import Demand
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, table
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ DEMAND = Demand(
 GROUPINGS: Final = ("node", "pool", "class", "namespace")
 _TITLES: Final = {"node": "NODE", "pool": "POOL", "class": "CLASS", "namespace": "NAMESPACE"}
 _SEVERAL_NODES: Final = "(several)"
+_MANY: Final = 200
 _SORTS: Final = ("name", "free", "used", "total")
 
 
@@ -66,6 +67,8 @@ def _answer(question: Question, by: str, sort_by: str, capacity: str) -> Answer:
     asides = [] if rows else ["no devices are published: is a DRA driver running?"]
     if report.is_at_most:
         asides.append("FREE is at most: devices of claims that cannot be read may be in use")
+    if len(rows) > _MANY and question.style.width is not None:
+        asides.append(f"{len(rows):,} rows: --by class counts them together, -l and --sort-by free find some")
     return Answer(
         "Usage",
         report,
