@@ -44,6 +44,10 @@ stepfuzz: dev ## check the allocator's decisions over STEPS=100000 random steps;
 gatefuzz: dev ## run gated pods through N=2000 random interleavings of writes, watches and crashes; SEED=... repeats a run
 	@PYTHONPATH=tests $(BIN)/python -m gatefuzz --cases $(or $(N),2000) $(if $(SEED),--seed $(SEED))
 
+.PHONY: questionfuzz
+questionfuzz: dev ## ask questions in N=500 clusters at random, and do what is asked about; SEED=... repeats a run
+	@PYTHONPATH=tests $(BIN)/python -m questionfuzz --worlds $(or $(N),500) $(if $(SEED),--seed $(SEED))
+
 .PHONY: changefuzz
 changefuzz: dev ## apply each change that would make a claim fit, for N=2000 claims at random; SEED=... repeats a run
 	@PYTHONPATH=tests $(BIN)/python -m changefuzz --cases $(or $(N),2000) $(if $(SEED),--seed $(SEED))
@@ -51,6 +55,10 @@ changefuzz: dev ## apply each change that would make a claim fit, for N=2000 cla
 .PHONY: decisionfuzz
 decisionfuzz: dev ## compare decisions about gated pods with brute force in N=1000 random worlds; SEED=... repeats a run
 	@PYTHONPATH=tests $(BIN)/python -m decisionfuzz --cases $(or $(N),1000) $(if $(SEED),--seed $(SEED))
+
+.PHONY: library
+library: dev ## install the wheel beside the oldest and the newest pydantic that it admits, and run the examples of docs/library.md; 5 minutes
+	@$(BIN)/python .ci/library_versions.py
 
 .PHONY: bench
 bench: dev ## measure allocations against Kubernetes' own allocator; W="cluster mig-00100" ARGS="--rounds 9" choose which and how; needs Go to compare
@@ -93,11 +101,27 @@ lock: ## regenerate requirements/*.txt from pyproject.toml, keeping versions tha
 	  $(LOCK) pyproject.toml --output-file requirements/run.txt && \
 	  $(LOCK) requirements/build.in --constraint requirements/run.txt --output-file requirements/build.txt && \
 	  $(LOCK) pyproject.toml requirements/build.in --group dev --constraint requirements/run.txt \
-	    --constraint requirements/build.txt --output-file requirements/dev.txt
+	    --constraint requirements/build.txt --output-file requirements/dev.txt && \
+	  $(LOCK) requirements/plugin.in --no-deps --constraint requirements/run.txt --output-file requirements/plugin.txt
+
+PLUGIN := .plugin-venv/bin/python -m
+PLUGIN_NAMES = $$(sed 's/\#.*//' requirements/plugin.in)
+
+.PHONY: plugin
+plugin: ## build dist/kubectl-dra, the plugin for kubectl as one file, for this platform and PYTHON; needs a network
+	@rm -rf .plugin-venv dist/wheels && $(PYTHON) -m venv .plugin-venv
+	@trap 'rm -rf .plugin-venv dist/wheels' EXIT; \
+	  $(PLUGIN) pip install --quiet --disable-pip-version-check 'pex>=2.105,<3' && \
+	  $(PLUGIN) pip wheel --quiet --no-deps --require-hashes --requirement requirements/plugin.txt --wheel-dir dist/wheels && \
+	  $(PLUGIN) pip wheel --quiet --no-deps --wheel-dir dist/wheels . && \
+	  $(PLUGIN) pex --no-pypi --find-links dist/wheels --intransitive --venv prepend --sh-boot \
+	    --console-script kubectl-dra --output-file dist/kubectl-dra dra-operator $(PLUGIN_NAMES)
+	@printf '#!/bin/sh\nexec kubectl-dra __complete "$$@"\n' > dist/kubectl_complete-dra && chmod +x dist/kubectl_complete-dra
+	@echo "dist/kubectl-dra ($$(du -h dist/kubectl-dra | cut -f1)); put it and dist/kubectl_complete-dra into a folder of your PATH"
 
 .PHONY: clean
 clean: ## remove .venv, caches and builds, but not ~/.cache/dra-operator
-	rm -rf $(VENV) .lock-venv dist workloads .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .lock-venv .plugin-venv dist workloads .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find operator tests bench -name __pycache__ -prune -exec rm -rf {} +
 
 # Not targets to call: files that record what .venv contains.

@@ -1,9 +1,120 @@
 """dra-operator: the control plane of Dynamic Resource Allocation, with a reason for every claim that waits.
 
-The packages, from the bottom up: `api`, `cel`, `inventory`, `ledger`, `allocator`, `cluster`, `controller`, `cli`;
-`sim` stands beside them. docs/architecture.md says what each is for and which way data flows.
+The packages, from the bottom up: `api`, `cel`, `inventory`, `ledger`, `allocator`, `pods`, `questions`, `cluster`,
+`controller`, `cli`; `sim` stands beside them. docs/architecture.md says what each is for and which way data flows.
+The names below are the library, docs/library.md; each is imported when it is used.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from dra_operator._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from dra_operator.questions.allocate import AllocateAnswer, ClaimAnswer
+    from dra_operator.questions.answers import Amount, DeviceAnswer, LargestDevice
+    from dra_operator.questions.attribute_use import AttributeUse, TypeCount
+    from dra_operator.questions.cluster import Cluster
+    from dra_operator.questions.errors import QuestionError, UnknownObjectError
+    from dra_operator.questions.explain import (
+        ChangeAnswer,
+        ClaimReason,
+        ExplainAnswer,
+        FunnelStep,
+        NearMiss,
+        RequestFunnel,
+    )
+    from dra_operator.questions.findings import AuditReport, Finding, Sort, UncheckedSort
+    from dra_operator.questions.fit import CopyAnswer, FitAnswer, NodeCopies
+    from dra_operator.questions.headroom import HeadroomAnswer, StrandedDevices
+    from dra_operator.questions.holders import Consumer, HeldDevice, Holder, HolderQuery, HolderReport, Use
+    from dra_operator.questions.impact import ClaimImpact, Effect, ImpactReport, PodImpact
+    from dra_operator.questions.lint import LintFinding, LintReport, SelectorReport, lint
+    from dra_operator.questions.request_counts import RequestImpact
+    from dra_operator.questions.selector_checks import LintRule, Severity
+    from dra_operator.questions.selectors import SelectorError, SelectorProgram, selector
+    from dra_operator.questions.usage import Grouping, UsageReport, UsageRow
+
+__all__ = [
+    "AllocateAnswer",
+    "Amount",
+    "AttributeUse",
+    "AuditReport",
+    "ChangeAnswer",
+    "ClaimAnswer",
+    "ClaimImpact",
+    "ClaimReason",
+    "Cluster",
+    "Consumer",
+    "CopyAnswer",
+    "DeviceAnswer",
+    "Effect",
+    "ExplainAnswer",
+    "Finding",
+    "FitAnswer",
+    "FunnelStep",
+    "Grouping",
+    "HeadroomAnswer",
+    "HeldDevice",
+    "Holder",
+    "HolderQuery",
+    "HolderReport",
+    "ImpactReport",
+    "LargestDevice",
+    "LintFinding",
+    "LintReport",
+    "LintRule",
+    "NearMiss",
+    "NodeCopies",
+    "PodImpact",
+    "QuestionError",
+    "RequestFunnel",
+    "RequestImpact",
+    "SelectorError",
+    "SelectorProgram",
+    "SelectorReport",
+    "Severity",
+    "Sort",
+    "StrandedDevices",
+    "TypeCount",
+    "UncheckedSort",
+    "UnknownObjectError",
+    "UsageReport",
+    "UsageRow",
+    "Use",
+    "__version__",
+    "lint",
+    "selector",
+]
+_QUESTIONS = {
+    "allocate": ("AllocateAnswer", "ClaimAnswer"),
+    "answers": ("Amount", "DeviceAnswer", "LargestDevice"),
+    "attribute_use": ("AttributeUse", "TypeCount"),
+    "cluster": ("Cluster",),
+    "errors": ("QuestionError", "UnknownObjectError"),
+    "explain": ("ChangeAnswer", "ClaimReason", "ExplainAnswer", "FunnelStep", "NearMiss", "RequestFunnel"),
+    "findings": ("AuditReport", "Finding", "Sort", "UncheckedSort"),
+    "fit": ("CopyAnswer", "FitAnswer", "NodeCopies"),
+    "headroom": ("HeadroomAnswer", "StrandedDevices"),
+    "holders": ("Consumer", "HeldDevice", "Holder", "HolderQuery", "HolderReport", "Use"),
+    "impact": ("ClaimImpact", "Effect", "ImpactReport", "PodImpact"),
+    "lint": ("LintFinding", "LintReport", "SelectorReport", "lint"),
+    "request_counts": ("RequestImpact",),
+    "selector_checks": ("LintRule", "Severity"),
+    "selectors": ("SelectorError", "SelectorProgram", "selector"),
+    "usage": ("Grouping", "UsageReport", "UsageRow"),
+}
+_MODULES = {
+    name: f"dra_operator.questions.{module}" for module, names in _QUESTIONS.items() for name in names
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name of the library (PEP 562): commands that need none of it start without it."""
+    if (module := _MODULES.get(name)) is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import click
 import pytest
 
-from dra_operator.cli.output import UNREADABLE, end, opened, refusing, why
+from dra_operator.cli.output import end, opened, refusing
+from dra_operator.questions.documents import UNREADABLE, why
 
 TEXT = b"one\ntwo\n"
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import factories
-from dra_operator.cli import offline
+from dra_operator.questions import state
 from simulation import V1
 
 ROOT = Path(__file__).parents[2]
@@ -253,7 +253,7 @@ def examples():
 def test_the_example_of_a_reason_is_what_is_printed(simulate, monkeypatch, reason):
     """Whoever compares a message with the page finds the same words; an ellipsis stands for what was left out."""
     seconds = count(step=11 if reason == "SearchAborted" else 0)
-    monkeypatch.setattr(offline, "time", SimpleNamespace(monotonic=lambda: next(seconds), time=lambda: 0.0))
+    monkeypatch.setattr(state, "time", SimpleNamespace(monotonic=lambda: next(seconds), time=lambda: 0.0))
     given = {body["metadata"]["name"] for body in SCENES[reason] if body["kind"] == "DeviceClass"}
     classes = [device_class(name) for name in (GPU, NIC) if name not in given]
 

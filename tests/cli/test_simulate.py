@@ -8,12 +8,12 @@ import yaml
 from typer.testing import CliRunner
 
 import factories
-from dra_operator.cli.load import gather
-from dra_operator.cli.offline import Cluster
 from dra_operator.cli.outcomes import print_table
 from dra_operator.cli.simulate import app
 from dra_operator.pods.claim_sets import decide, make_sets
 from dra_operator.pods.objects import Manifest, Place
+from dra_operator.questions.cluster import Cluster
+from dra_operator.questions.load import gather
 from simulation import CLASS, V1, claim, devices, holding, node, states, table
 
 

@@ -58,3 +58,18 @@ def test_without_the_taint_nothing_is_owned(simulate):
 
     assert states(result) == {"default/alone": "allocated"}
     assert "owns" not in result.stderr
+
+
+def test_pod_that_must_run_elsewhere_is_explained_although_no_claim_is_standalone(simulate):
+    """Nothing was asked of the operator before, and its nodes are known all the same."""
+    bound = pod("pod", "of-pod")
+    bound["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "node-1"}
+    nodes = [
+        factories.manifest("Node", name, labels={"kubernetes.io/hostname": name})
+        for name in ("node-1", "node-2")
+    ]
+
+    result = simulate(CLASS, *nodes, devices("a"), devices("b", on="node-2"), OWN, claim("of-pod"), bound)
+
+    assert states(result) == {"default/of-pod": "pending"}
+    assert "on node-1: request gpu: 1 device published" in result.stdout

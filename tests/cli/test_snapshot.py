@@ -278,3 +278,18 @@ async def test_pods_that_ask_for_extended_resources_are_taken(cluster, snapshot,
         assert SECRET not in file.read_text()
         made = [body for body in await simulated(file) if "generateName" in body["metadata"]]
         assert len(made) == claims
+
+
+async def test_an_audit_finds_in_a_snapshot_what_it_needs(cluster, snapshot):
+    """For which node a pod is nominated, and what makes another pod when it is evicted."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": True}
+    waiting = pod("waiting", uses="claim-0", phase="Pending")
+    waiting["metadata"]["ownerReferences"] = [owner]
+    waiting["status"]["nominatedNodeName"] = "node-1"
+    cluster.put(waiting)
+
+    bodies = list(yaml.safe_load_all((await snapshot()).read_text()))
+
+    (kept,) = [body for body in bodies if body["kind"] == "Pod"]
+    assert kept["metadata"]["ownerReferences"] == [owner]
+    assert kept["status"]["nominatedNodeName"] == "node-1"

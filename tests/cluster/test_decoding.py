@@ -3,7 +3,8 @@
 import orjson
 import pytest
 
-from dra_operator.cluster.decoding import decode, encode, readable
+from dra_operator.api.opaque import readable
+from dra_operator.cluster.decoding import decode, encode
 
 DEEP = b'{"a":' + 2000 * b"[" + 2000 * b"]" + b"}"
 NESTED = 300 * b'{"a":' + b"1" + 300 * b"}"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from conformance.program import running
-from dra_operator.cli.manifests import read
 from dra_operator.pods.objects import Manifest
+from dra_operator.questions.manifests import read
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = sorted(EXAMPLES.rglob("*.yaml"))

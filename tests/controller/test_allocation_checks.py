@@ -18,9 +18,9 @@ from dra_operator.api.types import (
 )
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AnnotateWrite, Conflict, DeallocateWrite, Refused, Written
-from dra_operator.controller import messages
 from dra_operator.controller.allocation_checks import SELECTOR_PAUSE, SELECTOR_SECONDS
 from dra_operator.controller.event_dedup import EventDeduplicator, EventRequest
+from dra_operator.questions import fault_texts
 
 USER = [{"resource": "pods", "name": "pod", "uid": "1"}]
 GOING = {"deletionTimestamp": "2026-01-02T00:00:00Z", "finalizers": [FINALIZER]}
@@ -492,7 +492,7 @@ async def test_an_event_says_on_how_many_devices_the_selector_fails(cluster, ope
     assert event["message"] == (
         "request gpu: selector #0 fails on 2 of 3 devices: gpu.example.com/pool-2/gpu-0: no such key: ready; "
         "this device has no attributes; guard what not every device has by has(), or by .? and orValue(); "
-        f"{messages.NOT_REACHED}"
+        f"{fault_texts.NOT_REACHED}"
     )
     assert cluster.annotation() is None
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from dra_operator.cli.load import gather
 from dra_operator.pods.claims import generate_name, make_claims
 from dra_operator.pods.objects import Manifest, Place
+from dra_operator.questions.load import gather
 from slips_of_names import PODS, RIGHT_PODS
 
 V1 = "resource.k8s.io/v1"

@@ -12,8 +12,8 @@ import slips_of_asides
 import slips_of_derived
 import slips_of_values
 from dra_operator.api.kinds import KINDS
-from dra_operator.cli.load import gather
 from dra_operator.pods.objects import Manifest, Place
+from dra_operator.questions.load import gather
 
 RIGHT = [
     *slips.RIGHT.values(),

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from dra_operator.api.durations import age, human_duration
 from dra_operator.sim import tables
 from dra_operator.sim.errors import StatusError
 from dra_operator.sim.resources import RESOURCES
 from dra_operator.sim.store import StoredObject
-from dra_operator.sim.tables import Form, IncludeObject, age, form_of, human_duration
+from dra_operator.sim.tables import Form, IncludeObject, form_of
 
 BY_KIND = {resource.kind: resource for resource in RESOURCES}
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -6,7 +6,7 @@ fits. It reads the inventory and the ledger and changes neither; the caller ente
 The first node by name that fits wins. An error that is fatal upstream ends the attempt, even if another node would fit.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
 from enum import Enum
 
@@ -22,7 +22,7 @@ from dra_operator.allocator.decision import (
     Unsatisfied,
     claim_key,
 )
-from dra_operator.allocator.explanation.device_counts import DeviceCounter
+from dra_operator.allocator.explanation.device_counts import DeviceCounter, DeviceCounts, SliceDevices
 from dra_operator.allocator.explanation.explain import Explainer, explain_failure
 from dra_operator.allocator.explanation.failing_selectors import FailingSelectors
 from dra_operator.allocator.explanation.idle_cluster import IdleAnswers, IdleCluster
@@ -32,7 +32,7 @@ from dra_operator.allocator.extended import SPECIAL_CLAIM_ANNOTATION
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.allocator.nodes.iteration import NodeIterator
-from dra_operator.allocator.plan import ClaimPlan, Planner
+from dra_operator.allocator.plan import Alternative, ClaimPlan, Planner
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.result import build_result
 from dra_operator.allocator.search.chain import SearchChain, SearchMode
@@ -100,19 +100,20 @@ class Allocator:
     def allocate(
         self,
         claims: Sequence[ResourceClaim],
-        nodes: Sequence[str] | None = None,
+        nodes: Sequence[str] | int | None = None,
         *,
         decider: Decider | None = None,
         limits: Limits | None = None,
     ) -> Decision:
         """Decide for some claims together: all of them on one node, or none.
 
-        `nodes` restricts the nodes that are asked; names that are not known are left out. `limits` are for this attempt
-        alone.
+        `nodes` restricts the nodes that are asked: by name, of which unknown ones are left out, or as of `node_set`.
+        `limits` are for this attempt alone.
         """
         self.refresh()
-        usable = self.availability.views.usable
-        allowed = usable if nodes is None else usable & self.availability.views.set_of(nodes)
+        allowed = self.availability.views.usable
+        if nodes is not None:
+            allowed &= nodes if isinstance(nodes, int) else self.availability.views.set_of(nodes)
         return self._allocate(claims, allowed, decider, limits)
 
     def allocate_for_pod(
@@ -154,6 +155,11 @@ class Allocator:
             first = claim_key(claims[0]) if claims else None
             return Failed("aborted", str(error), Reason.SEARCH_ABORTED, claim=first)
 
+    def node_set(self, nodes: Sequence[str]) -> int:
+        """Return some nodes as `allocate` takes them without looking them up; it holds until nodes come or go."""
+        self.refresh()
+        return self.availability.views.set_of(nodes)
+
     def explain(
         self,
         claims: Sequence[ResourceClaim],
@@ -180,6 +186,42 @@ class Allocator:
         if isinstance(decision, Failed):
             return tuple(pools.explain(decision, plans, number, budget) for number in range(len(plans)))
         return tuple(explainer.explain(plans, number, budget) for number in range(len(plans)))
+
+    def count_devices(
+        self, claim: ResourceClaim, *, decider: Decider | None = None, limits: Limits | None = None
+    ) -> tuple[tuple[Alternative, DeviceCounts], ...]:
+        """Return for each alternative of each request of a claim how many devices each stage keeps away.
+
+        Nothing is said of a claim that cannot be planned, as without its class, nor where counting takes too long.
+        """
+        self.refresh()
+        budget = self.candidates.selectors.budget = Budget(limits or self.limits, self.clock)
+        try:
+            plan = self.plan(claim, decider)
+            counter = self._make_explainers()[0].counter
+            items = [item for request in plan.requests for item in request.alternatives]
+            return tuple([(item, counter.count(item, budget)) for item in items])
+        except (FatalError, AbortedError):
+            return ()
+
+    def find_devices(
+        self, claim: ResourceClaim, *, decider: Decider | None = None, limits: Limits | None = None
+    ) -> Iterator[tuple[Alternative, SliceDevices]]:
+        """Yield the devices that each alternative of each request of a claim selects, and what keeps some of them away.
+
+        Nothing of a claim that cannot be planned; what takes too long ends it.
+        """
+        self.refresh()
+        budget = self.candidates.selectors.budget = Budget(limits or self.limits, self.clock)
+        try:
+            plan = self.plan(claim, decider)
+            counter = self._make_explainers()[0].counter
+            for request in plan.requests:
+                for item in request.alternatives:
+                    for found in counter.find_devices(item, budget):
+                        yield item, found
+        except (FatalError, AbortedError):
+            return
 
     def for_copy(self, inventory: Inventory, ledger: Ledger | None = None) -> "Allocator":
         """Return an allocator like this one for another inventory, and ledger, that shares the answers of selectors.

@@ -4,6 +4,7 @@
   finalizer, annotations and labels that matter to us. `fast_dataclass` makes dataclasses that cost little.
 - In and out: `read`, `write`, with `convert` between versions and `defaults` for what passed no API server.
   `interning` keeps what many claims have alike in memory once.
-- Values: `quantity`, `semver`, `attributes`, `node_selector`; `text` is how they are shown.
+- Values: `quantity`, `semver`, `attributes`, `node_selector`; `text` is how they are shown, and `durations` ages.
+  `opaque` parameters.
 - `validation` is what an API server would refuse.
 """

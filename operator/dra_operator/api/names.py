@@ -6,6 +6,8 @@ Nothing else is imported here, since commands that need no cluster use the same 
 from collections.abc import Callable, Mapping
 from typing import Final
 
+FIELD_MANAGER = "dra-operator"
+"""As whom the operator writes, in `metadata.managedFields`."""
 FINALIZER = "resource.kubernetes.io/delete-protection"
 """On every claim that has an allocation. Source: k8s.io/api/resource/v1, `Finalizer`."""
 PENDING_ANNOTATION = "dra-operator.io/pending"

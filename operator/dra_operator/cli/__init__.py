@@ -6,7 +6,7 @@ third of a second, and Kopf and the kubernetes package alone take longer than th
 - `run`, with `gc_tuning`; `config`, which makes flags of the settings.
 - `demo`: `describe` shows objects as kubectl does.
 - `cel`. `replay`: `scenarios` are read and compared.
-- `simulate`: `manifests` are read, `load` makes objects of them, `offline` the cluster; `outcomes` prints.
+- `simulate`: `outcomes` prints what it decides.
 - `snapshot`: `redact` gives other names.
 - `ownership`: the commands that own devices, disown them and list them; a `client` asks the cluster.
 - `release`: gated pods are handed over as they are.

@@ -348,7 +348,7 @@ def _slices(files: Iterable[Path]) -> "Iterator[ResourceSlice]":
     """Yield the ResourceSlices of manifests, lists of objects included; other kinds are passed over."""
     # Imported where manifests are read: `check` needs none, and pydantic takes longer to import than all of CEL.
     from dra_operator.api.read import ObjectError, read_object  # noqa: PLC0415
-    from dra_operator.cli import manifests  # noqa: PLC0415
+    from dra_operator.questions import manifests  # noqa: PLC0415
 
     for file in files:
         count = 0
@@ -359,7 +359,7 @@ def _slices(files: Iterable[Path]) -> "Iterator[ResourceSlice]":
             body = found.body
             if "kind" not in body and "items" in body:
                 body = {"kind": "ResourceSliceList", **body}
-            for item in manifests.objects(found.place, body):
+            for item in manifests.find_objects(found.place, body):
                 if isinstance(item, manifests.Unreadable):
                     _unusable(item.message)
                 if item.body.get("kind", "ResourceSlice" if "spec" in item.body else "") != "ResourceSlice":

@@ -23,7 +23,8 @@ import yaml
 from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.cli.arguments import port_number
 from dra_operator.cli.describe import describe
-from dra_operator.cli.output import refuse, why
+from dra_operator.cli.output import refuse
+from dra_operator.questions.documents import why
 
 SHOWN = (("all-gpus", "It has its devices:"), ("big-gpu", "It waits, and says why:"))
 """The claims that are printed, and what there is to see."""

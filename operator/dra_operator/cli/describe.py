@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from dra_operator.sim.tables import age
+from dra_operator.api.durations import age
 
 _ACRONYMS = {"api": "API", "url": "URL", "uid": "UID", "osb": "OSB", "guid": "GUID"}
 _SHOWN_ABOVE = frozenset({"name", "namespace", "labels", "annotations", "managedFields"})

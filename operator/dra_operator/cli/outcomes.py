@@ -15,10 +15,10 @@ from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult, DeviceRequestAllocationResult
 from dra_operator.api.write import allocation_to_wire, to_wire
 from dra_operator.cli.describe import align
-from dra_operator.cli.manifests import to_yaml
 from dra_operator.cli.output import terminal
-from dra_operator.controller.messages import everywhere
 from dra_operator.pods.scheduler import Outcome, State
+from dra_operator.questions.fault_texts import everywhere
+from dra_operator.questions.manifests import to_yaml
 
 COLUMNS = ("CLAIM", "STATE", "NODE", "DEVICES, OR WHY NOT")
 _COLOURS = {

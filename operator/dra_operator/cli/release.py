@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.names import CLAIMS_LABEL, ENDED_PHASES, GATE
+from dra_operator.api.names import CLAIMS_LABEL, ENDED_PHASES, FIELD_MANAGER, GATE
 from dra_operator.cli.client import Context, Kubeconfig, ask
 from dra_operator.cli.output import refuse
 from dra_operator.cli.ownership.own import DryRun, DryRunOption
@@ -131,8 +131,6 @@ def next_write(body: Mapping[str, Any]) -> "PodWrite | None":
 
 def _is_nominated_by_operator(metadata: Mapping[str, Any]) -> bool:
     """Return whether the API server has recorded that the operator set the nomination that a pod has."""
-    from dra_operator.cluster.delivery import FIELD_MANAGER  # noqa: PLC0415
-
     return any(
         each.get("manager") == FIELD_MANAGER
         and "f:nominatedNodeName" in ((each.get("fieldsV1") or {}).get("f:status") or {})

@@ -19,9 +19,9 @@ from dra_operator.api.quantity import NANO, parse_quantity
 from dra_operator.api.read import read_object
 from dra_operator.api.text import shown
 from dra_operator.cel import STORED
-from dra_operator.cli.output import TOO_DEEP
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
+from dra_operator.questions.documents import TOO_DEEP
 
 _KINDS = {
     "nodes": "Node",

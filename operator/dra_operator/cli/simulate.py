@@ -17,15 +17,13 @@ import typer
 from dra_operator.api.text import printable
 from dra_operator.cli import outcomes
 from dra_operator.cli.arguments import choice_of, file_path, node_name, place
-from dra_operator.cli.load import LoadResult, add_daemon_pods, gather
-from dra_operator.cli.manifests import read
-from dra_operator.cli.offline import Cluster, UnknownNodeError
 from dra_operator.cli.output import opened, refuse, refusing
-from dra_operator.pods.claim_sets import decide, make_sets
-from dra_operator.pods.claims import find_unused_templates, make_claims
-from dra_operator.pods.nodes import find_pods_apart
-from dra_operator.pods.scheduler import Outcome, State, by_name
-from dra_operator.pods.special_claims import decide_special_claims
+from dra_operator.pods.scheduler import Outcome, State
+from dra_operator.questions.allocate import decide_all
+from dra_operator.questions.assumed_nodes import UnknownNodeError
+from dra_operator.questions.cluster import Cluster
+from dra_operator.questions.load import LoadResult, gather
+from dra_operator.questions.manifests import read
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -82,20 +80,19 @@ def simulate(
     """
     gathered = _load([*(file or ()), *(more or ())])
     try:
-        cluster = Cluster(gathered, node or ())
+        cluster = Cluster(gathered, only_nodes=node or ())
     except UnknownNodeError as error:
         refuse(*map(printable, (*gathered.errors, f"--node: {error}")))
-    add_daemon_pods(gathered, cluster.nodes)
-    _say(f"error: {line}" for line in gathered.errors)
-    decided, missing, notes = _decide(gathered, cluster)
-    _say(f"note: {line}" for line in notes)
+    _say(f"error: {line}" for line in cluster.errors)
+    decided = decide_all(cluster)
+    _say(f"note: {line}" for line in decided.notes)
     with refusing(None, out):
-        _print(decided, output, out)
-    counts = Counter(outcome.state for outcome in decided)
+        _print(decided.outcomes, output, out)
+    counts = Counter(outcome.state for outcome in decided.outcomes)
     _say([", ".join(f"{counts[state]} {state.value}" for state in State if counts[state]) or "no claims"])
-    if gathered.errors:
+    if cluster.errors:
         raise typer.Exit(2)
-    if missing or counts[State.PENDING]:
+    if decided.missing or counts[State.PENDING]:
         raise typer.Exit(1)
 
 
@@ -106,21 +103,6 @@ def _load(places: Sequence[str]) -> LoadResult:
     if not found:
         refuse("there is no object in what is given")
     return gather(found)
-
-
-def _decide(gathered: LoadResult, cluster: Cluster) -> tuple[list[Outcome], list[str], tuple[str, ...]]:
-    """Return what becomes of each claim, what is missing for claims to be made, and all notes with that."""
-    made, missing = make_claims(gathered)
-    sets = make_sets(gathered, [*gathered.of_kind("ResourceClaim"), *made])
-    decided = decide(sets, cluster.scheduler)
-    special = decide_special_claims(gathered, cluster.scheduler, decided)
-    decided = sorted([*decided, *special.outcomes], key=by_name)
-    missing += special.problems
-    apart = find_pods_apart(gathered, cluster.scheduler, decided)
-    failing = cluster.find_failing(decided)
-    unused = find_unused_templates(gathered)
-    notes = (*gathered.notes, *unused, *cluster.notes, *special.notes, *missing, *apart, *failing)
-    return decided, missing, notes
 
 
 def _say(lines: Iterable[str]) -> None:

@@ -16,9 +16,10 @@ import typer
 from dra_operator.api.convert import Body
 from dra_operator.cli.arguments import file_path
 from dra_operator.cli.client import Context, Kubeconfig, ask
-from dra_operator.cli.manifests import write_yaml
 from dra_operator.cli.output import opened, refusing
 from dra_operator.cli.redact import redact
+from dra_operator.questions.managers import trim_managed_fields
+from dra_operator.questions.manifests import write_yaml
 
 if TYPE_CHECKING:
     from dra_operator.cluster.discovery import Served
@@ -35,6 +36,8 @@ _RARE = "PodGroup"
 """The kind that few clusters serve, so that it is not worth a note."""
 PAGE = 500
 """Objects asked for at a time."""
+END_OF_DOCUMENTS = b"...\n"
+"""The last line: with it a document of YAML ends, and no object is lost behind it."""
 ATTEMPTS = 3
 """How often a list is begun, if the API server forgets it in the middle."""
 
@@ -71,6 +74,8 @@ def snapshot(
     bodies = redact(taken.bodies) if redacted else taken.bodies
     with refusing(None, out), opened(out or Path("-"), "wb") as file:
         file.writelines(write_yaml(bodies))
+        # By this it is known that nothing was cut off.
+        file.write(END_OF_DOCUMENTS)
     for note in taken.notes:
         typer.echo(f"note: {note}", err=True)
     typer.echo(_summary(bodies), err=True)
@@ -127,6 +132,12 @@ def _whole(body: Body) -> Body | None:
     return {**body, "metadata": _metadata(body)}
 
 
+def _claim(body: Body) -> Body | None:
+    """Return a claim with who wrote its status, and when: an audit asks who allocated it."""
+    kept = trim_managed_fields(body)
+    return {**body, "metadata": {**_metadata(body), **({"managedFields": kept} if kept else {})}}
+
+
 def _node(body: Body) -> Body | None:
     status, spec = body.get("status") or {}, body.get("spec") or {}
     ready = [
@@ -158,7 +169,7 @@ def _pod(body: Body) -> Body | None:
     if not (spec.get("resourceClaims") or status.get("extendedResourceClaimStatus") or extends):
         return None
     containers = {name: list(map(_container, spec.get(name) or ())) for name in _CONTAINERS}
-    metadata = _some(body["metadata"], *_IDENTITY)
+    metadata = _some(body["metadata"], *_IDENTITY, "ownerReferences")
     extended = _some(status.get("extendedResourceClaimStatus") or {}, "resourceClaimName")
     return {
         **_kind(body),
@@ -173,7 +184,7 @@ def _pod(body: Body) -> Body | None:
             **{name: part for name, part in containers.items() if part},
         },
         "status": {
-            **_some(status, "phase", "resourceClaimStatuses"),
+            **_some(status, "phase", "resourceClaimStatuses", "nominatedNodeName"),
             **({"extendedResourceClaimStatus": extended} if extended else {}),
         },
     }
@@ -223,6 +234,7 @@ def _container(body: Body) -> dict[str, Any]:
 
 
 _TRIM: Mapping[str, Callable[[Body], Body | None]] = {
+    "ResourceClaim": _claim,
     "Node": _node,
     "Namespace": _namespace,
     "Pod": _pod,

@@ -30,6 +30,7 @@ from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from dra_operator.cluster.kubeconfig import check
 from dra_operator.cluster.plugin import bound
+from dra_operator.cluster.tls import trust_as_kubectl
 
 log = structlog.get_logger(__name__)
 
@@ -268,7 +269,7 @@ def _from_pod(environ: Mapping[str, str], service_account: Path) -> Credentials:
         namespace=namespace,
         expires=None,
         files=True,
-        explicit_proxy=False,
+        proxy="",
     )
 
 
@@ -338,7 +339,7 @@ def _from_kubeconfig(paths: str, context: str | None) -> Credentials:
         namespace=NAMESPACE,
         expires=expiry.timestamp() if expiry is not None else None,
         files=not by_exec,
-        explicit_proxy="proxy-url" in cluster,
+        proxy=cluster.get("proxy-url") or "",
         withheld=withheld,
     )
 
@@ -405,7 +406,7 @@ def _credentials(
     namespace: str,
     expires: float | None,
     files: bool,
-    explicit_proxy: bool,
+    proxy: str,
     withheld: bool = False,
 ) -> Credentials:
     return Credentials(
@@ -417,18 +418,21 @@ def _credentials(
         key=configuration.key_file or None,
         verify=configuration.verify_ssl,
         server_name=configuration.tls_server_name or None,
-        proxy=_proxy(configuration, explicit=explicit_proxy),
+        proxy=_proxy(configuration, proxy),
         expires=expires,
         files=files,
         withheld=withheld,
     )
 
 
-def _proxy(configuration: Configuration, *, explicit: bool) -> str | None:
-    """Return the proxy that the server is asked by, if it is. Raises AccessError for one that nobody here speaks to."""
+def _proxy(configuration: Configuration, explicit: str) -> str | None:
+    """Return the proxy that the server is asked by, if it is; `explicit` is that of the kubeconfig.
+
+    Raises AccessError for one that nobody here speaks to.
+    """
     # The package takes $ALL_PROXY as well, which no client in Go knows.
     by_environment = getproxies().get(configuration.host.partition(":")[0].lower())
-    proxy: str = (configuration.proxy if explicit else by_environment) or ""
+    proxy = explicit or by_environment or ""
     exceptions = f"{_LOOPBACK},{configuration.no_proxy or ''}"
     if not proxy or (not explicit and should_bypass_proxies(configuration.host, exceptions)):
         return None
@@ -464,17 +468,3 @@ def _context(credentials: Credentials) -> ssl.SSLContext:
         context.verify_mode = ssl.CERT_NONE
     trust_as_kubectl(context)
     return context
-
-
-def trust_as_kubectl(context: ssl.SSLContext) -> None:
-    """Let a context judge certificates much as kubectl does, whichever Python made it.
-
-    From 3.13 on, Python asks more of a certificate's form than Go does, key identifiers for example, which the
-    authorities of many clusters have not; and only from there on it trusts, as Go does, an authority that is named to
-    it though another one has signed it. And Go has never heard of a server's common name where it lacks other names.
-    What lengths of keys are enough is OpenSSL's to say.
-    Source: https://github.com/kubernetes-client/python/issues/2394
-    """
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.hostname_checks_common_name = False

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import orjson
 
+from dra_operator.api.opaque import rewrite
+
 # The API server writes fields in the order of its Go structs.
 _PARAMETERS: Final = re.compile(rb'("opaque":\{"driver":"[^"]*","parameters"):(?=\{)')
 _FREE: Final = re.compile(rb'(?:("opaque":\{"driver":"[^"]*","parameters")|"data"|"fieldsV1"):(?=\{)')
@@ -27,7 +29,7 @@ def decode(content: bytes) -> Any:
     In what is returned, opaque parameters may be bytes, which `encode` writes as they are.
     """
     if b'"opaque"' not in content or all(
-        _written(value) == value for _, value in _values(_PARAMETERS, content)
+        rewrite(value) == value for _, value in _values(_PARAMETERS, content)
     ):
         try:
             return orjson.loads(content)
@@ -41,11 +43,6 @@ def encode(body: Any) -> bytes:
     return orjson.dumps(body, default=orjson.Fragment)
 
 
-def readable(parameters: bytes) -> Any:
-    """Return parameters that were carried as our decoder reads them; of those that it cannot read, nothing."""
-    return {} if _written(parameters) is None else orjson.loads(parameters)
-
-
 def _decode_the_rest(content: bytes) -> Any:
     """Return what is left without the values that users write freely, and put parameters back."""
     parts, carried, at = list[bytes](), list[bytes](), 0
@@ -53,7 +50,7 @@ def _decode_the_rest(content: bytes) -> Any:
         if found[1]:
             parts += content[at : found.end()], b"%d" % len(carried)
             carried.append(value)
-        elif _written(value) is None:
+        elif rewrite(value) is None:
             parts += content[at : found.end()], b"{}"
         else:
             continue
@@ -83,11 +80,3 @@ def _values(before: re.Pattern[bytes], content: bytes) -> Iterator[tuple[re.Matc
             return
         at = token.end()
         yield found, content[found.end() : at]
-
-
-def _written(value: bytes) -> bytes | None:
-    """Return a value as it would be written, inside of others, after it was read; None if it cannot be."""
-    try:
-        return orjson.dumps([[[[[[[[orjson.loads(value)]]]]]]]])[8:-8]
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
-        return None

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import structlog
 
-from dra_operator.api.names import FINALIZER
+from dra_operator.api.names import FIELD_MANAGER, FINALIZER
 from dra_operator.api.text import shown
 from dra_operator.cluster import writes
 from dra_operator.cluster.backoff import Backoff
@@ -25,7 +25,6 @@ from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiU
 
 log = structlog.get_logger(__name__)
 
-FIELD_MANAGER: Final = "dra-operator"
 ATTEMPTS: Final = 6
 """How often one patch is sent while reading back says that it was not stored; then the claim is decided
 anew."""

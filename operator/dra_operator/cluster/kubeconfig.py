@@ -5,6 +5,7 @@ and switches where somebody forgot the quotes, and text where somebody forgot to
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from dra_operator.api.text import shown
@@ -33,20 +34,35 @@ class KubeconfigError(ValueError):
     """Something in a kubeconfig cannot be used; the text names object, field and value, and what to do."""
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A context, and the cluster and the user that it names; empty where the kubeconfig has none of that name."""
+
+    context: Mapping[str, Any]
+    cluster: Mapping[str, Any]
+    user: Mapping[str, Any]
+
+
+def choose(config: Mapping[str, Any], context: str) -> Chosen:
+    """Return a context with what it names, each field that is used of the right type. Raises KubeconfigError."""
+    chosen = _entry(config, "context", context)
+    cluster = _entry(config, "cluster", chosen.get("cluster"))
+    user = _entry(config, "user", chosen.get("user"))
+    _check(f"user {shown(chosen.get('user'))}: exec", "exec", user.get("exec") or {})
+    return Chosen(chosen, cluster, user)
+
+
 def check(merged: Any, context: str) -> None:
     """Look at a context and at the cluster and the user that it names, as far as they are there.
 
     `merged` is what the package's merger returns. Raises KubeconfigError.
     """
-    config = _plain(merged)
-    chosen = _entry(config, "context", context)
-    _entry(config, "cluster", chosen.get("cluster"))
-    user = _entry(config, "user", chosen.get("user"))
+    found = choose(_plain(merged), context)
+    user, chosen = found.user, found.context
     if others := [field for field in user if field == "as" or field.startswith("as-")]:
         # The package passes them over: we would come as somebody who may do more than was meant.
         text = f"user {shown(chosen.get('user'))}: {', '.join(others)}: impersonation is not supported"
         raise KubeconfigError(f"{text}: name a user who has the rights")
-    _check(f"user {shown(chosen.get('user'))}: exec", "exec", user.get("exec") or {})
 
 
 def _entry(config: Mapping[str, Any], kind: str, name: object) -> Mapping[str, Any]:

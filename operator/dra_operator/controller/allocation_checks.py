@@ -26,6 +26,7 @@ from dra_operator.controller.queue import Backoff, InFlightWrites
 from dra_operator.controller.timers import TokenBucket
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Breakage, BrokenAllocations, Cause, Ledger, Overcommitment, Overcommitments
+from dra_operator.questions import fault_texts
 
 LASTING_SECONDS = 2.0
 """How long more must be allocated of something than there is, in seconds, before it is reported.
@@ -311,7 +312,7 @@ class BrokenAllocationReporter:
         """Return what is wrong with an allocation, and what becomes of the claim or its pods."""
         if self.claims.users(claim_key(claim)) or claim.status.reserved_for:
             return messages.broken_in_use(breakages)
-        return messages.broken_unused(breakages) if self.is_movable(claim) else messages.broken(breakages)
+        return messages.broken_unused(breakages) if self.is_movable(claim) else fault_texts.broken(breakages)
 
     def _report_pods(self, key: Key, claim: ResourceClaim | None) -> None:
         """Report on each pod that names a claim that it is broken, and what becomes of the pod."""
@@ -324,8 +325,8 @@ class BrokenAllocationReporter:
                 text = messages.broken_for_pod(key[1], breakages, is_reserved=use.uid in reserved)
                 subject = Subject("Pod", use.namespace, use.name, use.uid)
                 self.events.report_problem(fact, subject, messages.EVENT_BROKEN, text, breakages)
-        for over in self._told_pods.pop(key, set()) - told:
-            self.events.clear(over)
+        for known in self._told_pods.pop(key, set()) - told:
+            self.events.clear(known)
         if told:
             self._told_pods[key] = told
 
@@ -395,5 +396,5 @@ class SelectorWarnings:
         claim = self.claims.get(key)
         if claim is not None and claim.metadata.uid == uid:
             for text in self.allocator.find_failing(claim):
-                message = f"{text}; {messages.NOT_REACHED}"
+                message = f"{text}; {fault_texts.NOT_REACHED}"
                 self.events.record(warning(subject_of(claim), Reason.SELECTOR_FAILED.value, message))

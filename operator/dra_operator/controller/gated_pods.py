@@ -431,10 +431,11 @@ class GatedPods:
         if alike in self._in_vain:
             return None
         decider, began = self.decider, self.clock()
+        limit = decider.allocator.limits.seconds
         decision = decider.find_node(waiting.pod, waiting.requirements)
         if decision is not None:
             return decision
-        if self.clock() - began >= decider.allocator.limits.seconds:
+        if limit is not None and self.clock() - began >= limit:
             self.queue.backoff.add(pod.key, pod.uid, *ABORTED)
         entries = resolve_entries(waiting.pod, decider.find_claim, decider.has_template)
         if alike is not None and all(entry.problem is None for entry in entries):

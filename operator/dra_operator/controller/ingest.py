@@ -12,11 +12,11 @@ from typing import Any
 from dra_operator.api.read import ObjectError, read_object
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.reflector import Delta
-from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimStore, Key, PodUse, Standing
 from dra_operator.controller.event_dedup import Subject
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
+from dra_operator.questions import fault_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +110,10 @@ class Ingest:
     def _check_label(
         self, key: Key, before: ResourceClaim | None, claim: ResourceClaim | None, effects: DeltaEffects
     ) -> None:
-        problem = None if claim is None else messages.odd_label(claim.metadata.labels)
+        problem = None if claim is None else fault_texts.odd_label(claim.metadata.labels)
         if claim is not None and problem and self._claims.standing(claim) in (Standing.OURS, Standing.GATED):
             effects.bad_labels[key] = Unreadable(Subject("ResourceClaim", *key, claim.metadata.uid), problem)
-        elif before is not None and messages.odd_label(before.metadata.labels):
+        elif before is not None and fault_texts.odd_label(before.metadata.labels):
             effects.bad_labels[key] = None
 
     def _apply_other(self, delta: Delta, obj: Any, effects: DeltaEffects) -> None:

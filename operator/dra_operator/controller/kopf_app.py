@@ -21,8 +21,9 @@ from dra_operator._version import __version__
 from dra_operator.allocator.self_check import SelfCheckError, run_self_check
 from dra_operator.api.kinds import RESOURCE_GROUP
 from dra_operator.cluster.connections import in_thread
-from dra_operator.cluster.credentials import Access, trust_as_kubectl
+from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.faults import Defect
+from dra_operator.cluster.tls import trust_as_kubectl
 from dra_operator.controller import messages
 from dra_operator.controller.dry_run import DryRun
 from dra_operator.controller.logs import get_logger

@@ -5,14 +5,23 @@ below and its facts as fields; an Event is a reason in CamelCase and one sentenc
 stands in `cluster.faults`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dra_operator.api.names import GATE, OPT_OUT_LABEL
-from dra_operator.api.quantity import format_beside
+from dra_operator.api.names import GATE
 from dra_operator.api.text import listed, shown
 from dra_operator.api.types import AllocationResult, ResourceClaim
-from dra_operator.ledger import Breakage, Cause, Overcommitment, Resource
+from dra_operator.ledger import Breakage, Cause, Overcommitment
+from dra_operator.questions.fault_texts import (
+    DELETE_CLAIM,
+    END_BOTH,
+    MAKE_ROOM,
+    describe_breakages,
+    everywhere,
+    known_claims,
+    room_for,
+    too_much,
+)
 
 if TYPE_CHECKING:
     # Commands that need no cluster use these texts, and must not load a client.
@@ -147,16 +156,6 @@ def handed_back(why: str) -> str:
     return f"handed back: {why.rstrip('. ')}; delete the pod to try again"
 
 
-def everywhere(allocation: AllocationResult) -> str:
-    """Return the nodes on which pods can use an allocation without a node selector."""
-    return "every node that can skip node operations" if allocation.skips_node_operations else "every node"
-
-
-def allocated_twice(device: tuple[str, str, str], owners: Sequence[tuple[str, str]]) -> str:
-    """Return the line about a device (driver, pool and device) that several claims hold, for who may know of all."""
-    return f"device {'/'.join(device)} is allocated to {_all(owners)}; {END_BOTH}"
-
-
 def collision(
     device: tuple[str, str, str],
     claim: tuple[str, str],
@@ -168,7 +167,7 @@ def collision(
 
     `device` is driver, pool and device; claims are namespace and name. `waits`: it is being deleted, and not cleared.
     """
-    text = f"device {'/'.join(device)} is allocated to {'/'.join(claim)} and to {_known(others, claim[0])}; "
+    text = f"device {'/'.join(device)} is allocated to {'/'.join(claim)} and to {known_claims(others, claim[0])}; "
     if waits:
         return (
             f"{text}this claim is being deleted and keeps its allocation until no other claim has the device: "
@@ -192,52 +191,6 @@ def overcommitted(case: Overcommitment, namespace: str) -> str:
     )
 
 
-def too_much(case: Overcommitment, namespace: str = "") -> str:
-    """Return of what more is allocated than there is, how much, and to whom; claims of other namespaces by number."""
-    path = "/".join(case.pool)
-    if case.resource is Resource.COUNTER:
-        what = f"counter {case.owner}/{case.name} of pool {path}"
-    else:
-        what = f"capacity {case.name} of device {path}/{case.owner}"
-    node = f" on node {case.node}" if case.node else ""
-    total, used = format_beside(case.total, case.used)
-    if not case.parts:
-        # The API server admits amounts below zero.
-        return f"{what}{node}: {total} published, nothing allocated"
-    owners = listed(
-        [
-            f"{_known(part.claims, namespace)} ({format_beside(part.amount, case.total)[0]})"
-            for part in case.parts
-        ]
-    )
-    return f"{what}{node}: {total} published, {used} allocated, to {owners}"
-
-
-def room_for(case: Overcommitment) -> str:
-    """Return what to do about it."""
-    return MAKE_ROOM if case.parts else "the driver must not publish less than nothing"
-
-
-def _all(claims: Sequence[tuple[str, str]]) -> str:
-    return " and ".join(f"{namespace}/{name}" for namespace, name in claims)
-
-
-def _known(claims: Collection[tuple[str, str]], namespace: str) -> str:
-    """Return some claims by name, but those of other namespaces than this one by number; empty: all by name."""
-    known = sorted(claim for claim in claims if not namespace or claim[0] == namespace)
-    texts = [_all([claim]) for claim in known]
-    if foreign := len(claims) - len(known):
-        texts.append(
-            "a claim of another namespace" if foreign == 1 else f"{foreign} claims of other namespaces"
-        )
-    return " and ".join(texts)
-
-
-def broken(breakages: Sequence[Breakage]) -> str:
-    """Return the sentence about an allocation whose devices cannot be used any more."""
-    return f"{_breakages(breakages)}; {DELETE_CLAIM}"
-
-
 def broken_in_use(breakages: Sequence[Breakage]) -> str:
     """Return that sentence for a claim that pods name, with what becomes of them."""
     causes = {item.cause for item in breakages}
@@ -247,14 +200,14 @@ def broken_in_use(breakages: Sequence[Breakage]) -> str:
         fate = "kube-controller-manager evicts its pods that have a node"
     else:
         fate = "nothing evicts its pods"
-    return f"{_breakages(breakages)}; {fate}; {DELETE_CLAIM}"
+    return f"{describe_breakages(breakages)}; {fate}; {DELETE_CLAIM}"
 
 
 def broken_unused(breakages: Sequence[Breakage]) -> str:
     """Return that sentence for a claim that no pod names, whose allocation is ours to take back."""
     is_for_sure = any(item.cause is not Cause.DEVICE_MISSING for item in breakages)
     when = "" if is_for_sure else " when that has lasted for five minutes"
-    return f"{_breakages(breakages)}; no pod uses this claim, so it gets other devices{when}"
+    return f"{describe_breakages(breakages)}; no pod uses this claim, so it gets other devices{when}"
 
 
 def broken_for_pod(claim: str, breakages: Sequence[Breakage], *, is_reserved: bool) -> str:
@@ -270,30 +223,7 @@ def broken_for_pod(claim: str, breakages: Sequence[Breakage], *, is_reserved: bo
         fate = "kube-controller-manager evicts this pod"
     else:
         fate = "nothing evicts this pod: delete it"
-    return f'claim "{claim}": {_breakages(breakages)}; {fate}'
-
-
-def _breakages(breakages: Sequence[Breakage]) -> str:
-    return listed([_breakage(item) for item in breakages])
-
-
-def _breakage(item: Breakage) -> str:
-    if item.device is None:
-        return f"node {item.node} is gone"
-    device = f"device {'/'.join(item.device)}"
-    if item.taint is None:
-        return f"{device} is not in generation {item.generation} of its pool, which is complete"
-    value = f"={item.taint.value}" if item.taint.value else ""
-    rule = f" of DeviceTaintRule {item.rule}" if item.rule else ""
-    return f"{device} has the taint {item.taint.key}{value}:{item.taint.effect}{rule}, which is not tolerated"
-
-
-def odd_label(labels: Mapping[str, str]) -> str | None:
-    """Return what is wrong with the label that keeps the operator away from a claim; None if nothing is."""
-    value = labels.get(OPT_OUT_LABEL)
-    if value in (None, "true", "false"):
-        return None
-    return f'label {OPT_OUT_LABEL} is {shown(value)}, neither "false" nor "true": the claim is allocated as without it'
+    return f'claim "{claim}": {describe_breakages(breakages)}; {fate}'
 
 
 def leading(identity: str) -> str:
@@ -326,13 +256,6 @@ def defect(error: Exception) -> str:
     return f"the operator has a defect: {type(error).__name__}: {error}"
 
 
-END_BOTH = (
-    "two allocators serve this driver; nothing is taken back: let no new pod start there, end what uses any of these "
-    "claims, and then restart kube-scheduler (docs/operator.md, Two holders)"
-)
-"""What to do where several claims hold a device, in this order."""
-DELETE_CLAIM = "end what uses this claim, and delete it: a new claim gets other devices"
-"""What to do about an allocation that is broken."""
 REPLACED = (
     "the policy dra-operator-owned was deleted and installed again, which kube-apiserver applies to new rules only "
     "after its restart: restart it, and then this operator"
@@ -374,12 +297,8 @@ def not_exempt(policy: str, username: str, own: str) -> str:
     )
 
 
-MAKE_ROOM = "delete claims until the others fit, or have the driver publish more"
-"""What to do where more is allocated than there is, and slices are the cause."""
 RESTORED = "an older version of it is stored than before: etcd was restored; what is known may not be stored any more"
 """Why an operator ends whose Lease went back."""
-NOT_REACHED = "the claim was allocated before such a device was reached; kube-scheduler would refuse it"
-"""What a selector that fails on some devices comes to, of a claim that is allocated."""
 NOT_CONNECTED = "not connected yet"
 UNREADABLE = "credentials cannot be read again; the log says why"
 """What may be behind requests that are refused. Anybody may ask /readyz, and a plugin complain of anything."""

@@ -104,7 +104,7 @@ def _pool_problems(pool: Pool, judgement: Judgement) -> Iterator[Problem]:
     newest = pool.newest()
     place, path = ("ResourceSlice", newest[0].name), "/".join(pool.key)
     if judgement.verdict is Verdict.INCOMPLETE and len(newest) > newest[0].slice_count:
-        yield Problem(*place, f"pool {path} has {judgement.reason}: {_surplus(pool)}", pool.key)
+        yield Problem(*place, f"pool {path} has {judgement.reason}: {describe_surplus(pool)}", pool.key)
     elif judgement.verdict is not Verdict.COMPLETE:
         incomplete = pool.key if judgement.verdict is Verdict.INCOMPLETE else None
         text = f"pool {path} is {judgement.verdict.value}: {judgement.reason}"
@@ -139,7 +139,7 @@ def _ownership_problems(slice_: Slice) -> Iterator[Problem]:
         )
 
 
-def _surplus(pool: Pool) -> str:
+def describe_surplus(pool: Pool) -> str:
     """Return what slices that are more than announced probably are, what comes of it, and what to do.
 
     A node that just as many slices concern as are announced looks no further (docs/dra-semantics 2.3). A device is

@@ -285,7 +285,7 @@ class BrokenAllocations:
         if not slice_.tainted >> index & 1:
             return
         for taint, rule in self._taints(slice_, index):
-            ends = _tolerated_until(taint, result.tolerations)
+            ends = tolerated_until(taint, result.tolerations)
             if ends <= wall:
                 yield Breakage(
                     Cause.TAINTED, (result.driver, result.pool, result.device), taint=taint, rule=rule
@@ -331,10 +331,12 @@ def _bound_to(allocation: AllocationResult) -> frozenset[str]:
     return frozenset(nodes)
 
 
-def _tolerated_until(taint: DeviceTaint, tolerations: Iterable[DeviceToleration]) -> float:
+def tolerated_until(
+    taint: DeviceTaint, tolerations: Iterable[DeviceToleration], since: float = -math.inf
+) -> float:
     """Return until when an allocation tolerates a NoExecute taint, in seconds since 1970; infinity if for ever.
 
-    Of several tolerations the shortest counts, unless one is for ever. A taint without a time was always there.
+    Of several tolerations the shortest counts, unless one is for ever. `since` is for a taint that has no time.
     """
     seconds = list[int]()
     for toleration in tolerations:
@@ -342,11 +344,11 @@ def _tolerated_until(taint: DeviceTaint, tolerations: Iterable[DeviceToleration]
             if toleration.toleration_seconds is None:
                 return math.inf
             seconds.append(max(toleration.toleration_seconds, 0))
-    return _time(taint.time_added) + min(seconds, default=0)
+    return _time(taint.time_added, since) + min(seconds, default=0)
 
 
-def _time(text: str | None) -> float:
+def _time(text: str | None, default: float) -> float:
     try:
-        return -math.inf if text is None else datetime.fromisoformat(text).timestamp()
+        return default if text is None else datetime.fromisoformat(text).timestamp()
     except ValueError:
-        return -math.inf
+        return default

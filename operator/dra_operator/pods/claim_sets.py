@@ -85,7 +85,10 @@ class _SetDecider:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
+        self._are_nodes_given = bool(scheduler.objects.of_kind("Node"))
         self._outcomes: dict[_Key, Outcome] = {}
+        self._explained: dict[object, tuple[Outcome, object]] = {}
+        """Of claims that ask for the same on the same nodes one is explained; beside it is what its key goes by."""
 
     def decide(self, sets: Iterable[ClaimSet]) -> list[Outcome]:
         waiting: dict[_Key, tuple[ClaimSet, Decision]] = {}
@@ -131,7 +134,7 @@ class _SetDecider:
     def _find_runnable(self, pod: ObjectRecord) -> tuple[str, ...] | None:
         """Return the nodes on which a pod can run; None for all."""
         is_bound = pod.obj.spec.node_name or node_of(pod) is not None
-        if not is_bound and not self._scheduler.objects.of_kind("Node"):
+        if not is_bound and not self._are_nodes_given:
             # Of nodes that are only assumed nobody knows which labels they have.
             return None
         found = self._scheduler.placement.find_runnable(pod)
@@ -157,6 +160,7 @@ class _SetDecider:
         }
         if len(claims) == 1 and isinstance(again := alone[_key(claims[0])], Allocated):
             # What it had to fit beside has gone to another pod, on a node where there is room for both.
+            self._explained.clear()
             return {_key(claims[0]): self._scheduler.accept(claims, again)[0]}
         found = {
             _key(record): self._explain_alone(record, nodes, each, item)
@@ -175,12 +179,22 @@ class _SetDecider:
         return {_key(record): found.get(_key(record)) or pending(record, others) for record in claims}
 
     def _explain_alone(
-        self, record: ObjectRecord, nodes: Sequence[str] | None, decision: Decision, item: ClaimSet
+        self, record: ObjectRecord, nodes: tuple[str, ...] | None, decision: Decision, item: ClaimSet
     ) -> Outcome:
         """Return a claim of a set that fits on none of some nodes by itself, and why."""
+        runnable = None if item.pod is None else self._scheduler.placement.find_runnable(item.pod)
+        claim: ResourceClaim = record.obj
+        key = _spec_key(claim.spec), claim.metadata.namespace, nodes, item.decider, id(runnable)
+        # The text of an error names the claim.
+        known = self._explained.get(key) if isinstance(decision, Unsatisfied) else None
+        if known is not None:
+            return replace(known[0], record=record)
         if nodes is None:
-            return self._scheduler.explain(record, decision, decider=item.decider)
-        return self._scheduler.explain_on(record, nodes, item.pod)
+            found = self._scheduler.explain(record, decision, decider=item.decider)
+        else:
+            found = self._scheduler.explain_on(record, nodes, item.pod)
+        self._explained[key] = found, (claim.spec, runnable)
+        return found
 
     def _explain_together(
         self, claims: Sequence[ObjectRecord], nodes: Sequence[str] | None, alone: Mapping[_Key, Decision]
@@ -215,6 +229,15 @@ class _SetDecider:
             return None
         text = f"the claims of the pod must fit on one node: {found.message}"
         return Explanation(Reason.REQUESTS_DO_NOT_FIT_TOGETHER, text)
+
+
+def _spec_key(spec: ResourceClaimSpec) -> object:
+    """Return what equal specs have in common, where that is quickly found."""
+    try:
+        return spec, hash(spec)
+    except TypeError:
+        # Amounts are kept in a table.
+        return id(spec)
 
 
 def merge_claims(names: Sequence[str], claims: Sequence[ResourceClaim]) -> ResourceClaim:

@@ -20,6 +20,8 @@ from dra_operator.allocator import (
     Reason,
 )
 from dra_operator.allocator.decision import claim_key
+from dra_operator.allocator.explanation.device_counts import DeviceCounts
+from dra_operator.allocator.plan import Alternative
 from dra_operator.api.core import Pod
 from dra_operator.api.text import listed
 from dra_operator.api.types import ResourceClaim
@@ -29,7 +31,7 @@ from dra_operator.pods.entries import ClaimLookup, PodEntry, TemplateLookup, res
 from dra_operator.pods.node_fit import Obstacle, PodRequirements
 from dra_operator.pods.nodes import can_use
 from dra_operator.pods.situation import Situation, build_situation
-from dra_operator.pods.smallest_change import Effort, find_smallest_changes
+from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes
 
 _MOST_NODES = 100
 """Nodes on which claims fit and the pod cannot run, that are looked for."""
@@ -69,10 +71,12 @@ class PodExplainer:
     find_claim: ClaimLookup
     has_template: TemplateLookup
     decider: Decider = Decider.KUBE_SCHEDULER
+    limits: Limits = LIMITS
+    """Of each decision and explanation."""
     _allocators: dict[frozenset[tuple[str, str]], Allocator] = field(default_factory=dict)
     _known: dict[object, tuple[PodExplanation | None, tuple[object, ...]]] = field(default_factory=dict)
     """What pods of one workload have in common, and what keeps the ids in the key from being given again."""
-    _advice: dict[object, str] = field(default_factory=dict)
+    _advice: dict[object, SmallestChanges] = field(default_factory=dict)
     _version: object = None
     _inventory_version: int = -1
 
@@ -110,20 +114,37 @@ class PodExplainer:
         return self._known[key][0]
 
     def advise(self, pod: Pod, requirements: PodRequirements, effort: Effort) -> str:
-        """Return what would make the claims of a pod fit, as the end of its message; nothing if that is not known.
+        """Return what would make the claims of a pod fit, as the end of its message; nothing if that is not known."""
+        found = self.find_changes(pod, requirements, effort)
+        return "" if found is None else found.text
 
-        Only of a pod whose explanation is about its claims and nodes, and not about an entry that has no claim.
+    def find_changes(self, pod: Pod, requirements: PodRequirements, effort: Effort) -> SmallestChanges | None:
+        """Return what would make the claims of a pod fit.
+
+        Only of a pod whose explanation is about its claims and nodes; None if it is about an entry that has no claim.
         """
         self._refresh()
         entries = list(resolve_entries(pod, self.find_claim, self.has_template))
         if any(entry.problem is not None for entry in entries) or not any(map(_is_open, entries)):
-            return ""
+            return None
         used = [entry for entry in entries if entry.claim is not None]
         key = self._key(pod, requirements, used)
         if key not in self._advice:
             situation = _Attempt(self, requirements, used).situation()
-            self._advice[key] = find_smallest_changes(situation, effort).text
+            self._advice[key] = find_smallest_changes(situation, effort)
         return self._advice[key]
+
+    def count_devices(
+        self, pod: Pod, requirements: PodRequirements
+    ) -> Mapping[str, tuple[tuple[Alternative, DeviceCounts], ...]]:
+        """Return, by entry of a pod, for each alternative of its claims how many devices each stage keeps away.
+
+        Devices on nodes that do not suit the pod are kept away by that, where nodes are not too many to be copied.
+        """
+        self._refresh()
+        entries = list(resolve_entries(pod, self.find_claim, self.has_template))
+        used = [entry for entry in entries if entry.claim is not None and entry.problem is None]
+        return _Attempt(self, requirements, used).count_devices()
 
     @staticmethod
     def _key(pod: Pod, requirements: PodRequirements, used: Sequence[PodEntry]) -> object:
@@ -157,11 +178,11 @@ class PodExplainer:
             if name in causes and (node.unusable is not None or views.of_node(name).pools)
         }
         if all(node.unusable == effective.get(name) for name, node in nodes.items()):
-            return NodeSet(self.allocator, self.decider)
+            return NodeSet(self.allocator, self.decider, self.limits)
         if len(nodes) > _MOST_COPIED:
             suitable = tuple([name for name in sorted(nodes) if name not in causes])
-            return NodeSet(self.allocator, self.decider, suitable)
-        return NodeSet(self._copy_with(effective), self.decider)
+            return NodeSet(self.allocator, self.decider, self.limits, suitable)
+        return NodeSet(self._copy_with(effective), self.decider, self.limits)
 
     def _copy_with(self, causes: Mapping[str, str]) -> Allocator:
         """Return an allocator for which these nodes, and no others, cannot be used."""
@@ -192,6 +213,7 @@ class NodeSet:
 
     allocator: Allocator
     decider: Decider
+    limits: Limits
     nodes: tuple[str, ...] | None = None
 
     def decide(self, claims: Iterable[ResourceClaim], among: Iterable[str] | None = None) -> Decision:
@@ -199,11 +221,11 @@ class NodeSet:
         nodes = self.nodes
         if among is not None:
             nodes = tuple(sorted(among)) if nodes is None else tuple(sorted({*among} & {*nodes}))
-        return self.allocator.allocate(list(claims), nodes, decider=self.decider, limits=LIMITS)
+        return self.allocator.allocate(list(claims), nodes, decider=self.decider, limits=self.limits)
 
     def decide_anywhere(self, claim: ResourceClaim) -> Decision:
         """Decide a claim on all nodes that the allocator has."""
-        return self.allocator.allocate([claim], decider=self.decider, limits=LIMITS)
+        return self.allocator.allocate([claim], decider=self.decider, limits=self.limits)
 
     def explain(self, claim: ResourceClaim, decision: Decision) -> Explanation:
         """Return why a claim does not fit, where that was decided."""
@@ -212,7 +234,7 @@ class NodeSet:
             if isinstance(elsewhere, Allocated):
                 text = f"it fits on node {elsewhere.node}, which the pod cannot use, and on none that it can"
                 return Explanation(Reason.NODE_UNSUITABLE, text)
-        found = self.allocator.explain([claim], decision, decider=self.decider, limits=LIMITS)[0]
+        found = self.allocator.explain([claim], decision, decider=self.decider, limits=self.limits)[0]
         if found.reason is Reason.NODE_UNUSABLE:
             found = replace(found, reason=Reason.NODE_UNSUITABLE)
         if self.nodes is None:
@@ -255,6 +277,22 @@ class _Attempt:
             text = f"{found.message}; and the pod can run on no node: {count_obstacles(obstacles)}"
             return replace(found, message=text) if obstacles else found
         return self._explain_by_claims(claims, usable, decision)
+
+    def count_devices(self) -> dict[str, tuple[tuple[Alternative, DeviceCounts], ...]]:
+        """Return what keeps devices from each open claim, by entry."""
+        obstacles = self.explainer.cluster.find_obstacles(self.requirements)
+        elsewhere = self._nodes_out_of_reach()
+        causes = {**elsewhere, **{name: f"unsuitable: {obstacle}" for name, obstacle in obstacles.items()}}
+        nodes = self.explainer.allocator.inventory.nodes
+        usable = self.explainer.node_set(elsewhere if all(name in causes for name in nodes) else causes)
+        decider = Decider.KUBE_SCHEDULER
+        return {
+            entry.name: usable.allocator.count_devices(
+                entry.claim, decider=decider, limits=self.explainer.limits
+            )
+            for entry in self.entries
+            if _is_open(entry) and entry.claim is not None
+        }
 
     def situation(self) -> Situation:
         """Return what an edit is applied to."""

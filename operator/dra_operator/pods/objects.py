@@ -12,7 +12,10 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an object stands: the file, the document from 1, its first line from 1, the item if it is a list."""
+    """Where an object stands: the file, the document from 1, its first line from 1, the item if it is a list.
+
+    Without a file it was given as a mapping, and `document` is its number among those.
+    """
 
     file: str
     document: int
@@ -21,6 +24,8 @@ class Place:
 
     def __str__(self) -> str:
         item = "" if self.item is None else f", items[{self.item}]"
+        if not self.file:
+            return f"object {self.document}{item}"
         return f"{self.file}, document {self.document} (line {self.line}){item}"
 
 

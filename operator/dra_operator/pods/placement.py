@@ -1,7 +1,7 @@
 """Placement: on which nodes pods can run, given what pods there request, and those that were placed before.
 
 A pod whose claims were decided counts for the next one, as an assumed pod does for kube-scheduler. What a file leaves
-open keeps no pod away: see `cli/offline.py`.
+open keeps no pod away: see `questions/state.py`.
 """
 
 from collections import Counter
@@ -71,9 +71,9 @@ class PodPlacement:
         if bound := pod.obj.spec.node_name:
             return RunnableNodes(tuple({bound} & self._nodes.keys()), bound_to=bound)
         if (placed := self._placed.get(_key(pod))) is None:
-            return self._find(pod)
+            return self.find_suitable(pod)
         self.release(pod)
-        found = self._find(pod)
+        found = self.find_suitable(pod)
         self.place(pod, placed)
         return found
 
@@ -92,7 +92,14 @@ class PodPlacement:
         if self._placed.pop(_key(pod), None) is not None:
             self._cluster.remove("Pod", *_key(pod))
 
-    def _find(self, pod: ObjectRecord) -> RunnableNodes | None:
+    def release_all(self) -> None:
+        """Take back all places."""
+        for key in tuple(self._placed):
+            del self._placed[key]
+            self._cluster.remove("Pod", *key)
+
+    def requirements(self, pod: ObjectRecord) -> PodRequirements:
+        """Return what a pod asks of a node, as far as that counts here."""
         requirements = read_requirements(pod.body)
         if claims := requirements.volume_claims:
             known_claims = tuple(item for item in claims if item[:2] in self._volume_claims)
@@ -100,6 +107,11 @@ class PodPlacement:
         if pod.obj.metadata.uid and not part(pod.body, "spec").get("containers"):
             # A snapshot of an earlier version, which has neither what a pod requests nor what it tolerates.
             requirements = replace(requirements, tolerations=(_EVERYTHING,))
+        return requirements
+
+    def find_suitable(self, pod: ObjectRecord) -> RunnableNodes | None:
+        """Return the nodes that suit a pod that is not placed, by what it asks of a node alone; None for all."""
+        requirements = self.requirements(pod)
         # Of many pods of a workload those that wait ask the same again and again.
         known = self._found.get(requirements)
         if known is None or known[0] != self._cluster.version:

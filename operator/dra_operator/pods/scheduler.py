@@ -145,6 +145,8 @@ class Scheduler:
         known = [name for name in nodes if name in self.nodes]
         if not known:
             return None
+        # Its views are asked, and nothing else may have been asked of it yet.
+        self.allocators[Decider.OPERATOR].refresh()
         inventory = self._inventories.inventory(known)
         allocator = self.new_allocator(Decider.KUBE_SCHEDULER, inventory)
         decision = allocator.allocate((record.obj,))
@@ -155,17 +157,7 @@ class Scheduler:
 
     def settled(self, record: ObjectRecord) -> Outcome | None:
         """Return what a claim comes to of which nothing is decided; None for another."""
-        claim: ResourceClaim = record.obj
-        metadata = claim.metadata
-        if claim.status.allocation is not None:
-            broken = self.broken.get(claim_key(claim))
-            state = State.HELD if broken is None else State.BROKEN
-            return Outcome(record, state, claim.status.allocation, message=broken or "")
-        if metadata.deletion_timestamp:
-            return Outcome(record, State.LEFT_ALONE, message="it is being deleted")
-        if metadata.labels.get(OPT_OUT_LABEL) == "false":
-            return Outcome(record, State.LEFT_ALONE, message=f'label {OPT_OUT_LABEL} is "false"')
-        return None
+        return find_settled(record, self.broken)
 
 
 @dataclass(slots=True)
@@ -212,6 +204,24 @@ def _as_seen(item: ResourceSlice, views: Sequence[PoolView]) -> ResourceSlice:
     ):
         return item
     return replace(item, spec=replace(item.spec, devices=()))
+
+
+def find_settled(record: ObjectRecord, broken: Mapping[ClaimKey, str]) -> Outcome | None:
+    """Return what a claim comes to of which nothing is decided; None for another.
+
+    `broken` says what is wrong with allocations.
+    """
+    claim: ResourceClaim = record.obj
+    metadata = claim.metadata
+    if claim.status.allocation is not None:
+        problem = broken.get(claim_key(claim))
+        state = State.HELD if problem is None else State.BROKEN
+        return Outcome(record, state, claim.status.allocation, message=problem or "")
+    if metadata.deletion_timestamp:
+        return Outcome(record, State.LEFT_ALONE, message="it is being deleted")
+    if metadata.labels.get(OPT_OUT_LABEL) == "false":
+        return Outcome(record, State.LEFT_ALONE, message=f'label {OPT_OUT_LABEL} is "false"')
+    return None
 
 
 def pending(record: ObjectRecord, explanation: Explanation) -> Outcome:

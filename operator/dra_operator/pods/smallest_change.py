@@ -51,11 +51,13 @@ class SmallestChanges:
     """Changes that help, the smallest of each kind, and at most of three kinds.
 
     `is_complete`: all edits were decided, so without changes no single one helps; `unmendable` is then why, if known.
+    `kinds` are those of which all edits were decided that had to be.
     """
 
     changes: tuple[Change, ...]
     is_complete: bool = True
     unmendable: str = ""
+    kinds: int = len(Kind)
 
     @property
     def text(self) -> str:
@@ -80,6 +82,7 @@ def find_smallest_changes(
     deadline = situation.allocator.clock() + effort.seconds
     found: list[Change] = []
     is_complete = True
+    kinds = 0
     for find in _FINDERS.values():
         trials = Trials(situation, effort.decisions, deadline)
         try:
@@ -87,12 +90,13 @@ def find_smallest_changes(
         except ExhaustedError:
             change = None
         is_complete = is_complete and trials.is_complete
+        kinds += trials.is_complete
         if change is not None:
             found.append(change)
             if len(found) == most:
                 break
     unmendable = _find_unmendable(situation, decision) if is_complete and not found else ""
-    return SmallestChanges(tuple(found), is_complete, unmendable)
+    return SmallestChanges(tuple(found), is_complete, unmendable, kinds)
 
 
 def _find_condition(trials: Trials) -> Change | None:

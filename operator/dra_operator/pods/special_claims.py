@@ -63,7 +63,7 @@ def decide_special_claims(
         wanted = extended_resources(record.obj)
         if not wanted or _is_settled(record.obj, made):
             continue
-        asks = _Asks(record, classes, wanted)
+        asks = ExtendedResources(record, classes, wanted)
         if problem := asks.find_problem():
             found.problems.append(f"{record.place}: {problem}")
         elif any(name in classes for name in wanted):
@@ -102,7 +102,9 @@ def _report_unprovided(
             )
 
 
-def _decide(asks: "_Asks", scheduler: Scheduler, beside: Sequence[Outcome], found: SpecialClaims) -> None:
+def _decide(
+    asks: "ExtendedResources", scheduler: Scheduler, beside: Sequence[Outcome], found: SpecialClaims
+) -> None:
     only = node_of(asks.record)
     nodes = {name: node for name, node in scheduler.nodes.items() if only in (None, name)}
     options, plugged = asks.options(nodes)
@@ -145,7 +147,7 @@ def _decide(asks: "_Asks", scheduler: Scheduler, beside: Sequence[Outcome], foun
 
 
 @dataclass(frozen=True, slots=True)
-class _Asks:
+class ExtendedResources:
     """A pod that asks for extended resources, the classes that serve any, and the names it asks for."""
 
     record: ObjectRecord
@@ -154,6 +156,7 @@ class _Asks:
 
     @property
     def pod(self) -> Pod:
+        """The pod."""
         pod: Pod = self.record.obj
         return pod
 

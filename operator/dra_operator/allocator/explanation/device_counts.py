@@ -6,7 +6,7 @@ counted once.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import or_
 from typing import Final, NamedTuple
@@ -15,12 +15,13 @@ from dra_operator.allocator import comparison
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.explanation.answer_cache import AnswerCache, never
-from dra_operator.allocator.explanation.obstacles import PASSING, USES, Obstacles
+from dra_operator.allocator.explanation.obstacles import PASSING, USES, Obstacles, Refusal
 from dra_operator.allocator.explanation.pool_records import (
     AttributeNames,
     Group,
     PoolRecord,
     PoolRecords,
+    SliceRecord,
 )
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.matching.selectors import SelectorAnswers
@@ -99,6 +100,15 @@ class Figures(NamedTuple):
     grouped: int = 0
     kept: int = 0
     drawing: int = 0
+
+
+class SliceDevices(NamedTuple):
+    """The devices of a slice that the selectors of an alternative select: who keeps some away, and those left."""
+
+    pool: PoolRecord
+    slice_: SliceRecord
+    refusals: tuple[Refusal, ...]
+    left: int
 
 
 class PoolCounts(NamedTuple):
@@ -183,6 +193,23 @@ class DeviceCounter:
             found = self._count(alternative, budget)
             self._known.put(asked, found, found.size)
         return found
+
+    def find_devices(self, alternative: Alternative, budget: Budget) -> Iterator[SliceDevices]:
+        """Yield the devices that the selectors of an alternative select, slice by slice.
+
+        Raises AbortedError if the time is used up.
+        """
+        if self._records is None:
+            self._records = PoolRecords(self.availability)
+        for pool in self._records.pools():
+            obstacles = Obstacles(self.availability, self.candidates, alternative, pool)
+            for record in pool.slices:
+                selected = left = self.candidates.select(alternative.key, record.slice_, budget)
+                if selected:
+                    refusals = tuple(obstacles.each(record, selected))
+                    for refusal in refusals:
+                        left &= ~refusal.devices
+                    yield SliceDevices(pool, record, refusals, left)
 
     def texts(self, key: object, make: Callable[[], Counter[str]]) -> Counter[str]:
         """Return texts that are the same for all slices with equal columns."""

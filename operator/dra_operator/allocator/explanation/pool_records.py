@@ -243,6 +243,11 @@ class PoolRecords:
         behind = len(self._looked.pools) + len(self._touched.by_pool())
         return behind > 2 * len(self._records) + _SPARE_CHANGES
 
+    def pools(self) -> Sequence[PoolRecord]:
+        """Return the records of the pools as they are now, by driver and name; availability must be up to date."""
+        self._refresh()
+        return [self._records[key] for key in sorted(self._records)]
+
     def grouping(self, attributes: AttributeNames) -> PoolGrouping:
         """Return the pools as they are now in groups; availability must be up to date."""
         self._refresh()

@@ -71,7 +71,7 @@ def invalid(answers: SelectorAnswers, source: Whereabouts, number: int) -> str:
 
 def failing(answers: SelectorAnswers, source: Whereabouts, number: int, slice_: Slice, index: int) -> str:
     """Return how a selector fails on a device."""
-    how = _how(answers, source, number, slice_, index)
+    how = describe_failure(answers, source, number, slice_, index)
     return f"{source.title}: selector #{number} fails on device {slice_.path(index)}: {how}"
 
 
@@ -86,23 +86,31 @@ def partly_failing(
     asked: int | None,
 ) -> str:
     """Return on how many devices a selector fails, and how on one of them; None were asked if not all were."""
-    how = _how(answers, source, number, slice_, index)
+    how = describe_failure(answers, source, number, slice_, index)
     devices = f"at least {failed} device{'s' if failed != 1 else ''}"
     if asked is not None:
         devices = f"{failed} of {asked} device{'s' if asked != 1 else ''}"
     return f"{source.title}: selector #{number} fails on {devices}: {slice_.path(index)}: {how}"
 
 
-def _how(answers: SelectorAnswers, source: Whereabouts, number: int, slice_: Slice, index: int) -> str:
+def describe_failure(
+    answers: SelectorAnswers, source: Whereabouts, number: int, slice_: Slice, index: int
+) -> str:
+    """Return how a selector fails on a device, and what to do about it."""
     device = slice_.device(index)
     error = answers.failure(slice_, index)
     reads = None if answers.program is None else answers.program.reads
     text = described(answers.expression, error, reads, slice_.driver, device)
     # Selectors behind the first of a class only see devices that those before them take.
     first = number == 0 and source.subject[0] == "DeviceClass"
-    if first and DOMAIN_ADVICE in text and (driver := _driver_meant(answers.expression)):
+    if first and DOMAIN_ADVICE in text and (driver := find_driver_meant(answers.expression)):
         text += f'; if only devices of that driver are meant, begin with device.driver == "{driver}" &&'
     return text
+
+
+def is_type_failure(error: CelError) -> bool:
+    """True if a selector fails because a value is of another type than it takes."""
+    return error.message.startswith(_WRONG_TYPES)
 
 
 def described(
@@ -110,7 +118,7 @@ def described(
 ) -> str:
     """Return how a selector fails on a device, in one line: of wrong types, those of what it `reads` are told."""
     text = describe(expression, error, prepare_device(driver, device))
-    if error.message.startswith(_WRONG_TYPES):
+    if is_type_failure(error):
         # Which operator or function has it is not known any more; what it was given is.
         types = types_of(reads, driver, device)
         text += f"; here {types}{_type_advice(expression, error, types)}" if types else ""
@@ -132,7 +140,7 @@ def _type_advice(expression: str, error: CelError, types: str) -> str:
     return f"; {_EITHER}" if misused or error.message.startswith("got '") else ""
 
 
-def _driver_meant(expression: str) -> str:
+def find_driver_meant(expression: str) -> str:
     """Return the domain that an expression reads without asking for the driver, if a driver can have that name."""
     named = domains(expression)
     if len(named) != 1 or "device.driver" in expression:

@@ -1,7 +1,7 @@
 """What an API server refuses of claims, templates, classes and pods, and the operator would decide as if it were right.
 
 In a cluster none of it can be there, so the allocator does not ask. What the allocator itself says of a claim (a class
-that does not exist, a selector that does not compile) is not repeated here; expressions are judged by `cli.load`.
+that does not exist, a selector that does not compile) is not repeated here; expressions are judged by `questions.load`.
 Source: k8s.io/kubernetes/pkg/apis/resource/validation, `validateDeviceClaim`, `validateDeviceDerivedAttribute`.
 """
 

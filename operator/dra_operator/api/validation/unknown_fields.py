@@ -11,7 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, is_dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
-from typing import Any, get_args, get_origin
+from typing import Any, Final, TypeAlias, get_args, get_origin
 
 from dra_operator.api import types
 from dra_operator.api.attributes import AttributeValue
@@ -146,37 +146,42 @@ class _Walk:
 
     version: str
 
-    def slips(self, body: Body, kind: type[Any]) -> Iterator[_Slip]:
+    def slips(self, body: Body, kind: Any) -> Iterator[_Slip]:
         """Yield the fields of an object that its dataclass, or a type below it, does not have."""
-        return (slip for slip in self._below(body, kind, "") if slip.path not in _OF_EVERY_OBJECT)
+        found: list[_Slip] = []
+        self._collect(body, _object_shape(kind), None, found)
+        return (slip for slip in found if slip.path not in _OF_EVERY_OBJECT)
 
-    def _below(self, value: Any, expected: Any, path: str) -> Iterator[_Slip]:
-        expected = plain(expected)
-        arguments = get_args(expected)
-        if _is_object(expected):
-            if isinstance(value, Mapping):
-                yield from self._object(value, expected, path)
-        elif isinstance(value, list | tuple) and get_origin(expected) is tuple:
-            for index, item in enumerate(value):
-                yield from self._below(item, arguments[0], f"{path}[{index}]")
-        elif isinstance(value, Mapping) and arguments:
-            for key, item in value.items():
-                yield from self._below(item, arguments[-1], f"{path}[{json.dumps(str(key))}]")
+    def _collect(self, value: Any, shape: "_Shape", path: "_Path", found: list[_Slip]) -> None:
+        """Add the unknown fields of a value of a shape, and below it."""
+        if shape.fields is not None:
+            if type(value) is dict or isinstance(value, Mapping):
+                self._collect_fields(value, shape, path, found)
+        elif (item := shape.item) is None:
+            return
+        elif shape.is_list:
+            for index, each in enumerate(value if isinstance(value, list | tuple) else ()):
+                self._collect(each, item, (path, index), found)
+        elif isinstance(value, Mapping):
+            for key, each in value.items():
+                self._collect(each, item, (path, _OF_MAP, key), found)
 
-    def _object(self, value: Body, expected: Any, path: str) -> Iterator[_Slip]:
-        known = _fields(expected)
+    def _collect_fields(self, value: Body, shape: "_Shape", path: "_Path", found: list[_Slip]) -> None:
+        known, expected = shape.fields or {}, shape.type
         is_former = self.version == "v1alpha3"
         former = _FORMERLY.get(expected, ()) if is_former else ()
         gone = () if is_former else _ONLY_FORMERLY.get(expected, ())
         for name, item in value.items():
             if name in known and name not in gone:
-                yield from self._below(item, known[name], self._step(path, expected, name))
+                if (below := known[name]) is not None:
+                    flat = (
+                        expected is types.DeviceRequest
+                        and name == "exactly"
+                        and self.version in FLAT_VERSIONS
+                    )
+                    self._collect(item, below, path if flat else (path, name), found)
             elif name not in former:
-                yield _Slip(value, expected, name, _joined(path, name))
-
-    def _step(self, path: str, expected: Any, name: str) -> str:
-        flat = expected is types.DeviceRequest and name == "exactly" and self.version in FLAT_VERSIONS
-        return path if flat else _joined(path, name)
+                found.append(_Slip(value, expected, name, _joined(_path_text(path), name)))
 
     def further_down(self, slip: _Slip) -> str:
         """Return where a field of a request, a constraint or a configuration belongs that stands above these."""
@@ -250,6 +255,51 @@ def _joined(path: str, name: Any) -> str:
 
 def _is_object(expected: Any) -> bool:
     return expected is AttributeValue or (isinstance(expected, type) and is_dataclass(expected))
+
+
+_OF_MAP: Final = object()
+_Path: TypeAlias = Any
+"""Where a value stands: None at the top, else where its owner stands, and its name or number there."""
+
+
+def _path_text(path: _Path) -> str:
+    if path is None:
+        return ""
+    owner, *_, step = path
+    if len(path) == 3:
+        return f"{_path_text(owner)}[{json.dumps(str(step))}]"
+    return f"{_path_text(owner)}[{step}]" if isinstance(step, int) else _joined(_path_text(owner), step)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What can be below a value: the fields of an object, or the items of a list or of a map.
+
+    A field or an item without a shape has no object below it whose fields are known.
+    """
+
+    type: Any
+    fields: Mapping[str, "_Shape | None"] | None = None
+    item: "_Shape | None" = None
+    is_list: bool = False
+
+
+def _shape(expected: Any) -> _Shape | None:
+    expected = plain(expected)
+    if _is_object(expected):
+        return _object_shape(expected)
+    arguments = get_args(expected)
+    if get_origin(expected) is tuple:
+        item = _shape(arguments[0])
+        return None if item is None else _Shape(expected, item=item, is_list=True)
+    item = _shape(arguments[-1]) if arguments else None
+    return None if item is None else _Shape(expected, item=item)
+
+
+@cache
+def _object_shape(expected: Any) -> _Shape:
+    """Return the shape of an object. To find out about types takes longer than to walk through a value."""
+    return _Shape(expected, {name: _shape(hint) for name, hint in _fields(expected).items()})
 
 
 @cache

@@ -18,7 +18,7 @@ from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceTaintRule
 from dra_operator.cli.client import Context, Kubeconfig, ask, served_rules
 from dra_operator.cli.output import refuse
-from dra_operator.cli.ownership.devices import ClusterDevices, DeviceKey, held_devices, names, read_cluster
+from dra_operator.cli.ownership.devices import read_cluster
 from dra_operator.cli.ownership.own import (
     NOT_SERVED,
     DeviceOption,
@@ -29,14 +29,13 @@ from dra_operator.cli.ownership.own import (
     PoolOption,
     say_rules,
 )
-from dra_operator.cli.ownership.rules import (
-    Selector,
+from dra_operator.cli.ownership.rules import Selector, owning_selectors, selectors
+from dra_operator.questions.device_table import ClusterDevices, DeviceKey, held_devices, names
+from dra_operator.questions.ownership_effects import (
     find_divided_counters,
     find_divided_nodes,
     find_holders,
     in_whole_counter_sets,
-    owning_selectors,
-    selectors,
 )
 
 if TYPE_CHECKING:

@@ -17,10 +17,11 @@ from dra_operator.api.types import DeviceTaintRule
 from dra_operator.cli.arguments import choice_of
 from dra_operator.cli.client import Context, Kubeconfig, ask
 from dra_operator.cli.describe import align
-from dra_operator.cli.manifests import to_yaml
-from dra_operator.cli.ownership.devices import ClusterDevices, PublishedDevice, read_cluster
+from dra_operator.cli.ownership.devices import read_cluster
 from dra_operator.cli.ownership.policy import FenceReport, read_fence
 from dra_operator.inventory.ownership import is_owned_taint, rule_problem, settled_mark, taint_problem
+from dra_operator.questions.device_table import ClusterDevices, PublishedDevice
+from dra_operator.questions.manifests import to_yaml
 
 if TYPE_CHECKING:
     from dra_operator.cluster.session import ApiSession

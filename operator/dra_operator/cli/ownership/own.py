@@ -13,26 +13,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dra_operator.api.convert import Body
 from dra_operator.api.text import listed
 from dra_operator.cli.arguments import choice_of
 from dra_operator.cli.client import Context, Kubeconfig, ask, served_rules
-from dra_operator.cli.manifests import to_yaml, write_yaml
 from dra_operator.cli.output import refuse
-from dra_operator.cli.ownership.devices import ClusterDevices, read_cluster
+from dra_operator.cli.ownership.devices import KINDS_READ, devices_of
 from dra_operator.cli.ownership.policy import FenceReport, find_uncovered, lets_pass, read_fence
 from dra_operator.cli.ownership.rules import (
     MOST_RULES,
     Selector,
-    find_blind_monitors,
-    find_divided_counters,
-    find_divided_nodes,
-    find_holders,
     find_unpublished,
     owning_selectors,
     rule_problems,
     selectors,
 )
+from dra_operator.cli.snapshot import read_objects
 from dra_operator.cluster.ownership_policy import OPERATOR, POLICY, RulesFence, policy_for_pools
+from dra_operator.questions.device_table import ClusterDevices
+from dra_operator.questions.impact import RuleChange, describe_holders, find_impact
+from dra_operator.questions.manifests import to_yaml, write_yaml
+from dra_operator.questions.state import ClusterState
 
 if TYPE_CHECKING:
     from dra_operator.cluster.discovery import Served
@@ -48,6 +49,7 @@ BLIND = (
     f"ValidatingAdmissionPolicy {POLICY} does not know the new rules: if it was deleted and created again, the API "
     "server goes on with those of before, until kube-apiserver is restarted"
 )
+_VERSION = "resource.k8s.io/v1"
 _KNOWN_SECONDS = 10
 """How long an API server may take to know a rule, for a warning; most take much less than a second."""
 
@@ -190,8 +192,9 @@ async def _plan(
     rules = await served_rules(session)
     if rules is None:
         raise LookupError(NOT_SERVED)
-    cluster = await read_cluster(session)
-    plan = make_plan(cluster, wanted)
+    taken = await read_objects(session, KINDS_READ)
+    cluster = devices_of(taken)
+    plan = make_plan(cluster, wanted, taken.bodies)
     if not unpublished:
         plan.errors += [
             f"{line} (--unpublished owns it all the same)"
@@ -212,8 +215,8 @@ def _fence_warnings(state: FenceReport, cluster: ClusterDevices, wanted: Sequenc
         )
 
 
-def make_plan(cluster: ClusterDevices, wanted: Sequence[Selector]) -> Plan:
-    """Return which rules are needed, and what they hit."""
+def make_plan(cluster: ClusterDevices, wanted: Sequence[Selector], bodies: Sequence[Body]) -> Plan:
+    """Return which rules are needed, and what they hit. `bodies` are all objects that were read."""
     plan = Plan()
     existing = owning_selectors(cluster.owning_rules())
     for selector in wanted:
@@ -228,22 +231,7 @@ def make_plan(cluster: ClusterDevices, wanted: Sequence[Selector]) -> Plan:
             plan.notes.append(f'{selector}: owned by DeviceTaintRule "{name}" already')
     if not plan.selectors:
         return plan
-    owned = cluster.owned()
-    chosen = {
-        key
-        for key in cluster.devices
-        if key not in owned and any(selector.matches(key) for selector in plan.selectors)
-    }
-    ours = owned | chosen
-    plan.errors += find_divided_counters(cluster, ours, chosen)
-    if holders := find_holders(cluster.claims, chosen):
-        held = len(cluster.holders().keys() & chosen)
-        plan.notes.append(
-            f"{held} of {len(chosen)} devices are in use; they are ours to allocate when these claims end:"
-        )
-        plan.notes += [f"  {line}" for line in holders]
-    plan.warnings += find_divided_nodes(cluster, ours, chosen)
-    plan.warnings += find_blind_monitors(cluster, chosen)
+    _judge_impact(plan, bodies)
     count = len(existing) + len(plan.selectors)
     if count > MOST_RULES:
         plan.warnings.append(
@@ -251,6 +239,20 @@ def make_plan(cluster: ClusterDevices, wanted: Sequence[Selector]) -> Plan:
             "in the cluster; own whole drivers or pools instead of single devices"
         )
     return plan
+
+
+def _judge_impact(plan: Plan, bodies: Sequence[Body]) -> None:
+    """Add to a plan what its rules hit."""
+    state = ClusterState.load(bodies, unread=dict.fromkeys(("Node", "Pod"), "is not read"))
+    first, *others = [selector.rule(_VERSION) for selector in plan.selectors]
+    report = find_impact(state, RuleChange(first, tuple(others)))
+    plan.errors += report.problems
+    if report.claims:
+        plan.notes.append(
+            f"{report.used} of {report.devices} devices are in use; they are ours to allocate when these claims end:"
+        )
+        plan.notes += [f"  {line}" for line in describe_holders(report.claims)]
+    plan.warnings += report.warnings
 
 
 async def _is_known(session: "ApiSession", cluster: ClusterDevices, plan: Plan) -> bool:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from dra_operator.api.kinds import KINDS
 from dra_operator.api.types import ResourceClaim
-from dra_operator.cli.ownership.devices import DeviceKey
 from dra_operator.cluster.ownership_policy import POLICY, PoolsFence, RulesFence
+from dra_operator.questions.device_table import DeviceKey
 
 if TYPE_CHECKING:
     from dra_operator.cluster.session import ApiSession

@@ -18,10 +18,17 @@ from typing import Any, TypeAlias
 import yaml
 
 from dra_operator.api.kinds import KINDS
+from dra_operator.api.opaque import readable
 from dra_operator.api.text import shown
-from dra_operator.cli.output import MOST_LEVELS, TOO_DEEP, UNREADABLE, find_problem, stdin, why
-from dra_operator.cluster.decoding import readable
 from dra_operator.pods.objects import Manifest, Place
+from dra_operator.questions.documents import (
+    MOST_LEVELS,
+    TOO_DEEP,
+    UNREADABLE,
+    find_problem,
+    stdin,
+    why,
+)
 
 try:
     from yaml import CSafeDumper as SafeDumper
@@ -250,7 +257,7 @@ def template_hint(text: object) -> str:
 def _within_bounds(place: Place, value: Any, text: str) -> Iterator[Found]:
     problem = find_problem(value, text)
     if problem is None:
-        yield from objects(place, value)
+        yield from find_objects(place, value)
     else:
         yield Unreadable(f"{place}: {problem}")
 
@@ -270,7 +277,12 @@ def _problem(error: yaml.YAMLError, offset: int) -> str:
     return f"no YAML: {text}" if mark is None else f"line {mark.line + 1 + offset}: no YAML: {text}"
 
 
-def objects(place: Place, value: Any) -> Iterator[Found]:
+def find_given(number: int, value: Mapping[str, Any]) -> Iterator[Found]:
+    """Yield an object that is given as a mapping, the one of a number, or the items of the list that it is."""
+    yield from find_objects(Place("", number, 0), value)
+
+
+def find_objects(place: Place, value: Any) -> Iterator[Found]:
     """Yield the object a document holds, or the items of the list that it is."""
     if not isinstance(value, Mapping):
         yield Unreadable(f"{place}: {shown(value)} is not an object")
@@ -286,6 +298,6 @@ def objects(place: Place, value: Any) -> Iterator[Found]:
     given = {"kind": kind[:-4], "apiVersion": value.get("apiVersion")} if kind[:-4] in KINDS else {}
     for number, item in enumerate(items or ()):
         if isinstance(item, Mapping):
-            yield from objects(replace(place, item=number), {**given, **item})
+            yield from find_objects(replace(place, item=number), {**given, **item})
         else:
             yield Unreadable(f"{replace(place, item=number)}: {shown(item)} is not an object")

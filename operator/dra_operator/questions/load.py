@@ -40,13 +40,13 @@ from dra_operator.cel import (
 from dra_operator.cel.advice.diagnostics import describe
 from dra_operator.cel.costs.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
-from dra_operator.cli.manifests import Found, Unreadable, template_hint
 from dra_operator.pods.bound_volumes import read_volume, read_volume_claim
 from dra_operator.pods.field_reader import FieldReader
 from dra_operator.pods.generated_names import Names
 from dra_operator.pods.node_fit import read_requirements, read_whole_node
 from dra_operator.pods.objects import Key, Manifest, ObjectRecord, ObjectSet, Place
 from dra_operator.pods.workloads import DAEMON_SET, Workload, daemon_pods, find_workload, may_make_pods
+from dra_operator.questions.manifests import Found, Unreadable, template_hint
 from dra_operator.sim.schema import element, types
 
 _PACKAGE: Final = "core/v1."
@@ -172,6 +172,7 @@ _REWRITE = "; until Kubernetes 1.30 its fields were others: write it anew"
 _NO_RESOURCE_CLASS = '"ResourceClass" is no kind since Kubernetes 1.31: write a DeviceClass'
 _OTHERS_OF_THE_GROUP = ("ResourcePoolStatusRequest",)
 _KUSTOMIZATION = "Kustomization"
+_NO_PLACE: Final = Place("", 0, 0)
 _VOLUME_KINDS = ("PersistentVolume", "PersistentVolumeClaim")
 _INDEX = re.compile(r'\[(\d+|"([^"\\]|\\.)*")\]')
 
@@ -189,6 +190,21 @@ class LoadResult(ObjectSet):
     notes: list[str] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
     volumes: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
+
+    def copied(self) -> "LoadResult":
+        """Return a result that can be changed without this one."""
+        return self.overlaid(LoadResult())
+
+    def overlaid(self, other: "LoadResult") -> "LoadResult":
+        """Return both together; where both have an object, that of the other counts, and stands last."""
+        return LoadResult(
+            {key: record for key, record in self.records.items() if key not in other.records} | other.records,
+            daemon_sets=[*self.daemon_sets, *other.daemon_sets],
+            errors=[*self.errors, *other.errors],
+            notes=[*self.notes, *other.notes],
+            refused=self.refused | other.refused,
+            volumes={**self.volumes, **other.volumes},
+        )
 
 
 @dataclass(slots=True)
@@ -251,6 +267,29 @@ def gather(found: Iterable[Found]) -> LoadResult:
     return gathered
 
 
+def gather_stored(bodies: Iterable[Mapping[str, Any]]) -> LoadResult:
+    """Return objects as an API server sends them.
+
+    It has accepted them, so neither unknown fields nor values that it would refuse are sought, which takes longer than
+    reading them. One that cannot be read is a line in `errors`.
+    """
+    gathered = LoadResult()
+    for body in bodies:
+        kind = str(body.get("kind"))
+        if kind in _VOLUME_KINDS:
+            _add_volume(gathered, Manifest(_NO_PLACE, body))
+            continue
+        try:
+            obj = apply_defaults(read_object(body))
+        except ObjectError as error:
+            gathered.errors.append(str(error))
+            gathered.refused.add(kind)
+            continue
+        key = kind, obj.metadata.namespace, obj.metadata.name
+        gathered.records[key] = ObjectRecord(_NO_PLACE, to_v1(body), obj)
+    return gathered
+
+
 def add_daemon_pods(gathered: LoadResult, nodes: Mapping[str, Node]) -> None:
     """Take the pods that DaemonSets have on some nodes instead of them."""
     for workload in gathered.daemon_sets:
@@ -281,8 +320,10 @@ def _add(gathered: LoadResult, left_out: _LeftOut, manifest: Manifest) -> None:
     record = None
     try:
         body = _checked(manifest.body)
-        for unknown in _unknown_fields(body):
-            if _is_stored(body):
+        is_stored = _is_stored(body)
+        # What comes straight from an API server was never edited, and most time would be spent here.
+        for unknown in () if is_stored and not manifest.place.file else _unknown_fields(body):
+            if is_stored:
                 left_out.add(manifest.place, body, unknown)
             else:
                 mistakes.append(_problem(body, unknown.path, unknown.message))
@@ -327,8 +368,9 @@ def _add_volume(gathered: LoadResult, manifest: Manifest) -> None:
 
 def _is_kustomization(manifest: Manifest) -> bool:
     """True for what kustomize knows by the name of its file, so that it needs no kind."""
-    name = Path(manifest.place.file).name
-    return "kind" not in manifest.body and name in ("kustomization.yaml", "kustomization.yml")
+    if "kind" in manifest.body:
+        return False
+    return Path(manifest.place.file).name in ("kustomization.yaml", "kustomization.yml")
 
 
 def _is_foreign(body: Mapping[str, Any]) -> bool:
@@ -353,9 +395,11 @@ def _read(place: Place, body: Mapping[str, Any]) -> ObjectRecord:
     name = obj.metadata.name
     if not name:
         raise ObjectError(kind.kind, namespace, "", "metadata.name", value=None, message=_NAMELESS)
-    obj = apply_defaults(replace(obj, metadata=replace(obj.metadata, namespace=namespace)))
+    if obj.metadata.namespace != namespace:
+        obj = replace(obj, metadata=replace(obj.metadata, namespace=namespace))
+    obj = apply_defaults(obj)
     body = to_v1(body)
-    if kind.namespaced:
+    if kind.namespaced and body["metadata"].get("namespace") != namespace:
         body = {**body, "metadata": {**body["metadata"], "namespace": namespace}}
     if isinstance(obj, Pod):
         read_requirements(body)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dra_operator.cli.manifests import Unreadable, read, to_yaml, write_yaml
 from dra_operator.pods.objects import Manifest
+from dra_operator.questions.manifests import Unreadable, read, to_yaml, write_yaml
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import slips_of_derived
 import too_long
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
-from dra_operator.cli.load import find_refused_expressions, gather
 from dra_operator.cli.simulate import app
 from dra_operator.pods.objects import Manifest, Place
+from dra_operator.questions.load import find_refused_expressions, gather
 from factories import manifest
 from simulation import CLASS, V1, claim, devices, node, states, table
 

@@ -1,0 +1,40 @@
+"""`kubectl dra`: questions about devices, claims and pods, asked from the terminal. Reads only.
+
+Built with click and the standard library's HTTP client, so that `--help` and completion start in 0.3 s; a verb imports
+the engine when it has read the cluster.
+
+- `commands` is the table of verbs, `options` what they share, `verbs` has a module for each.
+- Reading: `access` is the user's way to the API server, `client` asks it, `reading` lists kinds, `source` is the
+  cluster or snapshot that a verb asks. `watching` keeps up with it.
+- Answers: `answering` runs a verb and prints, `tables` for people, `documents` as JSON with a schema. `subjects` are
+  objects that are named on the command line, `completion` the names that can be.
+"""
+
+import os
+import sys
+
+COMPLETE = "__complete"
+"""What stands before the words to complete, where the plugin is one file."""
+
+
+def main() -> None:
+    """Run the verb that the arguments name."""
+    if sys.argv[1:2] == [COMPLETE]:
+        del sys.argv[1]
+        complete()
+        return
+    from dra_operator.cli.kubectl.commands import app  # noqa: PLC0415 - completion imports less
+
+    try:
+        app(prog_name="kubectl dra")
+    except BrokenPipeError:
+        # Whoever reads has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def complete() -> None:
+    """Print what can follow the arguments, as kubectl asks for it."""
+    from dra_operator.cli.kubectl.completion import print_completions  # noqa: PLC0415
+
+    print_completions(sys.argv[1:])

@@ -1,0 +1,157 @@
+"""Running a verb: read what it needs, ask, print the answer in the format that was asked for, and end by it."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from dra_operator.api.text import printable
+from dra_operator.cli.kubectl.access import AccessError
+from dra_operator.cli.kubectl.client import RefusedError, RequestError
+from dra_operator.cli.kubectl.options import JSON, NAME, WIDE, YAML, Options, use_colours
+from dra_operator.cli.kubectl.reading import Demand, ReadingError, unread_lines
+from dra_operator.cli.kubectl.source import Source, read_source
+from dra_operator.cli.kubectl.tables import Style, terminal_style
+from dra_operator.questions.errors import QuestionError
+
+if TYPE_CHECKING:
+    from dra_operator.pods.objects import ObjectRecord
+    from dra_operator.questions.state import ClusterState
+
+YES: Final = 0
+NO: Final = 1
+CANNOT_SAY: Final = 2
+_MOST_WARNINGS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a verb answers: a cluster, the namespace asked about (empty: all), how tables are printed.
+
+    `given` are the objects of files that lie over those of the cluster.
+    """
+
+    cluster: "ClusterState"
+    namespace: str
+    options: Options
+    style: Style
+    given: "tuple[ObjectRecord, ...]" = ()
+
+    @property
+    def own_namespace(self) -> str:
+        """The namespace of objects that are named without one."""
+        return self.namespace or "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer: `kind` and `report` for documents, `lines` for people, `names` for `-o name`, and the exit code.
+
+    `asides` go to stderr: what restricts the answer, and what to do next.
+    """
+
+    kind: str
+    report: Any
+    lines: Sequence[str]
+    code: int = YES
+    names: Sequence[str] = ()
+    asides: Sequence[str] = field(default=())
+
+
+def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> None:
+    """Answer a question, print the answer and end the process by it; with `--watch`, print what changes."""
+    with refusing():
+        source = read_source(options, demand)
+        if options.watch:
+            from dra_operator.cli.kubectl.watching import watch  # noqa: PLC0415 - seldom
+
+            watch(source, options, lambda each: ask(question_about(each, options)))
+            return
+        answer = ask(question_about(source, options))
+    show(answer, options)
+    say(f"warning: {line}" for line in cut_lines(source.cluster.errors))
+    say(f"note: {line}" for line in [*unread_lines(source.cluster.unread), *answer.asides])
+    sys.stdout.flush()
+    raise SystemExit(answer.code)
+
+
+def question_about(source: Source, options: Options) -> Question:
+    """Return the question about a cluster that was read."""
+    style = terminal_style(wide=options.format == WIDE, headers=options.headers, colours=use_colours())
+    return Question(source.cluster, source.namespace, options, style, source.given)
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """End the process with 2, and lines that say why, if there is no answer."""
+    try:
+        yield
+    except click.UsageError:
+        raise
+    except (
+        AccessError,
+        ReadingError,
+        RefusedError,
+        RequestError,
+        QuestionError,
+        click.ClickException,
+    ) as error:
+        text = error.message if isinstance(error, click.ClickException) else str(error)
+        say(f"error: {line}" for line in text.splitlines())
+        raise SystemExit(CANNOT_SAY) from None
+
+
+def show(answer: Answer, options: Options) -> None:
+    """Print an answer on stdout."""
+    if options.format == JSON:
+        click.echo(json_text(answer))
+    elif options.format == YAML:
+        from dra_operator.questions.manifests import to_yaml  # noqa: PLC0415 - a table needs none
+
+        click.echo(to_yaml(_document(answer)), nl=False)
+    elif options.format == NAME:
+        write_lines(answer.names)
+    else:
+        write_lines(answer.lines)
+
+
+def json_text(answer: Answer) -> str:
+    """Return an answer as JSON."""
+    import orjson  # noqa: PLC0415 - a table needs none
+
+    return orjson.dumps(_document(answer), option=orjson.OPT_INDENT_2).decode()
+
+
+def _document(answer: Answer) -> dict[str, Any]:
+    from dra_operator.cli.kubectl.documents import document  # noqa: PLC0415 - a table needs none
+
+    return document(answer.kind, answer.report)
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Print lines on stdout, at once."""
+    text = "\n".join(lines)
+    if text:
+        click.echo(text)
+
+
+def say(lines: Iterable[str]) -> None:
+    """Print lines on stderr."""
+    for line in lines:
+        # What is in objects may be meant for the terminal.
+        click.echo(printable(line), err=True)
+
+
+def cut_lines(lines: Sequence[str]) -> list[str]:
+    """Return the first of some lines, and how many more there are."""
+    more = [f"{len(lines) - _MOST_WARNINGS:,} more of these"] if len(lines) > _MOST_WARNINGS else []
+    return [*lines[:_MOST_WARNINGS], *more]
+
+
+def end_of_output() -> None:
+    """End quietly where nobody reads any more, as after `| head`."""
+    sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - as long as the process lives

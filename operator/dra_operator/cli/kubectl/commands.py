@@ -1,0 +1,68 @@
+"""The table of verbs, each imported when it is asked for: `--help` and completion start at once."""
+
+import importlib
+from typing import Final, NamedTuple
+
+import click
+
+from dra_operator._version import __version__
+
+
+class Verb(NamedTuple):
+    """Where a verb lives, and what it says of itself in the list."""
+
+    module: str
+    help: str
+
+
+_PACKAGE: Final = "dra_operator.cli.kubectl.verbs"
+VERBS: Final = {
+    "top": Verb("top", "How many devices are used and free, by node, pool or class."),
+    "claims": Verb("claims", "List claims: their devices, or why they wait."),
+    "devices": Verb("devices", "List devices, and who holds them."),
+    "explain": Verb("explain", "Why a claim or pod waits, and what would help."),
+    "fit": Verb("fit", "How many copies of a pod or claim would fit, and where."),
+    "headroom": Verb("headroom", "How much more there is room for."),
+    "who": Verb("who", "Who holds a device, a pool, or what is on a node."),
+    "lint": Verb("lint", "What is wrong with selectors of classes and claims."),
+    "impact": Verb("impact", "What a taint, a changed class, or a drain would hit."),
+    "audit": Verb("audit", "What is wrong in the cluster, and what to do."),
+    "schema": Verb("schema", "Print the JSON schema of the answers."),
+}
+
+
+class VerbGroup(click.Group):
+    """A group that imports a verb when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the names of all verbs, in the order of the table."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Return a verb, or None if there is none of that name."""
+        if cmd_name not in VERBS:
+            return None
+        found: click.Command = importlib.import_module(f"{_PACKAGE}.{VERBS[cmd_name].module}").app
+        found.short_help = VERBS[cmd_name].help
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the table, for which no verb is imported."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, verb.help) for name, verb in VERBS.items()])
+
+
+@click.group(
+    "kubectl dra",
+    cls=VerbGroup,
+    no_args_is_help=True,
+    epilog="Exit codes: 0 yes, 1 no, 2 cannot say; docs/kubectl.md has the table by command.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, message="kubectl-dra %(version)s")
+def app() -> None:
+    """Ask a cluster about the devices of Dynamic Resource Allocation.
+
+    Reads with your own rights, on a live cluster (with -f, as if these manifests were applied) or a snapshot. Needs no
+    operator, and writes nothing.
+    """

@@ -1,0 +1,153 @@
+"""The cluster that a verb asks: a live one, with manifests over it, or a snapshot."""
+
+import gc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from dra_operator.cli.kubectl.access import load_user_access
+from dra_operator.cli.kubectl.client import ApiClient
+from dra_operator.cli.kubectl.options import Options
+from dra_operator.cli.kubectl.reading import Demand, ListedKind, ReadingError, read_live, terminal_progress
+
+if TYPE_CHECKING:
+    from dra_operator.pods.objects import Manifest, ObjectRecord
+    from dra_operator.questions.manifests import Found
+    from dra_operator.questions.state import ClusterState
+
+_COMPLETE = "..."
+"""The last line of a snapshot: that of YAML which ends a document."""
+_TAIL_BYTES = 64
+
+
+@dataclass(slots=True)
+class Source:
+    """A cluster that was read, and the namespace that is asked about: empty for all of them.
+
+    `given` are the objects of files that lie over those of the cluster. `client` is None for a snapshot. `bodies` are
+    the objects of a live cluster that is to be watched, and `listed` says from where a watch goes on.
+    """
+
+    cluster: "ClusterState"
+    namespace: str
+    given: tuple["ObjectRecord", ...] = ()
+    client: ApiClient | None = None
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    listed: list[ListedKind] = field(default_factory=list)
+
+
+def connect(options: Options) -> ApiClient:
+    """Return a client for the cluster of some options. Raises AccessError."""
+    access = load_user_access(options.kubeconfig, options.context, options.impersonation)
+    return ApiClient(access, options.timeout)
+
+
+def read_source(options: Options, demand: Demand) -> Source:
+    """Return what is asked, as far as it can be read. Raises AccessError, ReadingError."""
+    if not options.watch:
+        # The process ends before it would pay: all that is read is kept.
+        gc.disable()
+    if options.snapshot:
+        return _read_snapshot(options)
+    client = connect(options)
+    own = options.namespace or client.access.namespace
+    # The engine takes as long to import as the server to answer.
+    Thread(target=import_module, args=("dra_operator.questions.state",), daemon=True).start()
+    with terminal_progress() as progress:
+        live = read_live(client, demand, "" if options.all_namespaces else own, progress)
+    source = build_source(live.bodies, live.unread, options, own)
+    source.client = client
+    source.listed = live.listed
+    if options.watch:
+        source.bodies = live.bodies
+    return source
+
+
+def build_source(
+    bodies: Sequence[Mapping[str, Any]], unread: Mapping[str, str], options: Options, namespace: str
+) -> Source:
+    """Return what the objects of a cluster make, with those of the files over them. Raises ReadingError for a file."""
+    from dra_operator.questions.load import gather_stored  # noqa: PLC0415
+    from dra_operator.questions.state import ClusterState  # noqa: PLC0415 - `--help` needs none
+
+    return _overlaid(ClusterState(gather_stored(bodies), unread=unread), options, namespace)
+
+
+def _read_snapshot(options: Options) -> Source:
+    from dra_operator.questions.state import ClusterState  # noqa: PLC0415 - as above
+
+    check_complete(options.snapshot)
+    cluster = ClusterState.load([options.snapshot])
+    if cluster.errors:
+        raise ReadingError("\n".join(cluster.errors))
+    return _overlaid(cluster, options, options.namespace)
+
+
+def _overlaid(cluster: "ClusterState", options: Options, namespace: str) -> Source:
+    """Return a cluster with the objects of the files over its own."""
+    asked = "" if options.all_namespaces else namespace
+    if not options.files:
+        return Source(cluster, asked)
+    from dra_operator.questions.load import gather  # noqa: PLC0415 - as above
+
+    given = gather(read_manifests(options.files, namespace))
+    over = cluster.overlaid(given)
+    if problems := given.errors or [line for line in over.errors if line not in cluster.errors]:
+        raise ReadingError("\n".join(problems))
+    records = tuple(over.objects.records[key] for key in given.records if key in over.objects.records)
+    return Source(over, asked, records)
+
+
+def read_manifests(paths: Sequence[str], namespace: str) -> "list[Found]":
+    """Return what is in some files; objects that name no namespace are of one, as kubectl has it."""
+    from dra_operator.questions.manifests import Unreadable, read  # noqa: PLC0415 - as above
+
+    return [each if isinstance(each, Unreadable) else _in_namespace(each, namespace) for each in read(paths)]
+
+
+def _in_namespace(manifest: "Manifest", namespace: str) -> "Manifest":
+    from dra_operator.api.kinds import KINDS  # noqa: PLC0415 - as above
+
+    kind = KINDS.get(str(manifest.body.get("kind")))
+    metadata = manifest.body.get("metadata")
+    if not namespace or not isinstance(metadata, Mapping) or metadata.get("namespace"):
+        return manifest
+    if kind is not None and not kind.namespaced:
+        return manifest
+    return replace(manifest, body={**manifest.body, "metadata": {**metadata, "namespace": namespace}})
+
+
+def check_complete(path: str) -> None:
+    """Raise ReadingError for a snapshot that was cut: of YAML, what is left may well be read."""
+    if path == "-":
+        raise ReadingError(
+            "--snapshot: give the file that `dra-operator snapshot` wrote; stdin is not looked at"
+        )
+    try:
+        tail = _tail(Path(path))
+    except (OSError, EOFError) as error:
+        raise ReadingError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    if not tail.rstrip().endswith((f"\n{_COMPLETE}".encode(), b"}")):
+        raise ReadingError(
+            f"{path}: its last line is not `{_COMPLETE}`, with which `dra-operator snapshot` ends: the file was cut, "
+            "or an older version wrote it; take it again"
+        )
+
+
+def _tail(path: Path) -> bytes:
+    with path.open("rb") as file:
+        start = file.read(2)
+        if start == b"\x1f\x8b":
+            import gzip  # noqa: PLC0415 - few are packed
+            import zlib  # noqa: PLC0415
+
+            try:
+                return gzip.decompress(start + file.read())[-_TAIL_BYTES:]
+            except zlib.error as error:
+                raise OSError(0, f"it is packed and damaged: {error}") from error
+        file.seek(0, 2)
+        file.seek(max(0, file.tell() - _TAIL_BYTES))
+        return file.read()

@@ -1,0 +1,92 @@
+"""`kubectl dra audit`: what is wrong in a cluster, each with the object and what to do."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import click
+
+from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.options import NAME, Options, shared
+from dra_operator.cli.kubectl.reading import Demand
+from dra_operator.cli.kubectl.tables import Style, count, wrapped
+
+if TYPE_CHECKING:
+    from dra_operator.questions.findings import AuditReport, Finding
+
+DEMAND = Demand(
+    cluster=(
+        *("ResourceSlice", "ResourceClaim", "Pod", "DeviceClass", "DeviceTaintRule", "Node", "Namespace"),
+        *("ResourceClaimTemplate", "PodGroup"),
+    ),
+    required=("ResourceClaim",),
+)
+
+
+@click.command("audit")
+@click.option(
+    "--sort", "sorts", metavar="SORT", multiple=True, help="Only findings of a sort. May be repeated."
+)
+@shared(NAME)
+def app(*, sorts: tuple[str, ...], options: Options) -> None:
+    """Find what is wrong: each line names the object, what is wrong with it, and what to do.
+
+    With -n, only findings about objects of a namespace. Exit code 0: nothing is wrong; 1: something is; 2: nothing was
+    found, but not all could be checked.
+    """
+    run(options, DEMAND, lambda question: _answer(question, sorts))
+
+
+def _answer(question: Question, sorts: tuple[str, ...]) -> Answer:
+    from dataclasses import replace  # noqa: PLC0415 - after reading
+
+    from dra_operator.questions.audit import audit  # noqa: PLC0415
+    from dra_operator.questions.findings import Sort  # noqa: PLC0415
+
+    if unknown := sorted({*sorts} - {*Sort}):
+        raise click.ClickException(f"there is no sort {', '.join(unknown)}: there are {', '.join(Sort)}")
+    report = audit(question.cluster)
+    namespace = question.options.namespace
+    report = replace(
+        report,
+        findings=tuple(
+            item
+            for item in report.findings
+            if (not sorts or item.sort in sorts) and namespace in ("", item.namespace)
+        ),
+        unchecked=tuple(item for item in report.unchecked if not sorts or item.sort in sorts),
+    )
+    code = NO if report.findings else CANNOT_SAY if report.unchecked else YES
+    return Answer(
+        "Audit",
+        report,
+        _lines(report, question.style),
+        code,
+        names=[f"{item.kind.lower()}/{item.name}" for item in report.findings],
+        asides=_asides(report),
+    )
+
+
+def _lines(report: "AuditReport", style: Style) -> list[str]:
+    lines: list[str] = []
+    sort = None
+    for item in report.findings:
+        if item.sort is not sort:
+            sort = item.sort
+            number = Counter(each.sort for each in report.findings)[sort]
+            title = f"{sort.value} ({number:,})"
+            lines += [*([""] if lines else []), click.style(title, bold=True) if style.colours else title]
+        lines += wrapped(f"{_subject(item)}: {item.message}", style, "  ")
+        lines += wrapped(f"-> {item.action}", style, "     ")
+    return lines
+
+
+def _subject(item: "Finding") -> str:
+    name = f"{item.namespace}/{item.name}" if item.namespace else item.name
+    return f"{item.kind} {name}"
+
+
+def _asides(report: "AuditReport") -> list[str]:
+    found = [f"{item.sort.value} not checked: {item.why}" for item in report.unchecked]
+    if not report.findings:
+        return [*found, "nothing is wrong" if not found else "nothing is wrong with what was checked"]
+    return [*found, f"{count(len(report.findings), 'finding')}"]

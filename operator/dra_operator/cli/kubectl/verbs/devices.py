@@ -1,0 +1,171 @@
+"""`kubectl dra devices`: devices, where they are and who holds them."""
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from dra_operator.cli.kubectl.answering import Answer, Question, run
+from dra_operator.cli.kubectl.completion import complete_names
+from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
+from dra_operator.cli.kubectl.reading import Demand
+from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, table
+
+if TYPE_CHECKING:
+    from dra_operator.questions.device_list import DeviceItem
+
+DEMAND = Demand(
+    cluster=("ResourceSlice", "ResourceClaim", "DeviceTaintRule", "DeviceClass", "Node"),
+    required=("ResourceSlice",),
+)
+_STATES: Final = ("free", "used", "shared", "tainted", "blocked")
+_COLOURS: Final = {
+    "free": Colour.GOOD,
+    "tainted": Colour.WARNING,
+    "blocked": Colour.BAD,
+}
+_MANY: Final = 200
+_COLUMNS: Final = (
+    Column("DEVICE"),
+    Column("NODE"),
+    Column("STATE"),
+    Column("HELD BY", is_cut=True),
+    Column("CAPACITY", is_cut=True),
+    Column("TAINTS", is_cut=True),
+    Column("DRIVER", is_wide=True),
+    Column("ATTRIBUTES", is_wide=True, is_cut=True),
+)
+
+
+@click.command("devices")
+@click.argument("names", metavar="[POOL[/DEVICE]]...", nargs=-1)
+@click.option(
+    "--node", metavar="NAME", default="", shell_complete=complete_names("Node"), help="Only those on a node."
+)
+@click.option(
+    "--class",
+    "device_class",
+    metavar="NAME",
+    default="",
+    shell_complete=complete_names("DeviceClass"),
+    help="Only those that a class selects.",
+)
+@click.option("--driver", metavar="NAME", default="", help="Only those of a driver.")
+@click.option(
+    "--state",
+    "states",
+    type=click.Choice(_STATES),
+    multiple=True,
+    help="Only those in a state. May be repeated.",
+)
+@shared(WIDE, NAME, labels="Only those on nodes with these labels.", watch=True)
+def app(
+    *,
+    names: tuple[str, ...],
+    node: str,
+    device_class: str,
+    driver: str,
+    states: tuple[str, ...],
+    options: Options,
+) -> None:
+    """List devices: where they are, what state they are in, and which claims hold them.
+
+    The states are those of `kubectl dra top`. Exit code 0, whatever state they are in; 2 if they cannot be read or what
+    is named is not there.
+    """
+    run(
+        options,
+        DEMAND,
+        lambda question: _answer(
+            question, names=names, node=node, device_class=device_class, driver=driver, states=states
+        ),
+    )
+
+
+def _answer(
+    question: Question,
+    *,
+    names: tuple[str, ...],
+    node: str,
+    device_class: str,
+    driver: str,
+    states: tuple[str, ...],
+) -> Answer:
+    from dataclasses import replace  # noqa: PLC0415 - after reading
+
+    from dra_operator.cli.kubectl.subjects import nodes_with_labels  # noqa: PLC0415
+    from dra_operator.questions.device_list import list_devices  # noqa: PLC0415
+    from dra_operator.questions.holders import HolderQuery, find_holders  # noqa: PLC0415
+
+    subject = HolderQuery(driver=driver, node=node, device_class=device_class)
+    if node or device_class or driver:
+        # It knows what is meant by a name that is not there.
+        find_holders(question.cluster, subject)
+    labels = question.options.labels
+    nodes = nodes_with_labels(question.cluster, labels) if labels else None
+    report = list_devices(question.cluster, subject, nodes)
+    items = [item for item in report.items if (not states or item.state in states) and _is_named(item, names)]
+    missing = [name for name in names if not any(_is_named(item, (name,)) for item in report.items)]
+    if missing:
+        raise click.ClickException(
+            f"there is no pool or device {', '.join(missing)}: write POOL or POOL/DEVICE"
+        )
+    report = replace(report, items=tuple(items))
+    return Answer(
+        "DeviceList",
+        report,
+        _lines(question, items),
+        names=[f"device/{item.driver}/{item.pool}/{item.name}" for item in items],
+        asides=_asides(question, items, is_at_most=report.is_at_most),
+    )
+
+
+def _is_named(item: "DeviceItem", names: tuple[str, ...]) -> bool:
+    if not names:
+        return True
+    short, long = item.pool, f"{item.driver}/{item.pool}"
+    return any(name in (short, long, f"{short}/{item.name}", f"{long}/{item.name}") for name in names)
+
+
+def _lines(question: Question, items: "list[DeviceItem]") -> list[str]:
+    if not items:
+        return []
+    dropped = {
+        title
+        for title, has in (
+            ("TAINTS", any(item.taints for item in items)),
+            ("CAPACITY", any(item.capacity for item in items)),
+        )
+        if not has
+    }
+    kept = [index for index, column in enumerate(_COLUMNS) if column.title not in dropped]
+    rows = [[row[index] for index in kept] for row in map(_row, items)]
+    return list(table([_COLUMNS[index] for index in kept], rows, question.style))
+
+
+def _row(item: "DeviceItem") -> Row:
+    return [
+        f"{item.pool}/{item.name}",
+        item.node or "(several)",
+        Cell(item.state.value, _COLOURS.get(item.state.value)),
+        ",".join(item.holders) or "-",
+        ",".join(_amount(each.name, each.published, each.left) for each in item.capacity) or "-",
+        ",".join(item.taints) or "-",
+        item.driver,
+        ",".join(f"{each.name.rpartition('/')[2]}={each.value}" for each in item.attributes) or "-",
+    ]
+
+
+def _amount(name: str, published: str, left: str) -> str:
+    short = name.rpartition("/")[2]
+    return f"{short} {published}" if left == published else f"{short} {left} of {published}"
+
+
+def _asides(question: Question, items: "list[DeviceItem]", *, is_at_most: bool) -> list[str]:
+    found = [] if items else ["no such devices are published; `kubectl dra top` shows what there is"]
+    if is_at_most and any(item.state.value == "free" for item in items):
+        found.append("free is at most: a claim that cannot be read may hold the device")
+    if len(items) > _MANY and question.style.width is not None:
+        found.append(
+            f"{len(items):,} devices: --node, --class, --state and POOL select some; `kubectl dra top` counts them"
+        )
+    return found

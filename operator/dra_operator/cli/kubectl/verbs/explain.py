@@ -1,0 +1,189 @@
+"""`kubectl dra explain`: why a claim or pod waits, request by request, and the smallest change that would help."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.completion import complete_subjects
+from dra_operator.cli.kubectl.options import NAME, Options, shared
+from dra_operator.cli.kubectl.reading import Demand
+from dra_operator.cli.kubectl.subjects import COPIED
+from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, Style, table, wrapped
+
+if TYPE_CHECKING:
+    from dra_operator.questions.explain import ExplainAnswer, FunnelStep, RequestFunnel
+
+DEMAND = Demand(
+    cluster=(
+        *("Pod", "ResourceSlice", "ResourceClaim", "Node", "DeviceClass", "DeviceTaintRule", "Namespace"),
+        *("PersistentVolume", "PersistentVolumeClaim"),
+    ),
+    namespaced=("ResourceClaimTemplate", "PodGroup"),
+    required=("ResourceClaim",),
+)
+_COLUMNS: Final = (Column("DEVICES", is_number=True), Column("", is_cut=True), Column("BECAUSE", is_cut=True))
+_MOST_NAMED: Final = 3
+_WAITING: Final = ("waits", "broken")
+
+
+@click.command("explain")
+@click.argument(
+    "subject",
+    metavar="[claim/NAME | pod/NAME | NAME | FILE]",
+    default="",
+    shell_complete=complete_subjects(COPIED),
+)
+@click.option("--no-changes", is_flag=True, help="Do not look for changes that would help.")
+@click.option(
+    "--without", metavar="KIND/NAME", multiple=True, help="As if a claim, pod, node or driver were gone."
+)
+@shared(NAME)
+def app(*, subject: str, no_changes: bool, without: tuple[str, ...], options: Options) -> None:
+    """Say why a claim or pod waits: how many devices each condition leaves, and the smallest change that would help.
+
+    A name alone is a claim, or else a pod. A file, a template or a class is explained as a copy of it would be. Exit
+    code 0: it does not wait; 1: it does; 2: it cannot be said.
+    """
+    run(
+        options,
+        DEMAND,
+        lambda question: _answer(question, subject, without, are_changes_sought=not no_changes),
+    )
+
+
+def _answer(question: Question, text: str, without: tuple[str, ...], *, are_changes_sought: bool) -> Answer:
+    from dra_operator.cli.kubectl.subjects import remove, resolve_subject  # noqa: PLC0415 - after reading
+    from dra_operator.questions.explain import EFFORT, explain  # noqa: PLC0415
+
+    text = _named(question, text)
+    unread = question.cluster.unread
+    if missing := [unread[kind] for kind in ("ResourceSlice", "DeviceClass") if kind in unread]:
+        return _as_written(question, text, missing[0])
+    cluster = remove(question.cluster, without, question.own_namespace)
+    subject = resolve_subject(text, question.own_namespace)
+    report = explain(cluster, subject, EFFORT if are_changes_sought else None)
+    asides = (
+        ["there may be less left: not everything that holds devices can be read"] if report.at_most else []
+    )
+    return Answer(
+        "Explanation",
+        report,
+        list(_lines(question.style, report)),
+        NO if report.state in _WAITING else YES,
+        names=[text],
+        asides=asides,
+    )
+
+
+def _named(question: Question, text: str) -> str:
+    """Return what is asked about as KIND/NAME, or the path of a file. Raises UsageError."""
+    cluster = question.cluster
+    if not text:
+        own = [each.obj for each in question.given if type(each.obj).__name__ in ("ResourceClaim", "Pod")]
+        if len(own) != 1:
+            raise click.UsageError("say what is to be explained: claim/NAME, pod/NAME, or a file")
+        return f"{type(own[0]).__name__.lower()}/{own[0].metadata.namespace}/{own[0].metadata.name}"
+    if "/" in text or Path(text).exists():
+        return text
+    for kind, word in (("ResourceClaim", "claim"), ("Pod", "pod")):
+        if cluster.find_record(kind, question.own_namespace, text) is not None:
+            return f"{word}/{text}"
+    raise click.ClickException(
+        f'there is no claim, pod or file "{text}" (namespace {question.own_namespace}): -n names another namespace'
+    )
+
+
+def _as_written(question: Question, text: str, missing: str) -> Answer:
+    """Return what the operator wrote on a claim, where the devices cannot be read."""
+    from dra_operator.cli.kubectl.subjects import full_name, parse_subject  # noqa: PLC0415 - after reading
+    from dra_operator.questions.claim_list import list_claims  # noqa: PLC0415
+    from dra_operator.questions.explain import ExplainAnswer  # noqa: PLC0415
+
+    kind, name = parse_subject(text, ("ResourceClaim", "Pod"))
+    namespace, _, name = full_name(name, question.own_namespace).partition("/")
+    records = [
+        question.cluster.find_record("ResourceClaim", namespace, each)
+        for each in _claims(question, kind, namespace, name)
+    ]
+    items = list_claims([record.obj for record in records if record is not None]).items
+    if not items:
+        raise click.ClickException(f"there is no claim of {text} to be read; {missing}")
+    written = [item for item in items if item.message] or list(items)
+    report = ExplainAnswer(
+        f'{kind} "{namespace}/{name}"',
+        written[0].state.value,
+        message="; ".join(item.message for item in written if item.message),
+        at_most=True,
+        restrictions=(missing,),
+    )
+    lines = list(_headline(question.style, report))
+    if not report.message:
+        lines.append("the operator wrote nothing on it")
+    return Answer("Explanation", report, lines, CANNOT_SAY, names=[text])
+
+
+def _claims(question: Question, kind: str, namespace: str, name: str) -> list[str]:
+    if kind == "ResourceClaim":
+        return [name]
+    record = question.cluster.find_record("Pod", namespace, name)
+    if record is None:
+        return []
+    from dra_operator.pods.claims import named_claims  # noqa: PLC0415 - after reading
+
+    return list(named_claims(record.obj))
+
+
+def _lines(style: Style, report: "ExplainAnswer") -> Any:
+    yield from _headline(style, report)
+    for each in report.claims if len(report.claims) > 1 else ():
+        yield from wrapped(f"claim {each.name or each.claim}: {each.reason}: {each.message}", style, "  ")
+    if report.devices:
+        names = ", ".join(f"{each.pool}/{each.device}" for each in report.devices)
+        yield from wrapped(f"devices: {names}", style)
+    for funnel in report.requests:
+        yield ""
+        yield from _funnel(style, funnel)
+    if report.changes:
+        yield ""
+        yield "it would fit if"
+        for change in report.changes:
+            first, *rest = wrapped(change.text, style, "    ")
+            yield f"  - {first.strip()}"
+            yield from rest
+    if report.searched:
+        yield ""
+        yield from wrapped(report.searched, style)
+
+
+def _headline(style: Style, report: "ExplainAnswer") -> Any:
+    colour = "red" if report.state == "broken" else "yellow" if report.state == "waits" else "green"
+    state = click.style(report.state, fg=colour) if style.colours else report.state
+    node = f" on {report.node}" if report.node and report.state == "fits" else ""
+    yield f"{report.subject} {state}{node}{f': {report.reason}' if report.reason else ''}"
+    if report.message:
+        yield from wrapped(report.message, style, "  ")
+
+
+def _funnel(style: Style, funnel: "RequestFunnel") -> Any:
+    claim = f"claim {funnel.claim}, " if funnel.claim else ""
+    yield f"{claim}request {funnel.request}: {funnel.asked} of class {funnel.device_class}"
+    rows: list[Row] = [[_number(step), step.text, _because(step)] for step in funnel.steps]
+    at_most = f", at most {funnel.most_on_a_node:,} on one node ({funnel.node})" if funnel.node else ""
+    colour = Colour.WARNING if not funnel.left else None
+    rows.append([Cell(f"{funnel.left:,}", colour), f"left{at_most}", ""])
+    yield from table(_COLUMNS, rows, style)
+
+
+def _number(step: "FunnelStep") -> str:
+    """Return how many devices a selection leaves, or how many an obstacle takes away."""
+    is_selection = step.name in ("published", "class") or step.name.startswith("selector")
+    return f"{step.left:,}" if is_selection else f"-{step.refused:,}"
+
+
+def _because(step: "FunnelStep") -> str:
+    if step.claims:
+        more = len(step.claims) - _MOST_NAMED
+        return ", ".join(step.claims[:_MOST_NAMED]) + (f" +{more}" if more > 0 else "")
+    return "; ".join(f"{each.text} ({each.devices:,})" for each in step.near_misses)

@@ -1,0 +1,118 @@
+"""`kubectl dra headroom`: how much more there is room for."""
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.completion import complete_subjects
+from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
+from dra_operator.cli.kubectl.reading import Demand
+from dra_operator.cli.kubectl.subjects import COPIED
+from dra_operator.cli.kubectl.tables import Column, Row, count, table, wrapped
+
+if TYPE_CHECKING:
+    from dra_operator.questions.headroom import HeadroomAnswer
+
+DEMAND = Demand(
+    cluster=(
+        *("Pod", "ResourceSlice", "ResourceClaim", "Node", "DeviceClass", "DeviceTaintRule", "Namespace"),
+        *("PersistentVolume", "PersistentVolumeClaim"),
+    ),
+    namespaced=("ResourceClaimTemplate", "PodGroup"),
+    required=("ResourceSlice", "DeviceClass"),
+)
+_NODE_COLUMNS: Final = (Column("NODE"), Column("MORE", is_number=True))
+_STRANDED_COLUMNS: Final = (
+    Column("STRANDED", is_number=True),
+    Column("REASON"),
+    Column("BECAUSE", is_cut=True),
+    Column("DEVICES", is_cut=True),
+)
+_MOST_NODES: Final = 10
+
+
+@click.command("headroom")
+@click.argument(
+    "subject",
+    metavar="class/NAME | template/NAME | FILE | claim/NAME | pod/NAME",
+    shell_complete=complete_subjects(COPIED),
+)
+@click.option(
+    "--by", metavar="CAPACITY", default="", help="What the largest device left has most of, as memory."
+)
+@click.option(
+    "--without",
+    metavar="KIND/NAME",
+    multiple=True,
+    shell_complete=complete_subjects({"claim/": "ResourceClaim", "pod/": "Pod", "node/": "Node"}),
+    help="As if a claim, pod, node or driver were gone. May be repeated.",
+)
+@shared(WIDE, NAME)
+def app(*, subject: str, by: str, without: tuple[str, ...], options: Options) -> None:
+    """Say how many more devices of a class, or copies of a template, there is room for.
+
+    Also the largest device left, and which free devices are stranded: no further copy can take them. Copies are placed
+    one after the other as `kubectl dra fit` does. Exit code 0: there is room for one more; 1: there is none; 2: it
+    cannot be said, or only if nobody else holds the devices.
+    """
+    run(options, DEMAND, lambda question: _answer(question, subject, by, without))
+
+
+def _answer(question: Question, text: str, by: str, without: tuple[str, ...]) -> Answer:
+    from dra_operator.cli.kubectl.subjects import remove, resolve_subject  # noqa: PLC0415 - after reading
+    from dra_operator.questions.headroom import find_headroom  # noqa: PLC0415
+
+    cluster = remove(question.cluster, without, question.own_namespace)
+    report = find_headroom(cluster, resolve_subject(text, question.own_namespace), by)
+    has_room = report.more > 0 or report.unlimited
+    code = NO if not has_room else CANNOT_SAY if report.at_most else YES
+    return Answer(
+        "Headroom",
+        report,
+        _lines(question, report),
+        code,
+        names=[f"node/{each.node}" for each in report.nodes],
+        asides=[report.method] if has_room and not report.unlimited else [],
+    )
+
+
+def _lines(question: Question, report: "HeadroomAnswer") -> list[str]:
+    style = question.style
+    at_most = "at most " if report.at_most else ""
+    number = "an unlimited number of" if report.unlimited else f"{report.more:,}"
+    more = " or more" if report.is_capped else ""
+    lines = list(wrapped(f"room for {at_most}{number}{more} more of {report.subject}", style))
+    if report.largest is not None:
+        largest = report.largest
+        lines += wrapped(
+            f"largest left: {largest.pool}/{largest.device}, {largest.capacity.rpartition('/')[2]} {largest.amount}",
+            style,
+        )
+    if report.reason and not report.unlimited:
+        lines += wrapped(f"one more does not fit: {report.reason}: {report.message}", style)
+    if report.nodes:
+        found = sorted(report.nodes, key=lambda each: (-each.copies, each.node))
+        shown = found if style.wide else found[:_MOST_NODES]
+        rows: list[Row] = [[each.node or "(any)", f"{each.copies:,}"] for each in shown]
+        lines += ["", *table(_NODE_COLUMNS, rows, style)]
+        if rest := len(found) - len(shown):
+            lines.append(f"and {count(rest, 'more node')}; -o wide lists them")
+    if report.obstacles:
+        rows = [
+            [
+                f"{each.devices:,}",
+                each.reason,
+                each.message,
+                ", ".join(_short(name) for name in each.examples),
+            ]
+            for each in report.obstacles
+        ]
+        lines += ["", *table(_STRANDED_COLUMNS, rows, style)]
+    if report.overlapping:
+        lines.append(f"{count(report.overlapping, 'more partition')} overlap with these")
+    return lines
+
+
+def _short(path: str) -> str:
+    return path.partition("/")[2]

@@ -1,0 +1,129 @@
+"""`kubectl dra impact`: which claims and pods a change hits, and which of them would fit elsewhere."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dra_operator.cli.kubectl.answering import NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.completion import complete_subjects
+from dra_operator.cli.kubectl.options import NAME, Options, shared
+from dra_operator.cli.kubectl.reading import Demand, ReadingError
+from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, table
+
+if TYPE_CHECKING:
+    from dra_operator.questions.impact import ClaimImpact, ClusterChange, ImpactReport
+
+DEMAND = Demand(
+    cluster=(
+        *("ResourceSlice", "ResourceClaim", "Pod", "DeviceClass", "DeviceTaintRule", "Node", "Namespace"),
+        *("ResourceClaimTemplate", "PodGroup"),
+    ),
+    required=("ResourceSlice", "DeviceClass", "Node"),
+)
+_COLUMNS = (
+    Column("CLAIM"),
+    Column("EFFECT"),
+    Column("DEVICES", is_cut=True),
+    Column("PODS", is_cut=True),
+    Column("FITS ELSEWHERE", is_cut=True),
+)
+
+
+@click.command("impact")
+@click.argument(
+    "subject",
+    metavar="[node/NAME | driver/NAME | CHANGE.yaml]",
+    default="",
+    shell_complete=complete_subjects({"node/": "Node"}),
+)
+@shared(NAME)
+def app(*, subject: str, options: Options) -> None:
+    """Say which claims and pods a change hits, and which of them would fit elsewhere. Changes nothing.
+
+    node/NAME drains a node, driver/NAME removes a driver with its slices, and a file has DeviceTaintRules or
+    DeviceClasses as they are to be applied. Exit code 0: nothing that is in use is hit; 1: something is; 2: it cannot
+    be said.
+    """
+    if not subject:
+        raise click.UsageError(
+            "say what changes: node/NAME, driver/NAME, or a file with a DeviceTaintRule or DeviceClass"
+        )
+    run(options, DEMAND, lambda question: _answer(question, subject))
+
+
+def _answer(question: Question, subject: str) -> Answer:
+    from dra_operator.questions.impact import find_impact  # noqa: PLC0415 - after reading
+
+    report = find_impact(question.cluster, _change(subject))
+    lines = list(table(_COLUMNS, map(_row, report.claims), question.style)) if report.claims else []
+    return Answer(
+        "Impact",
+        report,
+        [*lines, *_request_lines(report)],
+        NO if report.claims else YES,
+        names=[f"resourceclaim.resource.k8s.io/{claim.name}" for claim in report.claims],
+        asides=[*report.warnings, *_summary(report)],
+    )
+
+
+def _change(text: str) -> "ClusterChange":
+    """Return the change that is meant. Raises UsageError, ReadingError."""
+    from dra_operator.questions.impact import (  # noqa: PLC0415 - after reading
+        ClassChange,
+        DriverRemoval,
+        NodeDrain,
+        RuleChange,
+    )
+
+    kind, slash, name = text.partition("/")
+    if slash and kind in ("node", "nodes", "driver", "drivers"):
+        return NodeDrain(name) if kind.startswith("node") else DriverRemoval(name)
+    bodies = _bodies(text)
+    if len(bodies) != 1 or bodies[0].get("kind") not in ("DeviceTaintRule", "DeviceClass"):
+        has = ", ".join(str(body.get("kind")) for body in bodies) or "nothing"
+        raise ReadingError(f"{text}: has {has}: one DeviceTaintRule or DeviceClass is a change")
+    return RuleChange(bodies[0]) if bodies[0]["kind"] == "DeviceTaintRule" else ClassChange(bodies[0])
+
+
+def _bodies(path: str) -> list[Mapping[str, Any]]:
+    from dra_operator.questions.manifests import Unreadable, read  # noqa: PLC0415 - after reading
+
+    found = list(read([path]))
+    if problems := [each.message for each in found if isinstance(each, Unreadable)]:
+        raise ReadingError("\n".join(problems))
+    return [each.body for each in found if not isinstance(each, Unreadable)]
+
+
+def _row(claim: "ClaimImpact") -> Row:
+    after = f" after {claim.after_seconds} s" if claim.after_seconds else ""
+    fits = (
+        Cell(f"yes, on {claim.new_node}" if claim.new_node else "yes", Colour.GOOD)
+        if claim.fits_elsewhere
+        else Cell(f"no: {claim.message or claim.reason}", Colour.BAD)
+    )
+    return [
+        f"{claim.namespace}/{claim.name}",
+        Cell(f"{claim.effect.value}{after}", None if claim.effect.value == "kept" else Colour.WARNING),
+        ", ".join(device.partition("/")[2] for device in claim.devices),
+        ", ".join(pod.name for pod in claim.pods) or "-",
+        fits,
+    ]
+
+
+def _request_lines(report: "ImpactReport") -> list[str]:
+    return [
+        f"{item.kind} {item.namespace}/{item.name}: request {item.request}: "
+        f"{count(item.devices_after, 'device')} can serve it, {item.devices_before:,} before"
+        for item in report.requests
+    ]
+
+
+def _summary(report: "ImpactReport") -> list[str]:
+    pods = sum(len(claim.pods) for claim in report.claims)
+    stuck = sum(not claim.fits_elsewhere for claim in report.claims)
+    hit = f"{report.change}: {count(report.devices, 'device')} hit, {report.used:,} of them in use"
+    if not report.claims:
+        return [hit]
+    rest = f"{stuck:,} would not fit elsewhere" if stuck else "all would fit elsewhere"
+    return [f"{hit}, by {count(len(report.claims), 'claim')} and {count(pods, 'pod')}; {rest}"]

@@ -1,0 +1,127 @@
+"""`kubectl dra lint`: what is wrong with the selectors of classes, claims and templates."""
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from dra_operator.cli.kubectl.answering import NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.completion import complete_subjects
+from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
+from dra_operator.cli.kubectl.reading import Demand
+from dra_operator.cli.kubectl.tables import Column, Row, Style, count, table, wrapped
+
+if TYPE_CHECKING:
+    from dra_operator.pods.objects import ObjectRecord
+    from dra_operator.questions.lint import LintReport, SelectorReport
+
+DEMAND = Demand(
+    cluster=("ResourceSlice", "DeviceClass"),
+    namespaced=("ResourceClaim", "ResourceClaimTemplate"),
+    required=("ResourceSlice",),
+)
+_SUBJECTS: Final = {"class/": "DeviceClass", "claim/": "ResourceClaim", "template/": "ResourceClaimTemplate"}
+_COLOURS: Final = {"error": "red", "warning": "yellow", "note": None}
+_COLUMNS: Final = (
+    Column("OBJECT"),
+    Column("REQUEST"),
+    Column("MATCHES", is_number=True),
+    Column("OF", is_number=True),
+    Column("COST", is_number=True),
+    Column("SELECTOR", is_cut=True),
+)
+
+
+@click.command("lint")
+@click.argument(
+    "subjects",
+    metavar="[class/NAME | claim/NAME | template/NAME]...",
+    nargs=-1,
+    shell_complete=complete_subjects(_SUBJECTS),
+)
+@shared(WIDE, NAME)
+def app(*, subjects: tuple[str, ...], options: Options) -> None:
+    """Check selectors against the devices that are published: those that match none, fail, or compare other types.
+
+    Without a name those of the files of -f, or else of all classes, and of the claims and templates of the namespace.
+    -o wide also shows how many devices each selector matches. Exit code 0: nothing worse than a note; 1: warnings or
+    errors; 2: it cannot be said.
+    """
+    run(options, DEMAND, lambda question: _answer(question, subjects))
+
+
+def _answer(question: Question, subjects: tuple[str, ...]) -> Answer:
+    from dra_operator.questions.lint import lint_objects  # noqa: PLC0415 - after reading
+
+    report = lint_objects(question.cluster, _records(question, subjects))
+    bad = [item for item in report.findings if item.severity.value != "note"]
+    return Answer(
+        "Lint",
+        report,
+        _lines(question, report),
+        NO if bad else YES,
+        names=list(dict.fromkeys(f"{item.kind.lower()}/{item.name}" for item in report.findings)),
+        asides=_asides(report, len(bad)),
+    )
+
+
+def _records(question: Question, subjects: tuple[str, ...]) -> "list[ObjectRecord]":
+    from dra_operator.cli.kubectl.subjects import parse_subject  # noqa: PLC0415 - after reading
+    from dra_operator.questions.holders import unknown_object  # noqa: PLC0415
+    from dra_operator.questions.lint import find_lintable  # noqa: PLC0415
+
+    cluster = question.cluster
+    if not subjects:
+        found = find_lintable(cluster)
+        if question.given:
+            return [record for record in found if any(record is each for each in question.given)]
+        own = ("", question.namespace)
+        return [each for each in found if not question.namespace or each.obj.metadata.namespace in own]
+    records = []
+    for text in subjects:
+        kind, name = parse_subject(text, tuple(_SUBJECTS.values()))
+        namespace = "" if kind == "DeviceClass" else question.own_namespace
+        record = cluster.find_record(kind, namespace, name)
+        if record is None:
+            if kind in cluster.unread:
+                raise click.ClickException(f"{text}: {cluster.unread[kind]}")
+            known = [key[2] for key in cluster.objects.records if key[:2] == (kind, namespace)]
+            raise unknown_object(kind, name, known)
+        records.append(record)
+    return records
+
+
+def _lines(question: Question, report: "LintReport") -> list[str]:
+    style = question.style
+    lines: list[str] = []
+    for item in report.findings:
+        severity = item.severity.value
+        colour = _COLOURS[severity]
+        shown = list(wrapped(f"{severity}: {item} ({item.rule.value})", style))
+        if style.colours and colour:
+            shown[0] = click.style(severity, fg=colour) + shown[0].removeprefix(severity)
+        lines += [shown[0], *(f"  {line}" for line in shown[1:])]
+    if style.wide and report.selectors:
+        lines += [*([""] if lines else []), *_selector_table(report.selectors, style)]
+    return lines
+
+
+def _selector_table(selectors: "tuple[SelectorReport, ...]", style: Style) -> list[str]:
+    rows: list[Row] = [
+        [
+            f"{item.kind} {item.namespace}/{item.name}" if item.namespace else f"{item.kind} {item.name}",
+            item.request or "-",
+            f"{item.matched:,}",
+            f"{item.asked:,}",
+            "-" if item.cost is None else f"{100 * item.cost / item.cost_limit:.1f}%",
+            " ".join(item.expression.split()),
+        ]
+        for item in selectors
+    ]
+    return list(table(_COLUMNS, rows, style))
+
+
+def _asides(report: "LintReport", bad: int) -> list[str]:
+    checked = f"{count(len(report.selectors), 'selector')} checked against {count(report.devices, 'device')}"
+    if not report.findings:
+        return [f"{checked}: nothing to say"]
+    return [f"{checked}: {count(bad, 'problem')}, {count(len(report.findings) - bad, 'note')}"]

@@ -1,0 +1,136 @@
+"""`kubectl dra who`: which claims and pods hold a device, a pool, the devices of a node or of a class."""
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.completion import complete_subjects
+from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
+from dra_operator.cli.kubectl.reading import Demand
+from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, table
+
+if TYPE_CHECKING:
+    from dra_operator.questions.holders import Holder, HolderQuery, HolderReport
+
+DEMAND = Demand(
+    cluster=("ResourceClaim", "Pod", "ResourceSlice", "DeviceClass", "Node"),
+    required=("ResourceClaim",),
+)
+_COLUMNS: Final = (
+    Column("CLAIM"),
+    Column("DEVICES", is_cut=True),
+    Column("NODE"),
+    Column("PODS", is_cut=True),
+    Column("USE"),
+    Column("SINCE"),
+)
+_COLOURS: Final = {"running": Colour.GOOD, "unknown": None}
+_MOST_NAMED: Final = 3
+
+
+@click.command("who")
+@click.argument(
+    "subject",
+    metavar="[node/NAME | class/NAME | pool/NAME | device/POOL/NAME]",
+    default="",
+    shell_complete=complete_subjects({"node/": "Node", "class/": "DeviceClass"}),
+)
+@click.option("--driver", metavar="NAME", default="", help="Only devices of a driver.")
+@click.option("--idle", is_flag=True, help="Only claims without a running pod.")
+@click.option("--admin-access", is_flag=True, help="Also claims with admin access, which hold nothing.")
+@shared(WIDE, NAME, watch=True)
+def app(subject: str, driver: str, idle: bool, admin_access: bool, options: Options) -> None:  # noqa: FBT001 - flags
+    """Say who holds a device, a pool, the devices of a node or of a class; without a name, who holds anything.
+
+    USE is what the pods of a claim do; where none runs, its devices are idle. With -n, only claims of a namespace. Exit
+    code 0: somebody holds some; 1: nobody does; 2: it cannot be said.
+    """
+    run(options, DEMAND, lambda question: _answer(question, subject, driver, admin_access, idle))
+
+
+def _answer(question: Question, text: str, driver: str, admin_access: bool, only_idle: bool) -> Answer:  # noqa: FBT001
+    from dataclasses import replace  # noqa: PLC0415 - after reading
+
+    from dra_operator.questions.holders import find_holders  # noqa: PLC0415
+
+    subject = _subject(text, driver, question.options.namespace)
+    report = find_holders(question.cluster, replace(subject, admin_access=admin_access))
+    if only_idle:
+        report = replace(report, holders=tuple(item for item in report.holders if item.is_idle))
+    code = YES if report.holders else CANNOT_SAY if "ResourceClaim" in question.cluster.unread else NO
+    return Answer(
+        "Holders",
+        report,
+        _lines(question, report.holders),
+        code,
+        names=[f"resourceclaim.resource.k8s.io/{item.name}" for item in report.holders],
+        asides=_asides(report, text, code),
+    )
+
+
+def _subject(text: str, driver: str, namespace: str) -> "HolderQuery":
+    from dra_operator.cli.kubectl.subjects import parse_subject  # noqa: PLC0415
+    from dra_operator.questions.holders import HolderQuery  # noqa: PLC0415
+
+    if not text:
+        return HolderQuery(driver=driver, namespace=namespace)
+    kind, name = parse_subject(text, ("Node", "DeviceClass", "pool", "device"))
+    if kind == "Node":
+        return HolderQuery(driver=driver, node=name, namespace=namespace)
+    if kind == "DeviceClass":
+        return HolderQuery(driver=driver, device_class=name, namespace=namespace)
+    parts = name.split("/")
+    named = parts if kind == "device" else [*parts, ""]
+    if not 2 <= len(named) <= 3:
+        form = "device/POOL/NAME" if kind == "device" else "pool/NAME"
+        raise click.UsageError(f"{text!r}: write {form}, or with the driver before the pool")
+    *drivers, pool, device = named
+    return HolderQuery(
+        driver=drivers[0] if drivers else driver, pool=pool, device=device, namespace=namespace
+    )
+
+
+def _lines(question: Question, holders: "tuple[Holder, ...]") -> list[str]:
+    rows = [_row(question, item) for item in holders]
+    return list(table(_COLUMNS, rows, question.style)) if rows else []
+
+
+def _row(question: Question, item: "Holder") -> Row:
+    from dra_operator.api.durations import human_duration  # noqa: PLC0415 - after reading
+
+    devices = [f"{each.pool}/{each.device}{_share(each.consumed)}" for each in item.devices]
+    pods = [each.name if each.kind == "Pod" else f"{each.kind}/{each.name}" for each in item.consumers]
+    since = "<unknown>" if item.age_seconds is None else human_duration(item.age_seconds)
+    use = "deleting" if item.is_being_deleted and item.is_idle else item.use.value
+    colour = Colour.WARNING if item.is_idle else _COLOURS.get(item.use.value)
+    return [
+        f"{item.namespace}/{item.name}",
+        _some(devices, question),
+        item.node or "-",
+        _some(pods, question),
+        Cell(f"{use}, idle" if item.is_idle else use, colour),
+        f"<{since}" if item.is_since_creation else since,
+    ]
+
+
+def _share(consumed: tuple[str, ...]) -> str:
+    return f" ({', '.join(consumed)})" if consumed else ""
+
+
+def _some(names: list[str], question: Question) -> str:
+    most = len(names) if question.style.wide else _MOST_NAMED
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" +{more}" if more > 0 else "") or "-"
+
+
+def _asides(report: "HolderReport", text: str, code: int) -> list[str]:
+    held = {(each.driver, each.pool, each.device) for item in report.holders for each in item.devices}
+    where = f" of {text}" if text and not text.startswith("device") else ""
+    if code == NO:
+        return [f"nobody holds any of {count(report.devices, 'device')}{where}"]
+    if code == CANNOT_SAY:
+        return [f"no claim that can be read holds any of {count(report.devices, 'device')}{where}"]
+    return [
+        f"{len(held):,} of {count(report.devices, 'device')}{where} held, by {count(len(report.holders), 'claim')}"
+    ]

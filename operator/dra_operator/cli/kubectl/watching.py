@@ -1,0 +1,142 @@
+"""`--watch`: the cluster is kept up with by watches, and what changes in an answer is printed, as kubectl does.
+
+A watch that ends is begun anew from the last version; where that is forgotten, the kind is listed anew.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, TypeAlias
+
+from dra_operator.cli.kubectl.answering import Answer, json_text, say, write_lines
+from dra_operator.cli.kubectl.client import ApiClient, RefusedError, RequestError
+from dra_operator.cli.kubectl.options import JSON, NAME, YAML, Options
+from dra_operator.cli.kubectl.reading import ListedKind, ReadingError, trim, unread_lines
+from dra_operator.cli.kubectl.source import Source, build_source
+
+QUIET_SECONDS: Final = 0.5
+"""Changes within so long are answered together."""
+_RETRY_SECONDS: Final = 2.0
+_MOST_FAILURES: Final = 3
+_SERVER_SECONDS: Final = 300
+"""How long the server lets a watch last."""
+
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChange:
+    """An object as it is now; None if it is gone."""
+
+    key: Key
+    body: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Relisted:
+    """All objects of a kind, where a watch could not go on."""
+
+    kind: str
+    bodies: list[dict[str, Any]]
+
+
+Changes: TypeAlias = "queue.Queue[ObjectChange | Relisted | Exception]"
+
+
+def watch(source: Source, options: Options, ask: Callable[[Source], Answer]) -> None:
+    """Print an answer, and then what changes in it, until Ctrl-C or until the cluster cannot be read any more."""
+    objects = {_key(body): body for body in source.bodies}
+    changes: Changes = queue.Queue()
+    for listed in source.listed:
+        threading.Thread(target=_follow, args=(source, listed, changes), daemon=True).start()
+    answer = ask(source)
+    write_lines(_lines(answer, options))
+    say(f"note: {line}" for line in [*unread_lines(source.cluster.unread), *answer.asides])
+    try:
+        while True:
+            _apply(objects, changes)
+            following = build_source(list(objects.values()), source.cluster.unread, options, source.namespace)
+            following.client, following.listed = source.client, source.listed
+            # Ages go on without a change.
+            source.cluster.now = following.cluster.now
+            known = set(_lines(ask(source), options))
+            write_lines([line for line in _lines(ask(following), options) if line not in known])
+            source = following
+    except KeyboardInterrupt:
+        raise SystemExit(0) from None
+
+
+def _lines(answer: Answer, options: Options) -> list[str]:
+    if options.format in (JSON, YAML):
+        return [json_text(answer)]
+    return list(answer.names if options.format == NAME else answer.lines)
+
+
+def _apply(objects: dict[Key, dict[str, Any]], changes: Changes) -> None:
+    """Wait for changes, and take those that come close together. Raises ReadingError."""
+    wait: float | None = None
+    while True:
+        try:
+            change = changes.get(timeout=wait)
+        except queue.Empty:
+            return
+        match change:
+            case Relisted(kind, bodies):
+                for key in [key for key in objects if key[0] == kind]:
+                    del objects[key]
+                objects.update((_key(body), body) for body in bodies)
+            case ObjectChange(key, None):
+                objects.pop(key, None)
+            case ObjectChange(key, body) if body is not None:
+                objects[key] = body
+            case _:
+                raise ReadingError(str(change))
+        wait = QUIET_SECONDS
+
+
+def _follow(source: Source, listed: ListedKind, changes: Changes) -> None:
+    """Put what changes of a kind into a queue; an error ends it."""
+    client, version, failures, is_forgotten = source.client, listed.version, 0, False
+    assert client is not None
+    while True:
+        try:
+            if is_forgotten:
+                version = _list_again(client, listed, changes)
+                is_forgotten = False
+            for event in client.watch(listed.path, version, {"timeoutSeconds": str(_SERVER_SECONDS)}):
+                failures = 0
+                version = event["object"]["metadata"]["resourceVersion"]
+                if event["type"] != "BOOKMARK":
+                    body = _full(listed, event["object"])
+                    changes.put(ObjectChange(_key(body), None if event["type"] == "DELETED" else body))
+        except (RefusedError, RequestError) as error:
+            is_forgotten = isinstance(error, RefusedError) and error.status == HTTPStatus.GONE
+            failures += 1
+            if failures > _MOST_FAILURES or (isinstance(error, RefusedError) and not is_forgotten):
+                changes.put(error)
+                return
+            # A server that restarts is back in a while.
+            time.sleep(_RETRY_SECONDS)
+
+
+def _list_again(client: ApiClient, listed: ListedKind, changes: Changes) -> str:
+    """Put all objects of a kind into the queue, and return the version of the list."""
+    found: list[dict[str, Any]] = []
+    version = listed.version
+    for items, _, page_version in client.pages(listed.path):
+        version = page_version
+        found += [_full(listed, item) for item in items]
+    changes.put(Relisted(listed.kind, found))
+    return version
+
+
+def _full(listed: ListedKind, item: dict[str, Any]) -> dict[str, Any]:
+    return trim({"apiVersion": listed.api_version, "kind": listed.kind, **item})
+
+
+def _key(body: dict[str, Any]) -> Key:
+    metadata = body["metadata"]
+    return str(body["kind"]), str(metadata.get("namespace") or ""), str(metadata["name"])

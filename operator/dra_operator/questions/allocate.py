@@ -1,0 +1,107 @@
+"""Allocation: what becomes of all claims that wait, decided as the operator and kube-scheduler would.
+
+The claims are decided in their order, and each decision counts for the next; then those that wait are explained.
+Source: docs/user.md, "Try it without a cluster".
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from dra_operator.allocator import Decider
+from dra_operator.api.text import listed, printable
+from dra_operator.pods.claim_sets import decide, make_sets
+from dra_operator.pods.claims import find_unused_templates, make_claims
+from dra_operator.pods.nodes import find_pods_apart
+from dra_operator.pods.scheduler import Outcome, State, by_name
+from dra_operator.pods.special_claims import decide_special_claims
+from dra_operator.questions.answers import DeviceAnswer, devices_of, find_restriction
+from dra_operator.questions.fault_texts import NOT_REACHED
+from dra_operator.questions.state import ClusterState
+
+_MOST_ASKED = 1000
+"""So many allocated claims are asked about selectors that fail elsewhere: each may have its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What becomes of each claim, by name; `missing` are lines about claims that cannot be made, also in `notes`."""
+
+    outcomes: tuple[Outcome, ...]
+    missing: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAnswer:
+    """What becomes of a claim, or has become of it.
+
+    `state` is `allocated` (now), `held` (before), `broken`, `pending` or `left alone`. `node` is where it was decided;
+    `reason` is of docs/reasons.md.
+    """
+
+    claim: str
+    state: str
+    node: str
+    devices: tuple[DeviceAnswer, ...]
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateAnswer:
+    """What becomes of all claims, by name; `missing` are lines about claims of pods that cannot be made."""
+
+    claims: tuple[ClaimAnswer, ...]
+    missing: tuple[str, ...]
+    notes: tuple[str, ...]
+    at_most: bool = False
+    restrictions: tuple[str, ...] = ()
+
+
+def allocate(state: ClusterState) -> AllocateAnswer:
+    """Return what would become of all claims that wait, decided one after the other. Raises QuestionError."""
+    restriction = find_restriction(state.unread)
+    decided = decide_all(state)
+    claims = tuple(map(_answer, decided.outcomes))
+    return AllocateAnswer(claims, decided.missing, decided.notes, restriction.at_most, restriction.lines)
+
+
+def _answer(outcome: Outcome) -> ClaimAnswer:
+    allocation, metadata = outcome.allocation, outcome.claim.metadata
+    return ClaimAnswer(
+        f"{metadata.namespace}/{metadata.name}",
+        outcome.state.value,
+        outcome.node,
+        () if allocation is None else tuple(devices_of(metadata.name, allocation)),
+        outcome.reason,
+        printable(outcome.message),
+    )
+
+
+def decide_all(state: ClusterState) -> Decided:
+    """Decide all claims that wait, and those that pods are missing. The state is as before afterwards."""
+    objects, scheduler = state.objects, state.scheduler
+    made, missing = make_claims(objects)
+    sets = make_sets(objects, [*objects.of_kind("ResourceClaim"), *made])
+    with state.trial():
+        decided = decide(sets, scheduler)
+        special = decide_special_claims(objects, scheduler, decided)
+        decided = sorted([*decided, *special.outcomes], key=by_name)
+        missing += special.problems
+        apart = list(find_pods_apart(objects, scheduler, decided))
+        failing = list(_find_failing(state, decided))
+    unused = find_unused_templates(objects)
+    notes = (*objects.notes, *unused, *state.notes, *special.notes, *missing, *apart, *failing)
+    return Decided(tuple(decided), tuple(missing), notes)
+
+
+def _find_failing(state: ClusterState, outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Yield a line for each selector of claims allocated here that fails on devices which were not reached."""
+    claims: dict[str, list[str]] = {}
+    allocated = (outcome.claim for outcome in outcomes if outcome.state is State.ALLOCATED)
+    for claim in islice(allocated, _MOST_ASKED):
+        for text in state.allocators[Decider.OPERATOR].find_failing(claim):
+            claims.setdefault(text, []).append(f'"{claim.metadata.namespace}/{claim.metadata.name}"')
+    for text, names in claims.items():
+        yield f"ResourceClaim {listed(names)}: {text}; {NOT_REACHED}"

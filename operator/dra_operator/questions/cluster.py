@@ -1,0 +1,129 @@
+"""The questions that can be asked about a cluster, in one place: each method calls the module that answers it.
+
+Source: docs/library.md.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dra_operator.pods.smallest_change import Effort
+from dra_operator.questions.allocate import AllocateAnswer, allocate
+from dra_operator.questions.audit import audit
+from dra_operator.questions.copies import Subject
+from dra_operator.questions.errors import QuestionError
+from dra_operator.questions.explain import EFFORT, ExplainAnswer, explain
+from dra_operator.questions.findings import AuditReport
+from dra_operator.questions.fit import FitAnswer, find_fit
+from dra_operator.questions.headroom import HeadroomAnswer, find_headroom
+from dra_operator.questions.holders import HolderQuery, HolderReport, find_holders
+from dra_operator.questions.impact import (
+    ClassChange,
+    ClusterChange,
+    DriverRemoval,
+    ImpactReport,
+    NodeDrain,
+    RuleChange,
+    find_impact,
+)
+from dra_operator.questions.lint import LintReport, find_lintable, lint, lint_objects
+from dra_operator.questions.state import ClusterState, Source
+from dra_operator.questions.usage import Grouping, UsageReport, find_usage
+
+
+class Cluster(ClusterState):
+    """A cluster in memory, to be asked: `Cluster.load` makes it of objects or files.
+
+    Answers are about the state as it was loaded; asking changes nothing. What is asked about is a reference
+    (`Pod/team-a/train-0`, `DeviceClass/gpu.example.com`) to an object that is there, a file, or a mapping.
+    """
+
+    def allocate(self) -> AllocateAnswer:
+        """Return what would become of all claims that wait, one after the other. Raises QuestionError."""
+        return allocate(self)
+
+    def lint(self, source: Source | None = None) -> LintReport:
+        """Return what is wrong with the selectors of its classes, claims and templates, or of those of a source.
+
+        The source lies over the objects of the cluster, and only its own are judged.
+        """
+        return lint_objects(self, find_lintable(self)) if source is None else lint(source, self)
+
+    def explain(self, subject: Subject, effort: Effort | None = EFFORT) -> ExplainAnswer:
+        """Return why a pod or a claim waits, request by request, and the smallest changes with which it would not.
+
+        Of a template or a class, or a pod that is not in the cluster, it is what a copy would wait for. `effort` is
+        what it may cost to find changes; None finds none. Raises QuestionError.
+        """
+        return explain(self, subject, effort)
+
+    def fit(self, subject: Subject, copies: int = 1) -> FitAnswer:
+        """Return how many of some copies of a Pod, a workload, a claim, a template or a class fit, first-fit.
+
+        Objects that stand beside it lie over those of the cluster. Raises QuestionError.
+        """
+        return find_fit(self, subject, copies)
+
+    def headroom(self, subject: Subject, by: str = "") -> HeadroomAnswer:
+        """Return how many more copies of a template, or devices of a class, there is room for.
+
+        Also the device with the most left, by the capacity `by` or the first, and the free devices that are stranded.
+        Raises QuestionError.
+        """
+        return find_headroom(self, subject, by)
+
+    def holders(
+        self,
+        *,
+        driver: str = "",
+        pool: str = "",
+        device: str = "",
+        node: str = "",
+        device_class: str = "",
+        namespace: str = "",
+        admin_access: bool = False,
+    ) -> HolderReport:
+        """Return which claims hold devices, for which pods and since when; what is given restricts, all of it together.
+
+        With `admin_access` results of admin access are listed as well, which hold nothing. Raises UnknownObjectError.
+        """
+        query = HolderQuery(driver, pool, device, node, device_class, namespace, admin_access)
+        return find_holders(self, query)
+
+    def usage(self, grouping: Grouping | str = Grouping.NODE, *, by: str = "") -> UsageReport:
+        """Return how many devices are used and free, by `node`, `pool`, `class` or `namespace`.
+
+        The largest device is so by the capacity `by`, or by the first one by name.
+        """
+        return find_usage(self, Grouping(grouping), by)
+
+    def audit(self) -> AuditReport:
+        """Return what is wrong, the most urgent first, each with what to do."""
+        return audit(self)
+
+    def impact(
+        self,
+        *,
+        rule: Mapping[str, Any] | None = None,
+        device_class: Mapping[str, Any] | None = None,
+        drained_node: str = "",
+        removed_driver: str = "",
+    ) -> ImpactReport:
+        """Return which claims and pods one change hits, and which of them would fit elsewhere.
+
+        The change is a DeviceTaintRule or a DeviceClass that is created or replaced, as on the wire, a node that is
+        drained or a driver that is removed. Raises QuestionError for a change that cannot be made.
+        """
+        changes: list[ClusterChange] = []
+        if rule is not None:
+            changes.append(RuleChange(rule))
+        if device_class is not None:
+            changes.append(ClassChange(device_class))
+        if drained_node:
+            changes.append(NodeDrain(drained_node))
+        if removed_driver:
+            changes.append(DriverRemoval(removed_driver))
+        if len(changes) != 1:
+            raise QuestionError(
+                f"{len(changes)} changes are given: give one of rule, device_class, drained_node and removed_driver"
+            )
+        return find_impact(self, changes[0])

@@ -1,0 +1,323 @@
+"""Copies of a template: what a Pod, a workload, a claim, a ResourceClaimTemplate or a DeviceClass asks for, N times.
+
+Each copy of a pod gets claims of its own from its templates, as in a cluster; claims that it names are used by all
+copies. Copies have names that no object can have, so that they take nobody's place.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from dra_operator.allocator import Decider
+from dra_operator.allocator.explanation.suggestions import near_object
+from dra_operator.allocator.extended import classes_by_resource, extended_resources
+from dra_operator.api.core import Metadata, Pod, PodResourceClaimStatus
+from dra_operator.api.kinds import KINDS
+from dra_operator.api.names import POD_CLAIM_NAME
+from dra_operator.api.read import ObjectError
+from dra_operator.api.types import (
+    DeviceClaim,
+    DeviceClass,
+    DeviceRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+from dra_operator.pods.claims import make_claims
+from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet, Place
+from dra_operator.pods.special_claims import ExtendedResources
+from dra_operator.pods.workloads import find_workload
+from dra_operator.questions.errors import QuestionError, UnknownObjectError
+from dra_operator.questions.load import DEFAULT_NAMESPACE, LoadResult, gather
+from dra_operator.questions.manifests import Unreadable
+from dra_operator.questions.state import ClusterState, Source, read_source
+
+Subject: TypeAlias = str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any]]
+"""What is asked about: `KIND/NAMESPACE/NAME` or `KIND/NAME` of an object that is there, a file, or a mapping; objects
+that stand beside it in the file lie over those of the cluster."""
+_ABBREVIATIONS: Final = {
+    "class": "DeviceClass",
+    "claim": "ResourceClaim",
+    "template": "ResourceClaimTemplate",
+}
+_KINDS: Final = {
+    **{kind.kind.lower(): kind.kind for kind in KINDS.values()},
+    **{kind.plural: kind.kind for kind in KINDS.values()},
+    **_ABBREVIATIONS,
+}
+_OF_CLAIMS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
+_SUBJECTS: Final = ("Pod", *_OF_CLAIMS)
+_HARMLESS: Final = frozenset(("Pod", "ResourceClaimTemplate"))
+"""Kinds of which a new object changes nothing for others, as long as it is not placed."""
+_REQUEST: Final = "device"
+_NO_PLACE: Final = Place("", 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What copies are made of.
+
+    `claims` are those that each copy has of its own, by entry of the pod, or by the name of what was asked about;
+    `named` those that all copies use. `extended` is what the pod asks of classes by the name of a resource. `decider`
+    decides the claims.
+    """
+
+    subject: str
+    decider: Decider
+    claims: Mapping[str, ObjectRecord]
+    named: Mapping[str, ObjectRecord]
+    pod: ObjectRecord | None = None
+    extended: ExtendedResources | None = None
+
+    def build_claims(self, number: int) -> dict[str, ResourceClaim]:
+        """Return the claims that a copy has of its own, by entry."""
+        return {entry: number_claim(record.obj, number) for entry, record in self.claims.items()}
+
+    def build_pod(self, number: int) -> ObjectRecord | None:
+        """Return the pod of a copy, which knows its claims."""
+        if self.pod is None:
+            return None
+        pod: Pod = self.pod.obj
+        statuses = {each.name: each for each in pod.status.resource_claim_statuses}
+        for entry, record in self.claims.items():
+            name = _number(record.obj.metadata.name, number)
+            statuses[entry] = PodResourceClaimStatus(entry, name)
+        return replace(
+            self.pod,
+            obj=replace(
+                pod,
+                metadata=replace(pod.metadata, name=_number(pod.metadata.name, number)),
+                status=replace(pod.status, resource_claim_statuses=tuple(statuses.values())),
+            ),
+        )
+
+
+def _number(name: str, number: int) -> str:
+    return f"{name}#{number}"
+
+
+def number_claim(claim: ResourceClaim, number: int) -> ResourceClaim:
+    """Return a claim as a copy of some number has it."""
+    # The spec stays one object, by which its plan is known.
+    return replace(claim, metadata=replace(claim.metadata, name=_number(claim.metadata.name, number)))
+
+
+def find_template(state: ClusterState, subject: Subject) -> tuple[ClusterState, Template]:
+    """Return what is asked about, and the state with what stands beside it.
+
+    Raises QuestionError if it is not there, or nothing of it can be placed.
+    """
+    if isinstance(subject, str) and (reference := _parse_reference(subject)) is not None:
+        return state, _template_of(state, _find_referenced(state, *reference), {})
+    bodies = _read_bodies(subject)
+    manifest, others = _choose_subject(bodies)
+    beside = gather(others)
+    if beside.errors:
+        raise QuestionError(beside.errors[0])
+    record = _read_subject(manifest)
+    if all(key[0] in _HARMLESS for key in beside.records):
+        return state, _template_of(state, record, beside.records)
+    state = state.overlaid(beside)
+    if state.objects.errors:
+        raise QuestionError(state.objects.errors[-1])
+    return state, _template_of(state, record, {})
+
+
+def find_subject(state: ClusterState, subject: Subject) -> ObjectRecord | None:
+    """Return the object that is asked about, if it is named. Raises QuestionError if it is not there."""
+    if isinstance(subject, str) and (reference := _parse_reference(subject)) is not None:
+        return _find_named(state, *reference)
+    return None
+
+
+# --- what is asked about
+
+
+def _parse_reference(text: str) -> tuple[str, str, str] | None:
+    """Return kind, namespace and name of a text that names an object; None for another, as the path of a file."""
+    kind, slash, rest = text.partition("/")
+    found = _KINDS.get(kind.lower())
+    if not slash or found is None:
+        return None
+    namespace, slash, name = rest.rpartition("/")
+    if not KINDS[found].namespaced:
+        namespace = ""
+    elif not slash:
+        namespace = DEFAULT_NAMESPACE
+    return found, namespace, name
+
+
+def _find_referenced(state: ClusterState, kind: str, namespace: str, name: str) -> ObjectRecord:
+    """Return an object of which there can be copies."""
+    record = _find_named(state, kind, namespace, name)
+    # What a pod of the cluster got from the scheduler is not what it asks for.
+    return _read_subject(Manifest(record.place, record.body)) if kind == "Pod" else record
+
+
+def _find_named(state: ClusterState, kind: str, namespace: str, name: str) -> ObjectRecord:
+    title = f'{kind} "{namespace}/{name}"' if namespace else f'{kind} "{name}"'
+    if kind not in _SUBJECTS:
+        raise QuestionError(f"{title}: is none of {', '.join(_SUBJECTS)}")
+    record = state.find_record(kind, namespace, name)
+    if record is not None:
+        return record
+    if kind in state.unread:
+        raise QuestionError(f"{title}: {kind} cannot be read ({state.unread[kind]})")
+    names = [key[2] for key in state.objects.records if key[:2] == (kind, namespace)]
+    near = near_object(name, names)
+    meant = f'; did you mean "{near}"?' if near else ""
+    raise UnknownObjectError(f"there is no {title}{meant}")
+
+
+def _read_bodies(source: Source) -> list[Manifest]:
+    found: list[Manifest] = []
+    for each in read_source(source):
+        if isinstance(each, Unreadable):
+            raise QuestionError(each.message)
+        found.append(each)
+    if not found:
+        raise QuestionError("nothing is asked about: there is no object in what is given")
+    return found
+
+
+def _choose_subject(manifests: list[Manifest]) -> tuple[Manifest, list[Manifest]]:
+    """Return the one manifest of which there are to be copies, and the others."""
+    pods = [each for each in manifests if _is_pod(each)]
+    claims = [each for each in manifests if each.body.get("kind") in _OF_CLAIMS]
+    # Classes mostly stand beside what asks for them, as templates beside pods do.
+    narrow = [each for each in claims if each.body.get("kind") != "DeviceClass"]
+    found = pods or narrow or claims
+    if not found:
+        kinds = ", ".join(sorted({str(each.body.get("kind")) for each in manifests}))
+        raise QuestionError(
+            f"nothing is asked about: what is given has {kinds}, and no Pod, workload, {', '.join(_OF_CLAIMS)}"
+        )
+    if len(found) > 1:
+        names = ", ".join(_title(each) for each in found[:3])
+        raise QuestionError(f"several objects are asked about: {names}; give one, or name it")
+    return found[0], [each for each in manifests if each is not found[0]]
+
+
+def _title(manifest: Manifest) -> str:
+    metadata = manifest.body.get("metadata") or {}
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return f"{manifest.body.get('kind')} {name or ''}".rstrip()
+
+
+def _is_pod(manifest: Manifest) -> bool:
+    return manifest.body.get("kind") == "Pod" or find_workload(_as_new(manifest)) is not None
+
+
+def _as_new(manifest: Manifest) -> Manifest:
+    """Return an object as if no API server had taken it yet, and nothing had become of it."""
+    body = manifest.body
+    metadata = body.get("metadata")
+    if not isinstance(metadata, Mapping) or not metadata.get("uid"):
+        return manifest
+    kept = {
+        name: metadata[name] for name in ("name", "namespace", "labels", "annotations") if name in metadata
+    }
+    spec = body.get("spec")
+    if body.get("kind") == "Pod" and isinstance(spec, Mapping):
+        spec = {name: value for name, value in spec.items() if name != "nodeName"}
+    new = {name: value for name, value in body.items() if name not in ("status", "spec", "metadata")}
+    return replace(manifest, body={**new, "metadata": kept, "spec": spec})
+
+
+def _read_subject(manifest: Manifest) -> ObjectRecord:
+    """Return the object of which there are to be copies: a pod for a workload. Raises QuestionError."""
+    manifest = _as_new(manifest)
+    workload = find_workload(manifest)
+    gathered = LoadResult()
+    if workload is None:
+        gathered = gather([manifest])
+    else:
+        try:
+            gathered = gather([workload.pod("0")])
+        except ObjectError as error:
+            raise QuestionError(f"{manifest.place}: {error}") from None
+    if gathered.errors:
+        raise QuestionError(gathered.errors[0])
+    for record in gathered.records.values():
+        if type(record.obj).__name__ in _SUBJECTS:
+            return record
+    raise QuestionError(f"{manifest.place}: {_title(manifest)}: nothing of it can be placed")
+
+
+# --- what copies are made of
+
+
+def _template_of(state: ClusterState, record: ObjectRecord, beside: Mapping[Any, ObjectRecord]) -> Template:
+    obj = record.obj
+    metadata: Metadata = obj.metadata
+    kind = type(obj).__name__
+    name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+    title = f'{kind} "{name}"'
+    match kind:
+        case "Pod":
+            return _template_of_pod(state, record, beside, title)
+        case "ResourceClaim":
+            plain = ResourceClaim(replace(metadata, owner_references=()), obj.spec)
+            return Template(title, Decider.OPERATOR, {metadata.name: replace(record, obj=plain)}, {})
+        case "ResourceClaimTemplate":
+            named = Metadata(name=metadata.name, namespace=metadata.namespace)
+            claim = replace(record, obj=ResourceClaim(named, obj.spec.spec))
+            return Template(title, Decider.KUBE_SCHEDULER, {metadata.name: claim}, {})
+        case _:
+            exactly = ExactDeviceRequest(
+                device_class_name=metadata.name, allocation_mode="ExactCount", count=1
+            )
+            spec = ResourceClaimSpec(DeviceClaim((DeviceRequest(_REQUEST, exactly),)))
+            named = Metadata(name=metadata.name, namespace=DEFAULT_NAMESPACE)
+            claim = ObjectRecord(_NO_PLACE, {}, ResourceClaim(named, spec))
+            return Template(title, Decider.KUBE_SCHEDULER, {metadata.name: claim}, {})
+
+
+def _template_of_pod(
+    state: ClusterState, record: ObjectRecord, beside: Mapping[Any, ObjectRecord], title: str
+) -> Template:
+    pod: Pod = record.obj
+    namespace = pod.metadata.namespace
+    names = {entry.resource_claim_name for entry in pod.spec.resource_claims}
+    group = pod.spec.scheduling_group
+    groups = () if group is None else (group.pod_group_name,)
+    relevant = {"ResourceClaim": names, "PodGroup": groups}
+    known = {
+        key: each
+        for key, each in state.objects.records.items()
+        if key[1] == namespace and (key[0] == "ResourceClaimTemplate" or key[2] in relevant.get(key[0], ()))
+    }
+    own = ("Pod", namespace, pod.metadata.name)
+    objects = ObjectSet({**known, **beside, own: record})
+    made, problems = make_claims(objects)
+    if problems:
+        raise QuestionError(problems[0])
+    claims: dict[str, ObjectRecord] = {}
+    named: dict[str, ObjectRecord] = {}
+    for claim in made:
+        entry = claim.obj.metadata.annotations[POD_CLAIM_NAME]
+        is_own = any(owner.kind == "Pod" for owner in claim.obj.metadata.owner_references)
+        (claims if is_own else named)[entry] = claim
+    for entry in pod.spec.resource_claims:
+        if entry.resource_claim_name is not None:
+            named[entry.name] = objects.records["ResourceClaim", namespace, entry.resource_claim_name]
+    pod_record = objects.records[own]
+    return Template(
+        title, Decider.KUBE_SCHEDULER, claims, named, pod_record, _find_extended(state, beside, pod_record)
+    )
+
+
+def _find_extended(
+    state: ClusterState, beside: Mapping[Any, ObjectRecord], record: ObjectRecord
+) -> ExtendedResources | None:
+    """Return what a pod asks of classes by the name of a resource, if anything."""
+    wanted = extended_resources(record.obj)
+    if not wanted:
+        return None
+    records = (*state.objects.of_kind("DeviceClass"), *beside.values())
+    classes = classes_by_resource(each.obj for each in records if isinstance(each.obj, DeviceClass))
+    found = ExtendedResources(record, classes, wanted)
+    if problem := found.find_problem():
+        raise QuestionError(f"{record.place}: {problem}")
+    return found if any(name in classes for name in wanted) else None

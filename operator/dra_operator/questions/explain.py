@@ -1,0 +1,377 @@
+"""Explain: why a pod or a claim waits, request by request, and the smallest changes with which it would not.
+
+The reason is that of the operator, found by the same code: `pods.explanation` for pods, the allocator for claims that
+no pod uses. The funnel is how many devices each condition leaves; near misses are what kept most of the others away.
+Source: docs/reasons.md, docs/pods.md.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from dra_operator.allocator import Allocated, Decider, Explanation
+from dra_operator.allocator.decision import claim_key
+from dra_operator.allocator.explanation.device_counts import CLASS, DeviceCounts, Refusals
+from dra_operator.allocator.explanation.obstacles import TITLES
+from dra_operator.allocator.plan import Alternative
+from dra_operator.api.core import Pod
+from dra_operator.api.names import ENDED_PHASES
+from dra_operator.api.text import printable
+from dra_operator.api.types import ResourceClaim
+from dra_operator.pods.change import Change, Kind
+from dra_operator.pods.claims import is_over, named_claims
+from dra_operator.pods.explanation import PodExplainer, PodExplanation
+from dra_operator.pods.node_fit import PodRequirements
+from dra_operator.pods.objects import ObjectRecord
+from dra_operator.pods.scheduler import State, find_settled
+from dra_operator.pods.situation import Situation
+from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes
+from dra_operator.questions.answers import DeviceAnswer, Restriction, devices_of, find_restriction
+from dra_operator.questions.copies import Subject, Template, find_subject, find_template
+from dra_operator.questions.placer import Placer
+from dra_operator.questions.state import ClusterState
+
+EFFORT: Final = Effort(decisions=1000, seconds=0.4)
+"""What it may cost to find changes."""
+_MOST_NEAR: Final = 5
+_Counts: TypeAlias = Mapping[str, tuple[tuple[Alternative, DeviceCounts], ...]]
+_KINDS: Final = {
+    Kind.TOLERATION: "toleration",
+    Kind.SELECTOR: "selector",
+    Kind.AMOUNT: "amount",
+    Kind.COUNT: "count",
+    Kind.CONSTRAINT: "constraint",
+    Kind.NODE_CONDITION: "node condition",
+    Kind.CLAIMS_ENDED: "claims end",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """What keeps some devices away, in words, and how many."""
+
+    text: str
+    devices: int
+
+
+@dataclass(frozen=True, slots=True)
+class FunnelStep:
+    """A condition, how many devices it refuses, and how many are left after it.
+
+    `name` is `published`, `class`, `selector #N` or a reason of docs/reasons.md. `claims` are those whose uses are the
+    cause, as `namespace/name`.
+    """
+
+    name: str
+    text: str
+    refused: int
+    left: int
+    near_misses: tuple[NearMiss, ...] = ()
+    claims: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFunnel:
+    """How many devices there are for a request, or for one of its alternatives.
+
+    `asked` is a number, or `all`. `most_on_a_node` of those left are on one node, `node` is the first such.
+    """
+
+    claim: str
+    request: str
+    device_class: str
+    asked: str
+    steps: tuple[FunnelStep, ...]
+    left: int
+    most_on_a_node: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimReason:
+    """Why one claim of several waits; `claim` is the entry of the pod, `name` that of the claim."""
+
+    claim: str
+    name: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeAnswer:
+    """A change with which it would fit: its kind, and what goes on after "it would fit if"."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainAnswer:
+    """Why something waits, or that it does not.
+
+    `state` is `waits`, `fits` (nothing is in the way, on `node`), `allocated`, `broken` or `does not wait`. `searched`
+    says what is known where no change is given, or not all kinds of them could be tried.
+    """
+
+    subject: str
+    state: str
+    reason: str = ""
+    message: str = ""
+    node: str = ""
+    devices: tuple[DeviceAnswer, ...] = ()
+    claims: tuple[ClaimReason, ...] = ()
+    requests: tuple[RequestFunnel, ...] = ()
+    changes: tuple[ChangeAnswer, ...] = ()
+    searched: str = ""
+    at_most: bool = False
+    restrictions: tuple[str, ...] = ()
+
+
+def explain(state: ClusterState, subject: Subject, effort: Effort | None = EFFORT) -> ExplainAnswer:
+    """Return why a pod or a claim waits; of a template or a class, why a copy would.
+
+    `effort` is what it may cost to find changes; None finds none. Raises QuestionError.
+    """
+    restriction = find_restriction(state.unread)
+    record = find_subject(state, subject)
+    if record is not None and isinstance(record.obj, ResourceClaim):
+        return _Question(state, effort, restriction, _title(record)).explain_claim(record)
+    if record is not None and isinstance(record.obj, Pod) and record.obj.metadata.uid:
+        return _Question(state, effort, restriction, _title(record)).explain_pod(record)
+    state, template = find_template(state, subject)
+    return _Question(state, effort, restriction, template.subject).explain_copy(template)
+
+
+@dataclass(slots=True)
+class _Question:
+    """What is asked, and in which state."""
+
+    state: ClusterState
+    effort: Effort | None
+    restriction: Restriction
+    subject: str
+    names: dict[str, str] = field(default_factory=dict)
+    """The names of claims, by entry."""
+
+    def explain_pod(self, record: ObjectRecord) -> ExplainAnswer:
+        """Explain a pod of the cluster."""
+        pod: Pod = record.obj
+        devices = tuple(self._devices_of(pod))
+        if pod.status.phase in ENDED_PHASES:
+            return self._answer("does not wait", f"its phase is {pod.status.phase}")
+        if pod.spec.node_name:
+            text = f"it is on node {pod.spec.node_name}"
+            return self._answer("does not wait", text, node=pod.spec.node_name, devices=devices)
+        if gates := record.body.get("spec", {}).get("schedulingGates"):
+            names = ", ".join(str(gate.get("name")) for gate in gates)
+            return self._answer(
+                "does not wait", f"it has scheduling gates, and is not scheduled before: {names}"
+            )
+        explainer = self.state.pod_explainer
+        self.names = explainer.claims_of(pod)
+        requirements = self.state.placement.requirements(record)
+        found = explainer.explain(pod, requirements)
+        if found is None:
+            return self._answer("does not wait", "it waits for no claim", devices=devices)
+        return self._answer_pod(explainer, pod, requirements, found)
+
+    def explain_claim(self, record: ObjectRecord) -> ExplainAnswer:
+        """Explain a claim of the cluster: by the first pod that waits for it, if there is one."""
+        claim: ResourceClaim = record.obj
+        key = claim_key(claim)
+        if (
+            outcome := find_settled(record, self.state.broken if claim.status.allocation else {})
+        ) is not None:
+            if outcome.allocation is None:
+                return self._answer("does not wait", outcome.message)
+            devices = tuple(devices_of("", outcome.allocation))
+            word = "broken" if outcome.state is State.BROKEN else "allocated"
+            return self._answer(word, outcome.message, devices=devices)
+        pods = [each for each in self.state.objects.of_kind("Pod") if _uses(each.obj, key)]
+        for pod in pods:
+            explained = self.explain_pod(pod) if pod.obj.metadata.uid and not pod.obj.spec.node_name else None
+            if explained is not None and explained.claims:
+                own = next((each for each in explained.claims if each.name == key[1]), explained.claims[0])
+                return self._answer(
+                    explained.state,
+                    own.message,
+                    reason=own.reason,
+                    node=explained.node,
+                    requests=tuple([each for each in explained.requests if each.claim == own.claim]),
+                    changes=explained.changes,
+                    searched=explained.searched,
+                )
+        is_of_pod = bool(pods) or any(owner.controller for owner in claim.metadata.owner_references)
+        decider = Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR
+        return self._explain_alone(claim, decider, "")
+
+    def explain_copy(self, template: Template) -> ExplainAnswer:
+        """Explain what a copy of a template would wait for."""
+        if template.pod is None:
+            (claim,) = template.build_claims(1).values()
+            return self._explain_alone(claim, template.decider, "")
+        placer = Placer(self.state, template)
+        with self.state.trial():
+            placed = placer.place(1)
+        if placed is not None:
+            devices = [item for entry, each in placed.allocations.items() for item in devices_of(entry, each)]
+            return self._answer(
+                "fits", f"it fits on node {placed.node}", node=placed.node, devices=tuple(devices)
+            )
+        self.names = {entry: record.obj.metadata.name for entry, record in template.claims.items()}
+        found = placer.explain(1)
+        explainer, pod = placer.build_explainer(1), template.build_pod(1)
+        assert pod is not None
+        return self._answer_pod(explainer, pod.obj, placer.requirements, found)
+
+    def _explain_alone(self, claim: ResourceClaim, decider: Decider, entry: str) -> ExplainAnswer:
+        """Explain a claim by itself, whoever uses it."""
+        allocator = self.state.allocators[decider]
+        decision = allocator.allocate([claim], decider=decider)
+        if isinstance(decision, Allocated):
+            devices = tuple(devices_of(entry, decision.results[0]))
+            return self._answer(
+                "fits", f"it fits on node {decision.node}", node=decision.node, devices=devices
+            )
+        found = allocator.explain([claim], decision, decider=decider)[0]
+        requests = build_funnels({entry: allocator.count_devices(claim, decider=decider)})
+        changes = None
+        if self.effort is not None:
+            situation = Situation(
+                {entry or claim.metadata.name: claim},
+                allocator,
+                decider,
+                find_claim=self.state.find_claim,
+                kept=frozenset((claim_key(claim),)),
+            )
+            changes = find_smallest_changes(situation, self.effort)
+        return self._answer(
+            "waits",
+            found.message,
+            reason=found.reason.value,
+            requests=requests,
+            changes=_changes(changes),
+            searched=_searched(changes),
+        )
+
+    def _answer_pod(
+        self, explainer: PodExplainer, pod: Pod, requirements: PodRequirements, found: PodExplanation
+    ) -> ExplainAnswer:
+        if found.node:
+            return self._answer("fits", found.message, reason=found.reason.value, node=found.node)
+        requests = build_funnels(explainer.count_devices(pod, requirements))
+        effort = self.effort
+        changes = None if effort is None else explainer.find_changes(pod, requirements, effort)
+        return self._answer(
+            "waits",
+            found.message,
+            reason=found.reason.value,
+            claims=tuple(self._claims(found.claims)),
+            requests=requests,
+            changes=_changes(changes),
+            searched=_searched(changes),
+        )
+
+    def _claims(self, claims: Mapping[str, Explanation]) -> Iterator[ClaimReason]:
+        for entry, each in claims.items():
+            yield ClaimReason(entry, self.names.get(entry, ""), each.reason.value, each.message)
+
+    def _devices_of(self, pod: Pod) -> Iterator[DeviceAnswer]:
+        for entry, name in self.state.pod_explainer.claims_of(pod).items():
+            claim = self.state.find_claim((pod.metadata.namespace, name))
+            if claim is not None and claim.status.allocation is not None:
+                yield from devices_of(entry, claim.status.allocation)
+
+    def _answer(
+        self,
+        state: str,
+        message: str,
+        *,
+        reason: str = "",
+        node: str = "",
+        devices: tuple[DeviceAnswer, ...] = (),
+        claims: tuple[ClaimReason, ...] = (),
+        requests: tuple[RequestFunnel, ...] = (),
+        changes: tuple[ChangeAnswer, ...] = (),
+        searched: str = "",
+    ) -> ExplainAnswer:
+        return ExplainAnswer(
+            self.subject,
+            state,
+            reason,
+            printable(message),
+            node,
+            devices,
+            claims,
+            requests,
+            changes,
+            searched,
+            self.restriction.at_most,
+            self.restriction.lines,
+        )
+
+
+def build_funnels(counts: _Counts) -> tuple[RequestFunnel, ...]:
+    """Return how many devices each condition leaves, for each alternative of each request, by claim."""
+    return tuple([_funnel(claim, item, each) for claim, pairs in counts.items() for item, each in pairs])
+
+
+def _funnel(claim: str, item: Alternative, counts: DeviceCounts) -> RequestFunnel:
+    return RequestFunnel(
+        claim,
+        item.name,
+        item.device_class.metadata.name,
+        "all" if item.count is None else str(item.count),
+        tuple(_steps(item, counts)),
+        counts.figures.left,
+        counts.most_on_a_node,
+        counts.node,
+    )
+
+
+def _steps(item: Alternative, counts: DeviceCounts) -> Iterator[FunnelStep]:
+    figures = counts.figures
+    yield FunnelStep("published", "published", 0, figures.published)
+    left = figures.in_class
+    name = item.device_class.metadata.name
+    yield FunnelStep(
+        "class", f"in class {name}", figures.published - left, left, _near(counts.of_stage(CLASS))
+    )
+    for number in range(len(item.key.content.request_selectors)):
+        refusals = counts.of_stage(number)
+        left -= refusals.count
+        text = f"match selector #{number}"
+        yield FunnelStep(f"selector #{number}", text, refusals.count, left, _near(refusals))
+    for reason, title in TITLES.items():
+        if reason in counts.refusals:
+            refusals = counts.refusals[reason]
+            left -= refusals.count
+            claims = tuple(sorted("/".join(key) for key in counts.holders.get(reason, ())))
+            yield FunnelStep(reason.value, title, refusals.count, left, _near(refusals), claims)
+
+
+def _near(refusals: Refusals) -> tuple[NearMiss, ...]:
+    ranked = sorted(refusals.details.items(), key=lambda item: (-item[1], item[0]))
+    return tuple([NearMiss(printable(text), count) for text, count in ranked[:_MOST_NEAR]])
+
+
+def _changes(found: SmallestChanges | None) -> tuple[ChangeAnswer, ...]:
+    changes: Iterable[Change] = () if found is None else found.changes
+    return tuple([ChangeAnswer(_KINDS[each.kind], printable(each.text)) for each in changes])
+
+
+def _searched(found: SmallestChanges | None) -> str:
+    if found is None:
+        return ""
+    if not found.is_complete:
+        return f"searched {found.kinds} of {len(Kind)} kinds of change"
+    return "" if found.changes else found.text.removeprefix("; ")
+
+
+def _uses(pod: Pod, claim: tuple[str, str]) -> bool:
+    return pod.metadata.namespace == claim[0] and not is_over(pod) and claim[1] in named_claims(pod)
+
+
+def _title(record: ObjectRecord) -> str:
+    metadata = record.obj.metadata
+    return f'{type(record.obj).__name__} "{metadata.namespace}/{metadata.name}"'

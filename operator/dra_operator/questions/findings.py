@@ -1,0 +1,64 @@
+"""Findings: the fourteen sorts of faults that an audit finds, each with the object and what to do.
+
+Source: docs/kubectl.md, "audit".
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Sort(StrEnum):
+    """The sorts of findings, the most urgent first."""
+
+    TWO_HOLDERS = "TwoHolders"
+    EXCLUSIVE_BESIDE_SHARES = "ExclusiveBesideShares"
+    OVERDRAWN = "Overdrawn"
+    NOT_PUBLISHED = "NotPublished"
+    NODE_GONE = "NodeGone"
+    CONSUMER_GONE = "ConsumerGone"
+    DELETION_HANGS = "DeletionHangs"
+    POOL_NOT_COMPLETE = "PoolNotComplete"
+    SLICE_WITHOUT_NODE = "SliceWithoutNode"
+    SERVED_TWICE = "ServedTwice"
+    GATE_LEFT_BEHIND = "GateLeftBehind"
+    FOREIGN_ALLOCATION = "ForeignAllocation"
+    COUNTERS_HALF_OWNED = "CountersHalfOwned"
+    UNRESERVED = "Unreserved"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with an object, in one line, and what to do about it.
+
+    `related` are the other objects that take part, as `ResourceClaim team-a/train-0`.
+    """
+
+    sort: Sort
+    kind: str
+    namespace: str
+    name: str
+    message: str
+    action: str
+    related: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UncheckedSort:
+    """A sort that could not be judged, and why."""
+
+    sort: Sort
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """All findings by sort, and by namespace and name of the object; and what could not be judged."""
+
+    findings: tuple[Finding, ...]
+    unchecked: tuple[UncheckedSort, ...] = ()
+
+
+def claim_names(claims: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Return claims, by namespace and name, as related objects."""
+    return tuple(f"ResourceClaim {namespace}/{name}" for namespace, name in claims)

@@ -1,0 +1,103 @@
+"""Fit: how many copies of a template would fit, where and with which devices, first-fit.
+
+That is what would happen if they were created one after the other. It is not the largest number that could be placed in
+any order: the answer says so. Source: docs/library.md.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from dra_operator.api.text import printable
+from dra_operator.questions.answers import IF_NOBODY_ELSE, DeviceAnswer, devices_of, find_restriction
+from dra_operator.questions.copies import Subject, find_template
+from dra_operator.questions.errors import QuestionError
+from dra_operator.questions.placer import PlacedCopy, Placer
+from dra_operator.questions.state import ClusterState
+
+MOST_COPIES: Final = 10_000
+FIRST_FIT: Final = (
+    "placed one after the other, each on the first node that fits; another order may place more"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCopies:
+    """How many copies a node would have."""
+
+    node: str
+    copies: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyAnswer:
+    """Where a copy would be, and its devices."""
+
+    node: str
+    devices: tuple[DeviceAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FitAnswer:
+    """How many of the copies that were asked for fit.
+
+    `fits` says whether all do, `condition` under which condition, if not everything could be read. `nodes` and `copies`
+    are what each node and each copy would have. `reason` (of docs/reasons.md) and `message` are of the first copy that
+    does not fit. `method` says how the number was found: it is no maximum.
+    """
+
+    subject: str
+    asked: int
+    fitting: int
+    fits: bool
+    condition: str
+    nodes: tuple[NodeCopies, ...]
+    copies: tuple[CopyAnswer, ...]
+    reason: str = ""
+    message: str = ""
+    at_most: bool = False
+    restrictions: tuple[str, ...] = ()
+    method: str = FIRST_FIT
+
+
+def find_fit(state: ClusterState, subject: Subject, copies: int = 1) -> FitAnswer:
+    """Return how many of some copies of a template fit, in the state as it is. Raises QuestionError."""
+    if type(copies) is not int or not 1 <= copies <= MOST_COPIES:
+        raise QuestionError(
+            f"copies: {copies} is not from 1 to {MOST_COPIES:,}: ask for as many as are to be placed"
+        )
+    restriction = find_restriction(state.unread)
+    state, template = find_template(state, subject)
+    placed: list[PlacedCopy] = []
+    reason = message = ""
+    with state.trial():
+        placer = Placer(state, template)
+        for number in range(1, copies + 1):
+            found = placer.place(number)
+            if found is None:
+                why = placer.explain(number)
+                reason, message = why.reason.value, printable(why.message)
+                break
+            placed.append(found)
+    counts = Counter(each.node for each in placed)
+    fits = len(placed) == copies
+    return FitAnswer(
+        template.subject,
+        copies,
+        len(placed),
+        fits,
+        IF_NOBODY_ELSE if fits and restriction.at_most else "",
+        tuple([NodeCopies(node, count) for node, count in sorted(counts.items())]),
+        tuple([_answer(each) for each in placed]),
+        reason,
+        message,
+        restriction.at_most,
+        restriction.lines,
+    )
+
+
+def _answer(placed: PlacedCopy) -> CopyAnswer:
+    devices = [
+        device for entry, allocation in placed.allocations.items() for device in devices_of(entry, allocation)
+    ]
+    return CopyAnswer(placed.node, tuple(devices))

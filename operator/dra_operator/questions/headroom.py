@@ -1,0 +1,280 @@
+"""Headroom: how many more copies of a class or a template there is room for, and what is stranded.
+
+Copies are placed first-fit until one is refused. Stranded are free devices that no further copy can take. Partitions
+that draw on the same counters are not added up: of those that overlap only so many count as there can be at once.
+Source: docs/library.md.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
+
+from dra_operator.allocator import Reason
+from dra_operator.allocator.explanation.device_counts import SliceDevices
+from dra_operator.allocator.plan import Alternative
+from dra_operator.api.quantity import family, format_amount
+from dra_operator.api.text import printable
+from dra_operator.api.types import AllocationResult
+from dra_operator.inventory import PoolKey, Slice, bits
+from dra_operator.inventory.counters import CounterLayout
+from dra_operator.questions.answers import LargestDevice, find_restriction
+from dra_operator.questions.copies import Subject, Template, find_template
+from dra_operator.questions.errors import QuestionError
+from dra_operator.questions.fit import FIRST_FIT, NodeCopies
+from dra_operator.questions.placer import PlacedCopy, Placer
+from dra_operator.questions.state import ClusterState
+
+MOST_COPIES: Final = 100_000
+"""So many are placed; where there is room for more, the answer says so."""
+_MOST_EXAMPLES: Final = 5
+_IN_USE: Final = frozenset((Reason.DEVICE_IN_USE, Reason.CAPACITY_EXHAUSTED))
+_OTHERWISE: Final[Mapping[Reason, str]] = {
+    Reason.CONSTRAINT_UNSATISFIABLE: "left, but no further copy satisfies the constraints with it",
+    Reason.REQUESTS_DO_NOT_FIT_TOGETHER: "left, but not all requests of a copy have devices beside it",
+}
+_Key: TypeAlias = tuple[PoolKey, str]
+
+
+@dataclass(frozen=True, slots=True)
+class StrandedDevices:
+    """Free devices that no further copy can take, with the first obstacle that each of them meets."""
+
+    reason: str
+    message: str
+    devices: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeadroomAnswer:
+    """How many more copies there is room for.
+
+    `unlimited`: each further copy takes nothing away; `more` is then how many take something before. `is_capped`: more
+    were not tried. `nodes` are what each node would have. `stranded` is the number of devices of `obstacles`;
+    `overlapping` are free partitions beside those that were counted, of which no copy can be made as well. `reason` and
+    `message` are of the first copy that does not fit.
+    """
+
+    subject: str
+    more: int
+    unlimited: bool
+    is_capped: bool
+    nodes: tuple[NodeCopies, ...]
+    largest: LargestDevice | None
+    stranded: int
+    obstacles: tuple[StrandedDevices, ...]
+    overlapping: int
+    reason: str = ""
+    message: str = ""
+    at_most: bool = False
+    restrictions: tuple[str, ...] = ()
+    method: str = FIRST_FIT
+
+
+def find_headroom(state: ClusterState, subject: Subject, by: str = "") -> HeadroomAnswer:
+    """Return how many more copies of a template or a class there is room for. Raises QuestionError.
+
+    `by` is the capacity by which the largest device is found, the class's first if it is empty.
+    """
+    restriction = find_restriction(state.unread)
+    state, template = find_template(state, subject)
+    largest = _find_largest(state, template, by)
+    counts: Counter[str] = Counter()
+    reason = message = ""
+    stranded: _Stranded | None = None
+    unlimited = False
+    with state.trial():
+        placer = Placer(state, template)
+        while (more := counts.total()) < MOST_COPIES:
+            found = placer.place(more + 1)
+            if found is None:
+                why = placer.explain(more + 1)
+                reason, message = why.reason.value, printable(why.message)
+                stranded = _Stranded(placer, why.reason)
+                stranded.find()
+                break
+            if unlimited := template.pod is None and _takes_nothing(found):
+                break
+            counts[found.node] += 1
+    return HeadroomAnswer(
+        template.subject,
+        more,
+        unlimited,
+        more >= MOST_COPIES,
+        tuple([NodeCopies(node, count) for node, count in sorted(counts.items())]),
+        largest,
+        0 if stranded is None else stranded.total,
+        () if stranded is None else stranded.obstacles(),
+        0 if stranded is None else stranded.overlapping,
+        reason,
+        message,
+        restriction.at_most,
+        restriction.lines,
+    )
+
+
+def _takes_nothing(placed: PlacedCopy) -> bool:
+    """Return whether what a copy gets can be had again and again: admin access, or shares that consume nothing."""
+    return all(map(_is_free, placed.allocations.values()))
+
+
+def _is_free(allocation: AllocationResult) -> bool:
+    return all(
+        result.admin_access
+        or (result.share_id and all(amount.nano == 0 for amount in result.consumed_capacity.values()))
+        for result in allocation.devices.results
+    )
+
+
+# --- the largest device
+
+
+def _find_largest(state: ClusterState, template: Template, by: str) -> LargestDevice | None:
+    """Return the device with the most left of a capacity, of those for the first request."""
+    best: tuple[int, Slice, int] | None = None
+    name, published = by, set[str]()
+    for _, found in _devices_for_first(state, template):
+        slice_ = found.slice_.slice_
+        published.update(slice_.capacity)
+        name = name or next(iter(slice_.capacity), "")
+        column = slice_.capacity.get(name)
+        for index in bits.each(found.left) if column is not None else ():
+            capacity = slice_.capacity_of(index).get(name)
+            if capacity is None:
+                continue
+            left = capacity.value.nano - found.slice_.shared.get(index, {}).get(name, 0)
+            if best is None or left > best[0]:
+                best = left, slice_, index
+    if by and published and by not in published:
+        raise QuestionError(
+            f'by: no device for it has a capacity "{by}": there is {", ".join(sorted(published))}'
+        )
+    if best is None:
+        return None
+    left, slice_, index = best
+    written = family(slice_.capacity_of(index)[name].value)
+    return LargestDevice(slice_.driver, slice_.pool, slice_.names[index], name, format_amount(left, written))
+
+
+def _devices_for_first(state: ClusterState, template: Template) -> Iterator[tuple[Alternative, SliceDevices]]:
+    """Yield the devices for the first alternative of the first request."""
+    claim = next(iter(template.build_claims(1).values()), None)
+    if claim is None:
+        return
+    allocator = state.allocators[template.decider]
+    first: Alternative | None = None
+    for item, found in allocator.find_devices(claim, decider=template.decider):
+        first = first or item
+        if item is not first:
+            return
+        yield item, found
+
+
+# --- what is stranded
+
+
+class _Obstacle(NamedTuple):
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class _Stranded:
+    """The free devices that no further copy can take, by obstacle; `reason` is why the next copy does not fit."""
+
+    placer: Placer
+    reason: Reason
+    groups: dict[_Obstacle, list[str]] = field(default_factory=dict)
+    overlapping: int = 0
+    _seen: set[_Key] = field(default_factory=set)
+    _left: dict[CounterLayout, list[int]] = field(default_factory=dict)
+    """What is left of counters beside the partitions that were counted."""
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return sum(map(len, self.groups.values()))
+
+    def obstacles(self) -> tuple[StrandedDevices, ...]:
+        """Return the groups, the largest first."""
+        ranked = sorted(self.groups.items(), key=lambda item: (-len(item[1]), item[0]))
+        return tuple(
+            [
+                StrandedDevices(reason, message, len(names), tuple(names[:_MOST_EXAMPLES]))
+                for (reason, message), names in ranked
+            ]
+        )
+
+    def find(self) -> None:
+        """Find the devices that are free in the state as it is."""
+        template = self.placer.template
+        unsuitable = self.placer.find_obstacles()
+        allocator = self.placer.state.allocators[template.decider]
+        for claim in template.build_claims(0).values():
+            for item, found in allocator.find_devices(claim, decider=template.decider):
+                free = ~(found.slice_.taken | found.slice_.sharing)
+                for refusal in found.refusals:
+                    if refusal.reason is Reason.COUNTERS_EXHAUSTED:
+                        self._overlap(found, refusal.devices & free)
+                    elif refusal.reason not in _IN_USE:
+                        text = printable(refusal.detail) or refusal.reason.value
+                        self._add(found, refusal.devices & free, _Obstacle(refusal.reason.value, text))
+                self._add_left(item, found, found.left & free, unsuitable)
+
+    def _add_left(
+        self, item: Alternative, found: SliceDevices, devices: int, unsuitable: Mapping[str, str]
+    ) -> None:
+        """Add devices that nothing keeps from one device, and something from a whole copy."""
+        slice_ = found.slice_.slice_
+        left = devices.bit_count()
+        for index in bits.each(devices):
+            node = slice_.effective_nodes(index).node_name
+            if node is not None and node in unsuitable:
+                obstacle = _Obstacle(Reason.NODE_UNSUITABLE.value, unsuitable[node])
+            elif node is not None and item.count is not None and left < item.count:
+                text = f"{left} left on a node, {item.count} requested"
+                obstacle = _Obstacle(Reason.NOT_ENOUGH_DEVICES.value, text)
+            else:
+                text = _OTHERWISE.get(self.reason, "left, but not enough for a copy")
+                obstacle = _Obstacle(self.reason.value, text)
+            self._add(found, 1 << index, obstacle)
+
+    def _overlap(self, found: SliceDevices, devices: int) -> None:
+        self.overlapping += sum(self._is_new(found, index) for index in bits.each(devices))
+
+    def _add(self, found: SliceDevices, devices: int, obstacle: _Obstacle) -> None:
+        slice_ = found.slice_.slice_
+        for index in bits.each(devices):
+            if not self._is_new(found, index):
+                continue
+            if not self._has_counters(found, index):
+                self.overlapping += 1
+                continue
+            name = f"{slice_.driver}/{slice_.pool}/{slice_.names[index]}"
+            self.groups.setdefault(obstacle, []).append(name)
+
+    def _is_new(self, found: SliceDevices, index: int) -> bool:
+        slice_ = found.slice_.slice_
+        key = slice_.key, slice_.names[index]
+        if key in self._seen:
+            return False
+        self._seen.add(key)
+        return True
+
+    def _has_counters(self, found: SliceDevices, index: int) -> bool:
+        """Return whether a device could be had beside those that were counted, and count what it draws."""
+        slice_, layout = found.slice_.slice_, found.slice_.counters
+        if layout is None or not slice_.counted >> index & 1:
+            return True
+        left = self._left.get(layout)
+        if left is None:
+            allocator = self.placer.state.allocators[self.placer.template.decider]
+            state = allocator.availability.find_counters(layout)
+            left = self._left[layout] = list(layout.totals if state is None else state.left)
+        draw = layout.draw(slice_, index)
+        if any(left[position] < amount for position, amount in draw.amounts):
+            return False
+        for position, amount in draw.amounts:
+            left[position] -= amount
+        return True

@@ -1,0 +1,512 @@
+"""Impact: which claims and pods a change hits, and which of them would fit elsewhere.
+
+The change is applied to a copy. Claims that are hit count as gone there, all at once, and are then decided anew in the
+order in which kube-scheduler would decide their pods; each decision counts for the next.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+from dra_operator.allocator import Decider
+from dra_operator.allocator.decision import claim_key
+from dra_operator.api.core import Pod
+from dra_operator.api.node_selector import pinned_to
+from dra_operator.api.text import listed, shown
+from dra_operator.api.types import (
+    AllocationResult,
+    DeviceRequestAllocationResult,
+    DeviceTaint,
+    DeviceTaintRule,
+    ResourceClaim,
+)
+from dra_operator.inventory import Slice, bits
+from dra_operator.inventory.ownership import is_owned_taint, owns
+from dra_operator.inventory.taints import tolerates
+from dra_operator.ledger import ClaimKey
+from dra_operator.ledger.broken import tolerated_until
+from dra_operator.pods.claims import is_over
+from dra_operator.pods.workloads import part
+from dra_operator.questions.device_table import build_table
+from dra_operator.questions.errors import QuestionError
+from dra_operator.questions.holders import (
+    ConsumerIndex,
+    Use,
+    allocated_claims,
+    classes_of_request,
+    unknown_object,
+    unread_lines,
+)
+from dra_operator.questions.ownership_effects import (
+    find_blind_monitors,
+    find_divided_counters,
+    find_divided_nodes,
+    first_lines,
+    holder_line,
+)
+from dra_operator.questions.published_devices import PublishedDevices, devices_by_node, devices_in_class
+from dra_operator.questions.replacement import decide_anew, find_users
+from dra_operator.questions.request_counts import RequestImpact, compare_requests
+from dra_operator.questions.state import ClusterState
+
+_EFFECTIVE: Final = ("NoSchedule", "NoExecute")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleChange:
+    """A DeviceTaintRule, as on the wire, is created or replaced; `others` are at once with it."""
+
+    body: Mapping[str, Any]
+    others: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClassChange:
+    """A DeviceClass, as on the wire, is created or replaced."""
+
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDrain:
+    """A node is cordoned, and its pods but those of DaemonSets are evicted."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DriverRemoval:
+    """A driver and all of its slices go."""
+
+    name: str
+
+
+ClusterChange: TypeAlias = RuleChange | ClassChange | NodeDrain | DriverRemoval
+
+
+class Effect(StrEnum):
+    """What becomes of a claim that is hit."""
+
+    EVICTED = "evicted"
+    """Its pods are evicted: a NoExecute taint that it does not tolerate, or a drained node."""
+    KEPT = "kept"
+    """It keeps its devices; after its end they are not given to a claim like it."""
+    LOST = "lost"
+    """Its devices are no longer published."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodImpact:
+    """A pod, or a group of pods, that uses a claim which is hit.
+
+    `is_replaced`: a controller makes another one; None if that is not known.
+    """
+
+    name: str
+    node: str = ""
+    is_replaced: bool | None = None
+    kind: str = "Pod"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimImpact:
+    """A claim that holds devices which are hit.
+
+    `after_seconds` is how long its toleration still lasts. `fits_elsewhere` says whether it gets devices if it is
+    decided anew after the change: on `new_node`, `new_devices`; or `reason` and `message` why not.
+    """
+
+    namespace: str
+    name: str
+    devices: tuple[str, ...]
+    effect: Effect
+    pods: tuple[PodImpact, ...]
+    fits_elsewhere: bool
+    new_node: str = ""
+    new_devices: tuple[str, ...] = ()
+    reason: str = ""
+    message: str = ""
+    after_seconds: int | None = None
+    is_being_deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ImpactReport:
+    """What a change hits: `devices` of them, `used` of which are held.
+
+    `problems` say why the change does not do what it should, `warnings` what else to think of.
+    """
+
+    change: str
+    devices: int
+    used: int
+    claims: tuple[ClaimImpact, ...]
+    requests: tuple[RequestImpact, ...] = ()
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+def find_impact(state: ClusterState, change: ClusterChange) -> ImpactReport:
+    """Return what a change hits. Raises QuestionError for a change that cannot be made, naming the field."""
+    match change:
+        case RuleChange():
+            return _build_report(state, _apply_rules(state, (change.body, *change.others)))
+        case ClassChange():
+            return _build_report(state, _apply_class(state, change.body))
+        case NodeDrain():
+            return _build_report(state, _drain(state, change.name))
+        case DriverRemoval():
+            return _build_report(state, _remove_driver(state, change.name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    """A claim that is hit, with the devices by which it is."""
+
+    claim: ResourceClaim
+    devices: tuple[str, ...]
+    effect: Effect
+    after_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    """A change and the state after it. `devices` are those that are hit, by path."""
+
+    text: str
+    state: ClusterState
+    devices: frozenset[str]
+    hits: tuple[_Hit, ...]
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    evicted: frozenset[tuple[str, str]] | None = None
+    """The pods that are evicted, by namespace and name; None if all users of a claim that is hit are."""
+
+
+def _build_report(state: ClusterState, applied: _Applied) -> ImpactReport:
+    outcomes = decide_anew(applied.state, {claim_key(hit.claim) for hit in applied.hits})
+    consumers = ConsumerIndex.build(state)
+    claims: list[ClaimImpact] = []
+    for hit in applied.hits:
+        key = claim_key(hit.claim)
+        outcome = outcomes[key]
+        allocation = outcome.allocation
+        claims.append(
+            ClaimImpact(
+                *key,
+                hit.devices,
+                hit.effect,
+                tuple(_find_users(consumers, hit, applied.evicted)),
+                fits_elsewhere=allocation is not None,
+                new_node=outcome.node,
+                new_devices=tuple(map(_path, allocation.devices.results)) if allocation is not None else (),
+                reason=outcome.reason,
+                message=outcome.message,
+                after_seconds=hit.after_seconds,
+                is_being_deleted=hit.claim.metadata.deletion_timestamp is not None,
+            )
+        )
+    claims.sort(key=lambda item: (item.namespace, item.name))
+    held = {
+        _path(result)
+        for claim in allocated_claims(state.objects)
+        for result in _results(claim)
+        if not result.admin_access
+    }
+    return ImpactReport(
+        applied.text,
+        len(applied.devices),
+        len(applied.devices & held),
+        tuple(claims),
+        tuple(compare_requests(state, applied.state)),
+        applied.problems,
+        applied.warnings,
+        unread_lines(state),
+    )
+
+
+# --- a DeviceTaintRule
+
+
+def _apply_rules(state: ClusterState, bodies: Sequence[Mapping[str, Any]]) -> _Applied:
+    changed = _with_objects(state, bodies, "DeviceTaintRule")
+    rules = [changed.inventory.rules[str(body["metadata"]["name"])] for body in bodies]
+    before, after = PublishedDevices(state.inventory), PublishedDevices(changed.inventory)
+    chosen: set[str] = set()
+    hits: dict[ClaimKey, _Hit] = {}
+    for rule in rules:
+        taint = rule.spec.taint
+        here = {
+            slice_.path(index)
+            for _, slice_ in after.slices()
+            for index in bits.each(changed.inventory.tainted_by(rule, slice_))
+            if not _has_taint(before.find(slice_.driver, slice_.pool, slice_.names[index]), taint)
+        }
+        chosen |= here
+        for claim in allocated_claims(state.objects):
+            if (hit := _hit_by_taint(claim, here, taint, state.now)) is not None:
+                hits[claim_key(claim)] = _merge(hits.get(claim_key(claim)), hit)
+    names = [rule.metadata.name for rule in rules]
+    problems, warnings = _find_ownership_effects(changed, rules, chosen)
+    return _Applied(
+        "; ".join(map(_describe_rule, rules)),
+        changed,
+        frozenset(chosen),
+        tuple(hits.values()),
+        tuple(problems),
+        (*_new_notes(state, changed, "DeviceTaintRule", names), *warnings),
+    )
+
+
+def _describe_rule(rule: DeviceTaintRule) -> str:
+    taint = rule.spec.taint
+    value = f"={taint.value}" if taint.value else ""
+    return f'DeviceTaintRule "{rule.metadata.name}" sets the taint {taint.key}{value}:{taint.effect}'
+
+
+def _merge(one: _Hit | None, other: _Hit) -> _Hit:
+    """Return a claim that is hit by two rules: what is worse counts, and what is sooner."""
+    if one is None:
+        return other
+    devices = tuple(sorted({*one.devices, *other.devices}))
+    seconds = [each.after_seconds for each in (one, other) if each.after_seconds is not None]
+    effect = Effect.EVICTED if Effect.EVICTED in (one.effect, other.effect) else other.effect
+    return _Hit(one.claim, devices, effect, min(seconds, default=None))
+
+
+def _find_ownership_effects(
+    changed: ClusterState, rules: Sequence[DeviceTaintRule], chosen: Collection[str]
+) -> tuple[list[str], list[str]]:
+    """Return what cannot work where rules own devices, and what else to think of; nothing where they own none."""
+    if not any(map(owns, rules)):
+        return [], []
+    table = build_table(record.obj for record in changed.objects.records.values())
+    keys = {key for key in table.devices if str(key) in chosen}
+    ours = table.owned()
+    warnings = [*find_divided_nodes(table, ours, keys), *find_blind_monitors(table, keys)]
+    return find_divided_counters(table, ours, keys), warnings
+
+
+def _has_taint(place: tuple[Slice, int] | None, taint: DeviceTaint) -> bool:
+    """Return whether a device has a taint already, whoever set it."""
+    if place is None or not place[0].taints:
+        return False
+    slice_, index = place
+    return any(
+        (each.key, each.value, each.effect) == (taint.key, taint.value, taint.effect)
+        for each in slice_.taints[index]
+    )
+
+
+def _hit_by_taint(
+    claim: ResourceClaim, chosen: Collection[str], taint: DeviceTaint, now: float
+) -> _Hit | None:
+    """Return how a taint hits a claim; None if it holds none of the devices, or tolerates the taint for ever.
+
+    Admin access is hit by eviction alone: it takes nothing away from anybody.
+    """
+    if taint.effect not in _EFFECTIVE:
+        return None
+    is_evicting = taint.effect == "NoExecute"
+    ends: dict[str, float] = {}
+    for result in _results(claim):
+        path = _path(result)
+        if path not in chosen or (result.admin_access and not is_evicting):
+            continue
+        covering = [item for item in result.tolerations if tolerates(item, taint)]
+        if is_evicting:
+            ends[path] = min(tolerated_until(taint, result.tolerations, now), ends.get(path, math.inf))
+        elif not covering or is_owned_taint(taint):
+            # Who tolerates the taint by which a device is ours gets none from kube-scheduler all the same.
+            ends[path] = now
+    hit = {path: end for path, end in ends.items() if end < math.inf}
+    if not hit:
+        return None
+    if not is_evicting:
+        return _Hit(claim, tuple(sorted(hit)), Effect.KEPT)
+    return _Hit(claim, tuple(sorted(hit)), Effect.EVICTED, max(int(min(hit.values()) - now), 0))
+
+
+# --- a class
+
+
+def _apply_class(state: ClusterState, body: Mapping[str, Any]) -> _Applied:
+    changed = _with_objects(state, [body], "DeviceClass")
+    name = str(body["metadata"]["name"])
+    published = PublishedDevices(state.inventory)
+    allocators = [each.allocators[Decider.OPERATOR] for each in (state, changed)]
+    lost = {
+        slice_.path(index)
+        for _, slice_ in published.slices()
+        for index in bits.each(
+            devices_in_class(allocators[0], name, slice_) & ~devices_in_class(allocators[1], name, slice_)
+        )
+    }
+    hits: list[_Hit] = []
+    for claim in allocated_claims(state.objects):
+        devices = {
+            _path(result)
+            for result in _results(claim)
+            if _path(result) in lost and name in classes_of_request(claim, result.request)
+        }
+        if devices:
+            hits.append(_Hit(claim, tuple(sorted(devices)), Effect.KEPT))
+    verb = "is changed" if name in state.inventory.classes else "is new"
+    problems = _new_notes(state, changed, "DeviceClass", [name])
+    return _Applied(f'DeviceClass "{name}" {verb}', changed, frozenset(lost), tuple(hits), problems)
+
+
+# --- a node
+
+
+def _drain(state: ClusterState, name: str) -> _Applied:
+    if name not in state.nodes and state.find_record("Node", "", name) is None:
+        raise unknown_object("Node", name, state.nodes)
+    changed = state.with_objects(_cordoned(state, name))
+    published = PublishedDevices(state.inventory)
+    local = frozenset(
+        slice_.path(index)
+        for _, slice_ in published.slices()
+        for index in bits.each(devices_by_node(slice_).get(name, 0))
+    )
+    here = [
+        record.obj
+        for record in state.objects.of_kind("Pod")
+        if record.obj.spec.node_name == name and not is_over(record.obj)
+    ]
+    staying = {_pod_key(pod) for pod in here if _is_of_daemon_set(pod)}
+    evicted = frozenset(_pod_key(pod) for pod in here) - staying
+    consumers = ConsumerIndex.build(state)
+    hits: list[_Hit] = []
+    for claim in allocated_claims(state.objects):
+        users = {_pod_key(pod) for pod in find_users(state, consumers, claim_key(claim))}
+        devices = tuple(sorted({_path(result) for result in _results(claim)}))
+        if users & evicted:
+            hits.append(_Hit(claim, devices, Effect.EVICTED))
+        elif not users & staying and (
+            pinned_to(_allocation(claim).node_selector) == name or not local.isdisjoint(devices)
+        ):
+            hits.append(_Hit(claim, devices, Effect.KEPT))
+    warnings = [
+        f"pods of DaemonSets stay on node {name}: {listed(['/'.join(key) for key in sorted(staying)])}"
+    ]
+    return _Applied(
+        f'node "{name}" is drained',
+        changed,
+        local,
+        tuple(hits),
+        warnings=tuple(warnings if staying else ()),
+        evicted=evicted,
+    )
+
+
+def _cordoned(state: ClusterState, name: str) -> list[Mapping[str, Any]]:
+    """Return a node that is cordoned, with the others that are only assumed, as then none may be given alone."""
+    record = state.find_record("Node", "", name)
+    if record is not None:
+        return [{**record.body, "spec": {**part(record.body, "spec"), "unschedulable": True}}]
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": each, "labels": dict(node.metadata.labels)},
+            "spec": {"unschedulable": each == name},
+        }
+        for each, node in state.nodes.items()
+    ]
+
+
+def _is_of_daemon_set(pod: Pod) -> bool:
+    return any(owner.controller and owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
+
+
+# --- a driver
+
+
+def _remove_driver(state: ClusterState, name: str) -> _Applied:
+    changed = state.without(drivers=(name,))
+    gone = frozenset(
+        slice_.path(index)
+        for _, slice_ in PublishedDevices(state.inventory).slices()
+        if slice_.driver == name
+        for index in bits.each(slice_.every)
+    )
+    hits = [
+        _Hit(claim, devices, Effect.LOST)
+        for claim in allocated_claims(state.objects)
+        if (devices := tuple(sorted({_path(each) for each in _results(claim) if each.driver == name})))
+    ]
+    return _Applied(f'driver "{name}" is removed', changed, gone, tuple(hits))
+
+
+# --- what all have in common
+
+
+def _with_objects(state: ClusterState, bodies: Sequence[Mapping[str, Any]], kind: str) -> ClusterState:
+    """Return the state with some objects of a kind. Raises QuestionError if the API server would refuse one."""
+    for body in bodies:
+        if body.get("kind") != kind:
+            raise QuestionError(f"kind: {shown(body.get('kind'))} is no {kind}")
+    changed = state.with_objects(bodies)
+    known = set(state.errors)
+    for error in changed.errors:
+        if error not in known:
+            raise QuestionError(error)
+    return changed
+
+
+def _new_notes(before: ClusterState, after: ClusterState, kind: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return what is worth knowing about some objects of a kind after a change, and was not before."""
+    beginnings = tuple(f'{kind} "{name}":' for name in names)
+    known = {*before.notes}
+    return tuple(line for line in after.notes if line.startswith(beginnings) and line not in known)
+
+
+def _find_users(
+    consumers: ConsumerIndex, hit: _Hit, evicted: frozenset[tuple[str, str]] | None
+) -> Iterator[PodImpact]:
+    """Yield the pods, and groups of pods, that use a claim and have not ended; of a drained node those on it."""
+    namespace = hit.claim.metadata.namespace
+    for item in consumers.find_consumers(hit.claim):
+        key = namespace, item.name
+        if item.use in (Use.ENDED, Use.GONE) or (
+            evicted is not None and hit.effect is Effect.EVICTED and key not in evicted
+        ):
+            continue
+        pod = consumers.pods.get(key) if item.kind == "Pod" else None
+        is_replaced = None if pod is None else any(each.controller for each in pod.metadata.owner_references)
+        yield PodImpact(item.name, item.node, is_replaced, item.kind)
+
+
+def describe_holders(claims: Iterable[ClaimImpact]) -> list[str]:
+    """Return a line for each of some claims that hold devices which are hit, and for whom they are reserved."""
+    lines = [
+        holder_line(
+            f"{item.namespace}/{item.name}",
+            item.devices,
+            [f"{user.kind.lower()} {user.name}" for user in item.pods],
+            is_being_deleted=item.is_being_deleted,
+        )
+        for item in claims
+    ]
+    return first_lines(lines, "claims")
+
+
+def _allocation(claim: ResourceClaim) -> AllocationResult:
+    assert claim.status.allocation is not None
+    return claim.status.allocation
+
+
+def _results(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:
+    return _allocation(claim).devices.results
+
+
+def _path(result: DeviceRequestAllocationResult) -> str:
+    return f"{result.driver}/{result.pool}/{result.device}"
+
+
+def _pod_key(pod: Pod) -> tuple[str, str]:
+    return pod.metadata.namespace, pod.metadata.name

@@ -1,0 +1,234 @@
+"""Placing copies of a template one after the other, first-fit: each counts for the next.
+
+As kube-scheduler places the pods of a workload, and the operator allocates claims: the first node by name on which all
+that a copy asks for fits. Copies ask for the same, so a node that a copy cannot use is of no use for later ones.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Reason
+from dra_operator.allocator.decision import claim_key
+from dra_operator.api.core import Pod
+from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.ledger import ClaimKey
+from dra_operator.pods.claims import SPECIAL
+from dra_operator.pods.explanation import PodExplainer, PodExplanation
+from dra_operator.pods.node_fit import PodRequirements
+from dra_operator.pods.nodes import usable
+from dra_operator.pods.objects import ObjectRecord
+from dra_operator.questions.copies import Template, number_claim
+from dra_operator.questions.state import ClusterState
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedCopy:
+    """Where a copy would be, and what its claims would get, by entry; `node` is empty where there are none."""
+
+    node: str
+    allocations: dict[str, AllocationResult]
+
+
+@dataclass(slots=True)
+class Placer:
+    """Places copies of a template in a state, within a trial of it.
+
+    `decision` is the last one that was not in favour.
+    """
+
+    state: ClusterState
+    template: Template
+    decision: Decision | None = None
+    _names: dict[str, None] | None = field(init=False)
+    """The nodes that suit the pod, in their order; None for all."""
+    _set: int | None = None
+    """The same, as the allocator has them."""
+    _named: dict[str, AllocationResult] = field(default_factory=dict)
+    """What the claims that all copies use have, by entry."""
+    _requirements: PodRequirements | None = field(init=False)
+    _special: ResourceClaim | None = None
+    """What the last copy asked of classes by the name of a resource, on the last node that was asked."""
+
+    def __post_init__(self) -> None:
+        pod = self.template.pod
+        self._names = None
+        self._requirements = None
+        if pod is not None and self.state.objects.of_kind("Node"):
+            # Of nodes that are only assumed nobody knows what they have.
+            found = self.state.placement.find_suitable(pod)
+            self._names = None if found is None else dict.fromkeys(found.nodes)
+            self._requirements = self.state.placement.requirements(pod)
+        elif pod is not None and pod.obj.spec.node_name:
+            self._names = {pod.obj.spec.node_name: None}
+        for entry, record in self.template.named.items():
+            if record.obj.status.allocation is not None:
+                self._named[entry] = record.obj.status.allocation
+
+    def place(self, number: int) -> PlacedCopy | None:
+        """Place a copy and let it count, or return None if it fits nowhere."""
+        claims = self._open_claims(number)
+        allocator = self.state.allocators[self.template.decider]
+        if self._set is None and (nodes := self._nodes()) is not None:
+            self._set = allocator.node_set(nodes)
+        if not claims:
+            placed = self._place_without_claims(number)
+        elif self.template.extended is None:
+            placed = self._decide(claims, self._set)
+        else:
+            placed = self._decide_with_extended(number, claims)
+        if placed is None:
+            return None
+        for entry in placed.allocations.keys() & self.template.named.keys():
+            self._named[entry], self._set = placed.allocations[entry], None
+        self._place_pod(number, placed.node)
+        return placed
+
+    def _decide(
+        self, claims: Mapping[str, ResourceClaim], nodes: Sequence[str] | int | None
+    ) -> PlacedCopy | None:
+        """Decide claims together on one of some nodes, and let that count."""
+        allocator = self.state.allocators[self.template.decider]
+        decision = allocator.allocate([*claims.values()], nodes, decider=self.template.decider)
+        if not isinstance(decision, Allocated):
+            self.decision = decision
+            return None
+        for claim, result in zip(claims.values(), decision.results, strict=True):
+            self.state.ledger.assume(*claim_key(claim), result)
+        return PlacedCopy(decision.node, dict(zip(claims, decision.results, strict=True)))
+
+    def _place_without_claims(self, number: int) -> PlacedCopy | None:
+        nodes = self._nodes()
+        extended = self.template.extended
+        if extended is None:
+            node = self._first(nodes)
+            return None if node is None else PlacedCopy(node, {})
+        names = [*self.state.nodes] if nodes is None else nodes
+        options, plugged = extended.options({name: self.state.nodes[name] for name in names})
+        for option in options:
+            self._special = number_claim(option.record.obj, number)
+            if (placed := self._decide({SPECIAL: self._special}, option.nodes)) is not None:
+                return placed
+        return PlacedCopy(plugged[0], {}) if plugged else None
+
+    def _decide_with_extended(self, number: int, claims: Mapping[str, ResourceClaim]) -> PlacedCopy | None:
+        """Decide claims on a node where what is asked for by the name of a resource fits as well."""
+        extended = self.template.extended
+        assert extended is not None
+        nodes = self._nodes()
+        names = dict.fromkeys(self.state.nodes if nodes is None else nodes)
+        self._special = None
+        while (placed := self._decide(claims, [*names])) is not None:
+            options, plugged = extended.options({placed.node: self.state.nodes[placed.node]})
+            if plugged:
+                return placed
+            if options:
+                self._special = number_claim(options[0].record.obj, number)
+                if (beside := self._decide({SPECIAL: self._special}, [placed.node])) is not None:
+                    return PlacedCopy(placed.node, {**placed.allocations, **beside.allocations})
+            for claim in claims.values():
+                self.state.ledger.withdraw(*claim_key(claim))
+            del names[placed.node]
+        return None
+
+    def explain(self, number: int) -> PodExplanation:
+        """Return why a copy fits nowhere, in the state as it is."""
+        claims = self._open_claims(number)
+        pod = self.template.build_pod(number)
+        if self._special is not None:
+            found = self._explain_special(self._special)
+            return PodExplanation(found.reason, found.message, {SPECIAL: found})
+        if pod is None:
+            (claim,) = claims.values()
+            assert self.decision is not None
+            found = self.explain_claim(claim, self.decision)
+            return PodExplanation(found.reason, found.message, dict.fromkeys(claims, found))
+        copy: Pod = pod.obj
+        explained = self.build_explainer(number).explain(copy, self._requirements or PodRequirements())
+        assert explained is not None
+        return explained
+
+    def _explain_special(self, claim: ResourceClaim) -> Explanation:
+        """Return why what is asked for by the name of a resource fits on no node that suits the rest."""
+        allocator = self.state.allocators[self.template.decider]
+        decision = allocator.allocate([claim], self._nodes(), decider=self.template.decider)
+        if not isinstance(decision, Allocated):
+            return self.explain_claim(claim, decision)
+        extended = self.template.extended
+        names = "" if extended is None else ", ".join(extended.wanted)
+        text = (
+            f"its claims fit, and {names} alone fits on {decision.node}, but no node has room for all of them"
+        )
+        return Explanation(Reason.CLAIMS_DO_NOT_FIT_TOGETHER, text)
+
+    def explain_claim(self, claim: ResourceClaim, decision: Decision) -> Explanation:
+        """Return why a claim that no pod uses is not allocated."""
+        decider = self.template.decider
+        return self.state.allocators[decider].explain([claim], decision, decider=decider)[0]
+
+    def build_explainer(self, number: int) -> PodExplainer:
+        """Return what explains the pod of a copy."""
+        own = {claim_key(claim): claim for claim in self._open_claims(number).values()}
+        for entry, allocation in self._named.items():
+            claim = self.template.named[entry].obj
+            status = replace(claim.status, allocation=allocation)
+            own[claim_key(claim)] = replace(claim, status=status)
+
+        def find_claim(key: ClaimKey) -> ResourceClaim | None:
+            return own.get(key) or self.state.find_claim(key)
+
+        allocator = self.state.allocators[Decider.KUBE_SCHEDULER]
+        return PodExplainer(allocator, self.state.pods, find_claim, lambda _: True)
+
+    def find_obstacles(self) -> dict[str, str]:
+        """Return the nodes that do not suit the pod as things are, each with the reason."""
+        if self._requirements is None:
+            return {}
+        found = self.state.pods.find_obstacles(self._requirements)
+        return {node: str(obstacle) for node, obstacle in found.items()}
+
+    @property
+    def requirements(self) -> PodRequirements:
+        """What the pod asks of nodes."""
+        return self._requirements or PodRequirements()
+
+    def _open_claims(self, number: int) -> dict[str, ResourceClaim]:
+        """Return the claims of a copy that have no allocation yet, by entry."""
+        shared = {
+            entry: record.obj for entry, record in self.template.named.items() if entry not in self._named
+        }
+        return {**shared, **self.template.build_claims(number)}
+
+    def _nodes(self) -> Sequence[str] | None:
+        """Return the nodes where a copy can run and use what it has; None for all."""
+        if not self._named:
+            return None if self._names is None else [*self._names]
+        nodes = self.state.nodes
+        names = [*nodes] if self._names is None else self._names
+        return list(usable(nodes, names, list(self._named.values())))
+
+    def _first(self, nodes: Sequence[str] | None) -> str | None:
+        """Return the first node that can be used at all."""
+        records = self.state.inventory.nodes
+        names = sorted(records) if nodes is None else nodes
+        return next((name for name in names if name in records and records[name].unusable is None), None)
+
+    def _place_pod(self, number: int, node: str) -> None:
+        """Let the pod of a copy have what it requests of its node, and see whether another suits it still."""
+        pod = self.template.pod
+        if pod is None or self._requirements is None:
+            return
+        self.state.placement.place(_named(pod, number), node)
+        allocator = self.state.allocators[self.template.decider]
+        if self.state.pods.find_obstacle(self._requirements, node) is not None:
+            if self._names is None:
+                self._names = dict.fromkeys(self.state.nodes)
+            self._names.pop(node, None)
+            self._set = None if self._set is None else self._set & ~allocator.node_set([node])
+
+
+def _named(pod: ObjectRecord, number: int) -> ObjectRecord:
+    """Return the pod of a copy as far as its name and what it requests are concerned."""
+    metadata = {**pod.body["metadata"], "name": f"{pod.obj.metadata.name}#{number}"}
+    found = Template("", Decider.KUBE_SCHEDULER, {}, {}, pod).build_pod(number)
+    assert found is not None
+    return ObjectRecord(pod.place, {**pod.body, "metadata": metadata}, found.obj)

@@ -1,0 +1,111 @@
+"""Replacement: claims, and the pods that use them, begin anew all at once; what each comes to.
+
+They are decided in the order in which kube-scheduler would decide their pods, and each decision counts for the next.
+Nothing else that waits is decided.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from dra_operator.api.core import Pod
+from dra_operator.api.names import OPT_OUT_LABEL
+from dra_operator.api.types import ResourceClaim, ResourceClaimStatus
+from dra_operator.ledger import ClaimKey
+from dra_operator.pods.claim_sets import decide, make_sets
+from dra_operator.pods.claims import is_over, named_claims
+from dra_operator.pods.objects import Key, ObjectRecord
+from dra_operator.pods.scheduler import Outcome
+from dra_operator.pods.workloads import part
+from dra_operator.questions.holders import ConsumerIndex
+from dra_operator.questions.state import ClusterState
+
+
+def decide_anew(state: ClusterState, claims: AbstractSet[ClaimKey]) -> Mapping[ClaimKey, Outcome]:
+    """Return what each of some allocated claims comes to when it begins anew, with the pods that use it.
+
+    So do the other claims of these pods, unless other pods use them as well.
+    """
+    consumers = ConsumerIndex.build(state)
+    pods = {_pod_key(pod) for key in claims for pod in find_users(state, consumers, key)}
+    again = {*claims, *_claims_of_alone(state, consumers, pods)}
+    records: dict[Key, ObjectRecord] = dict(state.objects.records)
+    for namespace, name in again:
+        place = "ResourceClaim", namespace, name
+        records[place] = _unallocated(records[place])
+    for namespace, name in pods:
+        records["Pod", namespace, name] = _unbound(records["Pod", namespace, name])
+    copy = ClusterState(
+        replace(state.objects, records=records, daemon_sets=[]),
+        only_nodes=state.only_nodes,
+        unread=state.unread,
+        now=state.now,
+    )
+    sets = [
+        item
+        for item in make_sets(copy.objects, copy.objects.of_kind("ResourceClaim"))
+        if any(_record_key(record) in again for record in item.claims)
+    ]
+    outcomes = decide(sets, copy.scheduler)
+    return {key: outcome for outcome in outcomes if (key := _record_key(outcome.record)) in claims}
+
+
+def find_users(state: ClusterState, consumers: ConsumerIndex, key: ClaimKey) -> list[Pod]:
+    """Return the pods that use a claim and have not ended: those it is reserved for, and those that name it."""
+    claim = state.find_claim(key)
+    if claim is None:
+        return []
+    found = [consumers.find_pod(key[0], entry) for entry in claim.status.reserved_for]
+    known = {_pod_key(pod): pod for pod in found if pod is not None and not is_over(pod)}
+    known.update((_pod_key(pod), pod) for pod in consumers.users.get(key, ()))
+    return [known[name] for name in sorted(known)]
+
+
+def _claims_of_alone(
+    state: ClusterState, consumers: ConsumerIndex, pods: AbstractSet[tuple[str, str]]
+) -> set[ClaimKey]:
+    """Return the allocated claims that some pods use, and no others."""
+    named = {
+        (namespace, claim)
+        for namespace, name in pods
+        for claim in named_claims(consumers.pods[namespace, name])
+    }
+    return {
+        key
+        for key in named
+        if (claim := state.find_claim(key)) is not None
+        and claim.status.allocation is not None
+        and all(_pod_key(pod) in pods for pod in find_users(state, consumers, key))
+    }
+
+
+def _unallocated(record: ObjectRecord) -> ObjectRecord:
+    """Return a claim as it would be made again. Whoever decided it does so again: the label that keeps us away goes."""
+    claim: ResourceClaim = record.obj
+    labels = {name: value for name, value in claim.metadata.labels.items() if name != OPT_OUT_LABEL}
+    metadata = replace(claim.metadata, deletion_timestamp=None, labels=labels)
+    body = {name: value for name, value in record.body.items() if name != "status"}
+    return replace(record, body=body, obj=replace(claim, metadata=metadata, status=ResourceClaimStatus()))
+
+
+def _unbound(record: ObjectRecord) -> ObjectRecord:
+    """Return a pod as its controller would make it again, with the claims that are there."""
+    pod: Pod = record.obj
+    spec = {name: value for name, value in part(record.body, "spec").items() if name != "nodeName"}
+    status = {
+        name: value for name, value in part(record.body, "status").items() if name != "nominatedNodeName"
+    }
+    obj = replace(
+        pod,
+        spec=replace(pod.spec, node_name=""),
+        status=replace(pod.status, nominated_node_name=""),
+    )
+    return replace(record, body={**record.body, "spec": spec, "status": status}, obj=obj)
+
+
+def _pod_key(pod: Pod) -> tuple[str, str]:
+    return pod.metadata.namespace, pod.metadata.name
+
+
+def _record_key(record: ObjectRecord) -> ClaimKey:
+    return record.obj.metadata.namespace, record.obj.metadata.name

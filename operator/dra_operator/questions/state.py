@@ -1,0 +1,327 @@
+"""The state of a cluster in memory: the objects of files or of an API server, and what decides by them.
+
+The same inventory, ledger and allocator as in the operator. What is not needed for a question is not made. A state is
+used by one thread at a time: a question may try decisions in it, and takes them back.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from types import MappingProxyType
+from typing import Any, Final, Self, TypeAlias
+
+from dra_operator.allocator import Allocator, Decider, Limits
+from dra_operator.allocator.decision import claim_key
+from dra_operator.api.core import Node
+from dra_operator.api.names import share_id
+from dra_operator.api.read import ObjectError
+from dra_operator.api.text import shown
+from dra_operator.api.types import ResourceClaim
+from dra_operator.inventory import Inventory
+from dra_operator.inventory.ownership import Settlement
+from dra_operator.ledger import BrokenAllocations, Cause, ClaimKey, Ledger
+from dra_operator.pods.cluster_pods import ClusterPods
+from dra_operator.pods.explanation import PodExplainer
+from dra_operator.pods.objects import ObjectRecord
+from dra_operator.pods.placement import PodPlacement
+from dra_operator.pods.scheduler import Scheduler
+from dra_operator.pods.workloads import part
+from dra_operator.questions import fault_texts
+from dra_operator.questions.assumed_nodes import choose_nodes
+from dra_operator.questions.errors import QuestionError
+from dra_operator.questions.load import LoadResult, add_daemon_pods, gather
+from dra_operator.questions.manifests import Found, find_given, read
+from dra_operator.questions.notes import find_notes, find_owners
+from dra_operator.questions.removal import remove_objects
+
+Source: TypeAlias = str | Path | Mapping[str, Any] | Iterable[str | Path | Mapping[str, Any]]
+"""Files and folders, or objects as mappings, or several of these; `-` is stdin."""
+_ENOUGH: Final = dict.fromkeys(("cpu", "memory", "ephemeral-storage", "pods"), "1P")
+_NOT_CHOSEN: Final = "left out by --node"
+_HOW: Final = "give the slices a pool of their own, or the names of those they replace"
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class ClusterState:
+    """Objects, and what is made of them.
+
+    `objects` are all that could be read, `errors` lines about the others, `notes` lines about what was assumed and
+    what is wrong. `inventory` is what exists, `ledger` what is used, `nodes` those that claims may go to, by name,
+    `pods` what pods have of nodes; `allocators` decide, each on behalf of its decider. `unread` are the kinds that
+    could not be read, with the reason: answers are then said with that restriction. `now` is the time of the state,
+    in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        objects: LoadResult,
+        *,
+        only_nodes: Sequence[str] = (),
+        unread: Mapping[str, str] = _NOTHING,
+        now: float | None = None,
+    ) -> None:
+        """Make the state of some objects; `only_nodes` are those that claims may go to, all if empty.
+
+        Raises UnknownNodeError for one of these that is not there.
+        """
+        self._given = objects
+        self.objects = objects.copied()
+        self.only_nodes = tuple(only_nodes)
+        self.unread = dict(unread)
+        self.now = time.time() if now is None else now
+        settlement = Settlement() if find_owners(objects) else None
+        self.inventory, self.ledger = Inventory(settlement=settlement), Ledger()
+        for kind in ("DeviceClass", "Namespace", "DeviceTaintRule", "ResourceSlice"):
+            for record in objects.of_kind(kind):
+                self.inventory.put(record.obj)
+        choice = choose_nodes(objects, self.only_nodes)
+        self._assumptions = choice.notes
+        for name, node in choice.nodes.items():
+            self.inventory.put(node)
+            if only_nodes and name not in only_nodes:
+                # Nothing that a Node can have says so.
+                self.inventory.nodes[name] = replace(self.inventory.nodes[name], unusable=_NOT_CHOSEN)
+        self.nodes: Mapping[str, Node] = {
+            name: node for name, node in choice.nodes.items() if not only_nodes or name in only_nodes
+        }
+        add_daemon_pods(self.objects, self.nodes)
+        for record in objects.of_kind("ResourceClaim"):
+            self.ledger.put(record.obj)
+        if settlement is not None:
+            # All that is said to be owned counts as such: files do not tell for how long.
+            self.inventory.settle(self.inventory.rules.keys(), self.inventory.pools.keys())
+
+    @classmethod
+    def load(
+        cls,
+        source: Source,
+        *,
+        only_nodes: Sequence[str] = (),
+        unread: Mapping[str, str] = _NOTHING,
+        now: float | None = None,
+    ) -> Self:
+        """Return the state of some objects, given as mappings or as files and folders to read.
+
+        What cannot be read is a line in `errors`, and the rest counts. An object that is there twice counts as it
+        stands last. Raises UnknownNodeError.
+        """
+        return cls(gather(read_source(source)), only_nodes=only_nodes, unread=unread, now=now)
+
+    def with_objects(self, source: Source) -> Self:
+        """Return a state with these objects; they take the place of those of their kind, namespace and name."""
+        return self.overlaid(gather(read_source(source)))
+
+    def overlaid(self, objects: LoadResult) -> Self:
+        """Return a state with these objects; they take the place of those of their kind, namespace and name.
+
+        Slices that make a pool invalid or incomplete which was not before are lines in `errors`.
+        """
+        found = type(self)(
+            self._given.overlaid(objects), only_nodes=self.only_nodes, unread=self.unread, now=self.now
+        )
+        if objects.of_kind("ResourceSlice"):
+            before = {(item.kind, item.name, item.message) for item in self.inventory.problems()}
+            found.objects.errors += [
+                f'ResourceSlice "{item.name}": {item.message}: what is given contradicts what is published; {_HOW}'
+                for item in found.inventory.problems()
+                if item.kind == "ResourceSlice" and (item.kind, item.name, item.message) not in before
+            ]
+        return found
+
+    def without(
+        self,
+        *,
+        claims: Iterable[str] = (),
+        pods: Iterable[str] = (),
+        nodes: Iterable[str] = (),
+        drivers: Iterable[str] = (),
+    ) -> Self:
+        """Return a state in which these are gone; claims and pods are named `namespace/name`.
+
+        With a pod go what it has of its node, the claims made for it, and the allocations that only it uses; with a
+        node its pods and slices; with a driver its slices. Raises UnknownObjectError.
+        """
+        left = remove_objects(self._given, claims=claims, pods=pods, nodes=nodes, drivers=drivers)
+        return type(self)(left, only_nodes=self.only_nodes, unread=self.unread, now=self.now)
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Take back at the end what is decided meanwhile: allocations that are assumed, and pods that are placed."""
+        before = self.ledger.assumed_claims()
+        try:
+            yield
+        finally:
+            for key in self.ledger.assumed_claims() - before:
+                self.ledger.withdraw(*key)
+            if "placement" in self.__dict__:
+                self.placement.release_all()
+
+    @property
+    def errors(self) -> list[str]:
+        """Lines about objects that could not be read."""
+        return self.objects.errors
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """Lines about what was assumed, and what is wrong in the state."""
+        return [*self._assumptions, *find_notes(self.objects, self.inventory, self.ledger)]
+
+    @cached_property
+    def allocators(self) -> Mapping[Decider, Allocator]:
+        """What decides, by whose devices it may take. Where nothing is owned, both take the same."""
+        operator = self.build_allocator(Decider.OPERATOR, self.inventory)
+        if self.inventory.settlement is None:
+            return {Decider.OPERATOR: operator, Decider.KUBE_SCHEDULER: operator}
+        other = self.build_allocator(Decider.KUBE_SCHEDULER, self.inventory)
+        return {Decider.OPERATOR: operator, Decider.KUBE_SCHEDULER: other}
+
+    def build_allocator(self, decider: Decider, inventory: Inventory) -> Allocator:
+        """Return an allocator for an inventory, beside the ledger of this state."""
+        return Allocator(
+            inventory,
+            self.ledger,
+            limits=Limits(),
+            clock=time.monotonic,
+            share_ids=self._share_ids,
+            decider=decider,
+        )
+
+    @cached_property
+    def pods(self) -> ClusterPods:
+        """What pods have of nodes, and which nodes suit others.
+
+        What a node does not say to have of each, it has enough of.
+        """
+        return self._placed_pods[0]
+
+    @cached_property
+    def placement(self) -> PodPlacement:
+        """Where pods can run, as far as the objects say."""
+        return PodPlacement(self.pods, self.nodes, self._placed_pods[1])
+
+    @cached_property
+    def _placed_pods(self) -> tuple[ClusterPods, frozenset[tuple[str, str]]]:
+        return _read_pods(self.objects, self.nodes)
+
+    @cached_property
+    def broken(self) -> Mapping[ClaimKey, str]:
+        """What is wrong with each allocation that cannot be used any more."""
+        return _broken_allocations(self.objects, self.inventory, self.now)
+
+    @cached_property
+    def scheduler(self) -> Scheduler:
+        """What decides the claims of pods together, where these can run."""
+        return Scheduler(
+            self.objects,
+            self.nodes,
+            self.ledger,
+            self.allocators,
+            self.build_allocator,
+            self.broken,
+            self.placement,
+        )
+
+    @cached_property
+    def pod_explainer(self) -> PodExplainer:
+        """What explains pods by the present state."""
+        return PodExplainer(
+            self.allocators[Decider.KUBE_SCHEDULER], self.pods, self.find_claim, self._has_template
+        )
+
+    def find_record(self, kind: str, namespace: str, name: str) -> ObjectRecord | None:
+        """Return an object, or None."""
+        return self.objects.records.get((kind, namespace, name))
+
+    def find_claim(self, key: ClaimKey) -> ResourceClaim | None:
+        """Return the claim of a namespace and name, or None."""
+        record = self.find_record("ResourceClaim", *key)
+        return None if record is None else record.obj
+
+    def _has_template(self, key: tuple[str, str]) -> bool | None:
+        found = self.find_record("ResourceClaimTemplate", *key) is not None
+        return None if not found and "ResourceClaimTemplate" in self.unread else found
+
+    @cached_property
+    def _share_ids(self) -> Callable[[], str]:
+        return _share_ids(self.objects)
+
+
+def read_source(source: Source) -> Iterable[Found]:
+    """Yield the objects of files and folders, and those that are given as mappings. Raises QuestionError."""
+    items = (
+        [source] if isinstance(source, str | Path | Mapping) or not isinstance(source, Iterable) else source
+    )
+    for number, item in enumerate(items, 1):
+        if isinstance(item, Mapping):
+            yield from find_given(number, item)
+        elif isinstance(item, str | Path):
+            yield from read([str(item)])
+        else:
+            raise QuestionError(f"object {number}: {shown(item)} is neither a mapping nor the path of a file")
+
+
+def _read_pods(
+    gathered: LoadResult, nodes: Mapping[str, Node]
+) -> tuple[ClusterPods, frozenset[tuple[str, str]]]:
+    """Return what pods have of nodes, and the volume claims that count.
+
+    What a node does not say to have of each, it has enough of. A volume claim that is not given counts for nothing, nor
+    does one that nobody had the time to bind.
+    """
+    cluster = ClusterPods()
+    for kind in ("DeviceClass", "Pod"):
+        for record in gathered.of_kind(kind):
+            # Of a pod with a slip in its status the rest counts.
+            with suppress(ObjectError):
+                cluster.put(kind, record.body)
+    bodies = {record.obj.metadata.name: record.body for record in gathered.of_kind("Node")}
+    for name, node in nodes.items():
+        body = bodies.get(name, {"metadata": {"name": name, "labels": node.metadata.labels}})
+        status = body.get("status") or {}
+        allocatable = {**_ENOUGH, **(status.get("allocatable") or {})}
+        cluster.put("Node", {**body, "status": {**status, "allocatable": allocatable}})
+    claims: set[tuple[str, str]] = set()
+    for (kind, namespace, name), body in gathered.volumes.items():
+        is_claim = kind == "PersistentVolumeClaim"
+        if is_claim and not (body["metadata"].get("uid") or part(body, "spec").get("volumeName")):
+            continue
+        cluster.put(kind, body)
+        if is_claim:
+            claims.add((namespace, name))
+    return cluster, frozenset(claims)
+
+
+def _broken_allocations(gathered: LoadResult, inventory: Inventory, now: float) -> dict[ClaimKey, str]:
+    """Return what is wrong with each allocation that is broken. Nodes that nobody gives are not gone."""
+    allocations = BrokenAllocations(inventory, missing_seconds=0)
+    for record in gathered.of_kind("ResourceClaim"):
+        allocations.put(claim_key(record.obj), record.obj.status.allocation)
+    allocations.refresh(0.0, now)
+    are_nodes_given = any(True for _ in gathered.of_kind("Node"))
+    found = {
+        key: [item for item in breakages if are_nodes_given or item.cause is not Cause.NODE_GONE]
+        for key, breakages in allocations.found.items()
+    }
+    return {key: fault_texts.broken(breakages) for key, breakages in found.items() if breakages}
+
+
+def _share_ids(gathered: LoadResult) -> Callable[[], str]:
+    """Return a source of share ids: the same each time, and none of those in use."""
+    used = {
+        result.share_id
+        for record in gathered.of_kind("ResourceClaim")
+        if record.obj.status.allocation is not None
+        for result in record.obj.status.allocation.devices.results
+    }
+    numbers = Random(0)  # noqa: S311 - the ids need to be the same each time, not secret
+
+    def fresh() -> str:
+        while (found := share_id(numbers.getrandbits)) in used:
+            pass
+        return found
+
+    return fresh

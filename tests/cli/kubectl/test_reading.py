@@ -1,0 +1,205 @@
+"""What is read of a cluster, with which rights, and what is said where not everything can be read."""
+
+import gzip
+import json
+
+import pytest
+
+from cluster import claim, pod, resource_slice
+
+
+def forbid(cluster, *kinds):
+    """Refuse lists of some kinds, as an authorizer does."""
+    for kind in kinds:
+        cluster.server.faults.answer(403, kind=kind, verb="list", times=None, message=f"may not list {kind}")
+
+
+async def test_kind_that_may_not_be_read_is_named_once(cluster, dra):
+    """Free is at most what is said where claims are not known, and the missing right is one line."""
+    forbid(cluster, "ResourceClaim")
+
+    result = await dra("top")
+
+    assert result.exit_code == 0
+    assert result.stderr.splitlines() == [
+        'note: not permitted to list resourceclaims.resource.k8s.io in namespace "default"',
+        "note: FREE is at most: devices of claims that cannot be read may be in use",
+    ]
+
+
+async def test_kind_without_which_there_is_no_answer_ends_with_2(cluster, dra):
+    """Nothing is printed as if it were the answer."""
+    forbid(cluster, "ResourceSlice")
+
+    result = await dra("top")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "error: not permitted to list resourceslices.resource.k8s.io\n"
+
+
+async def test_list_is_read_page_by_page(cluster, dra, monkeypatch):
+    """All claims are there, however many pages they take."""
+    monkeypatch.setattr("dra_operator.cli.kubectl.client.PAGE", 2)
+    cluster.put(*(claim(f"claim-{number}") for number in range(5)))
+
+    result = await dra("claims", "-o", "name")
+
+    assert result.stdout.split() == [f"resourceclaim.resource.k8s.io/claim-{number}" for number in range(5)]
+
+
+async def test_list_that_the_server_forgets_is_begun_anew(cluster, dra, monkeypatch):
+    """A continue token that has expired costs a second try, and no object."""
+    monkeypatch.setattr("dra_operator.cli.kubectl.client.PAGE", 2)
+    cluster.put(*(claim(f"claim-{number}") for number in range(3)))
+    cluster.server.faults.answer(410, kind="ResourceClaim", verb="list")
+
+    result = await dra("claims", "-o", "name")
+
+    assert (result.exit_code, len(result.stdout.split())) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (lambda faults: faults.lose_answer(kind="ResourceSlice", times=None), "error: http://127.0.0.1:"),
+        (lambda faults: faults.answer(500, kind="ResourceSlice", times=None), "error: InternalError"),
+        (
+            lambda faults: faults.answer(401, times=None),
+            "the credentials are not accepted (401): log in again",
+        ),
+        (
+            lambda faults: faults.delay(5),
+            "no answer in 0.2 s: try again, or give it longer with --request-timeout",
+        ),
+    ],
+    ids=["answer cut", "server in trouble", "not logged in", "silent"],
+)
+async def test_server_that_does_not_answer_is_an_error_and_no_part_of_an_answer(cluster, dra, fault, words):
+    """One line, exit code 2, nothing on stdout."""
+    fault(cluster.server.faults)
+
+    result = await dra("devices", "--request-timeout", "0.2s")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert len(result.stderr.splitlines()) == 1
+    assert words in result.stderr
+
+
+async def test_server_that_asks_to_wait_is_asked_again(cluster, dra):
+    """429 with Retry-After is obeyed."""
+    cluster.server.faults.answer(429, kind="ResourceSlice", retry_after=0)
+
+    result = await dra("devices", "-o", "name")
+
+    assert (result.exit_code, len(result.stdout.split())) == (0, 3)
+
+
+async def test_cluster_without_the_api_group_is_named(cluster, dra):
+    """What to do is part of the line."""
+    cluster.server.faults.answer(404, kind="ResourceClaim", times=None)
+
+    result = await dra("claims")
+
+    assert result.exit_code == 2
+    assert "does not serve resourceclaims of resource.k8s.io" in result.stderr
+    assert "needs Kubernetes 1.34" in result.stderr
+
+
+async def test_older_version_of_the_api_is_read_as_well(cluster, dra):
+    """Where v1 is not served, v1beta2 is asked for."""
+    cluster.server.faults.answer(404, kind="ResourceSlice", verb="list")
+
+    result = await dra("devices", "-o", "name")
+
+    assert (result.exit_code, len(result.stdout.split())) == (0, 3)
+
+
+async def test_manifests_lie_over_the_cluster(cluster, dra, tmp_path):
+    """A slice of a file is there beside those of the cluster, and replaces one of its name."""
+    more = resource_slice("gpu-0", "gpu-1", "gpu-2", name="slice-3", pool="pool-3")
+    (tmp_path / "slice.json").write_text(json.dumps(more))
+
+    result = await dra("top", "--by", "pool", "-o", "json", "-f", str(tmp_path / "slice.json"))
+
+    totals = {row["name"].rpartition("/")[2]: row["total"] for row in json.loads(result.stdout)["rows"]}
+    assert totals == {"pool-1": 2, "pool-2": 1, "pool-3": 3}
+
+
+async def test_manifest_without_namespace_is_of_the_one_asked_about(cluster, dra, tmp_path):
+    """As kubectl has it, -n is for objects in files as well."""
+    body = claim("new")
+    del body["metadata"]["namespace"]
+    (tmp_path / "claim.json").write_text(json.dumps(body))
+
+    result = await dra("claims", "-n", "team-a", "-f", str(tmp_path / "claim.json"), "-o", "json")
+
+    (item,) = json.loads(result.stdout)["items"]
+    assert (item["namespace"], item["name"]) == ("team-a", "new")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "kind: ResourceClaim\napiVersion: resource.k8s.io/v1\nmetadata: {name: a}\nspec: {divices: {}}",
+            "divices",
+        ),
+        ("{", "no YAML"),
+        ("", "error: "),
+    ],
+    ids=["unknown field", "no YAML", "absent file"],
+)
+async def test_manifest_that_cannot_be_read_ends_with_2(dra, tmp_path, text, words):
+    """It is not passed over, as the answer would be about something else."""
+    file = tmp_path / "bad.yaml"
+    if text:
+        file.write_text(text)
+
+    result = await dra("claims", "-f", str(file))
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert words in result.stderr
+
+
+# --- snapshots
+
+
+@pytest.fixture
+async def snapshot(cluster, run, tmp_path):
+    """Return a function that takes a snapshot of the cluster and returns the file."""
+
+    async def take(name="state.yaml"):
+        cluster.put(claim("waiting", request={"count": 9}), pod("user", uses="waiting"))
+        file = tmp_path / name
+        result = await run("snapshot", "--out", str(file))
+        assert result.exit_code == 0, result.output
+        return file
+
+    return take
+
+
+@pytest.mark.parametrize("name", ["state.yaml", "state.yaml.gz"])
+async def test_snapshot_answers_as_the_cluster_did(dra, snapshot, name):
+    """Nothing but the file is read."""
+    file = await snapshot(name)
+
+    live = await dra("top", "-o", "json")
+    offline = await dra("top", "-o", "json", "--snapshot", str(file), live=False)
+
+    assert json.loads(live.stdout) == json.loads(offline.stdout)
+
+
+@pytest.mark.parametrize("where", ["between documents", "in a document", "packed"])
+async def test_snapshot_cut_in_half_is_refused(dra, snapshot, tmp_path, where):
+    """What is left of it may be YAML, and is never taken for the whole."""
+    file = await snapshot()
+    text = file.read_text()
+    cut = text.rindex("---\n") if where == "between documents" else len(text) // 2
+    half = tmp_path / ("half.yaml.gz" if where == "packed" else "half.yaml")
+    half.write_bytes(gzip.compress(text.encode())[:-20] if where == "packed" else text[:cut].encode())
+
+    result = await dra("claims", "--snapshot", str(half), live=False)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert len(result.stderr.splitlines()) == 1
+    assert str(half) in result.stderr

@@ -1,0 +1,4 @@
+"""Clusters at random, to ask questions about: the answers are compared with what comes of doing what is asked.
+
+`python -m questionfuzz` runs many. In `world` they are made, `truth` does it: the operator on the API server in memory.
+"""

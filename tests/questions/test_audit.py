@@ -1,0 +1,108 @@
+"""Audit: each fault that is put into a cluster is found, at its object, and nothing else is."""
+
+import pytest
+
+import clean_worlds as worlds
+import world_faults as faults
+from dra_operator.questions.cluster import Cluster
+from dra_operator.questions.findings import Sort
+
+WORLDS_A_FAULT = 3
+MOST_SEEDS = 60
+
+
+def load(world, **unread):
+    """The cluster of a world."""
+    return Cluster.load(world.bodies, now=worlds.NOW.timestamp(), unread=unread)
+
+
+def found(cluster):
+    """What an audit finds, by sort and object."""
+    return {(each.sort.value, each.kind, each.namespace, each.name) for each in cluster.audit().findings}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_nothing_is_wrong_in_a_clean_world(seed):
+    """A cluster with all that is normal has no findings, and all sorts are judged."""
+    cluster = load(worlds.make_world(seed))
+
+    report = cluster.audit()
+
+    assert (cluster.errors, report.findings, report.unchecked) == ([], (), ())
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(each, id=f"{sort}-{each.__name__}")
+        for sort, those in faults.FAULTS.items()
+        for each in those
+    ],
+)
+def test_fault_is_found_and_nothing_else(fault):
+    """A fault is found at the objects that have it, in several clusters."""
+    tried = 0
+    for seed in range(MOST_SEEDS):
+        world = worlds.make_world(seed)
+        if (expected := fault(world)) is None:
+            continue
+        cluster = load(world)
+
+        assert (cluster.errors, found(cluster)) == ([], expected), seed
+        tried += 1
+        if tried == WORLDS_A_FAULT:
+            break
+    assert tried
+
+
+def test_each_sort_has_four_faults():
+    """No sort is tried with fewer than four faults."""
+    assert {sort: len(those) >= 4 for sort, those in faults.FAULTS.items()} == {
+        sort.value: True for sort in Sort
+    }
+
+
+def test_two_faults_are_both_found_the_most_urgent_first():
+    """Findings are sorted by how urgent they are, whatever their objects are called."""
+    world = worlds.make_world(1)
+    later = faults.slice_that_is_missing(world)
+    first = faults.second_claim_on_a_device(world)
+
+    cluster = load(world)
+
+    assert found(cluster) == first | later
+    assert [each.sort for each in cluster.audit().findings] == [Sort.TWO_HOLDERS, Sort.POOL_NOT_COMPLETE]
+
+
+def test_what_cannot_be_judged_is_said():
+    """Without pods nobody knows whether a reservation is for one that is gone."""
+    world = worlds.make_world(1)
+    faults.reserved_for_a_pod_that_is_gone(world)
+    for key in [key for key in world.objects if key[0] == "Pod"]:
+        del world.objects[key]
+
+    report = load(world, Pod="not permitted to list pods").audit()
+
+    assert Sort.CONSUMER_GONE not in {each.sort for each in report.findings}
+    assert [(each.sort, each.why) for each in report.unchecked] == [
+        (Sort.CONSUMER_GONE, "Pod: not permitted to list pods"),
+        (Sort.DELETION_HANGS, "Pod: not permitted to list pods"),
+        (Sort.GATE_LEFT_BEHIND, "Pod: not permitted to list pods"),
+    ]
+
+
+def test_files_without_nodes_accuse_no_node():
+    """That no Node is given proves nothing about nodes."""
+    world = worlds.make_world(2)
+    for name in world.nodes:
+        del world.objects["Node", "", name]
+
+    report = load(world).audit()
+
+    assert report.findings == ()
+    assert {each.sort for each in report.unchecked} == {
+        Sort.NODE_GONE,
+        Sort.SLICE_WITHOUT_NODE,
+        Sort.SERVED_TWICE,
+    }
+    assert {each.why for each in report.unchecked} == {"Node: no Node is given"}

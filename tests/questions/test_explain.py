@@ -1,0 +1,165 @@
+"""Why a pod or a claim waits, as data."""
+
+import pytest
+
+from dra_operator import QuestionError
+from dra_operator.pods.smallest_change import Effort
+from factories import claim, request
+from questions_scene import cluster, holding, node, pod, template
+
+LARGE = 'device.capacity["gpu.example.com"].memory.isGreaterThan(quantity("60Gi"))'
+
+
+def waiting(name="waits", *expressions, count=1, **metadata):
+    """A claim that has no allocation."""
+    asked = request("gpu", "gpu", *expressions, count=count, allocationMode="ExactCount")
+    return claim(name, asked, namespace="team", uid=name, **metadata)
+
+
+def steps(answer):
+    """Name, what is refused and what is left of each step of the first request."""
+    return [(step.name, step.refused, step.left) for step in answer.requests[0].steps]
+
+
+def test_the_funnel_counts_devices_down_to_those_left():
+    """Each condition says how many devices it refuses, and near misses say by how much."""
+    answer = cluster(waiting("waits", LARGE, count=2), holding("held", "n2", "gpu-0")).explain(
+        "ResourceClaim/team/waits"
+    )
+
+    assert (answer.state, answer.reason) == ("waits", "NotEnoughDevices")
+    assert steps(answer) == [
+        ("published", 0, 4),
+        ("class", 0, 4),
+        ("selector #0", 2, 2),
+        ("DeviceInUse", 1, 1),
+    ]
+    selector, in_use = answer.requests[0].steps[2:]
+    assert [(miss.text, miss.devices) for miss in selector.near_misses] == [("memory 40Gi <= 60Gi", 2)]
+    assert in_use.claims == ("team/held",)
+    assert (answer.requests[0].asked, answer.requests[0].most_on_a_node, answer.requests[0].node) == (
+        "2",
+        1,
+        "n2",
+    )
+
+
+def test_the_smallest_changes_are_given_by_kind():
+    """Each is one edit with which it would fit."""
+    answer = cluster(waiting("waits", LARGE, count=2), holding("held", "n2", "gpu-0")).explain(
+        "ResourceClaim/team/waits"
+    )
+
+    assert [(change.kind, change.text) for change in answer.changes] == [
+        ("selector", "selector #0 were dropped"),
+        ("count", "request gpu asked for 1 device"),
+        ("claims end", "claim held ended"),
+    ]
+
+
+def test_where_not_all_could_be_tried_that_is_said():
+    """An effort that is used up is no answer that nothing helps."""
+    asked = cluster(waiting("waits", LARGE, count=9))
+
+    assert asked.explain("ResourceClaim/team/waits", Effort(decisions=0)).searched.startswith("searched ")
+    assert asked.explain("ResourceClaim/team/waits", None).searched == ""
+
+
+def test_a_pod_is_explained_with_its_claims():
+    """Its claims are named by entry, and what keeps devices from them includes its nodes."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "train", "controller": True}
+    asked = pod("train", uid="train", nodeSelector={"zone": "a"})
+    asked["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "train-gpu-x"}]}
+
+    answer = cluster(waiting("train-gpu-x", ownerReferences=[owner]), asked).explain("Pod/team/train")
+
+    assert (answer.state, answer.reason) == ("waits", "NodeUnsuitable")
+    assert [(each.claim, each.name) for each in answer.claims] == [("gpu", "train-gpu-x")]
+    assert [change.kind for change in answer.changes] == ["node condition"]
+
+
+def test_a_claim_of_a_pod_has_the_reason_of_the_pod():
+    """What keeps the pod from its nodes keeps the claim waiting."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "train", "controller": True}
+    asked = pod("train", uid="train", nodeSelector={"zone": "a"})
+    asked["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "train-gpu-x"}]}
+
+    answer = cluster(waiting("train-gpu-x", ownerReferences=[owner]), asked).explain("claim/team/train-gpu-x")
+
+    assert (answer.subject, answer.reason) == ('ResourceClaim "team/train-gpu-x"', "NodeUnsuitable")
+
+
+@pytest.mark.parametrize(
+    ("bodies", "subject", "expected"),
+    [
+        pytest.param([waiting()], "claim/team/waits", ("fits", "n1"), id="a claim that fits"),
+        pytest.param([holding("held", "n1", "gpu-0")], "claim/team/held", ("allocated", ""), id="allocated"),
+        pytest.param([holding("held", "n1", "gpu-9")], "claim/team/held", ("broken", ""), id="broken"),
+        pytest.param(
+            [pod("train", uid="train", nodeName="n1", entries=[])],
+            "pod/team/train",
+            ("does not wait", "n1"),
+            id="a pod on a node",
+        ),
+        pytest.param(
+            [pod("train", uid="train", schedulingGates=[{"name": "hold"}])],
+            "pod/team/train",
+            ("does not wait", ""),
+            id="a gated pod",
+        ),
+        pytest.param(
+            [
+                {
+                    **waiting(),
+                    "metadata": {**waiting()["metadata"], "labels": {"dra-operator.io/allocate": "false"}},
+                }
+            ],
+            "claim/team/waits",
+            ("does not wait", ""),
+            id="a claim that the operator leaves alone",
+        ),
+    ],
+)
+def test_what_does_not_wait_is_told_so(bodies, subject, expected):
+    """The state says what there is to know."""
+    answer = cluster(*bodies).explain(subject)
+
+    assert (answer.state, answer.node) == expected
+
+
+def test_a_pod_that_is_not_there_yet_is_explained_as_a_copy():
+    """Before it is applied, a manifest is asked what it would wait for."""
+    asked = cluster(holding("a", "n1", "gpu-0", "gpu-1"), holding("b", "n2", "gpu-0", "gpu-1"))
+
+    answer = asked.explain([template(), pod()])
+
+    assert (answer.subject, answer.state, answer.reason) == ('Pod "team/train"', "waits", "DeviceInUse")
+    assert [change.text for change in answer.changes] == ["claim a ended"]
+
+
+def test_a_template_and_a_class_are_explained_as_a_copy():
+    """They wait for nothing themselves."""
+    asked = cluster(template(9))
+
+    assert asked.explain("template/team/gpu").reason == "NotEnoughDevices"
+    assert asked.explain("DeviceClass/gpu").state == "fits"
+
+
+def test_an_entry_without_a_claim_is_the_reason():
+    """A pod of a cluster for which no claim was made waits for that."""
+    answer = cluster(template(), pod("train", uid="train")).explain("Pod/team/train")
+
+    assert answer.reason == "ClaimNotCreated"
+
+
+def test_without_nodes_that_can_be_used_that_is_the_reason():
+    """The reason is the operator's own."""
+    asked = cluster(node("n1", unschedulable=True), node("n2", unschedulable=True), waiting())
+
+    assert asked.explain("claim/team/waits").reason == "NoNodes"
+
+
+def test_what_is_not_there_is_said():
+    """A name that is close is given."""
+    with pytest.raises(QuestionError, match=r'there is no ResourceClaim "team/wait"; did you mean "waits"\?'):
+        cluster(waiting()).explain("ResourceClaim/team/wait")

@@ -1,0 +1,181 @@
+"""How many copies of a template fit, and what `fit` says of what it cannot place."""
+
+import pytest
+
+from dra_operator import QuestionError, UnknownObjectError
+from questions_scene import CLASS, cluster, devices, holding, names, node, pod, template
+
+EXTENDED = {**CLASS, "spec": {**CLASS["spec"], "extendedResourceName": "example.com/gpu"}}
+
+
+def test_each_copy_takes_what_others_left():
+    """Copies are placed one after the other, each on the first node that fits."""
+    answer = cluster().fit(template(), 3)
+
+    assert (answer.fits, answer.fitting, answer.reason) == (True, 3, "")
+    assert names(answer) == [("n1", ["gpu-0"]), ("n1", ["gpu-1"]), ("n2", ["gpu-0"])]
+
+
+def test_the_first_copy_that_does_not_fit_is_explained():
+    """The answer says how many fit, and why the next does not."""
+    answer = cluster(holding("held", "n2", "gpu-1")).fit(template(2), 4)
+
+    assert (answer.fits, answer.fitting, answer.reason) == (False, 1, "NotEnoughDevices")
+    assert "at most 1 on one node (n2), 2 requested" in answer.message
+    assert [(each.node, each.copies) for each in answer.nodes] == [("n1", 1)]
+
+
+def test_asking_changes_nothing():
+    """The same question has the same answer again."""
+    asked = cluster()
+
+    assert asked.fit(template(), 4) == asked.fit(template(), 4)
+    assert asked.ledger.assumed_claims() == frozenset()
+
+
+def test_pods_need_cpu_as_well():
+    """A node whose cpu is used up gets no more copies, though it has devices left."""
+    answer = cluster().fit([template(), pod(cpu="5")], 4)
+
+    assert names(answer) == [("n1", ["gpu-0"]), ("n2", ["gpu-0"])]
+    assert answer.reason == "NodeUnsuitable"
+    assert "2 cpu (3 left of 8, 5 requested) (n1, n2)" in answer.message
+
+
+def test_a_claim_that_a_pod_names_is_shared_by_all_copies():
+    """It is allocated with the first copy, and keeps the others to its node."""
+    shared = {**holding("shared", "n1", "gpu-0"), "status": {}}
+    entries = [{"name": "gpu", "resourceClaimName": "shared"}]
+
+    answer = cluster(shared).fit(pod(cpu="3", entries=entries), 4)
+
+    assert names(answer) == [("n1", ["gpu-0"]), ("n1", [])]
+    assert answer.reason == "AllocatedNodeUnsuitable"
+
+
+def test_a_workload_is_asked_about_by_its_pods():
+    """Of a Deployment its pod template counts, whether it is in a cluster or not."""
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "train", "namespace": "team", "uid": "d"},
+        "spec": {"replicas": 2, "template": {"spec": pod()["spec"]}},
+    }
+
+    answer = cluster().fit([template(), deployment], 9)
+
+    assert (answer.subject, answer.fitting) == ('Pod "team/train-0"', 4)
+
+
+def test_objects_of_the_cluster_are_named():
+    """A pod, a template or a class is asked about by kind, namespace and name; a pod as if it had no node."""
+    asked = cluster(template(), pod("old", uid="old", nodeName="n2"))
+
+    assert [
+        asked.fit(subject, 9).fitting
+        for subject in (
+            "ResourceClaimTemplate/team/gpu",
+            "deviceclass/gpu",
+            "pod/team/old",
+            "template/team/gpu",
+        )
+    ] == [4, 4, 4, 4]
+
+
+def test_hypothetical_devices_and_nodes_stand_beside():
+    """Nodes and slices that are given lie over those of the cluster, for this question."""
+    asked = cluster()
+
+    assert asked.fit([template(), node("n3"), devices("n3", "gpu-0")], 9).fitting == 5
+    assert asked.fit(template(), 9).fitting == 4
+
+
+def test_extended_resources_are_placed_with_the_claims():
+    """What a pod asks for by the name of a resource is taken from the class that serves it, on the same node."""
+    containers = [{"name": "main", "image": "none", "resources": {"limits": {"example.com/gpu": "1"}}}]
+
+    asked = cluster(EXTENDED)
+
+    assert names(asked.fit(pod(entries=[], containers=containers), 9)) == [
+        ("n1", ["gpu-0"]),
+        ("n1", ["gpu-1"]),
+        ("n2", ["gpu-0"]),
+        ("n2", ["gpu-1"]),
+    ]
+    assert names(asked.fit([template(), pod(containers=containers)], 9)) == [
+        ("n1", ["gpu-0", "gpu-1"]),
+        ("n2", ["gpu-0", "gpu-1"]),
+    ]
+
+
+def test_a_yes_is_conditional_where_claims_cannot_be_read():
+    """Who may not list claims learns what would fit if nobody else held the devices, and which right is missing."""
+    unread = {"ResourceClaim": 'User "jane" cannot list resource "resourceclaims"'}
+
+    yes, no = (cluster(unread=unread).fit(template(), copies) for copies in (4, 5))
+
+    assert (yes.fits, yes.condition, yes.at_most) == (True, "if nobody else holds them", True)
+    assert yes.restrictions == (
+        'ResourceClaims cannot be read: User "jane" cannot list resource "resourceclaims"',
+    )
+    assert (no.fits, no.condition) == (False, "")
+
+
+def test_nothing_is_said_without_slices():
+    """Without the right to list slices there is no answer, not one that says no."""
+    with pytest.raises(
+        QuestionError, match="ResourceSlices cannot be read, so nothing can be said: forbidden"
+    ):
+        cluster(unread={"ResourceSlice": "forbidden"}).fit(template())
+
+
+@pytest.mark.parametrize(
+    ("subject", "copies", "message"),
+    [
+        pytest.param(template(), 0, "copies: 0 is not from 1 to 10,000", id="no copies"),
+        pytest.param(template(), 10**9, "copies: 1000000000 is not from 1 to 10,000", id="too many copies"),
+        pytest.param("Pod/team/absent", 1, 'there is no Pod "team/absent"', id="unknown pod"),
+        pytest.param(
+            "DeviceClass/gpus", 1, 'there is no DeviceClass "gpus"; did you mean "gpu"?', id="near name"
+        ),
+        pytest.param("Node/n1", 1, 'Node "n1": is none of Pod, ResourceClaim', id="kind without copies"),
+        pytest.param("/absent.yaml", 1, "/absent.yaml: No such file or directory", id="no file"),
+        pytest.param([], 1, "there is no object in what is given", id="nothing"),
+        pytest.param([17], 1, "object 1: 17 is neither a mapping nor the path of a file", id="a number"),
+        pytest.param(
+            [template(), template(name="b")], 1, "several objects are asked about", id="two templates"
+        ),
+        pytest.param(pod(), 1, 'entry "gpu": there is no ResourceClaimTemplate "team/gpu"', id="no template"),
+        pytest.param(
+            pod(containerz=1),
+            1,
+            'spec.containerz: unknown field; did you mean "containers"?',
+            id="unknown field",
+        ),
+        pytest.param(
+            template(allocationMode="Some"),
+            1,
+            "allocationMode",
+            id="a template that the API server would refuse",
+        ),
+        pytest.param(
+            [template(), {**devices("n1", "gpu-0"), "metadata": {"name": "second"}}],
+            1,
+            "what is given contradicts what is published",
+            id="slices of a pool that is complete",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_is_said_in_one_line(subject, copies, message):
+    """Object, field and value are named, and no part of an answer is given."""
+    with pytest.raises(QuestionError) as raised:
+        cluster().fit(subject, copies)
+
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_unknown_object_is_told_apart():
+    """Whoever asks about an object that is not there can tell that from a wrong question."""
+    with pytest.raises(UnknownObjectError):
+        cluster().fit("ResourceClaim/team/absent")

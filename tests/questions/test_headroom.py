@@ -1,0 +1,162 @@
+"""How much more room there is, and which free devices are stranded."""
+
+import pytest
+
+from dra_operator import QuestionError
+from factories import resource_slice, result
+from questions_scene import cluster, devices, holding, node, pod, template
+
+
+def test_room_is_counted_until_a_copy_is_refused():
+    """Of a class each device counts, of a template each copy."""
+    asked = cluster(holding("held", "n1", "gpu-0"))
+
+    assert [asked.headroom(subject).more for subject in ("DeviceClass/gpu", template(), template(2))] == [
+        3,
+        3,
+        1,
+    ]
+
+
+def test_the_largest_device_left_is_named():
+    """It is the one with the most of the first capacity, of those that a copy could take now."""
+    largest = cluster(holding("held", "n2", "gpu-0")).headroom("DeviceClass/gpu").largest
+
+    assert largest is not None
+    assert (largest.pool, largest.device, largest.capacity, largest.amount) == (
+        "n2",
+        "gpu-1",
+        "memory",
+        "80Gi",
+    )
+
+
+def test_another_capacity_must_be_published():
+    """A capacity that no device has is refused, with those that there are."""
+    with pytest.raises(QuestionError, match='by: no device for it has a capacity "cores": there is memory'):
+        cluster().headroom("DeviceClass/gpu", by="cores")
+
+
+@pytest.mark.parametrize(
+    ("bodies", "subject", "expected"),
+    [
+        pytest.param(
+            [holding("held", "n1", "gpu-0"), holding("other", "n2", "gpu-1")],
+            template(2),
+            [("NotEnoughDevices", "1 left on a node, 2 requested", 2)],
+            id="one left on each node",
+        ),
+        pytest.param(
+            [node("n1", unschedulable=True)],
+            template(),
+            [("NodeUnusable", "node n1 cordoned", 2)],
+            id="cordoned node",
+        ),
+        pytest.param(
+            [devices("n1", "gpu-0", taints=[{"key": "broken", "effect": "NoSchedule"}])],
+            template(),
+            [("DeviceTainted", "broken:NoSchedule", 1)],
+            id="taint",
+        ),
+        pytest.param(
+            [],
+            [template(), pod(cpu="5")],
+            [("NodeUnsuitable", "cpu (3 left of 8, 5 requested)", 2)],
+            id="no cpu",
+        ),
+    ],
+)
+def test_free_devices_that_no_copy_can_take_are_stranded(bodies, subject, expected):
+    """Each is counted at the first obstacle that it meets."""
+    answer = cluster(*bodies).headroom(subject)
+
+    found = [(each.reason, each.message, each.devices) for each in answer.obstacles]
+    assert (found, answer.stranded) == (expected, sum(count for _, _, count in expected))
+
+
+def test_devices_in_use_are_not_stranded():
+    """What a claim holds is no free device, whatever else is wrong with it."""
+    taints = [{"key": "broken", "effect": "NoSchedule"}]
+
+    answer = cluster(devices("n1", "gpu-0", taints=taints), holding("held", "n1", "gpu-0")).headroom(
+        template()
+    )
+
+    assert (answer.more, answer.stranded) == (2, 0)
+
+
+def test_partitions_that_overlap_are_not_added_up():
+    """Of a GPU whose quarters and halves are tainted, so many count as can be used at once."""
+    taint = {"key": "broken", "effect": "NoSchedule"}
+
+    def partition(name, slots):
+        uses = [{"counterSet": "gpu-0", "counters": {"slots": {"value": slots}}}]
+        return {"name": name, "consumesCounters": uses, "taints": [taint]}
+
+    counters = [{"name": "gpu-0", "counters": {"slots": {"value": "4"}}}]
+    parts = [partition(f"half-{number}", "2") for number in range(2)]
+    parts += [partition(f"quarter-{number}", "1") for number in range(4)]
+    slices = (
+        resource_slice("counters", [], pool="mig", count=2, sharedCounters=counters, nodeName="n1"),
+        resource_slice("parts", parts, pool="mig", count=2, nodeName="n1"),
+    )
+
+    answer = cluster(*slices).headroom(template())
+
+    assert (answer.more, answer.stranded, answer.overlapping) == (4, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "expected"),
+    [
+        pytest.param({}, (0, True), id="shares without amounts"),
+        pytest.param(
+            {"memory": {"value": "4Gi", "requestPolicy": {"default": "1Gi", "validValues": ["1Gi", "2Gi"]}}},
+            (4, False),
+            id="shares of a gibibyte",
+        ),
+    ],
+)
+def test_shares_that_take_nothing_are_unlimited(capacity, expected):
+    """A device that is shared without amounts has room for any number of copies."""
+    shared = {"name": "shared", "allowMultipleAllocations": True, "capacity": capacity}
+    none = [devices("n1"), devices("n2")]
+
+    answer = cluster(
+        *none, resource_slice("s", [shared], pool="rack", allNodes=True, nodeName=None)
+    ).headroom(template())
+
+    assert (answer.more, answer.unlimited) == expected
+
+
+def test_admin_access_takes_nothing():
+    """Whoever looks after devices has room without end, as long as the namespace may."""
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "team", "labels": {"resource.kubernetes.io/admin-access": "true"}},
+    }
+
+    answer = cluster(namespace).headroom(template(adminAccess=True))
+
+    assert (answer.more, answer.unlimited) == (0, True)
+
+
+def test_what_shares_leave_is_the_largest():
+    """Of a shared device counts what is left of its capacity."""
+    shared = {
+        "name": "shared",
+        "allowMultipleAllocations": True,
+        "capacity": {
+            "memory": {"value": "100Gi", "requestPolicy": {"default": "10Gi", "validRange": {"min": "1Gi"}}}
+        },
+    }
+    held = holding("held", "rack", "shared")
+    share = {"shareID": "00000000-0000-4000-8000-000000000001", "consumedCapacity": {"memory": "70Gi"}}
+    held["status"]["allocation"]["devices"]["results"] = [{**result("shared", "rack"), **share}]
+
+    answer = cluster(resource_slice("s", [shared], pool="rack", nodeName="n1"), held).headroom(template())
+
+    assert answer.largest is not None
+    assert (answer.largest.device, answer.largest.amount) == ("gpu-0", "80Gi")
+    assert answer.more == 4 + 3

@@ -1,0 +1,64 @@
+"""The library loads nothing that only the operator needs."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dra_operator
+
+CLUSTER = Path(__file__).parents[2] / "examples" / "questions" / "cluster.yaml"
+OF_THE_OPERATOR = {
+    *("aiohttp", "asyncio", "celpy", "click", "jsonpatch", "kopf", "kubernetes", "lark", "prometheus_client"),
+    *("rich", "structlog", "typer"),
+}
+ASKED = f"""
+from dra_operator import *
+selector('device.driver == "a"').matches({{"name": "x"}}, driver="a")
+cluster = Cluster.load({str(CLUSTER)!r})
+lint([], cluster)
+cluster.lint()
+"""
+
+
+def imported(code):
+    """Return the modules that a process imports, by its own account (`python -X importtime`)."""
+    result = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return set(re.findall(r"^import time: .*\| +(\S+)$", result.stderr, re.MULTILINE))
+
+
+def test_every_name_of_the_library_works_without_the_operators_packages():
+    """Whoever embeds the library waits for no client, no event loop and no command line."""
+    modules = imported(ASKED)
+
+    # The module of a name is imported by a call, which is not in the account; what that imports is.
+    assert {"pydantic", "dra_operator.questions.state"} <= modules
+    assert not {module.partition(".")[0] for module in modules} & OF_THE_OPERATOR
+
+
+def test_importing_the_package_alone_loads_no_question():
+    """A command that asks nothing starts as fast as before there was a library."""
+    modules = imported("import dra_operator")
+
+    assert {module for module in modules if module.startswith("dra_operator")} == {
+        "dra_operator",
+        "dra_operator._version",
+    }
+
+
+@pytest.mark.parametrize("name", dra_operator.__all__)
+def test_each_public_name_is_there(name):
+    """`from dra_operator import *` gives what `__all__` names, and an editor sees it."""
+    assert getattr(dra_operator, name) is not None
+    assert name in dir(dra_operator)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    """A misspelt name ends as in any module."""
+    with pytest.raises(AttributeError, match="'dra_operator' has no attribute 'Clusters'"):
+        _ = dra_operator.Clusters

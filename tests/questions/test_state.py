@@ -1,0 +1,133 @@
+"""The state of a cluster: what is loaded, laid over and taken away."""
+
+import pytest
+
+from dra_operator import Cluster, UnknownObjectError
+from dra_operator.questions.assumed_nodes import UnknownNodeError
+from factories import V1
+from questions_scene import CLASS, NODES, cluster, devices, holding, node, pod, template
+
+
+def test_what_cannot_be_read_is_an_error_and_the_rest_counts(tmp_path):
+    """One bad object blocks nobody else; mappings are named by their number, objects of files by their place."""
+    bad = {**CLASS, "metadata": {"name": "bad"}, "spec": {"selector": []}}
+    file = tmp_path / "bad.yaml"
+    file.write_text("kind: DeviceClass")
+
+    found = Cluster.load([CLASS, bad, file, *NODES])
+
+    assert found.errors == [
+        'object 2: DeviceClass "bad": spec.selector: unknown field; did you mean "selectors"?',
+        f"{file}, document 1 (line 1): DeviceClass: apiVersion: is required",
+    ]
+    assert found.fit("DeviceClass/gpu", 4).fits
+
+
+def test_a_list_is_its_items():
+    """What kubectl prints is loaded as it is."""
+    assert Cluster.load(
+        {"kind": "List", "apiVersion": "v1", "items": [CLASS, *NODES]}
+    ).inventory.classes.keys() == {"gpu"}
+
+
+def test_a_field_of_a_newer_server_is_no_mistake():
+    """An object that an API server has taken may have fields that nobody here knows."""
+    newer = {**template(), "metadata": {"name": "gpu", "namespace": "team", "uid": "u"}}
+    newer["spec"] = {"spec": {**newer["spec"]["spec"], "newer": 1}}
+
+    assert Cluster.load([newer]).errors == []
+
+
+def test_objects_take_the_place_of_those_of_their_name():
+    """Others stay, and the state before is as it was."""
+    before = cluster()
+
+    after = before.with_objects([devices("n1", "gpu-0"), node("n3")])
+
+    assert [before.headroom("DeviceClass/gpu").more, after.headroom("DeviceClass/gpu").more] == [4, 3]
+    assert [*after.nodes] == ["n1", "n2", "n3"]
+
+
+def test_slices_that_contradict_published_ones_are_errors():
+    """A pool that was complete is not made invalid without a word."""
+    second = {**devices("n1", "gpu-0"), "metadata": {"name": "second"}}
+
+    (error,) = cluster().with_objects(second).errors
+
+    assert error.startswith(
+        'ResourceSlice "second": pool gpu.example.com/n1 has too many slices of generation 1'
+    )
+    assert error.endswith("give the slices a pool of their own, or the names of those they replace")
+
+
+def test_with_a_pod_goes_what_it_has():
+    """Its cpu, the claims made for it, and the allocation that only it uses."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "old", "uid": "old", "controller": True}
+    user = {"resource": "pods", "name": "old", "uid": "old"}
+    shared = holding("shared", "n1", "gpu-1")
+    shared["status"]["reservedFor"] = [user]
+    asked = cluster(
+        pod("old", "8", uid="old", nodeName="n1", entries=[]),
+        holding("own", "n1", "gpu-0", ownerReferences=[owner]),
+        shared,
+    )
+
+    assert asked.fit([template(), pod()], 9).fitting == 2
+    left = asked.without(pods=["team/old"])
+    assert left.fit([template(), pod()], 9).fitting == 4
+    assert left.find_claim(("team", "own")) is None
+    assert left.find_claim(("team", "shared")) is not None
+
+
+def test_nodes_and_drivers_go_with_their_slices():
+    """What they publish is gone."""
+    asked = cluster()
+
+    assert asked.without(nodes=["n1"]).headroom("DeviceClass/gpu").more == 2
+    assert asked.without(drivers=["gpu.example.com"]).headroom("DeviceClass/gpu").more == 0
+
+
+@pytest.mark.parametrize(
+    ("gone", "message"),
+    [
+        ({"claims": ["team/hold"]}, 'there is no ResourceClaim "team/hold"; did you mean "held"?'),
+        ({"pods": ["absent"]}, 'there is no Pod "absent"'),
+        ({"nodes": ["n9"]}, 'there is no Node "n9"'),
+        ({"drivers": ["gpus.example.com"]}, 'no ResourceSlice is of driver "gpus.example.com"; did you mean'),
+    ],
+    ids=["claim", "pod", "node", "driver"],
+)
+def test_what_is_not_there_cannot_be_gone(gone, message):
+    """A slip is not passed over in silence."""
+    with pytest.raises(UnknownObjectError) as raised:
+        cluster(holding("held", "n1", "gpu-0")).without(**gone)
+
+    assert str(raised.value).startswith(message)
+
+
+def test_some_nodes_alone_may_be_chosen():
+    """Others count as unusable, and one that is not there is refused."""
+    assert cluster(only_nodes=["n2"]).headroom("DeviceClass/gpu").more == 2
+    with pytest.raises(UnknownNodeError):
+        cluster(only_nodes=["n9"])
+
+
+def test_all_claims_are_allocated_in_order():
+    """`allocate` says what becomes of each, and counts nothing for the next question."""
+    claims = [
+        {
+            "apiVersion": V1,
+            "kind": "ResourceClaim",
+            "metadata": {"name": name, "namespace": "team"},
+            "spec": template(3 if name == "b" else 1)["spec"]["spec"],
+        }
+        for name in "ab"
+    ]
+
+    asked = cluster(*claims)
+
+    assert [(each.claim, each.state, each.node, each.reason) for each in asked.allocate().claims] == [
+        ("team/a", "allocated", "n1", ""),
+        ("team/b", "pending", "", "NotEnoughDevices"),
+    ]
+    assert asked.headroom("DeviceClass/gpu").more == 4

@@ -1,0 +1,94 @@
+"""Usage: rows equal those of a reader that shares no code with the package."""
+
+import pytest
+
+import clean_worlds as worlds
+import world_faults as faults
+from dra_operator.api.quantity import NANO, parse_quantity
+from dra_operator.questions.cluster import Cluster
+from naive_usage import Reader
+
+FAULTS = [
+    None,
+    faults.second_claim_on_a_device,
+    faults.whole_device_beside_a_share,
+    faults.whole_and_parts_in_use,
+    faults.share_beyond_what_there_is,
+    faults.newer_generation_that_is_not_complete,
+    faults.two_publishers_of_one_pool,
+    faults.device_that_left_its_slice,
+]
+
+
+def load(world):
+    """The cluster of a world."""
+    return Cluster.load(world.bodies, now=worlds.NOW.timestamp())
+
+
+def counts(row):
+    """What a row says, but for its name and largest device."""
+    names = ("total", "used", "shared", "free", "tainted", "blocked", "idle", "claims", "owned")
+    return {name: getattr(row, name) for name in names}
+
+
+@pytest.mark.parametrize("grouping", ["node", "pool", "class"])
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_are_those_of_an_independent_reader(seed, grouping):
+    """Counts and the amount that the largest device has left are the same, also where something is wrong."""
+    world = worlds.make_world(seed)
+    fault = FAULTS[seed % len(FAULTS)]
+    if fault is not None:
+        fault(world)
+    expected = Reader(world.bodies).rows(grouping)
+
+    rows = {row.name: row for row in load(world).usage(grouping, by="memory").rows}
+
+    largest = {
+        name: None if row.largest is None else parse_quantity(row.largest.amount).nano // NANO
+        for name, row in rows.items()
+    }
+    assert {name: {**counts(row), "largest": largest[name]} for name, row in rows.items()} == expected
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_each_device_counts_once(seed):
+    """The five states of a row add up to its total."""
+    report = load(worlds.make_world(seed)).usage("pool")
+
+    assert all(
+        row.total == row.used + row.shared + row.free + row.tainted + row.blocked for row in report.rows
+    )
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_namespaces_have_what_their_claims_hold(seed):
+    """Without admin access, a device of several claims of a namespace once."""
+    world = worlds.make_world(seed)
+    reader = Reader(world.bodies)
+    expected = {}
+    for key, uses in reader.uses.items():
+        for claim, item in uses:
+            row = expected.setdefault(claim["metadata"]["namespace"], (set(), set()))
+            row[bool(item.get("shareID"))].add(key)
+
+    rows = {row.name: (row.used, row.shared) for row in load(world).usage("namespace").rows if row.claims}
+
+    assert rows == {name: (len(whole - shares), len(shares)) for name, (whole, shares) in expected.items()}
+
+
+def test_largest_device_is_found_by_a_capacity_that_is_asked_for(tmp_path):
+    """By its bare name or with the domain; without one it is the first capacity by name."""
+    devices = [
+        {"name": "a", "capacity": {"cores": {"value": "64"}, "gpu.example.com/memory": {"value": "10Gi"}}},
+        {"name": "b", "capacity": {"cores": {"value": "8"}, "gpu.example.com/memory": {"value": "40Gi"}}},
+    ]
+    cluster = Cluster.load([worlds.factories.resource_slice("s", devices)])
+
+    def largest(by):
+        (row,) = cluster.usage("pool", by=by).rows
+        return row.largest and (row.largest.capacity, row.largest.amount, row.largest.device)
+
+    assert largest("") == ("cores", "64", "a")
+    assert largest("memory") == ("gpu.example.com/memory", "40Gi", "b")
+    assert largest("gpu.example.com/memory") == largest("memory")
+    assert largest("speed") is None

@@ -1,0 +1,188 @@
+"""`kubectl dra`, as three users run it, on the real API server; docs/kubectl.md holds what it prints.
+
+UPDATE_DOCS=1 writes what is printed into the page instead of comparing it.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kubectl_scene
+from controlplane import install_component, running_control_plane
+from kubectl_scene import READER, VIEWER
+
+PAGE = Path(__file__).parents[2] / "docs" / "kubectl.md"
+BLOCK = re.compile(r"^```text\n(\$ kubectl dra .*?\n)(.*?)^```$", re.DOTALL | re.MULTILINE)
+AGE = re.compile(r"\b\d+ ?(?:y|d|h|min|m|s)(?:\d+(?:d|h|m|s))?\b *")
+
+
+@pytest.fixture(scope="module")
+def plane(programs, tmp_path_factory):
+    """Run a control plane with the scene."""
+    with running_control_plane(programs, tmp_path_factory.mktemp("plane")) as found:
+        install_component(found, "reader")
+        kubectl_scene.build(found.client)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def dra(plane, tmp_path_factory):
+    """Return a function that runs `kubectl dra` as an administrator, or as somebody else: the finished process."""
+    folder = tmp_path_factory.mktemp("files")
+
+    def run(line, user=""):
+        arguments = [*shlex.split(line), *([f"--as={user}"] if user else [])]
+        environment = {
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "HOME": str(folder),
+            "KUBECONFIG": str(plane.admin_kubeconfig),
+        }
+        return subprocess.run(
+            [plane.programs.kubectl, "dra", *arguments],
+            env=environment,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+def without_ages(text):
+    """Return what is printed without ages, and without blanks that depend on them."""
+    return [re.sub(r"\s+", " ", AGE.sub("", line)).strip() for line in text.splitlines()]
+
+
+def test_page_shows_what_is_printed(dra):
+    """Every command of docs/kubectl.md prints what the page says, ages aside."""
+    text = PAGE.read_text(encoding="utf-8")
+    different = []
+
+    def replace(found):
+        done = dra(found[1].strip().removeprefix("$ kubectl dra "))
+        # At a terminal both are seen, in this order.
+        printed = f"{done.stdout}{done.stderr}"
+        if without_ages(printed) != without_ages(found[2]):
+            different.append((found[1], printed))
+        return f"```text\n{found[1]}{printed}```"
+
+    written = BLOCK.sub(replace, text)
+    if os.environ.get("UPDATE_DOCS"):
+        PAGE.write_text(written, encoding="utf-8")
+        return
+    assert different == []
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("claims -n team-a", 0),
+        ("explain claim/train-1 -n team-a", 2),
+        ("top", 2),
+        ("devices", 2),
+        ("fit class/gpu", 2),
+        ("headroom class/gpu", 2),
+        ("lint", 2),
+        ("impact node/node-1", 2),
+    ],
+)
+def test_viewer_of_a_namespace(dra, line, code):
+    """Claims and what the operator wrote on them; for everything else one line that names the missing right."""
+    done = dra(line, VIEWER)
+
+    assert done.returncode == code, done.stderr
+    if code == 0:
+        assert "8 in class large-gpu, 4 in use by claim train-0" in done.stdout
+    else:
+        (error,) = [each for each in done.stderr.splitlines() if "resourceslices" in each]
+        assert "not permitted to list resourceslices.resource.k8s.io" in error
+
+
+def test_viewer_learns_what_the_operator_wrote(dra):
+    """Where devices may not be read, the annotation is the answer."""
+    done = dra("explain claim/train-1 -n team-a", VIEWER)
+
+    assert "12 devices published, 8 in class large-gpu, 4 in use by claim train-0" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        ("top -n team-a", 0, "FREE is at most"),
+        ("devices --node node-2 -n team-a", 0, "free is at most"),
+        ("fit class/gpu -c 3 -n team-a", 2, "if nobody else holds them"),
+        ("fit class/gpu -c 20 -n team-a", 1, "of 20 copies"),
+        ("headroom class/gpu -n team-a", 2, "at most"),
+        ("explain claim/train-1 -n team-a", 1, "train-0"),
+        ("who node/node-1 -n team-a", 0, "train-0"),
+        ("who node/node-2 -n team-a", 2, "no claim that can be read"),
+        ("lint -n team-a", 1, "modle"),
+        ("impact node/node-1 -n team-a", 1, "train-0"),
+        ("audit -n team-a", 2, "not checked"),
+    ],
+)
+def test_reader_of_what_is_published(dra, line, code, words):
+    """Answers say that they are about what can be read, and a yes is none without that."""
+    done = dra(line, READER)
+
+    assert (done.returncode, words in done.stdout + done.stderr) == (code, True), done.stdout + done.stderr
+    assert 'resourceclaims.resource.k8s.io: only those of "team-a"' in done.stderr or line.startswith("lint")
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("fit template/two-gpus -n team-a", 0),
+        ("who pool/node-3", 1),
+        ("explain claim/train-0 -n team-a", 0),
+        ("impact driver/gpu.example.com", 1),
+        ("impact node/node-3", 0),
+        ("audit --sort Unreserved", 1),
+        ("audit --sort TwoHolders", 0),
+        ("headroom class/large-gpu", 0),
+        ("top --context nowhere", 2),
+    ],
+)
+def test_exit_codes_of_an_administrator(dra, line, code):
+    """0 is yes, 1 is no, 2 is that it cannot be said."""
+    done = dra(line)
+
+    assert done.returncode == code, done.stdout + done.stderr
+
+
+def test_names_are_completed(plane, dra):
+    """Completion asks `kubectl_complete-dra`, which knows the objects of the cluster."""
+    environment = {"PATH": "/usr/bin:/bin", "KUBECONFIG": str(plane.admin_kubeconfig), "HOME": "/"}
+    command = Path(sys.executable).parent / "kubectl_complete-dra"
+
+    def complete(*words):
+        done = subprocess.run([command, *words], env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    assert complete("cl")[0] == "claims"
+    assert complete("who", "node/node-") == ["node/node-1", "node/node-2", "node/node-3", ":4"]
+    assert complete("explain", "-n", "team-a", "claim/") == ["claim/train-0", "claim/train-1", ":4"]
+
+
+def test_document_follows_the_published_schema(dra):
+    """`-o json` has the fields that docs/kubectl-dra.schema.json names, and no others."""
+    schema = json.loads((PAGE.parent / "kubectl-dra.schema.json").read_text(encoding="utf-8"))["$defs"]
+    for line in (
+        "top",
+        "claims -n team-a",
+        "devices",
+        "explain pod/train-1 -n team-a",
+        "fit class/gpu",
+        "who",
+        "audit",
+    ):
+        answer = json.loads(dra(f"{line} -o json").stdout)
+        assert answer.keys() <= schema[answer["kind"]]["properties"].keys()
