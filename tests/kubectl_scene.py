@@ -1,7 +1,7 @@
 """A small cluster for `kubectl dra`: what docs/kubectl.md shows is asked here, and so is what its tests ask.
 
 Three nodes with four GPUs each. In team-a a pod trains on a whole node and a second one waits; in team-b a claim holds
-a GPU that no pod uses.
+a GPU that no pod uses, and another one the GPU of a node that is gone.
 """
 
 from collections.abc import Iterator
@@ -117,6 +117,8 @@ def build(client: Client) -> None:
     claims = f"{RESOURCE}/namespaces/team-b/resourceclaims"
     client.create(claims, {"metadata": {"name": "notebook"}, "spec": claim_spec(1, "gpu")})
     _allocate(client, f"{claims}/notebook", {"allocation": allocation(2, range(1))})
+    client.create(claims, {"metadata": {"name": "old-job"}, "spec": claim_spec(1, "gpu")})
+    _allocate(client, f"{claims}/old-job", {"allocation": allocation(4, range(1))})
     _grant(client)
 
 

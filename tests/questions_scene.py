@@ -1,81 +1,84 @@
-"""A small cluster to ask about: two nodes with two GPUs each, and templates."""
+"""The cluster of examples/questions on a real API server: `python -m questions_scene` runs it until Ctrl-C.
 
+No controller runs there, so what is broken stays broken.
+"""
+
+import json
+import signal
+import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
-from dra_operator import Cluster
-from factories import V1, allocation, claim, device_class, request, resource_slice, result
+from controlplane.binaries import UnavailableError, find_or_build, say_to_stderr
+from controlplane.client import Client
+from controlplane.plane import running_control_plane
+from dra_operator.questions.manifests import read
+
+CLUSTER = Path(__file__).parents[1] / "examples" / "questions" / "cluster.yaml"
+_CORE = "/api/v1"
+_PATHS = {
+    "Namespace": f"{_CORE}/namespaces",
+    "Node": f"{_CORE}/nodes",
+    "Pod": f"{_CORE}/namespaces/{{namespace}}/pods",
+    "DeviceClass": "{group}/deviceclasses",
+    "ResourceSlice": "{group}/resourceslices",
+    "DeviceTaintRule": "{group}/devicetaintrules",
+    "ResourceClaimTemplate": "{group}/namespaces/{namespace}/resourceclaimtemplates",
+    "ResourceClaim": "{group}/namespaces/{namespace}/resourceclaims",
+}
+"""Where each kind is created, in the order in which they are."""
 
 Body = dict[str, Any]
-CLASS = device_class("gpu", 'device.driver == "gpu.example.com"')
 
 
-def node(name: str, cpu: str = "8", **spec: Any) -> Body:
-    """A node that is ready."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "uid": name, "labels": {"kubernetes.io/hostname": name}},
-        "spec": spec,
-        "status": {
-            "allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "10"},
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    }
+def build(client: Client) -> None:
+    """Create the cluster, with what controllers would have written into status."""
+    bodies = [json.loads(json.dumps(found.body)) for found in read([str(CLUSTER)])]
+    uids: dict[str, str] = {}
+    for kind in _PATHS:
+        for body in bodies:
+            if body["kind"] == kind:
+                _create(client, body, uids)
 
 
-def devices(on: str, *names: str, memory: str = "40Gi", **fields: Any) -> Body:
-    """The devices of a node, all alike."""
-    items = [{"name": name, "capacity": {"memory": {"value": memory}}, **fields} for name in names]
-    return resource_slice(f"slice-{on}", items, pool=on)
+def _create(client: Client, body: Body, uids: dict[str, str]) -> None:
+    """Create an object; `uids` are those of the file with the ones that the server gave out instead."""
+    metadata, status = dict(body["metadata"]), body.get("status")
+    uid = metadata.pop("uid", "")
+    metadata.pop("creationTimestamp", None)
+    for owner in metadata.get("ownerReferences", ()):
+        owner["uid"] = uids[owner["uid"]]
+    group = f"/apis/{body['apiVersion']}"
+    path = _PATHS[body["kind"]].format(group=group, namespace=metadata.get("namespace"))
+    created = client.create(path, {**body, "metadata": metadata})
+    uids[uid] = created["metadata"]["uid"]
+    if status is not None:
+        for consumer in status.get("reservedFor", ()):
+            consumer["uid"] = uids.get(consumer["uid"], consumer["uid"])
+        client.patch(f"{path}/{metadata['name']}/status", {"status": status})
+        # Else it would count as changed just now.
+        client.patch(f"{path}/{metadata['name']}", {"metadata": {"managedFields": [{}]}})
 
 
-NODES = (
-    node("n1"),
-    node("n2"),
-    devices("n1", "gpu-0", "gpu-1"),
-    devices("n2", "gpu-0", "gpu-1", memory="80Gi"),
-)
+def main() -> int:
+    """Run the cluster until Ctrl-C; return the exit code."""
+    try:
+        programs = find_or_build()
+    except UnavailableError as reason:
+        say_to_stderr(str(reason))
+        return 1
+    with (
+        tempfile.TemporaryDirectory(prefix="questions-") as folder,
+        running_control_plane(programs, Path(folder)) as plane,
+    ):
+        build(plane.client)
+        print(f"export KUBECONFIG={plane.admin_kubeconfig}", flush=True)  # noqa: T201 - the answer
+        ends = {signal.SIGINT, signal.SIGTERM}
+        signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+        signal.sigwait(ends)
+    return 0
 
 
-def template(count: int = 1, *expressions: str, name: str = "gpu", **exactly: Any) -> Body:
-    """A ResourceClaimTemplate."""
-    spec = {"spec": {"devices": {"requests": [request("gpu", "gpu", *expressions, count=count, **exactly)]}}}
-    return {
-        "apiVersion": V1,
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": name, "namespace": "team"},
-        "spec": spec,
-    }
-
-
-def pod(name: str = "train", cpu: str = "1", *, entries: Any = None, uid: str = "", **spec: Any) -> Body:
-    """A pod with a claim of the template."""
-    default = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "team", **({"uid": uid} if uid else {})},
-        "spec": {
-            "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}],
-            "resourceClaims": default if entries is None else entries,
-            **spec,
-        },
-    }
-
-
-def holding(name: str, on: str, *names: str, **metadata: Any) -> Body:
-    """A claim that holds devices."""
-    status = {"allocation": allocation(*[result(each, on) for each in names], node=on)}
-    return claim(name, request("gpu"), status=status, namespace="team", uid=name, **metadata)
-
-
-def cluster(*bodies: Body, **options: Any) -> Cluster:
-    """The cluster with some more objects."""
-    found = Cluster.load([CLASS, *NODES, *bodies], **options)
-    assert found.errors == []
-    return found
-
-
-def names(answer: Any) -> list[tuple[str, list[str]]]:
-    """Node and devices of each copy."""
-    return [(copy.node, [device.device for device in copy.devices]) for copy in answer.copies]
+if __name__ == "__main__":
+    sys.exit(main())

@@ -108,6 +108,25 @@ def test_wheel_holds_the_licence(wheel):
     assert b"Apache License" in wheel.read(name)
 
 
+def test_library_works_from_the_wheel(wheel, tmp_path):
+    """What the library reads beside its modules, tables and rules, is in the wheel."""
+    wheel.extractall(tmp_path)
+    code = (
+        "import dra_operator as d; c = d.Cluster.load('examples/questions/cluster.yaml'); "
+        "print(d.__file__, len(c.errors), c.lint().findings[0].rule)"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert answer.stdout.split() == [str(tmp_path / "dra_operator" / "__init__.py"), "0", "MatchesNone"]
+
+
 def test_ci_does_what_everybody_does():
     """`.ci/run` is executable and ends in `make test`."""
     script = ROOT / ".ci" / "run"

@@ -122,7 +122,7 @@ def test_claim_of_the_walkthrough_is_allocated_where_no_pod_uses_it():
 
 
 def test_every_story_is_here():
-    """A folder of examples is a story above, or files that say what to expect, or a cluster to ask questions about."""
+    """A folder of examples is a story above, is made of files that say what to expect, or is asked by `kubectl dra`."""
     folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
 
     assert folders == {*STORIES, "features", "1.37", "questions"}

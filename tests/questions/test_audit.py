@@ -106,3 +106,66 @@ def test_files_without_nodes_accuse_no_node():
         Sort.SERVED_TWICE,
     }
     assert {each.why for each in report.unchecked} == {"Node: no Node is given"}
+
+
+@pytest.mark.parametrize(("hours", "is_found"), [(2, False), (26, True)])
+def test_reservations_that_were_written_within_a_day_count_as_use(hours, is_found):
+    """The time of the allocation does not say how long nobody has reserved it; who took the last one away does."""
+    world = worlds.make_world(1)
+    (expected,) = faults.claim_that_nobody_used_for_two_days(world)
+    fields = {"f:status": {"f:reservedFor": {}}}
+    time = worlds.ago(hours=hours)
+    manager = {"manager": "kube-controller-manager", "operation": "Update", "time": time, "fieldsV1": fields}
+    claim = world.objects[("ResourceClaim", *expected[2:])]
+    claim["status"]["allocation"]["allocationTimestamp"] = worlds.ago(days=3)
+    claim["metadata"]["managedFields"] = [manager]
+
+    assert found(load(world)) == ({expected} if is_found else set())
+
+
+def finding(fault, seed=1):
+    """The only finding that a fault causes, in the first cluster that has a place for it."""
+    for number in range(seed, MOST_SEEDS):
+        world = worlds.make_world(number)
+        if fault(world) is not None:
+            (only,) = load(world).audit().findings
+            return only
+    raise AssertionError(fault)
+
+
+@pytest.mark.parametrize(
+    ("fault", "message", "action"),
+    [
+        (faults.second_claim_on_a_device, "each for itself alone", "restart kube-scheduler"),
+        (faults.whole_and_parts_in_use, "4 published", "delete claims until the others fit"),
+        (faults.device_of_a_pool_that_is_gone, "of whose pool no slice is published", "delete it"),
+        (faults.reserved_for_a_pod_that_is_gone, "pod lost, which is gone", "kube-controller-manager"),
+        (
+            faults.claim_that_a_pod_still_uses,
+            "being deleted for 60m: it is reserved for pod",
+            "end what uses it",
+        ),
+        (
+            faults.rule_that_no_operator_lets_go,
+            "finalizer dra-operator.io/owned",
+            "whether the operator runs",
+        ),
+        (faults.two_publishers_of_one_pool, "2 where 1 is announced", "give each publisher a pool name"),
+        (faults.device_plugin_beside_the_driver, "offers 2 example.com/gpu by a device plugin", "not both"),
+        (faults.nomination_for_a_node_that_is_gone, "node-9, which is gone", "kubectl patch pod"),
+        (
+            faults.device_that_was_in_use_when_it_was_owned,
+            "before the device was owned",
+            "nothing: the operator",
+        ),
+        (faults.owned_device_that_kube_scheduler_wrote, "kube-scheduler allocated it", "dra-operator-owned"),
+        (faults.claim_whose_pod_has_waited_for_days, "for nobody for 25h", "see why pod"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_finding_says_what_is_wrong_and_what_to_do(fault, message, action):
+    """With the device, the pod, the amount or the time by which it can be checked."""
+    found = finding(fault)
+
+    assert message in found.message
+    assert action in found.action

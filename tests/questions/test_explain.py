@@ -5,7 +5,7 @@ import pytest
 from dra_operator import QuestionError
 from dra_operator.pods.smallest_change import Effort
 from factories import claim, request
-from questions_scene import cluster, devices, holding, node, pod, template
+from small_cluster import cluster, devices, holding, node, pod, template
 
 LARGE = 'device.capacity["gpu.example.com"].memory.isGreaterThan(quantity("60Gi"))'
 

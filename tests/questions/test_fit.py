@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator import QuestionError, UnknownObjectError
-from questions_scene import CLASS, cluster, devices, holding, names, node, pod, template
+from small_cluster import CLASS, cluster, devices, holding, names, node, pod, template
 
 EXTENDED = {**CLASS, "spec": {**CLASS["spec"], "extendedResourceName": "example.com/gpu"}}
 

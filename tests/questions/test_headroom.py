@@ -4,7 +4,7 @@ import pytest
 
 from dra_operator import QuestionError
 from factories import resource_slice, result
-from questions_scene import cluster, devices, holding, node, pod, template
+from small_cluster import cluster, devices, holding, node, pod, template
 
 
 def test_room_is_counted_until_a_copy_is_refused():

@@ -23,8 +23,8 @@ def claim(fields):
 def test_writes_to_the_status_are_found():
     """Each with its time, if it has one, and whether the allocation is among it."""
     assert find_status_writes(claim(FIELDS)) == [
-        StatusWrite("kube-scheduler", 60.0, is_of_allocation=True),
-        StatusWrite("kube-controller-manager", None, is_of_allocation=False),
+        StatusWrite("kube-scheduler", 60.0, is_of_allocation=True, is_of_reservations=True),
+        StatusWrite("kube-controller-manager", None, is_of_allocation=False, is_of_reservations=True),
     ]
 
 
@@ -33,7 +33,7 @@ def test_what_is_kept_says_the_same_in_fewer_words():
     kept = trim_managed_fields(claim(FIELDS))
 
     assert find_status_writes(claim(kept)) == find_status_writes(claim(FIELDS))
-    assert kept[0]["fieldsV1"] == {"f:status": {"f:allocation": {}}}
+    assert kept[0]["fieldsV1"] == {"f:status": {"f:allocation": {}, "f:reservedFor": {}}}
 
 
 def test_fields_of_another_shape_are_passed_over():

@@ -5,7 +5,7 @@ import pytest
 from dra_operator import Cluster, UnknownObjectError
 from dra_operator.questions.assumed_nodes import UnknownNodeError
 from factories import V1
-from questions_scene import CLASS, NODES, cluster, devices, holding, node, pod, template
+from small_cluster import CLASS, NODES, cluster, devices, holding, node, pod, template
 
 
 def test_what_cannot_be_read_is_an_error_and_the_rest_counts(tmp_path):

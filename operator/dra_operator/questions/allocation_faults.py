@@ -8,6 +8,7 @@ from typing import Final
 
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import PodGroup
+from dra_operator.api.durations import human_duration
 from dra_operator.api.names import FIELD_MANAGER, OPT_OUT_LABEL
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceTaintRule, ResourceClaim
@@ -22,7 +23,7 @@ from dra_operator.questions.holders import ConsumerIndex, allocated_claims, is_p
 from dra_operator.questions.managers import find_status_writes
 from dra_operator.questions.published_devices import PublishedDevices
 from dra_operator.questions.state import ClusterState
-from dra_operator.questions.times import duration, seconds_of
+from dra_operator.questions.times import seconds_of
 
 UNRESERVED_SECONDS: Final = 24 * 3600
 """How long an allocation may be reserved for nobody."""
@@ -90,7 +91,7 @@ def _broken(state: ClusterState) -> Iterator[tuple[ResourceClaim, list[str], lis
         missing: list[str] = []
         if are_slices_known:
             missing += [
-                f"device {'/'.join(item.device)}, which generation {item.generation} of its pool no longer has"
+                f"device {'/'.join(item.device)}, which is not in generation {item.generation} of its pool"
                 for item in breakages
                 if item.cause is Cause.DEVICE_MISSING and item.device is not None
             ]
@@ -147,7 +148,8 @@ def find_unreserved(state: ClusterState) -> Iterator[Finding]:
         if not held or since is None or state.now - since <= UNRESERVED_SECONDS:
             continue
         devices = "a device" if len(held) == 1 else f"{len(held)} devices"
-        text = f"holds {devices} and is reserved for nobody, for {duration(state.now - since)} by now"
+        duration = human_duration(int(state.now - since))
+        text = f"holds {devices} and has been reserved for nobody for {duration}"
         waiting = [pod.metadata.name for pod in consumers.users.get(claim_key(claim), ())]
         if waiting:
             action = f"see why pod {listed(waiting)}, which names it, does not run; or delete the claim"
@@ -157,17 +159,23 @@ def find_unreserved(state: ClusterState) -> Iterator[Finding]:
 
 
 def _last_change(record: ObjectRecord) -> float | None:
-    """Return when the status of a claim was last written, as far as that is known, else when it was created."""
+    """Return when a claim was allocated or its reservations were written; if that is not known, when it was created."""
     claim: ResourceClaim = record.obj
     allocation = claim.status.allocation
-    written = [write.time for write in find_status_writes(record.body)]
-    if allocation is not None:
-        written.append(seconds_of(allocation.allocation_timestamp))
-    known = [time for time in written if time is not None]
+    writes = find_status_writes(record.body)
+    allocated = None if allocation is None else seconds_of(allocation.allocation_timestamp)
+    times = [write.time for write in writes if write.is_of_reservations]
+    times += [write.time for write in writes if write.is_of_allocation] if allocated is None else [allocated]
+    known = [time for time in times if time is not None]
     return max(known) if known else seconds_of(claim.metadata.creation_timestamp)
 
 
 # --- devices that the operator owns
+
+
+_BEFORE: Final = "it was allocated before the device was owned"
+_WHEN_IT_ENDS: Final = "nothing: the operator has the device when the claim ends"
+_POLICY: Final = "see whether the policy dra-operator-owned is installed, and whom it exempts"
 
 
 def find_foreign_allocations(state: ClusterState) -> Iterator[Finding]:
@@ -194,10 +202,7 @@ def find_foreign_allocations(state: ClusterState) -> Iterator[Finding]:
         if not owned or (why := _why_foreign(record, [since for _, since in owned])) is None:
             continue
         text = f"holds device {listed([path for path, _ in owned])}, which the operator owns: {why}"
-        action = (
-            "if it was allocated before the device was owned, nothing: the operator has the device when the claim "
-            "ends; else see whether the policy dra-operator-owned is installed, and whom it exempts"
-        )
+        action = _WHEN_IT_ENDS if why == _BEFORE else _POLICY
         yield _of_claim(Sort.FOREIGN_ALLOCATION, claim, text, action)
 
 
@@ -232,7 +237,7 @@ def _why_foreign(record: ObjectRecord, owned_since: list[float | None]) -> str |
     if allocated is None:
         return "its allocation has no allocationTimestamp, which the operator always writes"
     if any(since is not None and allocated < since for since in owned_since):
-        return "it was allocated before the device was owned"
+        return _BEFORE
     return None
 
 

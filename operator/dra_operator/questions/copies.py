@@ -33,7 +33,7 @@ from dra_operator.questions.load import DEFAULT_NAMESPACE, LoadResult, gather
 from dra_operator.questions.manifests import Unreadable
 from dra_operator.questions.state import ClusterState, Source, read_source
 
-Subject: TypeAlias = str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any]]
+Subject: TypeAlias = str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any] | Manifest]
 """What is asked about: `KIND/NAMESPACE/NAME` or `KIND/NAME` of an object that is there, a file, or a mapping; objects
 that stand beside it in the file lie over those of the cluster."""
 _ABBREVIATIONS: Final = {

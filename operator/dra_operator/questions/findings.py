@@ -1,6 +1,6 @@
 """Findings: the fourteen sorts of faults that an audit finds, each with the object and what to do.
 
-Source: docs/kubectl.md, "audit".
+Source: docs/audit.md.
 """
 
 from collections.abc import Iterable

@@ -2,6 +2,7 @@
 
 A claim holds the results of its allocation; admin access holds nothing and is listed on request. A device that is
 published for one node belongs to that node; any other belongs to the node that the allocation is pinned to.
+Source: docs/audit.md.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

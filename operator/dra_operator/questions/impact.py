@@ -2,6 +2,7 @@
 
 The change is applied to a copy. Claims that are hit count as gone there, all at once, and are then decided anew in the
 order in which kube-scheduler would decide their pods; each decision counts for the next.
+Source: docs/audit.md.
 """
 
 import math

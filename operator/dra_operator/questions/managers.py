@@ -11,15 +11,17 @@ from dra_operator.questions.times import seconds_of
 
 _STATUS: Final = "f:status"
 _ALLOCATION: Final = "f:allocation"
+_RESERVATIONS: Final = "f:reservedFor"
 
 
 @dataclass(frozen=True, slots=True)
 class StatusWrite:
-    """The last write of a manager to a status, and whether the allocation is of this manager."""
+    """The last write of a manager to a status, and whether the allocation, or reservations, are of this manager."""
 
     manager: str
     time: float | None
     is_of_allocation: bool
+    is_of_reservations: bool = False
 
 
 def find_status_writes(body: Mapping[str, Any]) -> list[StatusWrite]:
@@ -28,7 +30,8 @@ def find_status_writes(body: Mapping[str, Any]) -> list[StatusWrite]:
         StatusWrite(
             str(entry.get("manager") or ""),
             seconds_of(str(entry.get("time") or "")),
-            _ALLOCATION in (entry["fieldsV1"][_STATUS] or ()),
+            _ALLOCATION in entry["fieldsV1"][_STATUS],
+            _RESERVATIONS in entry["fieldsV1"][_STATUS],
         )
         for entry in _entries(body)
     ]
@@ -42,7 +45,9 @@ def trim_managed_fields(body: Mapping[str, Any]) -> list[dict[str, Any]]:
                 name: entry[name] for name in ("manager", "operation", "subresource", "time") if name in entry
             },
             "fieldsV1": {
-                _STATUS: {_ALLOCATION: {}} if _ALLOCATION in (entry["fieldsV1"][_STATUS] or ()) else {}
+                _STATUS: {
+                    name: {} for name in (_ALLOCATION, _RESERVATIONS) if name in entry["fieldsV1"][_STATUS]
+                }
             },
         }
         for entry in _entries(body)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dra_operator.api.core import Pod
+from dra_operator.api.durations import human_duration
 from dra_operator.api.names import GATE, PENDING_ANNOTATION
 from dra_operator.api.text import listed
 from dra_operator.api.types import ResourceClaim
@@ -15,7 +16,7 @@ from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.nodes import can_use
 from dra_operator.questions.findings import Finding, Sort, claim_names
 from dra_operator.questions.state import ClusterState
-from dra_operator.questions.times import duration, seconds_of
+from dra_operator.questions.times import seconds_of
 
 GATED_SECONDS: Final = 600
 """How long a pod may have the gate although nothing is left to wait for, or nobody says what it waits for."""
@@ -68,7 +69,7 @@ def _gate_problem(
     since = seconds_of(pod.metadata.creation_timestamp)
     if since is None or state.now - since <= GATED_SECONDS:
         return None
-    text = f"has the scheduling gate {GATE} for {duration(state.now - since)}, and "
+    text = f"has the scheduling gate {GATE} for {human_duration(int(state.now - since))}, and "
     if not pod.spec.resource_claims and pod.status.extended_resource_claim_status is None:
         return f"{text}names no claim"
     times = [

@@ -26,7 +26,7 @@ from dra_operator.inventory.ownership import Settlement
 from dra_operator.ledger import BrokenAllocations, Cause, ClaimKey, Ledger
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.explanation import PodExplainer
-from dra_operator.pods.objects import ObjectRecord
+from dra_operator.pods.objects import Manifest, ObjectRecord
 from dra_operator.pods.placement import PodPlacement
 from dra_operator.pods.scheduler import Scheduler
 from dra_operator.pods.workloads import part
@@ -38,7 +38,7 @@ from dra_operator.questions.manifests import Found, find_given, read
 from dra_operator.questions.notes import find_notes, find_owners
 from dra_operator.questions.removal import remove_objects
 
-Source: TypeAlias = str | Path | Mapping[str, Any] | Iterable[str | Path | Mapping[str, Any]]
+Source: TypeAlias = str | Path | Mapping[str, Any] | Iterable[str | Path | Mapping[str, Any] | Manifest]
 """Files and folders, or objects as mappings, or several of these; `-` is stdin."""
 _ENOUGH: Final = dict.fromkeys(("cpu", "memory", "ephemeral-storage", "pods"), "1P")
 _NOT_CHOSEN: Final = "left out by --node"
@@ -261,7 +261,9 @@ def read_source(source: Source) -> Iterable[Found]:
         [source] if isinstance(source, str | Path | Mapping) or not isinstance(source, Iterable) else source
     )
     for number, item in enumerate(items, 1):
-        if isinstance(item, Mapping):
+        if isinstance(item, Manifest):
+            yield item
+        elif isinstance(item, Mapping):
             yield from find_given(number, item)
         elif isinstance(item, str | Path):
             yield from read([str(item)])

@@ -1,9 +1,6 @@
-"""Times of objects: RFC 3339 text as seconds since 1970, and how long something lasts in words."""
+"""Times of objects: RFC 3339 text as seconds since 1970, and how long ago that was."""
 
 from datetime import datetime
-from typing import Final
-
-_UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def seconds_of(text: str | None) -> float | None:
@@ -18,11 +15,3 @@ def age_of(text: str | None, now: float) -> int | None:
     """Return how many seconds ago a time of an object was; 0 if it is still to come, None if it is not known."""
     then = seconds_of(text)
     return None if then is None else max(int(now - then), 0)
-
-
-def duration(seconds: float) -> str:
-    """Return a duration as people say it: `3 d`, `5 h`, `12 min`, `7 s`."""
-    for unit, length in _UNITS:
-        if seconds >= length:
-            return f"{int(seconds // length)} {unit}"
-    return "0 s"

@@ -2,6 +2,7 @@
 
 Each published device counts once in a row: `total` is the sum of the five states. Of each pool the newest generation
 counts. Classes may overlap, so rows by class do not add up.
+Source: docs/audit.md.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -144,7 +145,8 @@ def _find_states(state: ClusterState, conditions: "_NodeConditions") -> Iterator
             if pool.judgement.verdict is not Verdict.COMPLETE:
                 blocked = left
             else:
-                blocked = left & _without_counters(slice_, counters)
+                # The operator allocates none of those that are half owned, and others keep off them.
+                blocked = left & (_without_counters(slice_, counters) | slice_.half_owned)
                 for name, devices in devices_by_node(slice_).items():
                     if name and conditions.find(name):
                         blocked |= devices & left

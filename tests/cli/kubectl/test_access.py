@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dra_operator.cli.kubectl.access import AccessError, Impersonation, load_user_access
+from dra_operator.cli.kubectl.access import load_user_access
+from dra_operator.cli.kubectl.errors import AccessError
+from dra_operator.cli.kubectl.options import Impersonation
 
 SERVER = "http://127.0.0.1:1"
 SECURE = "https://127.0.0.1:1"

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from dra_operator.api.text import shown
+from dra_operator.cli.kubectl.errors import AccessError
+from dra_operator.cli.kubectl.options import Impersonation
 from dra_operator.cluster.kubeconfig import Chosen, KubeconfigError, choose
 from dra_operator.cluster.plugin import bound
 from dra_operator.cluster.tls import trust_as_kubectl
@@ -32,19 +34,6 @@ _PATHS: Final = {
 }
 """The fields of a kubeconfig that are paths."""
 _PLUGIN_SECONDS: Final = 60.0
-
-
-class AccessError(Exception):
-    """There is no way to an API server; the text says what was tried and what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Impersonation:
-    """As whom to ask instead, as kubectl's --as, --as-group and --as-uid have it."""
-
-    user: str = ""
-    groups: tuple[str, ...] = ()
-    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +54,7 @@ class UserAccess:
 def load_user_access(
     kubeconfig: str = "",
     context: str = "",
-    impersonation: Impersonation = Impersonation(),
+    impersonation: Impersonation = Impersonation(),  # noqa: B008 - it is frozen
     *,
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dra_operator.api.text import printable
-from dra_operator.cli.kubectl.access import AccessError
-from dra_operator.cli.kubectl.client import RefusedError, RequestError
+from dra_operator.cli.kubectl.demand import Demand
+from dra_operator.cli.kubectl.errors import AccessError, ReadingError, RefusedError, RequestError
 from dra_operator.cli.kubectl.options import JSON, NAME, WIDE, YAML, Options, use_colours
-from dra_operator.cli.kubectl.reading import Demand, ReadingError, unread_lines
-from dra_operator.cli.kubectl.source import Source, read_source
 from dra_operator.cli.kubectl.tables import Style, terminal_style
 from dra_operator.questions.errors import QuestionError
 
 if TYPE_CHECKING:
+    from dra_operator.cli.kubectl.source import Source
     from dra_operator.pods.objects import ObjectRecord
     from dra_operator.questions.state import ClusterState
 
@@ -64,6 +63,9 @@ class Answer:
 
 def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> None:
     """Answer a question, print the answer and end the process by it; with `--watch`, print what changes."""
+    from dra_operator.cli.kubectl.reading import unread_lines  # noqa: PLC0415 - `--help` needs none
+    from dra_operator.cli.kubectl.source import read_source  # noqa: PLC0415
+
     with refusing():
         source = read_source(options, demand)
         if options.watch:
@@ -79,7 +81,7 @@ def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> 
     raise SystemExit(answer.code)
 
 
-def question_about(source: Source, options: Options) -> Question:
+def question_about(source: "Source", options: Options) -> Question:
     """Return the question about a cluster that was read."""
     style = terminal_style(wide=options.format == WIDE, headers=options.headers, colours=use_colours())
     return Question(source.cluster, source.namespace, options, style, source.given)

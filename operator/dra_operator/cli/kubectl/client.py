@@ -13,13 +13,14 @@ import time
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 import orjson
 
 from dra_operator._version import __version__
 from dra_operator.api.text import printable, shown
 from dra_operator.cli.kubectl.access import UserAccess
+from dra_operator.cli.kubectl.errors import RefusedError, RequestError
 from dra_operator.cluster.decoding import decode
 
 PAGE: Final = 500
@@ -29,20 +30,6 @@ ATTEMPTS: Final = 3
 """How often a list is begun anew if the server forgets it, and a request sent again that it puts off."""
 _LONGEST_DELAY: Final = 10.0
 _CONNECT_SECONDS: Final = 10.0
-
-
-class RefusedError(Exception):
-    """The API server refused a request, in its own words. `is_status` says that it was the API server who did."""
-
-    def __init__(self, status: int, message: str, *, is_status: bool) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.is_status = is_status
-
-
-class RequestError(Exception):
-    """No answer came that could be understood; the text says what and what to do."""
 
 
 class ApiClient:
@@ -191,24 +178,26 @@ class ApiClient:
         return connection
 
     def _by_proxy(self, proxy: str, timeout: float | None) -> http.client.HTTPConnection:
-        address = urlsplit(proxy)
-        if address.scheme not in ("http", "https") or not address.hostname:
+        """Return a connection by the tunnel of a proxy. Raises RequestError for one that nobody here speaks to."""
+        scheme, mark, rest = proxy.partition("://")
+        address = urlsplit(f"//{rest if mark else proxy}")
+        if (mark and scheme.lower() != "http") or not address.hostname:
             # What follows may be a password.
             raise RequestError(
-                f"a proxy that begins with {address.scheme}:// is not supported; use one that speaks HTTP"
+                f"a proxy that begins with {scheme}:// is not supported: name one with http://"
             )
         host, port = self._address.hostname or "", self._address.port
-        tls = self.access.tls
-        if tls is None:
+        if self.access.tls is None:
             raise RequestError("a server without https is not asked by a proxy: leave out proxy-url")
+        server_name = self.access.server_name or host
         connection = _TlsConnection(
-            address.hostname, address.port or 80, timeout, tls, self.access.server_name or host
+            address.hostname, address.port or 80, timeout, self.access.tls, server_name
         )
         headers = {}
         if address.username:
             from base64 import b64encode  # noqa: PLC0415 - few proxies ask who comes
 
-            pair = f"{address.username}:{address.password or ''}".encode()
+            pair = f"{unquote(address.username)}:{unquote(address.password or '')}".encode()
             headers["Proxy-Authorization"] = f"Basic {b64encode(pair).decode()}"
         connection.set_tunnel(host, port or 443, headers)
         return connection

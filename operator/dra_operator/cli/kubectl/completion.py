@@ -60,8 +60,10 @@ def complete_subjects(kinds: dict[str, str]) -> Complete:
 
 def _names(ctx: click.Context, kind: str) -> Iterable[str]:
     from dra_operator.api.kinds import KINDS  # noqa: PLC0415 - `--help` needs none
-    from dra_operator.cli.kubectl.access import AccessError, Impersonation, load_user_access  # noqa: PLC0415
-    from dra_operator.cli.kubectl.client import ApiClient, RefusedError, RequestError  # noqa: PLC0415
+    from dra_operator.cli.kubectl.access import load_user_access  # noqa: PLC0415
+    from dra_operator.cli.kubectl.client import ApiClient  # noqa: PLC0415
+    from dra_operator.cli.kubectl.errors import AccessError, RefusedError, RequestError  # noqa: PLC0415
+    from dra_operator.cli.kubectl.options import Impersonation  # noqa: PLC0415
     from dra_operator.cli.kubectl.reading import read_names  # noqa: PLC0415
 
     given: dict[str, Any] = ctx.params
@@ -69,7 +71,11 @@ def _names(ctx: click.Context, kind: str) -> Iterable[str]:
     try:
         access = load_user_access(given.get("kubeconfig") or "", given.get("context") or "", user)
         namespace = given.get("namespace") or access.namespace
-        return sorted(read_names(ApiClient(access, _SECONDS), KINDS[kind], namespace))
+        client = ApiClient(access, _SECONDS)
+        try:
+            return sorted(read_names(client, KINDS[kind], namespace))
+        finally:
+            client.close()
     except (AccessError, RequestError, RefusedError):
         # What goes wrong would stand in the middle of the line that is being written.
         return ()

@@ -9,8 +9,6 @@ from typing import Any, Final, TypeVar, cast
 
 import click
 
-from dra_operator.cli.kubectl.access import Impersonation
-
 WIDE: Final = "wide"
 JSON: Final = "json"
 YAML: Final = "yaml"
@@ -20,6 +18,15 @@ REQUEST_SECONDS: Final = 30.0
 
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Impersonation:
+    """As whom to ask instead, as kubectl's --as, --as-group and --as-uid have it."""
+
+    user: str = ""
+    groups: tuple[str, ...] = ()
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ Kinds are read side by side, each page by page. A kind that may not be listed in
 that is asked about; what stays unread is named once, with the right that is missing. Half a list is an error.
 """
 
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,10 +14,13 @@ from http import HTTPStatus
 from typing import Any, Final, Self
 
 from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
-from dra_operator.cli.kubectl.client import ATTEMPTS, ApiClient, RefusedError, RequestError
+from dra_operator.cli.kubectl.client import ATTEMPTS, ApiClient
+from dra_operator.cli.kubectl.demand import Demand
+from dra_operator.cli.kubectl.errors import ReadingError, RefusedError, RequestError
+from dra_operator.questions.managers import trim_managed_fields
 
-_OPTIONAL: Final = frozenset(("DeviceTaintRule", "PodGroup"))
-"""Kinds that many clusters do not serve: then there are none."""
+_OPTIONAL: Final = frozenset(("DeviceTaintRule", "PersistentVolume", "PersistentVolumeClaim", "PodGroup"))
+"""Kinds that some clusters do not serve: then there are none."""
 _NOT_PERMITTED: Final = "not permitted to list "
 _MOST_AT_ONCE: Final = 4
 PROGRESS_SECONDS: Final = 1.0
@@ -41,25 +45,11 @@ _DROPPED_OF_CONTAINERS: Final = (
         "volumeMounts",
     ),
 )
+_MOST_NAMES: Final = 5000
+"""So many names are offered at most."""
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 Body = dict[str, Any]
-
-
-class ReadingError(Exception):
-    """The cluster cannot be read, or not what an answer needs; the text says what and what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """What a question has to read: kinds of the whole cluster, and kinds of the namespace that is asked about alone.
-
-    Without those `required` there is no answer; without the others there is one with a restriction.
-    """
-
-    cluster: tuple[str, ...] = ()
-    namespaced: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +109,11 @@ class Progress:
             parts = [f"{name} {read:,} of {total:,}" if total else name for name, read, total in counts]
             text = f"reading {', '.join(parts) or 'the cluster'} ..."
             # At a terminal the line is written over, and gone at the end.
-            self._write(f"\r{text[:100]}\x1b[K" if self._is_terminal else f"{text}\n")
+            self._write(
+                f"\r{text[: shutil.get_terminal_size().columns - 1]}\x1b[K"
+                if self._is_terminal
+                else f"{text}\n"
+            )
             is_shown = True
         if is_shown and self._is_terminal:
             self._write("\r\x1b[K")
@@ -212,8 +206,7 @@ def _list_newest(
         except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            # A path that is not served is answered in plain text.
-            if not kind.group:
+            if not kind.group and kind.kind not in _OPTIONAL:
                 raise ReadingError(
                     f"{client.access.server}: is no Kubernetes API server: it has no {path}"
                 ) from error
@@ -284,7 +277,20 @@ def _trimmed_node(body: Body) -> Body:
     return _trimmed(body)
 
 
-_TRIM: Final[Mapping[str, Callable[[Body], Body]]] = {"Pod": _trimmed_pod, "Node": _trimmed_node}
+def _trimmed_claim(body: Body) -> Body:
+    """Keep who wrote the status, and when: an audit asks who allocated a claim."""
+    kept = trim_managed_fields(body)
+    _trimmed(body)
+    if kept:
+        body["metadata"]["managedFields"] = kept
+    return body
+
+
+_TRIM: Final[Mapping[str, Callable[[Body], Body]]] = {
+    "Pod": _trimmed_pod,
+    "Node": _trimmed_node,
+    "ResourceClaim": _trimmed_claim,
+}
 
 
 def read_names(client: ApiClient, kind: Kind, namespace: str) -> Iterable[str]:
@@ -298,7 +304,7 @@ def read_names(client: ApiClient, kind: Kind, namespace: str) -> Iterable[str]:
             else f"{base}/{kind.plural}"
         )
         try:
-            items, _, _ = next(client.pages(path, accept=accept))
+            items, _, _ = next(client.pages(path, {"limit": str(_MOST_NAMES)}, accept))
         except RefusedError as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 continue

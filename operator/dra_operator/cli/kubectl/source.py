@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from dra_operator.cli.kubectl.access import load_user_access
 from dra_operator.cli.kubectl.client import ApiClient
+from dra_operator.cli.kubectl.demand import Demand
+from dra_operator.cli.kubectl.errors import ReadingError
 from dra_operator.cli.kubectl.options import Options
-from dra_operator.cli.kubectl.reading import Demand, ListedKind, ReadingError, read_live, terminal_progress
+from dra_operator.cli.kubectl.reading import ListedKind, read_live, terminal_progress
 
 if TYPE_CHECKING:
     from dra_operator.pods.objects import Manifest, ObjectRecord

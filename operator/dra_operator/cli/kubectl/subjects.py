@@ -10,6 +10,7 @@ from dra_operator.api.durations import age
 from dra_operator.api.text import shown
 
 if TYPE_CHECKING:
+    from dra_operator.pods.objects import Manifest
     from dra_operator.questions.state import ClusterState
 
 KINDS: Final = {
@@ -59,7 +60,7 @@ def _short(kind: str) -> str:
     return next(word for word, each in KINDS.items() if each == kind)
 
 
-def resolve_subject(text: str, namespace: str) -> "str | list[Mapping[str, Any]]":
+def resolve_subject(text: str, namespace: str) -> "str | list[Manifest]":
     """Return what is named, for the questions: an object of the cluster, or those of a file. Raises ClickException."""
     from dra_operator.cli.kubectl.source import read_manifests  # noqa: PLC0415 - after reading
     from dra_operator.questions.manifests import Unreadable  # noqa: PLC0415
@@ -72,7 +73,7 @@ def resolve_subject(text: str, namespace: str) -> "str | list[Mapping[str, Any]]
     if problems := [each.message for each in found if isinstance(each, Unreadable)]:
         hint = "" if slash or "." in text else f"; an object is named KIND/NAME, as template/{text}"
         raise click.ClickException("\n".join(f"{problem}{hint}" for problem in problems))
-    return [each.body for each in found if not isinstance(each, Unreadable)]
+    return [each for each in found if not isinstance(each, Unreadable)]
 
 
 def remove(cluster: "ClusterState", without: Sequence[str], namespace: str) -> "ClusterState":

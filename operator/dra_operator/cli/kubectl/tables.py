@@ -60,7 +60,9 @@ class Style:
 
 
 def terminal_style(*, wide: bool, headers: bool, colours: bool) -> Style:
-    """Return how tables are printed on stdout."""
+    """Return how tables are printed on stdout: with `-o wide` nothing is cut, as kubectl has it."""
+    if wide:
+        return Style(None, colours, wide, headers)
     width = max(shutil.get_terminal_size().columns, 20) if sys.stdout.isatty() else None
     return Style(width, colours, wide, headers)
 

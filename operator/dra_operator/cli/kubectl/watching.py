@@ -12,9 +12,10 @@ from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
 from dra_operator.cli.kubectl.answering import Answer, json_text, say, write_lines
-from dra_operator.cli.kubectl.client import ApiClient, RefusedError, RequestError
+from dra_operator.cli.kubectl.client import ApiClient
+from dra_operator.cli.kubectl.errors import ReadingError, RefusedError, RequestError
 from dra_operator.cli.kubectl.options import JSON, NAME, YAML, Options
-from dra_operator.cli.kubectl.reading import ListedKind, ReadingError, trim, unread_lines
+from dra_operator.cli.kubectl.reading import ListedKind, trim, unread_lines
 from dra_operator.cli.kubectl.source import Source, build_source
 
 QUIET_SECONDS: Final = 0.5

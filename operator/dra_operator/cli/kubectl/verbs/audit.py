@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, Options, shared
-from dra_operator.cli.kubectl.reading import Demand
 from dra_operator.cli.kubectl.tables import Style, count, wrapped
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ import click
 
 from dra_operator.cli.kubectl.answering import NO, YES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
+from dra_operator.cli.kubectl.demand import Demand
+from dra_operator.cli.kubectl.errors import ReadingError
 from dra_operator.cli.kubectl.options import NAME, Options, shared
-from dra_operator.cli.kubectl.reading import Demand, ReadingError
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, table
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ _COLUMNS = (
 def app(*, subject: str, options: Options) -> None:
     """Say which claims and pods a change hits, and which of them would fit elsewhere. Changes nothing.
 
-    node/NAME drains a node, driver/NAME removes a driver with its slices, and a file has DeviceTaintRules or
-    DeviceClasses as they are to be applied. Exit code 0: nothing that is in use is hit; 1: something is; 2: it cannot
+    node/NAME drains a node, driver/NAME removes a driver with its slices, and a file has DeviceTaintRules, or a
+    DeviceClass, as they are to be applied. Exit code 0: nothing that is in use is hit; 1: something is; 2: it cannot
     be said.
     """
     if not subject:
@@ -63,7 +64,7 @@ def _answer(question: Question, subject: str) -> Answer:
         [*lines, *_request_lines(report)],
         NO if report.claims else YES,
         names=[f"resourceclaim.resource.k8s.io/{claim.name}" for claim in report.claims],
-        asides=[*report.warnings, *_summary(report)],
+        asides=[*report.problems, *report.warnings, *_summary(report)],
     )
 
 
@@ -80,10 +81,13 @@ def _change(text: str) -> "ClusterChange":
     if slash and kind in ("node", "nodes", "driver", "drivers"):
         return NodeDrain(name) if kind.startswith("node") else DriverRemoval(name)
     bodies = _bodies(text)
-    if len(bodies) != 1 or bodies[0].get("kind") not in ("DeviceTaintRule", "DeviceClass"):
-        has = ", ".join(str(body.get("kind")) for body in bodies) or "nothing"
-        raise ReadingError(f"{text}: has {has}: one DeviceTaintRule or DeviceClass is a change")
-    return RuleChange(bodies[0]) if bodies[0]["kind"] == "DeviceTaintRule" else ClassChange(bodies[0])
+    kinds = [str(body.get("kind")) for body in bodies]
+    if kinds == ["DeviceClass"]:
+        return ClassChange(bodies[0])
+    if set(kinds) != {"DeviceTaintRule"}:
+        has = ", ".join(kinds) or "nothing"
+        raise ReadingError(f"{text}: has {has}: DeviceTaintRules, or one DeviceClass, are a change")
+    return RuleChange(bodies[0], tuple(bodies[1:]))
 
 
 def _bodies(path: str) -> list[Mapping[str, Any]]:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from dra_operator.cli.kubectl.answering import Answer, Question, run
+from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
-from dra_operator.cli.kubectl.reading import Demand
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, table
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import click
 
 from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
+from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
-from dra_operator.cli.kubectl.reading import Demand
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, table
 
 if TYPE_CHECKING:

@@ -1,0 +1,15 @@
+"""Demands: what a question has to read of a cluster."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a question has to read: kinds of the whole cluster, and kinds of the namespace that is asked about alone.
+
+    Without those `required` there is no answer; without the others there is one with a restriction.
+    """
+
+    cluster: tuple[str, ...] = ()
+    namespaced: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()

@@ -1,0 +1,83 @@
+"""Tables and texts for people: as kubectl prints them, and at a terminal no wider than it is."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Style, count, table, wrapped
+
+COLUMNS = (
+    Column("NAME"),
+    Column("N", is_number=True),
+    Column("TEXT", is_cut=True),
+    Column("MORE", is_wide=True),
+)
+ROWS = [
+    ["a", "1", "one", "x"],
+    ["long-name", "1000", "a text that may be cut where there is no room for it", "y"],
+]
+
+
+def lines(style=Style(), rows=ROWS):  # noqa: B008 - it is frozen
+    """Return the lines of a table."""
+    return list(table(COLUMNS, rows, style))
+
+
+def test_columns_are_aligned():
+    """Names stand to the left, numbers to the right, three blanks between."""
+    assert lines() == [
+        "NAME           N   TEXT",
+        "a              1   one",
+        "long-name   1000   a text that may be cut where there is no room for it",
+    ]
+
+
+def test_wide_has_more_columns_and_headers_can_be_left_out():
+    """As with `-o wide` and `--no-headers` of kubectl."""
+    assert lines(Style(wide=True, headers=False), [["a", "1", "one", "x"]]) == ["a   1   one   x"]
+
+
+def test_text_is_cut_at_a_terminal_and_a_name_never_is():
+    """What gives way is the column that can be cut."""
+    assert lines(Style(width=40))[2] == "long-name   1000   a text that may be c…"
+    assert all("long-name" in line for line in lines(Style(width=20))[2:])
+
+
+def test_colours_do_not_move_columns():
+    """Escapes have no width."""
+    (line,) = table(
+        (Column("A"), Column("B")), [[Cell("x", Colour.BAD), "y"]], Style(colours=True, headers=False)
+    )
+
+    assert line == "\x1b[31mx\x1b[0m   y"
+
+
+def test_text_of_an_object_cannot_order_the_terminal_about():
+    """Control characters are written as escapes."""
+    assert lines(Style(headers=False), [["a\x1b[2J", "1", "b\nc", ""]]) == ["a\\x1b[2J   1   b\\nc"]
+
+
+@given(st.lists(st.text("ab ", max_size=30), min_size=1, max_size=5), st.integers(40, 160))
+def test_no_line_is_wider_than_the_terminal(texts, width):
+    """Whatever the texts that can be cut are."""
+    assert all(
+        len(line) <= width for line in lines(Style(width=width), [["n", "1", text, ""] for text in texts])
+    )
+
+
+@given(st.lists(st.text("abc", min_size=1, max_size=9), min_size=1).map(" ".join), st.integers(20, 80))
+def test_wrapped_text_loses_nothing(text, width):
+    """Lines joined again are the text."""
+    found = list(wrapped(text, Style(width=width), "  "))
+
+    assert " ".join(line[2:] for line in found) == text
+    assert all(len(line) <= width for line in found)
+
+
+@pytest.mark.parametrize(
+    ("number", "word", "text"),
+    [(1, "claim", "1 claim"), (0, "class", "0 classes"), (2000, "copy", "2,000 copies")],
+)
+def test_count_says_how_many(number, word, text):
+    """One is singular."""
+    assert count(number, word) == text

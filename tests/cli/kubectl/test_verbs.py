@@ -1,0 +1,251 @@
+"""What the verbs print, on a cluster in memory: codes, names, documents, and what is said of wrong input."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+
+from cluster import allocation, claim, pod, resource_slice
+from dra_operator.cli.kubectl.commands import VERBS, app
+from dra_operator.cli.kubectl.completion import complete_names
+from dra_operator.cli.kubectl.options import read_seconds
+from dra_operator.cli.kubectl.verbs.schema import schema_text
+
+HEAVY = {"aiohttp", "kopf", "kubernetes", "typer", "rich", "structlog", "prometheus_client"}
+
+
+@pytest.fixture
+async def used(cluster):
+    """A claim that a pod uses, and one that waits."""
+    holder = claim("holder", labels={"team": "a"}) | {"status": {"allocation": allocation()}}
+    user = pod("user", uses="holder", nodeName="node-1")
+    cluster.put(holder, user, claim("waiting", request={"count": 9}))
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "printed"),
+    [
+        (
+            "claims -o name",
+            0,
+            "resourceclaim.resource.k8s.io/holder\nresourceclaim.resource.k8s.io/waiting\n",
+        ),
+        ("claims -l team=a -o name", 0, "resourceclaim.resource.k8s.io/holder\n"),
+        ("claims -l team!=a -o name", 0, "resourceclaim.resource.k8s.io/waiting\n"),
+        ("devices --state used -o name", 0, "device/gpu.example.com/pool-1/gpu-0\n"),
+        ("devices pool-1/gpu-1 -o name", 0, "device/gpu.example.com/pool-1/gpu-1\n"),
+        ("devices --node node-2 -o name", 0, "device/gpu.example.com/pool-2/gpu-0\n"),
+        ("who node/node-1 -o name", 0, "resourceclaim.resource.k8s.io/holder\n"),
+        ("who device/pool-1/gpu-1 -o name", 1, ""),
+        ("fit class/gpu -c 2 -o name", 0, "node/node-1\nnode/node-2\n"),
+        ("fit class/gpu -c 3 -o name", 1, "node/node-1\nnode/node-2\n"),
+        ("fit class/gpu -c 3 --without claim/holder -o name", 0, "node/node-1\nnode/node-2\n"),
+        ("explain waiting -o name", 1, "claim/waiting\n"),
+        ("explain holder -o name", 0, "claim/holder\n"),
+        ("impact node/node-1 -o name", 1, "resourceclaim.resource.k8s.io/holder\n"),
+        ("impact node/node-2 -o name", 0, ""),
+        ("headroom class/gpu -o name", 0, "node/node-1\nnode/node-2\n"),
+        ("lint -o name", 0, ""),
+        ("top --by class -o name", 0, "class/gpu\n"),
+    ],
+)
+async def test_code_and_names(used, dra, line, code, printed):
+    """0 is yes, 1 is no; `-o name` prints what the answer is about."""
+    result = await dra(*line.split())
+
+    assert (result.exit_code, result.stdout) == (code, printed), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("fit class/gpx", 'there is no DeviceClass "gpx"'),
+        ("fit class/gpu -c 0", "copies: 0 is not from 1 to 10,000"),
+        ("fit class/gpu -c 1000000000", "copies: 1000000000 is not from 1 to 10,000"),
+        ("fit nothing.yaml", "nothing.yaml: No such file or directory"),
+        ("fit class/gpu --without pod/nobody", '"default/nobody"'),
+        ("who node/node-9", 'there is no Node "node-9"; did you mean "node-1"?'),
+        ("devices pool-9", "there is no pool or device pool-9: write POOL or POOL/DEVICE"),
+        ("claims nobody", 'there is no claim nobody in namespace "default"'),
+        ("claims -l =", "is no label selector"),
+        ("explain nobody", 'there is no claim, pod or file "nobody"'),
+        ("audit --sort Nothing", "there is no sort Nothing: there are TwoHolders"),
+        ("impact node/node-9", "node-9"),
+    ],
+)
+async def test_wrong_input_is_one_line_with_what_to_do(cluster, dra, line, words):
+    """Nothing on stdout, exit code 2."""
+    result = await dra(*line.split())
+
+    assert (result.exit_code, result.stdout) == (2, ""), result.output
+    assert len(result.stderr.splitlines()) == 1
+    assert words in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("who gpu", "names no object: write node/NAME or class/NAME or pool/NAME or device/NAME"),
+        ("claims -n a -A", "-n names one namespace, and -A all of them"),
+        ("claims --snapshot x -w", "a snapshot does not change"),
+        ("claims --request-timeout soon", "is no duration"),
+        ("impact", "say what changes"),
+        ("top --by rack", "'rack' is not one of"),
+    ],
+)
+async def test_wrong_usage_ends_with_2(cluster, dra, line, words):
+    """As click says it."""
+    result = await dra(*line.split())
+
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.split())
+
+
+async def test_template_that_is_malformed_is_named_by_file_and_field(cluster, dra, tmp_path):
+    """The line has file, object, field and what is allowed."""
+    body = claim("bad", request={"count": -1})
+    (tmp_path / "bad.json").write_text(json.dumps(body))
+
+    result = await dra("fit", str(tmp_path / "bad.json"))
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "bad.json" in result.stderr
+    assert "spec.devices.requests[0].exactly.count" in result.stderr
+
+
+async def test_slice_that_contradicts_a_published_one_is_refused(cluster, dra, tmp_path):
+    """A hypothetical slice that breaks a pool would make devices vanish from the answer."""
+    more = resource_slice("gpu-0", name="slice-9", count=5)
+    (tmp_path / "slice.json").write_text(json.dumps(more))
+
+    result = await dra("fit", "class/gpu", "-f", str(tmp_path / "slice.json"))
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "pool-1" in result.stderr
+
+
+async def test_parameters_of_drivers_are_in_no_answer(cluster, dra):
+    """Opaque parameters may hold what is nobody's business."""
+    secret = {"opaque": {"driver": "gpu.example.com", "parameters": {"token": "hush"}}}
+    body = claim("configured")
+    body["spec"]["devices"]["config"] = [secret]
+    cluster.put(body)
+
+    for line in ("claims", "explain claim/configured", "fit claim/configured", "audit", "lint"):
+        assert "hush" not in (await dra(*line.split(), "-o", "json")).output
+
+
+async def test_many_devices_are_listed_whole_in_a_pipe(cluster, dra):
+    """What is cut at a terminal is not cut for a program, and nothing is left out."""
+    for number in range(40):
+        names = [f"gpu-{index}" for index in range(100)]
+        cluster.put(resource_slice(*names, name=f"more-{number}", pool=f"more-{number}"))
+
+    result = await dra("devices", "--no-headers")
+
+    assert len(result.stdout.splitlines()) == 4003
+
+
+def test_schema_is_published():
+    """docs/kubectl-dra.schema.json is what `kubectl dra schema` prints."""
+    page = Path(__file__).parents[3] / "docs" / "kubectl-dra.schema.json"
+
+    assert page.read_text(encoding="utf-8") == schema_text()
+
+
+async def test_document_has_the_fields_of_the_schema(used, dra):
+    """Those of each answer, at its first level, and no others."""
+    schema = json.loads(schema_text())["$defs"]
+    for line in (
+        "top",
+        "claims",
+        "devices",
+        "explain waiting",
+        "fit class/gpu",
+        "headroom class/gpu",
+        "who",
+        "audit",
+    ):
+        answer = json.loads((await dra(*line.split(), "-o", "json")).stdout)
+        assert answer.keys() <= schema[answer["kind"]]["properties"].keys()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verb_helps_and_imports_nothing_heavy(verb):
+    """`--help` starts at once: neither a client nor the engine is imported."""
+    code = (
+        "import sys\nfrom dra_operator.cli.kubectl.commands import app\n"
+        "try:\n    app(sys.argv[1:], prog_name='kubectl dra')\nexcept SystemExit:\n    pass\n"
+        "print('modules', *sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, verb, "--help"], capture_output=True, text=True, check=True
+    )
+    shown, _, modules = done.stdout.rpartition("modules ")
+
+    assert f"Usage: kubectl dra {verb}" in shown
+    loaded = set(modules.split())
+    assert not loaded & {*HEAVY, "pydantic", "yaml", "http.client", "dra_operator.questions.state"}
+
+
+def test_each_verb_is_completed():
+    """The verbs are there without a cluster."""
+    found = ShellComplete(app, {}, "kubectl dra", "").get_completions([], "")
+
+    assert [item.value for item in found] == list(VERBS)
+
+
+async def test_names_are_completed_from_the_cluster(used, dra, tmp_path):
+    """Those of the namespace, as far as they begin so."""
+    context = click.Context(app.get_command(click.Context(app), "claims"))
+    context.params = {"kubeconfig": str(tmp_path / "kubeconfig")}
+    complete = complete_names("ResourceClaim")
+
+    found = await asyncio.to_thread(complete, context, None, "wa")
+
+    assert [item.value for item in found] == ["waiting"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("10s", 10),
+        ("2m", 120),
+        ("1h30m", 5400),
+        ("0", 0),
+        ("1.5", 1.5),
+        ("0.5s", 0.5),
+        ("", None),
+        ("soon", None),
+        ("5 s", None),
+    ],
+)
+def test_durations_are_read_as_go_writes_them(text, seconds):
+    """And as plain numbers of seconds."""
+    assert read_seconds(text) == seconds
+
+
+async def test_watch_prints_what_changes(used, tmp_path):
+    """First the list, then the row of a claim that is new; ages are no change."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(used.server.kubeconfig())
+    code = "from dra_operator.cli.kubectl import main; main()"
+    arguments = ["claims", "-w", "--no-headers", "--kubeconfig", str(kubeconfig)]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, *arguments, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        first = [await process.stdout.readline() for _ in range(2)]
+        used.put(claim("fresh"))
+        third = await process.stdout.readline()
+    finally:
+        process.terminate()
+        await process.communicate()
+
+    assert [line.split()[0] for line in [*first, third]] == [b"holder", b"waiting", b"fresh"]
