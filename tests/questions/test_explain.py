@@ -5,7 +5,7 @@ import pytest
 from dra_operator import QuestionError
 from dra_operator.pods.smallest_change import Effort
 from factories import claim, request
-from small_cluster import cluster, holding, node, pod, template
+from small_cluster import cluster, devices, holding, node, pod, template
 
 LARGE = 'device.capacity["gpu.example.com"].memory.isGreaterThan(quantity("60Gi"))'
 
@@ -163,3 +163,19 @@ def test_what_is_not_there_is_said():
     """A name that is close is given."""
     with pytest.raises(QuestionError, match=r'there is no ResourceClaim "team/wait"; did you mean "waits"\?'):
         cluster(waiting()).explain("ResourceClaim/team/wait")
+
+
+def test_a_pod_with_the_operator_s_gate_waits_for_devices_that_are_owned():
+    """It is decided by the operator, who takes no others."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "train", "controller": True}
+    gated = pod("train", uid="train", schedulingGates=[{"name": "dra-operator.io/allocation"}])
+    gated["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "train-gpu-x"}]}
+    taints = [{"key": "dra-operator.io/owned", "effect": "NoSchedule"}]
+    asked = cluster(
+        devices("n1", "gpu-0", taints=taints), waiting("train-gpu-x", ownerReferences=[owner]), gated
+    )
+
+    assert asked.explain("Pod/team/train").state == "fits"
+    waits = asked.with_objects(holding("held", "n1", "gpu-0")).explain("Pod/team/train")
+    assert (waits.state, waits.reason) == ("waits", "DeviceInUse")
+    assert steps(waits)[2:] == [("DeviceNotOwned", 2, 1), ("DeviceInUse", 1, 0)]

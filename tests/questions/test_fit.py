@@ -108,6 +108,18 @@ def test_extended_resources_are_placed_with_the_claims():
     ]
 
 
+OWNED = {"key": "dra-operator.io/owned", "effect": "NoSchedule"}
+
+
+def test_a_gated_pod_gets_devices_of_the_operator():
+    """Its claims are the operator's to decide, on the devices that are owned; those of others are kube-scheduler's."""
+    asked = cluster(devices("n1", "gpu-0", taints=[OWNED]))
+    gated = pod(schedulingGates=[{"name": "dra-operator.io/allocation"}])
+
+    assert names(asked.fit([template(), gated], 9)) == [("n1", ["gpu-0"])]
+    assert names(asked.fit([template(), pod()], 9)) == [("n2", ["gpu-0"]), ("n2", ["gpu-1"])]
+
+
 def test_a_yes_is_conditional_where_claims_cannot_be_read():
     """Who may not list claims learns what would fit if nobody else held the devices, and which right is missing."""
     unread = {"ResourceClaim": 'User "jane" cannot list resource "resourceclaims"'}

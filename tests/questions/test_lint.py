@@ -1,10 +1,14 @@
 """Lint of selectors: what is said of those of classes, claims and templates, and that it is so."""
 
+from itertools import count
+
 import pytest
 
 import naive_lint
+from dra_operator.allocator import Decider
 from dra_operator.questions.cluster import Cluster
 from dra_operator.questions.lint import find_lintable, lint_objects
+from dra_operator.questions.selector_checks import SelectorChain, SelectorChecker
 from factories import GPU, claim, device_class, manifest, request, resource_slice, selectors
 
 ATTRIBUTES = f'device.attributes["{GPU}"]'
@@ -213,15 +217,47 @@ def test_without_devices_only_the_text_is_judged():
     assert {finding.rule for finding in report.findings} == {"Invalid"}
 
 
-def test_an_expression_near_the_limit_of_cost_is_noted():
+@pytest.mark.parametrize(
+    ("compared", "severity", "text"),
+    [
+        pytest.param("a", None, "", id="a third of the limit"),
+        pytest.param(
+            "a + b", "note", "can cost 762,051, 76% of what the API server admits", id="near the limit"
+        ),
+        pytest.param(
+            "a + a + b",
+            "error",
+            "can cost 1,417,411, more than the 1,000,000 that the API server admits: write it more simply",
+            id="above the limit, in a class that was stored when there was none",
+        ),
+    ],
+)
+def test_an_expression_near_the_limit_of_cost_is_told(compared, severity, text):
     """What the API server would only just admit is worth knowing before the next word is added."""
-    costly = f'{ATTRIBUTES}.model.matches("{"a" * 60}") && {ATTRIBUTES}.model.matches("{"b" * 60}")'
-    report = lint(two_kinds(), device_class("gpu", costly))
+    every = "device.attributes"
+    costly = f"{every}.all(a, {every}.all(b, {every}[b].all(c, {compared} != c)))"
+    stored = device_class("gpu", costly)
+    stored["metadata"]["uid"] = "1"
 
-    (cost,) = [item.cost for item in report.selectors]
-    assert [finding.severity for finding in report.findings if finding.rule == "TooComplex"] == (
-        ["note"] if 500_000 < cost <= 1_000_000 else []
-    )
+    report = lint(two_kinds(), stored)
+
+    told = [
+        (finding.severity, finding.message) for finding in report.findings if finding.rule == "TooComplex"
+    ]
+    assert told == ([(severity, text)] if severity else [])
+
+
+def test_a_selector_that_takes_too_long_is_told_and_the_next_ones_are_not_asked():
+    """Lint ends in the time that a claim has, says which selector took it, and still knows what the others read."""
+    state = Cluster.load([two_kinds()])
+    checker = SelectorChecker.from_allocator(state.allocators[Decider.KUBE_SCHEDULER])
+    checker.clock = count(step=60).__next__
+    expressions = f"has({ATTRIBUTES}.model)", f'{ATTRIBUTES}.model == "h100"'
+
+    checked = checker.check(SelectorChain("", expressions, is_new=True))
+
+    assert [(issue.rule, issue.number) for issue in checked.issues] == [("Unfinished", 0)]
+    assert [facts.reads for facts in checked.facts] == [(f"attributes/{GPU}/model",)] * 2
 
 
 def test_claims_that_templates_made_are_left_to_their_templates():

@@ -292,11 +292,9 @@ class _Attempt:
         causes = {**elsewhere, **{name: f"unsuitable: {obstacle}" for name, obstacle in obstacles.items()}}
         nodes = self.explainer.allocator.inventory.nodes
         usable = self.explainer.node_set(elsewhere if all(name in causes for name in nodes) else causes)
-        decider = Decider.KUBE_SCHEDULER
+        decider, limits = self.explainer.decider, self.explainer.limits
         return {
-            entry.name: usable.allocator.count_devices(
-                entry.claim, decider=decider, limits=self.explainer.limits
-            )
+            entry.name: usable.allocator.count_devices(entry.claim, decider=decider, limits=limits)
             for entry in self.entries
             if _is_open(entry) and entry.claim is not None
         }

@@ -14,7 +14,7 @@ from dra_operator.allocator.explanation.suggestions import near_object
 from dra_operator.allocator.extended import classes_by_resource, extended_resources
 from dra_operator.api.core import Metadata, Pod, PodResourceClaimStatus
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.names import POD_CLAIM_NAME
+from dra_operator.api.names import GATE, POD_CLAIM_NAME
 from dra_operator.api.read import ObjectError
 from dra_operator.api.types import (
     DeviceClaim,
@@ -303,9 +303,19 @@ def _template_of_pod(
         if entry.resource_claim_name is not None:
             named[entry.name] = objects.records["ResourceClaim", namespace, entry.resource_claim_name]
     pod_record = objects.records[own]
-    return Template(
-        title, Decider.KUBE_SCHEDULER, claims, named, pod_record, _find_extended(state, beside, pod_record)
-    )
+    extended = _find_extended(state, beside, pod_record)
+    return Template(title, decider_of_pod(pod_record), claims, named, pod_record, extended)
+
+
+def decider_of_pod(record: ObjectRecord) -> Decider:
+    """Return who decides the claims of a pod: the operator, if the pod has its gate."""
+    return Decider.OPERATOR if GATE in find_gates(record) else Decider.KUBE_SCHEDULER
+
+
+def find_gates(record: ObjectRecord) -> list[str]:
+    """Return the names of the scheduling gates of a pod."""
+    gates = (record.body.get("spec") or {}).get("schedulingGates") or ()
+    return [str(gate.get("name")) for gate in gates if isinstance(gate, Mapping)]
 
 
 def _find_extended(

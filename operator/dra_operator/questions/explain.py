@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from dra_operator.allocator import Allocated, Decider, Explanation
+from dra_operator.allocator import Allocated, Decider, Explanation, Limits
 from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.explanation.device_counts import CLASS, DeviceCounts, Refusals
 from dra_operator.allocator.explanation.obstacles import TITLES
 from dra_operator.allocator.plan import Alternative
 from dra_operator.api.core import Pod
-from dra_operator.api.names import ENDED_PHASES
+from dra_operator.api.names import ENDED_PHASES, GATE
 from dra_operator.api.text import printable
 from dra_operator.api.types import ResourceClaim
 from dra_operator.pods.change import Change, Kind
@@ -23,11 +23,12 @@ from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.explanation import PodExplainer, PodExplanation
 from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.objects import ObjectRecord
+from dra_operator.pods.pod_decision import PodDecider, PodDecision
 from dra_operator.pods.scheduler import State, find_settled
 from dra_operator.pods.situation import Situation
 from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes
 from dra_operator.questions.answers import DeviceAnswer, Restriction, devices_of, find_restriction
-from dra_operator.questions.copies import Subject, Template, find_subject, find_template
+from dra_operator.questions.copies import Subject, Template, find_gates, find_subject, find_template
 from dra_operator.questions.placer import Placer
 from dra_operator.questions.state import ClusterState
 
@@ -162,17 +163,34 @@ class _Question:
         if pod.spec.node_name:
             text = f"it is on node {pod.spec.node_name}"
             return self._answer("does not wait", text, node=pod.spec.node_name, devices=devices)
-        if gates := record.body.get("spec", {}).get("schedulingGates"):
-            names = ", ".join(str(gate.get("name")) for gate in gates)
-            return self._answer(
-                "does not wait", f"it has scheduling gates, and is not scheduled before: {names}"
-            )
+        gates = find_gates(record)
+        if others := [name for name in gates if name != GATE]:
+            text = f"it has scheduling gates, and is not scheduled before they are off: {', '.join(others)}"
+            return self._answer("does not wait", text)
+        if gates:
+            return self._explain_gated(record)
         explainer = self.state.pod_explainer
         self.names = explainer.claims_of(pod)
         requirements = self.state.placement.requirements(record)
         found = explainer.explain(pod, requirements)
         if found is None:
             return self._answer("does not wait", "it waits for no claim", devices=devices)
+        return self._answer_pod(explainer, pod, requirements, found)
+
+    def _explain_gated(self, record: ObjectRecord) -> ExplainAnswer:
+        """Explain a pod whose claims the operator decides."""
+        state, pod = self.state, record.obj
+        requirements = state.placement.requirements(record)
+        allocator = state.allocators[Decider.OPERATOR]
+        found = PodDecider(allocator, state.pods, state.find_claim, state.has_template).decide(
+            pod, requirements
+        )
+        if isinstance(found, PodDecision):
+            return self._answer("fits", f"it fits on node {found.node}", node=found.node)
+        explainer = PodExplainer(
+            allocator, state.pods, state.find_claim, state.has_template, Decider.OPERATOR, limits=Limits()
+        )
+        self.names = explainer.claims_of(pod)
         return self._answer_pod(explainer, pod, requirements, found)
 
     def explain_claim(self, record: ObjectRecord) -> ExplainAnswer:

@@ -87,8 +87,9 @@ class Placer:
         self, claims: Mapping[str, ResourceClaim], nodes: Sequence[str] | int | None
     ) -> PlacedCopy | None:
         """Decide claims together on one of some nodes, and let that count."""
-        allocator = self.state.allocators[self.template.decider]
-        decision = allocator.allocate([*claims.values()], nodes, decider=self.template.decider)
+        # What is asked for as an extended resource is kube-scheduler's, also that of a gated pod.
+        decider = Decider.KUBE_SCHEDULER if SPECIAL in claims else self.template.decider
+        decision = self.state.allocators[decider].allocate([*claims.values()], nodes, decider=decider)
         if not isinstance(decision, Allocated):
             self.decision = decision
             return None
@@ -140,7 +141,7 @@ class Placer:
         if pod is None:
             (claim,) = claims.values()
             assert self.decision is not None
-            found = self.explain_claim(claim, self.decision)
+            found = self._explain_claim(claim, self.decision, self.template.decider)
             return PodExplanation(found.reason, found.message, dict.fromkeys(claims, found))
         copy: Pod = pod.obj
         explained = self.build_explainer(number).explain(copy, self._requirements or PodRequirements())
@@ -149,10 +150,10 @@ class Placer:
 
     def _explain_special(self, claim: ResourceClaim) -> Explanation:
         """Return why what is asked for by the name of a resource fits on no node that suits the rest."""
-        allocator = self.state.allocators[self.template.decider]
-        decision = allocator.allocate([claim], self._nodes(), decider=self.template.decider)
+        decider = Decider.KUBE_SCHEDULER
+        decision = self.state.allocators[decider].allocate([claim], self._nodes(), decider=decider)
         if not isinstance(decision, Allocated):
-            return self.explain_claim(claim, decision)
+            return self._explain_claim(claim, decision, decider)
         extended = self.template.extended
         names = "" if extended is None else ", ".join(extended.wanted)
         text = (
@@ -160,9 +161,8 @@ class Placer:
         )
         return Explanation(Reason.CLAIMS_DO_NOT_FIT_TOGETHER, text)
 
-    def explain_claim(self, claim: ResourceClaim, decision: Decision) -> Explanation:
-        """Return why a claim that no pod uses is not allocated."""
-        decider = self.template.decider
+    def _explain_claim(self, claim: ResourceClaim, decision: Decision, decider: Decider) -> Explanation:
+        """Return why a claim by itself is not allocated."""
         return self.state.allocators[decider].explain([claim], decision, decider=decider)[0]
 
     def build_explainer(self, number: int) -> PodExplainer:
@@ -176,8 +176,9 @@ class Placer:
         def find_claim(key: ClaimKey) -> ResourceClaim | None:
             return own.get(key) or self.state.find_claim(key)
 
-        allocator = self.state.allocators[Decider.KUBE_SCHEDULER]
-        return PodExplainer(allocator, self.state.pods, find_claim, lambda _: True, limits=Limits())
+        decider = self.template.decider
+        allocator = self.state.allocators[decider]
+        return PodExplainer(allocator, self.state.pods, find_claim, lambda _: True, decider, limits=Limits())
 
     def find_obstacles(self) -> dict[str, str]:
         """Return the nodes that do not suit the pod as things are, each with the reason."""

@@ -6,7 +6,7 @@ Source: k8s.io/dynamic-resource-allocation `cel/compile.go`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from dra_operator.api.read import ObjectError, PartError, read_part
@@ -53,7 +53,7 @@ class SelectorProgram:
     expression: str
     cost: int
     reads: tuple[str, ...] | None
-    _selector: Selector
+    _selector: Selector = field(repr=False, compare=False)
 
     def matches(self, device: Mapping[str, Any], driver: str | None = None) -> bool:
         """Return whether the selector is true for a device.

@@ -232,7 +232,7 @@ class ClusterState:
             self.allocators[Decider.KUBE_SCHEDULER],
             self.pods,
             self.find_claim,
-            self._has_template,
+            self.has_template,
             limits=Limits(),
         )
 
@@ -245,7 +245,8 @@ class ClusterState:
         record = self.find_record("ResourceClaim", *key)
         return None if record is None else record.obj
 
-    def _has_template(self, key: tuple[str, str]) -> bool | None:
+    def has_template(self, key: tuple[str, str]) -> bool | None:
+        """Return whether there is a template of a namespace and name; None if nobody knows."""
         found = self.find_record("ResourceClaimTemplate", *key) is not None
         return None if not found and "ResourceClaimTemplate" in self.unread else found
 

@@ -19,6 +19,7 @@ DEMAND = Demand(
 GROUPINGS: Final = ("node", "pool", "class", "namespace")
 _TITLES: Final = {"node": "NODE", "pool": "POOL", "class": "CLASS", "namespace": "NAMESPACE"}
 _SEVERAL_NODES: Final = "(several)"
+_MANY: Final = 200
 _SORTS: Final = ("name", "free", "used", "total")
 
 
@@ -66,6 +67,8 @@ def _answer(question: Question, by: str, sort_by: str, capacity: str) -> Answer:
     asides = [] if rows else ["no devices are published: is a DRA driver running?"]
     if report.is_at_most:
         asides.append("FREE is at most: devices of claims that cannot be read may be in use")
+    if len(rows) > _MANY and question.style.width is not None:
+        asides.append(f"{len(rows):,} rows: --by class counts them together, -l and --sort-by free find some")
     return Answer(
         "Usage",
         report,
