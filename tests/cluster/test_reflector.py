@@ -425,3 +425,16 @@ class TestObserve:
         assert not watching.reflector.observe(thing("a", 118, "between"))
 
         assert watching.changes == ["+a", "+b", "-a"]
+
+
+async def test_what_the_watch_has_told_of_is_not_what_an_answer_brought(script, mirror):
+    """The answer to a write is taken in at once; the watch has told of it only when its event came."""
+    script.then(*GOOD, lines(event("ADDED", thing("c", 101)), then="stall"))
+    watching = mirror()
+    await watching.until(lambda: len(watching.deltas) == 3)
+
+    watching.reflector.observe(thing("a", 105))
+
+    assert watching.changes[-1] == "+a"
+    assert watching.reflector.has_told("101")
+    assert not watching.reflector.has_told("105")

@@ -230,3 +230,36 @@ ALLOCATED = claim(allocation=ALLOCATION)
 def test_a_step_is_done_when_the_claim_says_so(step, body, holds):
     """All that it sets, and nothing that it leaves alone; of an allocation each device counts with its request."""
     assert step.holds(body) is holds
+
+
+def test_claim_is_reserved_in_the_patch_of_its_allocation():
+    """A claim that pods share is reserved for the one that it is decided with, at once."""
+    allocate = writes.AllocateWrite(
+        "ns", "c", "u", "5", (FINALIZER,), False, {"devices": {}}, writes.Consumer("pod", "uid")
+    )
+
+    (step,) = writes.steps(allocate)
+
+    assert step.patch()["status"]["reservedFor"] == [{"resource": "pods", "name": "pod", "uid": "uid"}]
+
+
+def test_reservation_is_added_to_those_that_are_there():
+    """A merge patch replaces the list, so it has all of it; it holds once the claim is reserved for the pod."""
+    there = {"resource": "pods", "name": "first", "uid": "1"}
+    reserve = writes.ReserveWrite("ns", "c", "u", "5", (there,), writes.Consumer("pod", "2"))
+
+    (step,) = writes.steps(reserve)
+
+    patched = step.patch()
+    assert patched["status"]["reservedFor"] == [there, {"resource": "pods", "name": "pod", "uid": "2"}]
+    assert step.holds(patched)
+    assert not step.holds({"status": {"reservedFor": [there]}})
+
+
+def test_reservations_for_gated_pods_end_with_what_is_taken_back():
+    """A claim without allocation cannot be reserved."""
+    taken = writes.WithdrawWrite("ns", "c", "u", "5", (FINALIZER,), True, 0, unreserves=True)
+
+    first, _ = writes.steps(taken)
+
+    assert first.patch() == {"status": {"allocation": None, "reservedFor": None}}

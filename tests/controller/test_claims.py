@@ -14,7 +14,15 @@ from dra_operator.api.types import (
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
 )
-from dra_operator.controller.claims import ClaimStore, PodUse, Standing, is_released, order, pod_use
+from dra_operator.controller.claims import (
+    ClaimScope,
+    ClaimStore,
+    PodUse,
+    Standing,
+    is_released,
+    order,
+    pod_use,
+)
 
 KEY = ("team-a", "gpu")
 
@@ -227,3 +235,76 @@ def test_claims_are_taken_oldest_first_then_by_namespace_and_name():
     old_a = claim(creation_timestamp="2026-01-01T00:00:00Z", namespace="a", name="z")
 
     assert sorted([young, old_b, old_a], key=order) == [old_a, old_b, young]
+
+
+GATED = {"schedulingGates": [{"name": "dra-operator.io/allocation"}]}
+
+
+def use(name, *, gated=True, phase="Pending", on=""):
+    """What a pod of the claim's namespace uses: the claim."""
+    body = pod(phase, name=name)
+    body["spec"] |= {**(GATED if gated else {}), **({"nodeName": on} if on else {})}
+    return pod_use(body)
+
+
+@pytest.mark.parametrize(
+    ("uses", "standing"),
+    [
+        ([use("a"), use("b")], Standing.GATED),
+        ([use("a"), use("b", gated=False)], Standing.OWNED),
+        ([use("a"), use("b", gated=False, phase="Succeeded", on="n")], Standing.GATED),
+        ([use("b", gated=False, phase="Succeeded", on="n")], Standing.OWNED),
+        ([], Standing.OWNED),
+    ],
+    ids=["all gated", "one is not", "one has run", "all have run", "none"],
+)
+def test_claim_is_decided_with_its_pods_if_all_unfinished_ones_are_gated(uses, standing):
+    """Whoever owns the claim: those of templates are owned by their pods."""
+    store = ClaimStore(ClaimScope.GATED)
+    store.put(claim(owner_references=(OwnerReference(kind="Pod", name="a", controller=True),)))
+    for each in uses:
+        store.put_pod(each)
+
+    assert store.standing(store.get(KEY)) is standing
+    assert store.is_allocatable(KEY) is (standing is Standing.GATED)
+    assert not store.waiting()
+
+
+@pytest.mark.parametrize(
+    ("scope", "alone", "held"),
+    [
+        (ClaimScope.STANDALONE, Standing.OURS, Standing.POD),
+        (ClaimScope.GATED, Standing.STANDALONE, Standing.GATED),
+        (ClaimScope.ALL, Standing.OURS, Standing.GATED),
+    ],
+)
+def test_scope_says_which_claims_are_ours(scope, alone, held):
+    """Those that no pod names, those that only gated pods name, or both."""
+    store = ClaimStore(scope)
+    store.put(claim())
+    before = store.standing(store.get(KEY))
+    changed = store.put_pod(use("a"))
+
+    assert (before, store.standing(store.get(KEY))) == (alone, held)
+    assert changed == {KEY}
+
+
+def test_claim_changes_hands_when_a_gate_comes_off():
+    """The pod names the same claims as before, and they are kube-scheduler's from then on."""
+    store = ClaimStore(ClaimScope.ALL)
+    store.put(claim())
+    store.put_pod(use("a"))
+
+    assert store.put_pod(use("a", gated=False)) == {KEY}
+    assert store.standing(store.get(KEY)) is Standing.POD
+
+
+def test_claim_reserved_for_another_than_its_gated_pods_is_not_ours():
+    """A reservation for a gated pod was made by an operator."""
+    store = ClaimStore(ClaimScope.GATED)
+    store.put(claim(status=RESERVED))
+    store.put_pod(use("a"))
+    before = store.standing(store.get(KEY))
+    store.put_pod(use("p"))
+
+    assert (before, store.standing(store.get(KEY))) == (Standing.RESERVED, Standing.GATED)

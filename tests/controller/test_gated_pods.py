@@ -2,8 +2,9 @@
 
 import pytest
 
-from cluster import CLASS, Operator, claim, resource_slice
+from cluster import CLASS, Operator, allocation, claim, resource_slice
 from cluster import node as bare_node
+from conftest import defects
 
 GATE = "dra-operator.io/allocation"
 
@@ -65,13 +66,33 @@ def pods(cluster):
 
 
 @pytest.fixture
-async def operator(cluster, pods):
+async def start_gated(cluster, pods):
+    """Start operators that take gated pods; all are stopped at the end, without a defect."""
+    started = []
+
+    async def begin(**settings):
+        found = await Operator(cluster.server.url, **{"claims": "gated", **settings}).start()
+        started.append(found)
+        return await found.ready()
+
+    yield begin
+    for found in started:
+        await found.manager.close()
+        assert not found.crashed
+        assert defects(found.manager.metrics) == 0
+
+
+@pytest.fixture
+async def operator(start_gated):
     """An operator that takes gated pods."""
-    found = await Operator(cluster.server.url, claims="gated").start()
-    await found.ready()
-    yield found
-    await found.manager.close()
-    assert not found.crashed
+    return await start_gated()
+
+
+@pytest.fixture(autouse=True)
+def told_at_once(monkeypatch):
+    """It is told at once why a pod waits, and what follows is not paced."""
+    monkeypatch.setattr("dra_operator.controller.waiting_pods.YOUNG_SECONDS", -1.0)
+    monkeypatch.setattr("dra_operator.controller.waiting_pods.AGAIN_SECONDS", 0.05)
 
 
 async def test_pod_is_let_go_when_all_its_claims_are_stored_on_one_node(cluster, pods, operator):
@@ -82,3 +103,289 @@ async def test_pod_is_let_go_when_all_its_claims_are_stored_on_one_node(cluster,
 
     assert sorted(cluster.devices("a") + cluster.devices("b")) == ["gpu-0", "gpu-1"]
     assert pods.nominated() == "node-1"
+
+
+async def test_node_is_held_while_the_claims_are_being_stored(cluster, pods, operator):
+    """The nomination does not wait for the allocations: until then another pod could take the node's cpu."""
+    cluster.server.faults.delay(3600, verb="patch", kind="ResourceClaim")
+    cluster.put(claim("a"), pod("pod", "a"))
+
+    await cluster.until(pods.nominated, "the nomination")
+
+    assert (pods.nominated(), pods.gates()) == ("node-1", [GATE])
+    assert "allocation" not in cluster.claim("a").get("status", {})
+
+
+async def test_node_is_not_held_for_a_pod_whose_claim_cannot_be_stored(cluster, pods, operator):
+    """A webhook may refuse the claim for hours."""
+    cluster.server.faults.answer(422, verb="patch", kind="ResourceClaim", times=None, message="no")
+    cluster.put(claim("a"), pod("pod", "a"))
+
+    await cluster.until(lambda: "AllocationRefused" in cluster.reasons("pod", "Pod"), "the Event")
+    await cluster.until(lambda: not pods.nominated(), "the end of the nomination")
+
+    assert pods.gates() == [GATE]
+
+
+async def test_all_allocations_of_a_pod_have_one_time(cluster, pods, operator):
+    """kube-scheduler counts the time that devices may take to get ready from the time of the allocation."""
+    cluster.put(claim("a"), claim("b"), pod("pod", "a", "b"))
+
+    await pods.let_go()
+
+    times = {cluster.claim(name)["status"]["allocation"]["allocationTimestamp"] for name in ("a", "b")}
+    assert len(times) == 1
+
+
+async def test_pod_with_another_gate_waits_for_that(cluster, pods, operator):
+    """Who holds the other gate may still change where the pod can run: its claims get nothing before."""
+    cluster.put(claim("a"), pod("pod", "a", gates=(GATE, "kueue.x-k8s.io/admission")))
+    await cluster.stays(lambda: not cluster.devices("a"))
+
+    cluster.change(
+        "Pod",
+        "pod",
+        lambda body: body["spec"].update(
+            schedulingGates=[{"name": GATE}], nodeSelector={"kubernetes.io/hostname": "node-2"}
+        ),
+        "default",
+    )
+    cluster.change(
+        "Node", "node-2", lambda body: body["metadata"].update(labels={"kubernetes.io/hostname": "node-2"})
+    )
+
+    await pods.let_go()
+    assert pods.nominated() == "node-2"
+
+
+@pytest.mark.parametrize(
+    ("claims", "why"),
+    [((), "the pod names no claim"), (("a",), 'claim "a" has the label dra-operator.io/allocate: "false"')],
+    ids=["no claim", "opted out"],
+)
+async def test_pod_that_is_not_for_us_is_let_go_at_once(cluster, pods, operator, claims, why):
+    """Nothing is decided about a pod without claims, or with one that opted out; its Event says so."""
+    cluster.put(claim("a", labels={"dra-operator.io/allocate": "false"}), pod("pod", *claims))
+
+    await pods.let_go()
+
+    await cluster.until(lambda: cluster.events("pod", "Pod"), "the Event")
+    (event,) = cluster.events("pod", "Pod")
+    assert event["reason"] == "GateRemoved"
+    assert why in event["message"]
+    assert pods.nominated() is None
+    assert not cluster.devices("a")
+
+
+async def test_claim_that_an_ungated_pod_names_is_not_ours(cluster, pods, operator):
+    """The pod waits and says so; once kube-scheduler has allocated the claim, it goes where the claim is."""
+    cluster.put(claim("a"), claim("b"), pod("other", "a", gates=()), pod("pod", "a", "b"))
+
+    await cluster.until(lambda: "ClaimNotGated" in cluster.reasons("pod", "Pod"), "the Event")
+    assert not cluster.devices("a")
+    assert not cluster.devices("b")
+    found = allocation("gpu-0", "pool-2")
+    found["nodeSelector"]["nodeSelectorTerms"][0]["matchFields"][0]["values"] = ["node-2"]
+    cluster.change("ResourceClaim", "a", lambda body: body.update(status={"allocation": found}), "default")
+
+    await pods.let_go()
+    assert pods.nominated() == "node-2"
+
+
+async def test_pod_that_does_not_fit_says_why_until_it_does(cluster, pods, operator):
+    """The pod and its claim say the same; nothing is stored before all claims fit, and then the text goes."""
+    cluster.put(*[claim(f"c{number}") for number in range(3)], pod("pod", "c0", "c1", "c2"))
+    await cluster.until(lambda: cluster.events("pod", "Pod"), "the Event")
+    (event,) = cluster.events("pod", "Pod")
+    assert event["reason"] == "ClaimsDoNotFitTogether"
+    assert not any(cluster.devices(f"c{number}") for number in range(3))
+    await cluster.waits("c0")
+
+    cluster.put(resource_slice("gpu-0", "gpu-1", "gpu-2"))
+
+    await pods.let_go()
+    assert all(cluster.devices(f"c{number}") for number in range(3))
+    await cluster.until(lambda: not cluster.annotation("c0"), "the end of the text")
+
+
+async def test_pod_of_the_highest_priority_goes_first(cluster, pods, start_gated):
+    """Of pods that want the last devices the one with the highest priority gets them, though it is the youngest."""
+    cluster.put(*[claim(name) for name in ("low", "high")])
+    for name, priority in (("low", 0), ("high", 7)):
+        request = {"allocationMode": "All"}
+        cluster.put(claim(name, request=request), pod(name, name, priority=priority))
+    cluster.change("Node", "node-2", lambda body: body["spec"].update(unschedulable=True))
+
+    await start_gated()
+
+    await pods.let_go("high")
+    assert not cluster.devices("low")
+    assert pods.gates("low") == [GATE]
+
+
+async def test_devices_that_are_not_ours_are_named(cluster, pods, start_gated):
+    """Where devices are owned, a pod that needs others says so."""
+    await start_gated(devices="owned")
+    cluster.put(claim("a"), pod("pod", "a"))
+
+    await cluster.until(lambda: cluster.events("pod", "Pod"), "the Event")
+
+    assert cluster.reasons("pod", "Pod") == ["DeviceNotOwned"]
+
+
+@pytest.mark.parametrize("subresource", ["", "status"], ids=["gate", "nomination"])
+async def test_missing_right_is_named_and_holds_up_nobody_else(cluster, pods, operator, subresource):
+    """The pod stays gated and says which right is missing; others go on; with the right it goes on as well."""
+    resource = "/".join(filter(None, ("pods", subresource)))
+    message = f'pods "pod" is forbidden: User "x" cannot patch resource "{resource}"'
+    fault = cluster.server.faults.answer(
+        403, verb="patch", kind="Pod", name="pod", times=None, message=message
+    )
+    fault.subresource = subresource
+    cluster.put(claim("a"), pod("pod", "a"), claim("b"), pod("other", "b"))
+
+    await pods.let_go("other")
+    await cluster.until(lambda: "Forbidden" in cluster.reasons("pod", "Pod"), "the Event")
+    assert pods.gates() == [GATE]
+    assert any(f"patch {resource}" in reason for reason in operator.manager.unready())
+    fault.times = 0
+
+    await pods.let_go()
+    await cluster.until(lambda: not operator.manager.unready(), "readiness")
+
+
+async def test_gate_that_cannot_be_taken_off_is_reported(cluster, pods, operator):
+    """Where a policy keeps the gate, the pod says so, with its words."""
+    fault = cluster.server.faults.answer(
+        422, verb="patch", kind="Pod", name="pod", times=None, message="keep the gate"
+    )
+    fault.subresource = ""
+    cluster.put(claim("a"), pod("pod", "a"))
+
+    await cluster.until(lambda: "AllocationRefused" in cluster.reasons("pod", "Pod"), "the Event")
+
+    (event,) = [event for event in cluster.events("pod", "Pod") if event["reason"] == "AllocationRefused"]
+    assert "does not accept the removal of the scheduling gate" in event["message"]
+    assert "keep the gate" in event["message"]
+
+
+async def test_pod_whose_devices_must_get_ready_first_is_not_nominated(cluster, pods, operator):
+    """With binding conditions the gate comes off as soon as all is stored: the time that they have runs already."""
+    slow = resource_slice("slow-0", name="slice-1")
+    slow["spec"]["devices"][0] |= {
+        "bindsToNode": True,
+        "bindingConditions": ["ready"],
+        "bindingFailureConditions": ["failed"],
+    }
+    cluster.put(slow, claim("a"), pod("pod", "a", nodeSelector={"pick": "me"}))
+    cluster.change("Node", "node-1", lambda body: body["metadata"].update(labels={"pick": "me"}))
+
+    await pods.let_go()
+
+    assert cluster.devices("a") == ["slow-0"]
+    assert pods.nominated() is None
+
+
+async def test_claim_that_is_deleted_while_its_pod_is_gated_is_named(cluster, pods, operator):
+    """The pod says that its claim is missing, and goes on with the next one of that name."""
+    cluster.put(claim("a"), pod("pod", "a", "b"))
+    await cluster.until(lambda: "ClaimNotFound" in cluster.reasons("pod", "Pod"), "the Event")
+    assert not cluster.devices("a")
+
+    cluster.put(claim("b"))
+
+    await pods.let_go()
+
+
+async def test_successor_goes_on_where_an_operator_was_killed(cluster, pods, start_gated):
+    """Claims are stored and the gate is on: the next operator nominates the pod to their node and lets it go."""
+    fault = cluster.server.faults.answer(503, verb="patch", kind="Pod", times=None)
+    cluster.put(claim("a"), claim("b"), pod("pod", "a", "b"))
+    first = await start_gated()
+    await cluster.allocated("a")
+    await cluster.allocated("b")
+    await first.kill()
+    before = [cluster.claim(name)["status"]["allocation"] for name in ("a", "b")]
+    fault.times = 0
+
+    await start_gated()
+
+    await pods.let_go()
+    assert [cluster.claim(name)["status"]["allocation"] for name in ("a", "b")] == before
+
+
+async def test_what_was_stored_is_taken_back_if_the_node_does_not_suit_any_more(cluster, pods, start_gated):
+    """A successor finds the node cordoned: it takes the devices back, and decides the pod anew on another node.
+
+    The pod has another version than the last operator saw: nothing of that one can let it go any more.
+    """
+    fault = cluster.server.faults.answer(503, verb="patch", kind="Pod", times=None)
+    cluster.put(claim("a"), pod("pod", "a"))
+    first = await start_gated()
+    await cluster.allocated("a")
+    await first.kill()
+    cluster.change("Node", "node-1", lambda body: body["spec"].update(unschedulable=True))
+    fault.times = 0
+    await start_gated()
+    await cluster.stays(lambda: cluster.devices("a") and pods.gates() == [GATE])
+
+    cluster.change("Pod", "pod", lambda body: body["metadata"].update(labels={"a": "b"}), "default")
+
+    await pods.let_go()
+    assert pods.nominated() == "node-2"
+
+
+async def test_without_the_lease_the_gate_stays_on(cluster, pods, start_gated):
+    """Where the Lease is not renewed between claims and gate, the pod is let go only when it is again."""
+    operator = await start_gated()
+    fault = cluster.server.faults.answer(503, verb="patch", kind="Pod", times=None)
+    cluster.put(claim("a"), pod("pod", "a"))
+    await cluster.allocated("a")
+    lapse = cluster.server.faults.answer(503, kind="Lease", times=None)
+    await cluster.until(operator.manager.unready, "the end of its time")
+    fault.times = 0
+    await cluster.stays(lambda: pods.gates() == [GATE])
+
+    lapse.times = 0
+
+    await pods.let_go()
+
+
+@pytest.mark.parametrize(
+    ("scope", "ours"),
+    [("standalone", {"alone"}), ("gated", {"held"}), ("all", {"alone", "held"})],
+)
+async def test_setting_says_whose_claims_are_ours(cluster, pods, start_gated, scope, ours):
+    """Standalone claims, those that only gated pods name, or both; never those of other pods."""
+    await start_gated(claims=scope)
+    cluster.put(claim("alone"), claim("held"), claim("used"))
+    cluster.put(pod("pod", "held"), pod("other", "used", gates=()))
+
+    for name in ours:
+        await cluster.allocated(name)
+    await cluster.stays(lambda: not any(cluster.devices(name) for name in {"alone", "held", "used"} - ours))
+
+
+async def test_claim_of_a_gated_pod_that_is_gone_is_given_back(cluster, pods, operator):
+    """What was stored for a pod that is deleted before it was let go is free again, if no pod names the claim."""
+    fault = cluster.server.faults.answer(503, verb="patch", kind="Pod", times=None)
+    cluster.put(claim("a"), pod("pod", "a"))
+    await cluster.allocated("a")
+
+    await cluster.session.request("DELETE", "/api/v1/namespaces/default/pods/pod")
+
+    await cluster.until(lambda: not cluster.devices("a"), "the end of the allocation")
+    assert cluster.server.get("ResourceClaim", "a", "default")
+    fault.times = 0
+
+
+async def test_pods_of_one_workload_do_not_hold_up_another(cluster, pods, operator):
+    """However many pods of one kind find no room, a pod that fits is let go."""
+    for number in range(30):
+        name = f"big-{number}"
+        cluster.put(claim(name, request={"allocationMode": "ExactCount", "count": 3}), pod(name, name))
+    cluster.put(claim("a"), pod("pod", "a"))
+
+    await pods.let_go()
+
+    assert all(pods.gates(f"big-{number}") for number in range(30))

@@ -251,6 +251,28 @@ def test_claim_that_another_pod_names_stays_and_the_others_are_taken_back(bench)
     assert bench.run() == [CLEARED]
 
 
+def test_shared_claim_that_is_reserved_for_the_pod_keeps_no_other_claim(bench):
+    """It was reserved before the pod was let go, and stays; that the other pods are gone by now changes nothing."""
+    bench.put("shared", reserved=[USER])
+    bench.observe(claims=frozenset({"claim", "shared"}))
+
+    assert bench.wait() == [withdrawal()]
+    bench.put(allocated=False, finalizers=())
+    assert bench.run() == [CLEARED]
+
+
+def test_reservations_that_come_one_after_the_other_begin_the_time_anew(bench):
+    """So PreBind reserves claims; those that it has not come to are not taken back meanwhile."""
+    bench.put("first")
+    bench.observe(claims=frozenset({"claim", "first"}))
+    bench.run()
+    bench.run(50.0)
+    bench.put("first", reserved=[USER])
+
+    assert bench.run(10.0) == []
+    assert bench.run(59.0) == []
+
+
 def test_claim_that_only_stuck_pods_name_is_taken_back(bench):
     """Each of them names it, and none of them can be placed."""
     other = replace(POD, name="other", uid="uid-other")
@@ -283,13 +305,16 @@ def test_write_that_was_not_accepted_is_repeated_after_its_pause(bench):
 
 
 def test_pod_that_is_bound_after_all_is_not_handed_back(bench):
-    """Its reservation came between: what is left waits for new evidence."""
+    """A reservation came between: it is waited for as long again, and by then the pod has its node."""
     bench.put("second")
     bench.observe(claims=frozenset({"claim", "second"}))
     assert len(bench.wait()) == 2
     bench.put(allocated=False, finalizers=())
     bench.put("second", reserved=[USER])
 
+    assert bench.run() == []
+    assert bench.run(59.0) == []
+    bench.observe(node=NODE)
     assert bench.run(600.0) == []
     assert not bench.handback.is_handed_back(POD.key)
     assert bench.events == []

@@ -24,11 +24,6 @@ EVENTS = st.one_of(
 )
 
 
-def is_named_once(claim):
-    """Return whether one pod alone names a claim: the others are reserved for their pods before they are let go."""
-    return sum(claim in claims for claims in PODS.values()) == 1
-
-
 @dataclass
 class ClaimState:
     """A claim as it is stored: what it holds, and for which pods it is reserved."""
@@ -51,6 +46,7 @@ class World:
         self.others = dict.fromkeys(PODS, False)
         """Whether a nomination of another than ours was seen of a pod."""
         self.since = dict.fromkeys(PODS)
+        self.reserved = dict.fromkeys(PODS, frozenset())
         self.ripe = set()
         self.pending = []
         for name in self.claims:
@@ -119,8 +115,7 @@ class World:
         """Return whether kube-scheduler says that it cannot place a pod, and nothing speaks against that."""
         pod = self.pods[name]
         held = [self.claims[claim] for claim in pod.claims]
-        own = [self.claims[claim] for claim in pod.claims if is_named_once(claim)]
-        if pod.node or any(name in claim.reserved for claim in own):
+        if pod.node:
             return False
         if name in self.ripe:
             return True
@@ -129,6 +124,10 @@ class World:
             claim.allocated and not claim.reserved and not claim.foreign for claim in held
         )
 
+    def reserved_for(self, name):
+        """Return the claims that are reserved for a pod."""
+        return frozenset(claim for claim in PODS[name] if name in self.claims[claim].reserved)
+
     def step(self):
         """Have the operator look, and judge what it writes."""
         now = self.bench.clock.now
@@ -136,8 +135,9 @@ class World:
             if not self.is_stuck(name):
                 self.since[name] = None
                 self.ripe.discard(name)
-            elif self.since[name] is None:
+            elif self.since[name] is None or self.reserved_for(name) != self.reserved[name]:
                 self.since[name] = now
+                self.reserved[name] = self.reserved_for(name)
         due = {name for name, since in self.since.items() if since is not None and now >= since + 60}
         for write in self.bench.run():
             if isinstance(write, WithdrawWrite):

@@ -127,8 +127,8 @@ def test_a_claim_that_is_allocated_keeps_the_others_from_other_nodes(simulate):
     state, where, text = found(rows, "job-one-")
     assert (state, where) == ("pending", "-")
     assert text == (
-        "DeviceInUse: request gpu: 2 devices published, 2 in class gpu, 1 on nodes that cannot be used (node node-2 not "
-        'where claim "holder" is allocated on 1), 1 in use by 1 claim (holder)'
+        "DeviceInUse: request gpu: 2 devices published, 2 in class gpu, 1 on nodes that cannot be used (node node-2 "
+        'not where claim "holder" is allocated on 1), 1 in use by 1 claim (holder)'
     )
 
 

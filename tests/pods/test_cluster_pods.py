@@ -602,3 +602,47 @@ def test_a_slip_anywhere_is_an_object_error_and_harms_nobody_else(seed):
     assert cluster.waiting == unharmed.waiting
     asked = read_requirements(random_pod(random, "asked", "default", ("claim-zonal", "claim-local")))
     assert cluster.find_obstacles(asked) == unharmed.find_obstacles(asked)
+
+
+GATED = [{"name": "dra-operator.io/allocation"}]
+
+
+def test_pods_that_our_gate_holds_are_kept_apart(cluster):
+    """They wait for us and not for kube-scheduler; those with only other gates wait for nobody here."""
+    cluster.put("Pod", pod("ours", claims=["a"], schedulingGates=GATED))
+    cluster.put("Pod", pod("both", claims=["a"], schedulingGates=[*GATED, {"name": "x"}]))
+    cluster.put("Pod", pod("theirs", claims=["a"], schedulingGates=[{"name": "x"}]))
+    cluster.put("Pod", pod("free", claims=["a"]))
+
+    assert {name for _, name in cluster.gated} == {"ours", "both"}
+    assert {name for _, name in cluster.waiting} == {"free"}
+
+
+def test_gated_pod_counts_on_the_node_that_it_was_decided_for(cluster):
+    """Until it is nominated or bound, or that is withdrawn; an update of the pod changes nothing."""
+    body = pod("ours", cpu="3", claims=["a"], schedulingGates=GATED)
+    cluster.put("Pod", body)
+    other = pod("other", cpu="2")
+    assert obstacle(cluster, other) is None
+
+    cluster.assume(("default", "ours"), "n1")
+    assumed = obstacle(cluster, other)
+    cluster.put("Pod", {**body, "metadata": {**body["metadata"], "labels": {"a": "b"}}})
+    updated = obstacle(cluster, other)
+    cluster.withdraw(("default", "ours"))
+
+    assert assumed is not None
+    assert updated == assumed
+    assert obstacle(cluster, other) is None
+
+
+def test_nomination_outlives_the_decision(cluster):
+    """What is stored of a pod counts, also when its decision is withdrawn."""
+    cluster.put(
+        "Pod",
+        pod("ours", cpu="3", claims=["a"], schedulingGates=GATED, status={"nominatedNodeName": "n1"}),
+    )
+    cluster.assume(("default", "ours"), "n1")
+    cluster.withdraw(("default", "ours"))
+
+    assert obstacle(cluster, pod("other", cpu="2")) is not None

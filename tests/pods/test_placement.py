@@ -96,8 +96,8 @@ def test_claims_go_where_the_pod_can_run(simulate, nodes, bodies, told):
     assert result.exit_code == 1
     text = table(result)[0][3]
     assert text == (
-        f"NodeUnsuitable: its claim fits on 1 node, where the pod cannot run: {told} (node-1); on node-2: request gpu: no "
-        "devices are published"
+        f"NodeUnsuitable: its claim fits on 1 node, where the pod cannot run: {told} (node-1); on node-2: request gpu: "
+        "no devices are published"
     )
 
 
@@ -113,8 +113,8 @@ def test_what_earlier_pods_request_is_not_left(simulate):
     assert places == {"four": "node-1", "little": "node-1", "one": "node-2", "three": "node-2", "two": "-"}
     (text,) = [row[3] for row in table(result) if row[1] == "pending"]
     assert text == (
-        "NodeUnsuitable: its claim fits on 2 nodes, where the pod cannot run: 1 cpu (0 left of 4, 3 requested) (node-1), "
-        "1 cpu (1 left of 7, 3 requested) (node-2)"
+        "NodeUnsuitable: its claim fits on 2 nodes, where the pod cannot run: 1 cpu (0 left of 4, 3 requested) "
+        "(node-1), 1 cpu (1 left of 7, 3 requested) (node-2)"
     )
 
 

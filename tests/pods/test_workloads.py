@@ -225,7 +225,9 @@ def test_each_node_has_a_pod_whose_claim_is_for_that_node(simulate):
     result = simulate(CLASS, node("a"), node("b"), node("c"), devices("x", "z", on="b"), TEMPLATE, daemons())
 
     assert claims(result) == {"a": ["pending", "-"], "b": ["allocated", "b"], "c": ["pending", "-"]}
-    assert table(result)[0][3].endswith("1 affinity metadata.name In a (b); on a: request gpu: no devices are published")
+    assert table(result)[0][3].endswith(
+        "1 affinity metadata.name In a (b); on a: request gpu: no devices are published"
+    )
     assert "ignored" not in result.stderr
 
 

@@ -1,8 +1,8 @@
 """Gated pods: the devices of all their claims are decided together on one node, stored, and then the pod is let go.
 
 Level-triggered: the next step follows from what is stored of a pod and its claims, so that a successor goes on where an
-operator was killed. The steps: allocations are stored; the pod is nominated to the node, which holds its cpu and
-memory; the watch has told of the allocations; our gate comes off. Source: docs/pods.md.
+operator was killed. The steps: allocations are stored, and beside that the pod is nominated to the node, which holds
+its cpu and memory; the watch has told of the allocations; our gate comes off. Source: docs/pods.md.
 """
 
 from collections import Counter
@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Final, Protocol
 
+from dra_operator.allocator.extended import extended_resources
 from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import AllocationResult, ResourceClaim
@@ -45,9 +46,10 @@ from dra_operator.controller.pod_queue import PodQueue
 from dra_operator.controller.queue import InFlightWrites, SchedulingQueue
 from dra_operator.controller.timers import Timers
 from dra_operator.ledger import Ledger
-from dra_operator.pods.cluster_pods import ClusterPods
+from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
+from dra_operator.pods.entries import resolve_entries
 from dra_operator.pods.gate import SchedulingPod, read_scheduling_pod
-from dra_operator.pods.pod_decision import PodDecider
+from dra_operator.pods.pod_decision import PodDecider, PodDecision
 
 BUDGET: Final = 1.0
 """Seconds for which a cycle decides pods, beside what claims without pods take."""
@@ -60,6 +62,8 @@ CONFLICT: Final = (0.05, 30.0)
 REFUSAL: Final = (10.0, 600.0)
 FORBIDDEN: Final = (1.0, 120.0)
 DEFECT: Final = (5.0, 600.0)
+ABORTED: Final = (30.0, 600.0)
+"""First and longest wait, in seconds, after a search that used up its time."""
 
 log = get_logger()
 
@@ -132,6 +136,10 @@ class GatedPods:
     _listed: dict[Key, str] | None = None
     """The version of each gated pod when decisions were first wanted; None before."""
     _doubt_until: float = 0.0
+    _in_vain: set[object] = field(default_factory=set)
+    """What pods have in common for which there was no room in this cycle."""
+    _orphaned: set[Key] = field(default_factory=set)
+    """Claims of gated pods that are gone."""
     _in_doubt: set[Key] = field(default_factory=set)
     """The pods whose claims are taken back only when that is over."""
 
@@ -198,6 +206,7 @@ class GatedPods:
                 self._set_trouble(key, messages.EVENT_FORBIDDEN, why)
             case Unknown() | Unsent():
                 self.queue.backoff.add(key, write.uid, *CONFLICT)
+        self._released.pop(key, None)
 
     def _handle_written(self, key: Key, write: PodWrite) -> None:
         for (verb, resource), denied in self.access.grant(write).items():
@@ -208,7 +217,7 @@ class GatedPods:
             self.on_changed(key)
         if not isinstance(write, GateWrite):
             return
-        node, why = self._nodes.get(key, ""), self._released.pop(key, "")
+        node, why = self._nodes.get(key, ""), self._released.get(key, "")
         log.info(messages.LET_GO, pod=text(key), uid=write.uid, node=node, why=why)
         if why:
             self.record(EventRequest(_subject(write), "Normal", messages.EVENT_GATE_REMOVED, why))
@@ -219,15 +228,16 @@ class GatedPods:
 
     def _forget(self, key: Key) -> None:
         """Forget a pod that is gone, is over, or has a node."""
-        if self._pods.pop(key, None) is None:
+        if (pod := self._pods.pop(key, None)) is None:
             return
+        if pod.is_gated:
+            self._orphaned.update([(pod.namespace, name) for name in pod.claims])
         self._undecide(key)
         self.queue.remove(key)
         self.access.forget(key)
         self._let_go.discard(key)
         if self.handback is not None:
             self.handback.forget(key)
-        self._released.pop(key, None)
         self._troubles.pop(key, None)
         self._touched.discard(key)
 
@@ -251,6 +261,8 @@ class GatedPods:
             self._in_doubt.clear()
         for key in touched:
             self._safely(self._advance, key)
+        for key in tuple(self._orphaned):
+            self._release_orphan(key)
 
     def _begin(self) -> None:
         """Remember what an earlier operator may have seen: it may have sent a patch that is still under way."""
@@ -349,6 +361,8 @@ class GatedPods:
         """Decide the active pods, each alone; return whether all are done."""
         active, flushed = self.queue.active, self.clock()
         until = flushed + BUDGET
+        # What is decided only takes something away.
+        self._in_vain.clear()
         for pod in self.queue.begin_cycle(self._pods):
             now = self.clock()
             if stopping() or now >= until:
@@ -371,13 +385,19 @@ class GatedPods:
             return
         unallocated = {claim.metadata.name: claim for claim in claims if claim.status.allocation is None}
         if any(self.claim_queue.backoff.holds_claim(claim) for claim in unallocated.values()):
+            if pod.nominated_node:
+                # Of a pod of which nobody knows when it goes nothing of a node is held.
+                self._nominate(pod, None)
             return
+        used = self.ledger.version
         for claim in unallocated.values():
             # If an answer never came, the earlier decision may still be assumed; it must not block the pod.
             self.ledger.withdraw(*_key(claim))
+        if self.ledger.version != used:
+            self._in_vain.clear()
         decision = None
         if not any(map(self._is_of_others, unallocated.values())):
-            decision = self.decider.find_node(waiting.pod, waiting.requirements)
+            decision = self._find_node_of(pod, waiting, claims)
         if decision is None:
             self.queue.set_unschedulable(key)
             self._take_back(pod)
@@ -393,6 +413,34 @@ class GatedPods:
             self.assume(unallocated[name], allocation, decision.node, _consumer(pod) if is_shared else None)
         if not decision.allocations:
             self._hand_over(pod, claims, decision.node)
+        elif pod.nominated_node != decision.node and not any(
+            map(_waits_for_binding, decision.allocations.values())
+        ):
+            # At once, beside the allocations: until then others may take what it needs of the node.
+            self._nominate(pod, decision.node)
+
+    def _find_node_of(
+        self, pod: SchedulingPod, waiting: WaitingPod, claims: list[ResourceClaim]
+    ) -> PodDecision | None:
+        """Return the decision about a pod. Pods of one workload, for which there is no room, are tried once a cycle."""
+        alike = None
+        if not pod.nominated_node and not extended_resources(waiting.pod):
+            # Claims of one template share their spec.
+            parts = [(id(claim.spec), id(claim.status.allocation)) for claim in claims]
+            alike = pod.namespace, waiting.requirements, tuple(parts)
+        if alike in self._in_vain:
+            return None
+        decider, began = self.decider, self.clock()
+        limit = decider.allocator.limits.seconds
+        decision = decider.find_node(waiting.pod, waiting.requirements)
+        if decision is not None:
+            return decision
+        if limit is not None and self.clock() - began >= limit:
+            self.queue.backoff.add(pod.key, pod.uid, *ABORTED)
+        entries = resolve_entries(waiting.pod, decider.find_claim, decider.has_template)
+        if alike is not None and all(entry.problem is None for entry in entries):
+            self._in_vain.add(alike)
+        return None
 
     def _is_of_others(self, claim: ResourceClaim) -> bool:
         """True if it is not for us to allocate a claim that has no allocation."""
@@ -465,6 +513,25 @@ class GatedPods:
             for key in keys:
                 self.in_flight.submit(_withdraw(self.claims.get(key)))
 
+    def _release_orphan(self, key: Key) -> None:
+        """Have taken back what was stored for a gated pod that is gone, if nobody names the claim any more.
+
+        Where claims without pods are ours, such a claim keeps what it has.
+        """
+        claim = self.claims.get(key)
+        if key in self.in_flight or (claim is not None and self.claim_queue.backoff.holds_claim(claim)):
+            return
+        if (
+            claim is None
+            or claim.status.allocation is None
+            or claim.status.reserved_for
+            or claim.metadata.deletion_timestamp
+            or self.claims.standing(claim) is not Standing.STANDALONE
+        ):
+            self._orphaned.discard(key)
+            return
+        self.in_flight.submit(_withdraw(claim))
+
     def _may_take_back(self, claim: ResourceClaim, pod: Key) -> bool:
         """True if a claim is allocated, only gated pods name it, and none of the others is being let go with it."""
         if claim.status.allocation is None or _key(claim) in self.in_flight:
@@ -487,6 +554,8 @@ class GatedPods:
         """Return what is against the writes that a pod waits for, or keeps its claims from being ours."""
         if (found := self._troubles.get(key)) is not None:
             return found
+        if key in self._released:
+            return None
         pod = self._pods.get(key)
         for claim in () if pod is None else self._claims_of(pod):
             if (found := self._claim_troubles.get(_key(claim))) is not None:
@@ -549,7 +618,11 @@ def _subject(write: PodWrite) -> Subject:
 
 def _has_binding_conditions(claim: ResourceClaim) -> bool:
     allocation = claim.status.allocation
-    return allocation is not None and any(result.binding_conditions for result in allocation.devices.results)
+    return allocation is not None and _waits_for_binding(allocation)
+
+
+def _waits_for_binding(allocation: AllocationResult) -> bool:
+    return any(result.binding_conditions for result in allocation.devices.results)
 
 
 def _withdraw(claim: ResourceClaim | None) -> WithdrawWrite:

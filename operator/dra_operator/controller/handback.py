@@ -39,6 +39,8 @@ class _LetGoPod:
     node: str
     why: str = ""
     """What kube-scheduler said last of why it cannot."""
+    reserved: frozenset[Key] = frozenset()
+    """The claims that are reserved for it. We reserve those that are shared before the gate comes off, PreBind all."""
     since: float | None = None
     withdraws: bool = False
     """Whether its claims are being taken back; after the first there is no way back."""
@@ -103,7 +105,8 @@ class Handback:
                 self._clear_nomination(known)
             elif not self._has_evidence(known):
                 known.since = None
-            elif known.since is None:
+            elif self._observe_reservations(known) or known.since is None:
+                # PreBind reserves one claim after the other, so it may be at work.
                 known.since = now
         due = {key for key, known in self._pods.items() if self._is_due(known, now)}
         for key in sorted(due):
@@ -119,11 +122,7 @@ class Handback:
 
     def _has_evidence(self, known: _LetGoPod) -> bool:
         """Return whether all that is known says that kube-scheduler cannot place a pod, and is not about to."""
-        pod, found = known.pod, list(self._claims_of(known.pod))
-        # Claims that other pods name as well are reserved before the pod is let go, which shows no binding cycle.
-        own = [claim for key, claim in found if self.claims.users(key) <= {pod.name}]
-        if any(consumer.uid == pod.uid for claim in own for consumer in claim.status.reserved_for):
-            return False
+        pod = known.pod
         if known.withdraws:
             return True
         if not pod.is_unschedulable:
@@ -133,7 +132,17 @@ class Handback:
         if pod.nominated_node and known.is_nomination_over:
             # A nomination that is not ours: kube-scheduler makes room there.
             return False
-        return any(self._is_held(claim) for _, claim in found)
+        return any(self._is_held(claim) for _, claim in self._claims_of(pod))
+
+    def _observe_reservations(self, known: _LetGoPod) -> bool:
+        """Take in which claims are reserved for a pod; return whether that has changed."""
+        before, uid = known.reserved, known.pod.uid
+        known.reserved = frozenset(
+            key
+            for key, claim in self._claims_of(known.pod)
+            if any(consumer.uid == uid for consumer in claim.status.reserved_for)
+        )
+        return known.reserved != before
 
     def _claims_of(self, pod: SchedulingPod) -> Iterator[tuple[Key, ResourceClaim]]:
         for name in sorted(pod.claims):
@@ -141,7 +150,10 @@ class Handback:
                 yield (pod.namespace, name), claim
 
     def _is_held(self, claim: ResourceClaim) -> bool:
-        """Return whether a claim has an allocation of ours that nobody uses and that may end."""
+        """Return whether a claim has an allocation of ours that nobody uses and that may end.
+
+        Of one that is reserved for its pod PreBind does not ask again whether it is allocated.
+        """
         return (
             claim.status.allocation is not None
             and not claim.status.reserved_for

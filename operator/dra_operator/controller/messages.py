@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dra_operator.api.names import GATE
-from dra_operator.api.text import listed, shown
+from dra_operator.api.text import listed
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.ledger import Breakage, Cause, Overcommitment
 from dra_operator.questions.fault_texts import (
@@ -127,8 +127,11 @@ def pod_refused(kind: str, why: str) -> str:
 def not_gated(claim: ResourceClaim, pods: Sequence[str]) -> str:
     """Return why the claim of a gated pod is not decided with it: other pods name it, or it is reserved for others."""
     name = claim.metadata.name
+    if claim.status.reserved_for:
+        others = listed([each.name for each in claim.status.reserved_for])
+        return f'claim "{name}" has no allocation and is reserved for {others}'
     if not pods:
-        return f'claim "{name}" is reserved for others: {shown(claim.status.reserved_for[0].name)}'
+        return f'claim "{name}" is not named by pods with the scheduling gate {GATE} alone'
     return (
         f'claim "{name}" is also named by {listed([f"pod {pod}" for pod in pods])}, not all of which have the '
         f"scheduling gate {GATE}: kube-scheduler allocates it, and this pod goes on then; or gate all that share it"

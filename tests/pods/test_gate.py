@@ -1,0 +1,109 @@
+"""What of a pod its gate and its hand-over depend on, read from the wire."""
+
+import pytest
+
+from dra_operator.api.names import GATE
+from dra_operator.pods.gate import order, read_scheduling_pod
+
+OTHER = "kueue.x-k8s.io/admission"
+
+
+def pod(*entries, gates=(GATE,), status=None, name="pod", **fields):
+    """A pod on the wire."""
+    metadata = {"namespace": "team", "name": name, "uid": "1", "resourceVersion": "7"}
+    metadata |= {"creationTimestamp": "2026-01-01T00:00:00Z", **fields.pop("metadata", {})}
+    spec = {"schedulingGates": [{"name": gate} for gate in gates], "resourceClaims": list(entries), **fields}
+    return {"metadata": metadata, "spec": spec, "status": status or {"phase": "Pending"}}
+
+
+def test_most_pods_are_not_read():
+    """A pod without claims and without our gate matters to nobody here."""
+    assert read_scheduling_pod(pod(gates=())) is None
+    assert read_scheduling_pod(pod(gates=(OTHER,))) is None
+
+
+@pytest.mark.parametrize(
+    ("gates", "is_gated", "is_last"),
+    [((GATE,), True, True), ((GATE, OTHER), True, False), ((OTHER,), False, False), ((), False, False)],
+    ids=["ours", "ours and another", "another", "none"],
+)
+def test_our_gate_is_told_from_those_of_others(gates, is_gated, is_last):
+    """A pod is decided when ours is its last gate."""
+    found = read_scheduling_pod(pod({"name": "a", "resourceClaimName": "a"}, gates=gates))
+
+    assert (found.is_gated, found.is_last_gate) == (is_gated, is_last)
+
+
+def test_claims_are_those_named_and_those_made():
+    """An entry of a template is missing until its claim is made; one that needs no claim is not."""
+    entries = [
+        {"name": "named", "resourceClaimName": "mine"},
+        {"name": "made", "resourceClaimTemplateName": "t"},
+        {"name": "needless", "resourceClaimTemplateName": "t"},
+        {"name": "late", "resourceClaimTemplateName": "t"},
+    ]
+    statuses = [{"name": "made", "resourceClaimName": "pod-made-x"}, {"name": "needless"}]
+
+    found = read_scheduling_pod(pod(*entries, status={"resourceClaimStatuses": statuses}))
+
+    assert (found.claims, found.missing) == ({"mine", "pod-made-x"}, {"late"})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"status": {"phase": "Failed"}},
+        {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
+        {"nodeName": "n1"},
+        {"gates": (OTHER,)},
+    ],
+    ids=["finished", "being deleted", "has a node", "without our gate"],
+)
+def test_pod_that_is_not_to_be_decided(fields):
+    """Only an active pod that our gate holds is ours."""
+    entry = {"name": "a", "resourceClaimName": "a"}
+
+    assert read_scheduling_pod(pod(entry)).is_ours
+    assert not read_scheduling_pod(pod(entry, **fields)).is_ours
+
+
+def test_scheduler_that_found_no_node_is_recognized():
+    """The condition PodScheduled of a gated pod has another reason."""
+    entry = {"name": "a", "resourceClaimName": "a"}
+    conditions = {
+        reason: [{"type": "PodScheduled", "status": "False", "reason": reason, "message": "0/3"}]
+        for reason in ("Unschedulable", "SchedulingGated")
+    }
+
+    found = {
+        reason: read_scheduling_pod(pod(entry, status={"conditions": given}))
+        for reason, given in conditions.items()
+    }
+
+    assert found["Unschedulable"].is_unschedulable
+    assert not found["SchedulingGated"].is_unschedulable
+    assert found["Unschedulable"].scheduled.message == "0/3"
+
+
+def test_order_is_by_priority_then_age_then_name():
+    """The highest priority goes first, then the oldest, then the first by namespace and name."""
+    old = {"creationTimestamp": "2025-01-01T00:00:00Z"}
+    entry = {"name": "a", "resourceClaimName": "a"}
+    pods = [
+        pod(entry, name="b"),
+        pod(entry, name="a"),
+        pod(entry, name="old", metadata=old),
+        pod(entry, name="high", priority=10),
+    ]
+
+    found = sorted(map(read_scheduling_pod, pods), key=order)
+
+    assert [each.name for each in found] == ["high", "old", "a", "b"]
+
+
+def test_what_cannot_be_read_counts_as_absent():
+    """A slip in one field hides neither the pod nor its gate."""
+    found = read_scheduling_pod(pod({"name": "a", "resourceClaimName": 7}, priority="x"))
+
+    assert found.is_gated
+    assert (found.claims, found.priority) == (frozenset(), 0)
