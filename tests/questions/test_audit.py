@@ -123,6 +123,15 @@ def test_reservations_that_were_written_within_a_day_count_as_use(hours, is_foun
     assert found(load(world)) == ({expected} if is_found else set())
 
 
+def test_unreserved_claim_that_has_just_been_deleted_is_none():
+    """Somebody has done already what is to be done."""
+    world = worlds.make_world(1)
+    (expected,) = faults.claim_that_nobody_used_for_two_days(world)
+    world.objects[("ResourceClaim", *expected[2:])]["metadata"]["deletionTimestamp"] = worlds.ago(minutes=1)
+
+    assert found(load(world)) == set()
+
+
 def finding(fault, seed=1):
     """The only finding that a fault causes, in the first cluster that has a place for it."""
     for number in range(seed, MOST_SEEDS):
