@@ -298,7 +298,10 @@ async def test_claim_that_is_deleted_while_its_pod_is_gated_is_named(cluster, po
 
 
 async def test_successor_goes_on_where_an_operator_was_killed(cluster, pods, start_gated):
-    """Claims are stored and the gate is on: the next operator nominates the pod to their node and lets it go."""
+    """Claims are stored and the gate is on: the next operator nominates the pod to their node and lets it go.
+
+    The claims have another version than the last operator saw: nothing of that one can take them back any more.
+    """
     fault = cluster.server.faults.answer(503, verb="patch", kind="Pod", times=None)
     cluster.put(claim("a"), claim("b"), pod("pod", "a", "b"))
     first = await start_gated()
@@ -309,6 +312,12 @@ async def test_successor_goes_on_where_an_operator_was_killed(cluster, pods, sta
     fault.times = 0
 
     await start_gated()
+    await cluster.stays(lambda: pods.gates() == [GATE])
+
+    for name in ("a", "b"):
+        cluster.change(
+            "ResourceClaim", name, lambda body: body["metadata"].update(labels={"a": "b"}), "default"
+        )
 
     await pods.let_go()
     assert [cluster.claim(name)["status"]["allocation"] for name in ("a", "b")] == before

@@ -135,13 +135,15 @@ class GatedPods:
     """The pods whose gate an operator took off after a decision, until they have a node."""
     _listed: dict[Key, str] | None = None
     """The version of each gated pod when decisions were first wanted; None before."""
+    _listed_claims: dict[Key, str] = field(default_factory=dict)
+    """The version of each claim of theirs that was allocated then."""
     _doubt_until: float = 0.0
     _in_vain: set[object] = field(default_factory=set)
     """What pods have in common for which there was no room in this cycle."""
     _orphaned: set[Key] = field(default_factory=set)
     """Claims of gated pods that are gone."""
     _in_doubt: set[Key] = field(default_factory=set)
-    """The pods whose claims are taken back only when that is over."""
+    """The pods that get no further, or whose claims are taken back, only when that is over."""
 
     def __post_init__(self) -> None:
         self.queue = PodQueue(self.clock, self.timers)
@@ -266,7 +268,10 @@ class GatedPods:
 
     def _begin(self) -> None:
         """Remember what an earlier operator may have seen: it may have sent a patch that is still under way."""
-        self._listed = {key: pod.resource_version for key, pod in self._pods.items() if pod.is_gated}
+        gated = [pod for pod in self._pods.values() if pod.is_gated]
+        self._listed = {pod.key: pod.resource_version for pod in gated}
+        claims = [claim for pod in gated for claim in self._claims_of(pod) if claim.status.allocation]
+        self._listed_claims = {_key(claim): claim.metadata.resource_version for claim in claims}
         self._doubt_until = self.clock() + DOUBT_SECONDS
 
     def _advance(self, key: Key) -> None:
@@ -312,18 +317,19 @@ class GatedPods:
             suits = False
         else:
             suits = self.cluster.find_obstacle(waiting.requirements, node, pod.key) is None
+        # kube-scheduler counts the time that binding conditions may take from that of the allocation.
+        is_urgent = any(map(_has_binding_conditions, claims))
         if not suits:
             self._undecide(pod.key)
             self.queue.activate((pod.key,))
         elif self._reserve(pod, claims):
             # What comes of it touches the pod again.
             pass
-        elif any(map(_has_binding_conditions, claims)):
-            # kube-scheduler counts the time that they may take from that of the allocation.
-            self._write(GateWrite(*_version_of(pod), gates=pod.gates))
-        elif pod.nominated_node != node:
+        elif not is_urgent and pod.nominated_node != node:
             self._nominate(pod, node)
-        elif all(self.has_told(claim.metadata.resource_version) for claim in claims):
+        elif any(map(self._is_claim_in_doubt, claims)):
+            self._wait_for_earlier_writes(pod.key)
+        elif is_urgent or all(self.has_told(claim.metadata.resource_version) for claim in claims):
             self.timers.set(("watch", pod.key), None)
             self._write(GateWrite(*_version_of(pod), gates=pod.gates))
         else:
@@ -507,8 +513,7 @@ class GatedPods:
             # That makes another version of the pod, too.
             self._nominate(pod, None)
         elif any(map(self._is_in_doubt, others)):
-            self._in_doubt.add(pod.key)
-            self.timers.set("earlier gates", self._doubt_until)
+            self._wait_for_earlier_writes(pod.key)
         else:
             for key in keys:
                 self.in_flight.submit(_withdraw(self.claims.get(key)))
@@ -542,6 +547,16 @@ class GatedPods:
         namespace = claim.metadata.namespace
         users = [(namespace, name) for name in self.claims.users(_key(claim)) if (namespace, name) != pod]
         return not any(user in self._nodes or user in self._writing for user in users)
+
+    def _wait_for_earlier_writes(self, pod: Key) -> None:
+        """Have a pod tried again when no write of an earlier operator can be stored any more."""
+        self._in_doubt.add(pod)
+        self.timers.set("earlier writes", self._doubt_until)
+
+    def _is_claim_in_doubt(self, claim: ResourceClaim) -> bool:
+        """True if an earlier operator may have sent that the allocation of a claim is to be taken back."""
+        is_listed = self._listed_claims.get(_key(claim)) == claim.metadata.resource_version
+        return is_listed and self.clock() < self._doubt_until
 
     def _is_in_doubt(self, pod: SchedulingPod) -> bool:
         """True if a patch that an earlier operator sent for the present version of a pod may still be stored."""
