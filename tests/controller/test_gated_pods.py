@@ -398,3 +398,37 @@ async def test_pods_of_one_workload_do_not_hold_up_another(cluster, pods, operat
     await pods.let_go()
 
     assert all(pods.gates(f"big-{number}") for number in range(30))
+
+
+async def test_gate_stays_on_while_an_allocation_is_being_taken_back(cluster, pods, start_gated):
+    """A claim without a pod has to move, and a gated pod names it meanwhile: it is let go with the new devices."""
+    await start_gated(claims="all")
+    cluster.put(claim("a"))
+    await cluster.allocated("a")
+    moving = cluster.server.faults.delay(1, verb="patch", kind="ResourceClaim", subresource="status")
+    cluster.put(resource_slice("gpu-0", "gpu-1", generation=2, taints=[{"key": "bad", "effect": "NoExecute"}]))
+    await cluster.until(lambda: moving.met, "the write")
+
+    cluster.put(pod("pod", "a"))
+
+    await cluster.stays(lambda: pods.gates() == [GATE])
+    await pods.let_go()
+    assert pods.nominated() == "node-2"
+    assert cluster.devices("a")
+
+
+async def test_pod_does_not_go_with_a_claim_that_is_being_deleted(cluster, pods, start_gated):
+    """Its claim is deleted after it was stored: the gate stays on."""
+    await start_gated(claims="all")
+    fault = cluster.server.faults.answer(503, verb="patch", kind="Pod", times=None)
+    cluster.put(claim("a"), pod("pod", "a"))
+    await cluster.allocated("a")
+    refused = cluster.server.faults.answer(
+        422, verb="patch", kind="ResourceClaim", times=None, message="no"
+    )
+    await cluster.delete("a")
+    await cluster.until(lambda: refused.met, "the refusal")
+    fault.times = 0
+
+    await cluster.until(lambda: "ClaimNotFound" in cluster.reasons("pod", "Pod"), "the Event")
+    await cluster.stays(lambda: pods.gates() == [GATE])

@@ -136,7 +136,7 @@ class GatedPods:
     _listed: dict[Key, str] | None = None
     """The version of each gated pod when decisions were first wanted; None before."""
     _listed_claims: dict[Key, str] = field(default_factory=dict)
-    """The version of each claim of theirs that was allocated then."""
+    """The version of each claim then whose allocation an earlier operator may have taken back."""
     _doubt_until: float = 0.0
     _in_vain: set[object] = field(default_factory=set)
     """What pods have in common for which there was no room in this cycle."""
@@ -270,8 +270,11 @@ class GatedPods:
         """Remember what an earlier operator may have seen: it may have sent a patch that is still under way."""
         gated = [pod for pod in self._pods.values() if pod.is_gated]
         self._listed = {pod.key: pod.resource_version for pod in gated}
-        claims = [claim for pod in gated for claim in self._claims_of(pod) if claim.status.allocation]
-        self._listed_claims = {_key(claim): claim.metadata.resource_version for claim in claims}
+        self._listed_claims = {
+            _key(claim): claim.metadata.resource_version
+            for claim in self.claims.allocated()
+            if not claim.status.reserved_for or self.claims.standing(claim) is Standing.GATED
+        }
         self._doubt_until = self.clock() + DOUBT_SECONDS
 
     def _advance(self, key: Key) -> None:
@@ -289,10 +292,10 @@ class GatedPods:
             return
         self._released.pop(key, None)
         claims = list(self._claims_of(pod))
-        if not pod.is_last_gate or any(self.in_flight.is_allocating(_key(claim)) for claim in claims):
+        if not pod.is_last_gate or self._is_any_changing(claims):
             return
         if key in self._nodes and not pod.missing and len(claims) == len(pod.claims):
-            if all(claim.status.allocation is not None for claim in claims):
+            if all(claim.status.allocation and not claim.metadata.deletion_timestamp for claim in claims):
                 self._hand_over(pod, claims, self._nodes[key])
                 return
             # Not all of it could be stored.
@@ -387,7 +390,7 @@ class GatedPods:
         if key in self._writing or key in self._nodes or not pod.is_last_gate or waiting is None:
             return
         claims = list(self._claims_of(pod))
-        if any(self.in_flight.is_allocating(_key(claim)) for claim in claims):
+        if self._is_any_changing(claims):
             return
         unallocated = {claim.metadata.name: claim for claim in claims if claim.status.allocation is None}
         if any(self.claim_queue.backoff.holds_claim(claim) for claim in unallocated.values()):
@@ -605,6 +608,10 @@ class GatedPods:
         for name in sorted(pod.claims):
             if (claim := self.claims.get((pod.namespace, name))) is not None:
                 yield claim
+
+    def _is_any_changing(self, claims: Iterable[ResourceClaim]) -> bool:
+        """True if a write is under way by which one of some claims gets an allocation or loses it."""
+        return any(self.in_flight.is_changing_allocation(_key(claim)) for claim in claims)
 
     def _safely(self, work: Callable[[Key], None], key: Key) -> None:
         """Do some work on a pod. After a defect of ours the pod backs off; the others go on."""
