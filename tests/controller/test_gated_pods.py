@@ -406,7 +406,9 @@ async def test_gate_stays_on_while_an_allocation_is_being_taken_back(cluster, po
     cluster.put(claim("a"))
     await cluster.allocated("a")
     moving = cluster.server.faults.delay(1, verb="patch", kind="ResourceClaim", subresource="status")
-    cluster.put(resource_slice("gpu-0", "gpu-1", generation=2, taints=[{"key": "bad", "effect": "NoExecute"}]))
+    cluster.put(
+        resource_slice("gpu-0", "gpu-1", generation=2, taints=[{"key": "bad", "effect": "NoExecute"}])
+    )
     await cluster.until(lambda: moving.met, "the write")
 
     cluster.put(pod("pod", "a"))
@@ -423,12 +425,61 @@ async def test_pod_does_not_go_with_a_claim_that_is_being_deleted(cluster, pods,
     fault = cluster.server.faults.answer(503, verb="patch", kind="Pod", times=None)
     cluster.put(claim("a"), pod("pod", "a"))
     await cluster.allocated("a")
-    refused = cluster.server.faults.answer(
-        422, verb="patch", kind="ResourceClaim", times=None, message="no"
-    )
+    refused = cluster.server.faults.answer(422, verb="patch", kind="ResourceClaim", times=None, message="no")
     await cluster.delete("a")
     await cluster.until(lambda: refused.met, "the refusal")
     fault.times = 0
 
     await cluster.until(lambda: "ClaimNotFound" in cluster.reasons("pod", "Pod"), "the Event")
     await cluster.stays(lambda: pods.gates() == [GATE])
+
+
+def on_node_2(device="gpu-0"):
+    """An allocation on node-2, as another allocator would write it."""
+    found = allocation(device, "pool-2")
+    found["nodeSelector"]["nodeSelectorTerms"][0]["matchFields"][0]["values"] = ["node-2"]
+    return found
+
+
+async def test_pod_is_not_let_go_with_claims_on_two_nodes(cluster, pods, start_gated):
+    """kube-scheduler allocates one claim elsewhere before our write arrives: the other one follows it."""
+    await start_gated(claims="all")
+    late = cluster.server.faults.delay(1, verb="patch", kind="ResourceClaim", name="b")
+    cluster.put(claim("a"), claim("b"), pod("pod", "a", "b"))
+    await cluster.allocated("a")
+    cluster.put(pod("other", "b", gates=()))
+    uid = cluster.server.get("Pod", "other", "default")["metadata"]["uid"]
+    stored = {
+        "allocation": on_node_2(),
+        "reservedFor": [{"resource": "pods", "name": "other", "uid": uid}],
+    }
+    cluster.change("ResourceClaim", "b", lambda body: body.update(status=stored), "default")
+    late.times = 0
+
+    await pods.let_go()
+
+    assert pods.nominated() == "node-2"
+    assert cluster.claim("a")["status"]["allocation"]["devices"]["results"][0]["pool"] == "pool-2"
+
+
+async def test_pod_with_an_allocated_claim_that_opted_out_is_let_go_at_once(cluster, pods, operator):
+    """The claim has its devices already, and the pod needs another one: all the same it is not for us to decide."""
+    held = claim("a", labels={"dra-operator.io/allocate": "false"})
+    cluster.put({**held, "status": {"allocation": on_node_2()}}, claim("b"))
+    cluster.put(pod("other", "a", gates=()), pod("pod", "a", "b"))
+
+    await pods.let_go()
+
+    assert not cluster.devices("b")
+    assert "reservedFor" not in cluster.claim("a")["status"]
+
+
+async def test_claim_that_somebody_else_allocated_is_not_reserved(cluster, pods, start_gated):
+    """Several gated pods name a claim on a device that is not ours: no pod is entered in its reservations."""
+    await start_gated(devices="owned")
+    cluster.put({**claim("a"), "status": {"allocation": on_node_2()}}, pod("pod", "a"), pod("other", "a"))
+
+    await pods.let_go("pod")
+    await pods.let_go("other")
+
+    assert "reservedFor" not in cluster.claim("a")["status"]

@@ -307,7 +307,7 @@ class GatedPods:
         if not pod.claims and not pod.missing:
             return messages.gate_removed("the pod names no claim")
         for claim in self._claims_of(pod):
-            if claim.metadata.labels.get(OPT_OUT_LABEL) == "false" and is_pending(claim):
+            if claim.metadata.labels.get(OPT_OUT_LABEL) == "false":
                 return messages.gate_removed(
                     f'claim "{claim.metadata.name}" has the label {OPT_OUT_LABEL}: "false"'
                 )
@@ -319,7 +319,10 @@ class GatedPods:
         if waiting is None or node not in self.cluster.nodes:
             suits = False
         else:
-            suits = self.cluster.find_obstacle(waiting.requirements, node, pod.key) is None
+            # Somebody else may have allocated one of them meanwhile, and elsewhere.
+            suits = self.decider.can_use(claims, node) and (
+                self.cluster.find_obstacle(waiting.requirements, node, pod.key) is None
+            )
         # kube-scheduler counts the time that binding conditions may take from that of the allocation.
         is_urgent = any(map(_has_binding_conditions, claims))
         if not suits:
@@ -343,12 +346,13 @@ class GatedPods:
         """Have each claim reserved for a pod that other pods name as well; return whether that is under way.
 
         Else kube-controller-manager clears it with the last pod that has run: at any moment, and for a pod that has
-        run and is still there again and again. kube-scheduler does not reserve it once more.
+        run and is still there again and again. kube-scheduler does not reserve it once more. What somebody else
+        allocated is left to them.
         """
         is_under_way = False
         for claim in claims:
             key = _key(claim)
-            if not self.claims.is_shared(key) or _is_reserved_for(claim, pod):
+            if not self.claims.is_shared(key) or _is_reserved_for(claim, pod) or not self.is_ours(claim):
                 continue
             is_under_way = True
             if key not in self.in_flight and not self.claim_queue.backoff.holds_claim(claim):

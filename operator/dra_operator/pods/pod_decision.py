@@ -5,7 +5,7 @@ What the pod asks for as extended resources must fit there as well, on devices t
 Source: kube-scheduler's Filter, docs/dra-semantics 8.2 and 8.7; docs/pods.md.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dra_operator.allocator import Allocated, Allocator, Decider, Reason
@@ -77,6 +77,13 @@ class PodDecider:
                 return PodDecision(decision.node, dict(zip(names, decision.results, strict=False)))
         return None
 
+    def can_use(self, claims: Iterable[ResourceClaim], node: str) -> bool:
+        """Return whether a pod on a node can use all of some claims: they are allocated, and not elsewhere."""
+        return node in self.allocator.inventory.nodes and all(
+            claim.status.allocation is not None and self._can_use(claim.status.allocation, node)
+            for claim in claims
+        )
+
     def explain(self, pod: Pod, requirements: PodRequirements) -> PodExplanation:
         """Return why a pod waits for which no node was found."""
         excluded = self._excluded_nodes(pod, requirements, ())
@@ -119,17 +126,12 @@ class PodDecider:
                 # Most name one node.
                 candidates = nodes.keys() - excluded if pinned is None else nodes.keys() & {pinned}
                 excluded.update(nodes.keys() - candidates)
-                excluded.update(
-                    name
-                    for name in candidates
-                    if not can_use(
-                        allocation,
-                        name,
-                        nodes[name].labels,
-                        skips_operations=nodes[name].skips_operations,
-                    )
-                )
+                excluded.update(name for name in candidates if not self._can_use(allocation, name))
         return frozenset(excluded)
+
+    def _can_use(self, allocation: AllocationResult, name: str) -> bool:
+        node = self.allocator.inventory.nodes[name]
+        return can_use(allocation, name, node.labels, skips_operations=node.skips_operations)
 
     def _find_unready(self) -> frozenset[str]:
         """Return the nodes that are for no pod: being deleted, not ready, or with a Node object that cannot be read."""
