@@ -1,5 +1,7 @@
 """Gated pods, with the API server in memory: their claims are allocated together, and then the pod is let go."""
 
+import asyncio
+
 import pytest
 
 from cluster import CLASS, Operator, allocation, claim, resource_slice
@@ -483,3 +485,28 @@ async def test_claim_that_somebody_else_allocated_is_not_reserved(cluster, pods,
     await pods.let_go("other")
 
     assert "reservedFor" not in cluster.claim("a")["status"]
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["cordoned", "pod gone"])
+async def test_allocation_stays_while_another_claim_holds_its_device(cluster, pods, start_gated, is_gone):
+    """kube-scheduler would take the device for free; once the other claim is gone it is taken back."""
+    await start_gated()
+    fault = cluster.server.faults.answer(503, verb="patch", kind="Pod", times=None)
+    cluster.put(claim("a"), pod("pod", "a"))
+    (device,) = await cluster.allocated("a")
+    cluster.put({**claim("x"), "status": {"allocation": allocation(device)}}, pod("runs", "x", gates=()))
+    await asyncio.sleep(0.2)
+
+    if is_gone:
+        await cluster.session.request("DELETE", "/api/v1/namespaces/default/pods/pod")
+    else:
+        cluster.change("Node", "node-1", lambda body: body["spec"].update(unschedulable=True))
+    fault.times = 0
+
+    await cluster.stays(lambda: cluster.devices("a"))
+    await cluster.delete("x")
+    if is_gone:
+        await cluster.until(lambda: not cluster.devices("a"), "the end of the allocation")
+    else:
+        await pods.let_go()
+        assert pods.nominated() == "node-2"

@@ -257,6 +257,7 @@ class SchedulingCycle:
             defect_logger=self.metrics.defect_logger,
             has_told=self.has_told,
             is_ours=self._owned.is_ours,
+            shares_a_device=lambda key: bool(self.ledger.other_holders(key)),
         )
 
     def _build_handback(self, gated: GatedPods) -> Handback:

@@ -100,7 +100,8 @@ class GatedPods:
 
     `send` gets the writes to pods; those to claims go by `in_flight` and `assume`. `has_told` says whether the watch of
     claims has brought a version: kube-scheduler, which watches as well, should have it before the gate comes off.
-    `is_ours` says whether the allocation of a claim was made by an operator.
+    `is_ours` says whether the allocation of a claim was made by an operator, `shares_a_device` whether another claim
+    holds a device of one.
     """
 
     claims: ClaimStore
@@ -118,6 +119,7 @@ class GatedPods:
     defect_logger: DefectLogger
     has_told: Callable[[str], bool]
     is_ours: Callable[[ResourceClaim], bool]
+    shares_a_device: Callable[[Key], bool]
     on_changed: Callable[[Key], None] = lambda _key: None
     """Is told of each pod of which something else is to be said now."""
     handback: Handback | None = None
@@ -541,15 +543,23 @@ class GatedPods:
             or self.claims.standing(claim) is not Standing.STANDALONE
         ):
             self._orphaned.discard(key)
-            return
-        self.in_flight.submit(_withdraw(claim))
+        elif not self.shares_a_device(key):
+            self.in_flight.submit(_withdraw(claim))
 
     def _may_take_back(self, claim: ResourceClaim, pod: Key) -> bool:
         """True if a claim is allocated, only gated pods name it, and none of the others is being let go with it."""
-        if claim.status.allocation is None or _key(claim) in self.in_flight:
+        key = _key(claim)
+        if (
+            claim.status.allocation is None
+            or key in self.in_flight
+            or self.claim_queue.backoff.holds_claim(claim)
+        ):
             return False
         # Then it is reserved for gated pods at most.
         if self.claims.standing(claim) is not Standing.GATED:
+            return False
+        if self.shares_a_device(key):
+            # kube-scheduler keeps the devices in use as a set, and would forget one that another claim holds as well.
             return False
         namespace = claim.metadata.namespace
         users = [(namespace, name) for name in self.claims.users(_key(claim)) if (namespace, name) != pod]
