@@ -7,6 +7,8 @@ import pytest
 from cluster import CLASS, Operator, allocation, claim, resource_slice
 from cluster import node as bare_node
 from conftest import defects
+from dra_operator.allocator import Failed, Reason
+from dra_operator.pods.pod_decision import PodDecider
 
 GATE = "dra-operator.io/allocation"
 
@@ -510,3 +512,55 @@ async def test_allocation_stays_while_another_claim_holds_its_device(cluster, po
     else:
         await pods.let_go()
         assert pods.nominated() == "node-2"
+
+
+def with_template(body, name="t"):
+    """Let a pod have a claim of a template that is not made yet."""
+    body["spec"]["resourceClaims"].append({"name": name, "resourceClaimTemplateName": "template"})
+    return body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [with_template(pod("pod", "a")), pod("pod", "a", "absent"), pod("pod", "a", "of-others")],
+    ids=["claim not made yet", "claim absent", "claim of another pod"],
+)
+async def test_sound_allocation_stays_while_a_pod_is_not_ready(cluster, pods, start_gated, body):
+    """A claim got its devices before a gated pod named it: they are not lost because another claim is missing."""
+    await start_gated(claims="all")
+    cluster.put(claim("a"), claim("of-others"), pod("other", "of-others", gates=()))
+    await cluster.allocated("a")
+    before = cluster.claim("a")["status"]["allocation"]
+
+    cluster.put(body)
+
+    await cluster.until(lambda: cluster.reasons("pod", "Pod"), "the Event")
+    assert cluster.claim("a")["status"].get("allocation") == before
+    assert pods.gates() == [GATE]
+
+
+async def test_allocation_that_is_not_ours_stays(cluster, pods, start_gated):
+    """Somebody else gave a claim of a gated pod devices that are not ours, where the pod cannot run."""
+    cluster.change("Node", "node-2", lambda body: body["spec"].update(unschedulable=True))
+    await start_gated(devices="owned")
+    cluster.put({**claim("a"), "status": {"allocation": on_node_2()}}, pod("pod", "a"))
+
+    await cluster.until(lambda: cluster.reasons("pod", "Pod"), "the Event")
+
+    assert cluster.reasons("pod", "Pod") == ["AllocatedNodeUnsuitable"]
+    assert cluster.devices("a")
+
+
+async def test_sound_allocation_stays_when_the_search_is_aborted(cluster, pods, start_gated, monkeypatch):
+    """Nobody knows then whether there is room; the pod says so."""
+    await start_gated(claims="all")
+    cluster.put(claim("a"))
+    await cluster.allocated("a")
+    aborted = Failed("aborted", "given up after 10 s", Reason.SEARCH_ABORTED)
+    monkeypatch.setattr(PodDecider, "find_node", lambda *_: aborted)
+
+    cluster.put(pod("pod", "a"))
+
+    await cluster.until(lambda: cluster.reasons("pod", "Pod"), "the Event")
+    assert cluster.devices("a")
+    assert pods.gates() == [GATE]

@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Final, Protocol
 
+from dra_operator.allocator import Failed
 from dra_operator.allocator.extended import extended_resources
 from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.node_selector import pinned_to
@@ -410,13 +411,12 @@ class GatedPods:
             self.ledger.withdraw(*_key(claim))
         if self.ledger.version != used:
             self._in_vain.clear()
-        decision = None
-        if not any(map(self._is_of_others, unallocated.values())):
-            decision = self._find_node_of(pod, waiting, claims)
-        if decision is None:
-            self.queue.set_unschedulable(key)
-            self._take_back(pod)
-            self.on_changed(key)
+        entries = resolve_entries(waiting.pod, self.decider.find_claim, self.decider.has_template)
+        is_ready = all(entry.problem is None for entry in entries)
+        is_ready = is_ready and not any(map(self._is_of_others, unallocated.values()))
+        decision = self._find_node_of(pod, waiting, claims) if is_ready else None
+        if not isinstance(decision, PodDecision):
+            self._set_unschedulable(pod, is_tried=is_ready and decision is None)
             return
         self.queue.accept(key)
         self._troubles.pop(key, None)
@@ -436,8 +436,11 @@ class GatedPods:
 
     def _find_node_of(
         self, pod: SchedulingPod, waiting: WaitingPod, claims: list[ResourceClaim]
-    ) -> PodDecision | None:
-        """Return the decision about a pod. Pods of one workload, for which there is no room, are tried once a cycle."""
+    ) -> PodDecision | Failed | None:
+        """Return the decision about a pod whose claims are all there.
+
+        Pods of one workload, for which there is no room, are tried once a cycle.
+        """
         alike = None
         if not pod.nominated_node and not extended_resources(waiting.pod):
             # Claims of one template share their spec.
@@ -445,17 +448,22 @@ class GatedPods:
             alike = pod.namespace, waiting.requirements, tuple(parts)
         if alike in self._in_vain:
             return None
-        decider, began = self.decider, self.clock()
-        limit = decider.allocator.limits.seconds
-        decision = decider.find_node(waiting.pod, waiting.requirements)
-        if decision is not None:
-            return decision
-        if limit is not None and self.clock() - began >= limit:
+        decision = self.decider.find_node(waiting.pod, waiting.requirements)
+        if isinstance(decision, Failed):
             self.queue.backoff.add(pod.key, pod.uid, *ABORTED)
-        entries = resolve_entries(waiting.pod, decider.find_claim, decider.has_template)
-        if alike is not None and all(entry.problem is None for entry in entries):
+        elif decision is None and alike is not None:
             self._in_vain.add(alike)
-        return None
+        return decision
+
+    def _set_unschedulable(self, pod: SchedulingPod, *, is_tried: bool) -> None:
+        """Take in that a pod has no node. Where it was not tried with all its claims, they keep what they have."""
+        self.queue.set_unschedulable(pod.key)
+        if is_tried:
+            self._take_back(pod)
+        elif pod.nominated_node:
+            # Of a pod of which nobody knows when it goes nothing of a node is held.
+            self._nominate(pod, None)
+        self.on_changed(pod.key)
 
     def _is_of_others(self, claim: ResourceClaim) -> bool:
         """True if it is not for us to allocate a claim that has no allocation."""
@@ -541,6 +549,7 @@ class GatedPods:
             or claim.status.reserved_for
             or claim.metadata.deletion_timestamp
             or self.claims.standing(claim) is not Standing.STANDALONE
+            or not self._is_for_us_to_clear(claim)
         ):
             self._orphaned.discard(key)
         elif not self.shares_a_device(key):
@@ -558,12 +567,18 @@ class GatedPods:
         # Then it is reserved for gated pods at most.
         if self.claims.standing(claim) is not Standing.GATED:
             return False
-        if self.shares_a_device(key):
+        if self.shares_a_device(key) or not self._is_for_us_to_clear(claim):
             # kube-scheduler keeps the devices in use as a set, and would forget one that another claim holds as well.
             return False
         namespace = claim.metadata.namespace
         users = [(namespace, name) for name in self.claims.users(_key(claim)) if (namespace, name) != pod]
         return not any(user in self._nodes or user in self._writing for user in users)
+
+    def _is_for_us_to_clear(self, claim: ResourceClaim) -> bool:
+        """True if an operator made the allocation of a claim, or its node is gone: then nobody can use it."""
+        assert claim.status.allocation is not None
+        node = pinned_to(claim.status.allocation.node_selector)
+        return self.is_ours(claim) or (node is not None and node not in self.cluster.nodes)
 
     def _wait_for_earlier_writes(self, pod: Key) -> None:
         """Have a pod tried again when no write of an earlier operator can be stored any more."""
