@@ -564,3 +564,20 @@ async def test_sound_allocation_stays_when_the_search_is_aborted(cluster, pods, 
     await cluster.until(lambda: cluster.reasons("pod", "Pod"), "the Event")
     assert cluster.devices("a")
     assert pods.gates() == [GATE]
+
+
+@pytest.mark.parametrize("kind", ["ResourceClaim", "Pod"])
+async def test_refusal_is_forgotten_once_a_pod_waits_for_room(cluster, pods, start_gated, monkeypatch, kind):
+    """A webhook refused the first try; now the nodes are cordoned, and the pod says that."""
+    for module in ("write_results", "gated_pods"):
+        monkeypatch.setattr(f"dra_operator.controller.{module}.REFUSAL", (0.5, 0.5))
+    await start_gated()
+    fault = cluster.server.faults.answer(422, verb="patch", kind=kind, times=None, message="no")
+    cluster.put(claim("a"), pod("pod", "a"))
+    await cluster.until(lambda: "AllocationRefused" in cluster.reasons("pod", "Pod"), "the Event")
+
+    for name in ("node-1", "node-2"):
+        cluster.change("Node", name, lambda body: body["spec"].update(unschedulable=True))
+    fault.times = 0
+
+    await cluster.until(lambda: "NodeUnsuitable" in cluster.reasons("pod", "Pod"), "the other Event")

@@ -458,6 +458,11 @@ class GatedPods:
     def _set_unschedulable(self, pod: SchedulingPod, *, is_tried: bool) -> None:
         """Take in that a pod has no node. Where it was not tried with all its claims, they keep what they have."""
         self.queue.set_unschedulable(pod.key)
+        # It waits for that now, and not for what was said against earlier writes.
+        self._troubles.pop(pod.key, None)
+        for claim in self._claims_of(pod):
+            if not self.claim_queue.backoff.holds_claim(claim):
+                self._claim_troubles.pop(_key(claim), None)
         if is_tried:
             self._take_back(pod)
         elif pod.nominated_node:
