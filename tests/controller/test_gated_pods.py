@@ -1,6 +1,9 @@
 """Gated pods, with the API server in memory: their claims are allocated together, and then the pod is let go."""
 
 import asyncio
+from datetime import UTC, datetime
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
@@ -131,14 +134,18 @@ async def test_node_is_not_held_for_a_pod_whose_claim_cannot_be_stored(cluster, 
     assert pods.gates() == [GATE]
 
 
-async def test_all_allocations_of_a_pod_have_one_time(cluster, pods, operator):
+async def test_all_allocations_of_a_pod_have_one_time(cluster, pods, operator, monkeypatch):
     """kube-scheduler counts the time that devices may take to get ready from the time of the allocation."""
+    times = (datetime.fromtimestamp(seconds, UTC) for seconds in count(1e9))
+    monkeypatch.setattr(
+        "dra_operator.controller.cycle.datetime", SimpleNamespace(now=lambda _zone: next(times))
+    )
     cluster.put(claim("a"), claim("b"), pod("pod", "a", "b"))
 
     await pods.let_go()
 
-    times = {cluster.claim(name)["status"]["allocation"]["allocationTimestamp"] for name in ("a", "b")}
-    assert len(times) == 1
+    found = {cluster.claim(name)["status"]["allocation"]["allocationTimestamp"] for name in ("a", "b")}
+    assert len(found) == 1
 
 
 async def test_pod_with_another_gate_waits_for_that(cluster, pods, operator):

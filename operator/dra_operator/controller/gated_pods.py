@@ -79,12 +79,15 @@ class GatedState(Enum):
 
 
 class AllocationSink(Protocol):
-    """Enters an allocation in the ledger, and has it written: `controller.cycle`."""
+    """Enters allocations in the ledger, and has them written: `controller.cycle`."""
 
     def __call__(
-        self, claim: ResourceClaim, allocation: AllocationResult, node: str, consumer: Consumer | None
+        self, decided: Iterable[tuple[ResourceClaim, AllocationResult, Consumer | None]], node: str
     ) -> None:
-        """Enter a decision in the ledger, and have it written, with a reservation for the consumer if there is one."""
+        """Enter the allocations of one decision in the ledger, and have them written, all with the same time.
+
+        A claim is reserved for the consumer, if there is one.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,9 +426,14 @@ class GatedPods:
         self._nodes[key] = decision.node
         self.cluster.assume(key, decision.node)
         self.on_changed(key)
-        for name, allocation in decision.allocations.items():
-            is_shared = self.claims.is_shared((pod.namespace, name))
-            self.assume(unallocated[name], allocation, decision.node, _consumer(pod) if is_shared else None)
+        consumers = {
+            name: _consumer(pod) for name in unallocated if self.claims.is_shared((pod.namespace, name))
+        }
+        decided = [
+            (unallocated[name], allocation, consumers.get(name))
+            for name, allocation in decision.allocations.items()
+        ]
+        self.assume(decided, decision.node)
         if not decision.allocations:
             self._hand_over(pod, claims, decision.node)
         elif pod.nominated_node != decision.node and not any(
