@@ -588,3 +588,19 @@ async def test_refusal_is_forgotten_once_a_pod_waits_for_room(cluster, pods, sta
     fault.times = 0
 
     await cluster.until(lambda: "NodeUnsuitable" in cluster.reasons("pod", "Pod"), "the other Event")
+
+
+async def test_successor_waits_for_writes_against_any_allocation(cluster, pods, start_gated):
+    """The last operator may have sent that a claim has to move, which no pod named then."""
+    first = await start_gated(claims="all")
+    cluster.put(claim("a"))
+    await cluster.allocated("a")
+    await first.kill()
+    await start_gated(claims="all")
+
+    cluster.put(pod("pod", "a"))
+    await cluster.until(pods.nominated, "the nomination")
+
+    await cluster.stays(lambda: pods.gates() == [GATE])
+    cluster.change("ResourceClaim", "a", lambda body: body["metadata"].update(labels={"a": "b"}), "default")
+    await pods.let_go()
