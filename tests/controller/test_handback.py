@@ -34,7 +34,6 @@ POD = SchedulingPod(
     nominated_node=NODE,
     claims=frozenset({"claim"}),
     missing=frozenset(),
-    has_extended=False,
     scheduled=UNSCHEDULABLE,
     is_finished=False,
     is_deleted=False,

@@ -113,6 +113,10 @@ class ClaimStore:
         """Return the claim, or None if there is none of that name."""
         return self._claims.get(key)
 
+    def allocated(self) -> Iterator[ResourceClaim]:
+        """Yield the claims that have an allocation."""
+        return (claim for claim in self._claims.values() if claim.status.allocation is not None)
+
     def put(self, claim: ResourceClaim) -> None:
         """Keep the newest state of a claim."""
         key = claim_key(claim)

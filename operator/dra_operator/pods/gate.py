@@ -32,8 +32,7 @@ class SchedulingPod:
     """A pod that names claims, or has our gate, as far as its gate, its order and its hand-over depend on it.
 
     `creation` is as on the wire. `claims` are the names of the claims that it uses, those made of templates as far as
-    they are made; `missing` are the entries of `spec.resourceClaims` whose claim has no name yet. `has_extended` says
-    that kube-scheduler made it a special claim, which is not among them.
+    they are made; `missing` are the entries of `spec.resourceClaims` whose claim has no name yet.
     """
 
     namespace: str
@@ -47,7 +46,6 @@ class SchedulingPod:
     nominated_node: str
     claims: frozenset[str]
     missing: frozenset[str]
-    has_extended: bool
     scheduled: PodScheduled | None
     is_finished: bool
     is_deleted: bool
@@ -106,7 +104,6 @@ def read_scheduling_pod(body: Mapping[str, Any]) -> SchedulingPod | None:
         return None
     metadata, status = reader.part(body, "metadata", ""), reader.part(body, "status", "")
     claims, missing = _read_claims(reader, spec, status)
-    extended = reader.part(status, "extendedResourceClaimStatus", "status")
     return SchedulingPod(
         namespace=reader.namespace,
         name=reader.name,
@@ -119,7 +116,6 @@ def read_scheduling_pod(body: Mapping[str, Any]) -> SchedulingPod | None:
         nominated_node=reader.text(status, "nominatedNodeName", "status"),
         claims=claims,
         missing=missing,
-        has_extended=bool(extended.get("resourceClaimName")),
         scheduled=_read_scheduled(reader, status),
         is_finished=reader.text(status, "phase", "status") in ENDED_PHASES,
         is_deleted=bool(metadata.get("deletionTimestamp")),
