@@ -3,7 +3,7 @@
 import pytest
 from test_gated_pods import Pods, node, pod
 
-from cluster import CLASS, FINALIZER, Operator, claim, resource_slice
+from cluster import CLASS, FINALIZER, Operator, allocation, claim, resource_slice
 
 CONDITION = {
     "type": "PodScheduled",
@@ -25,8 +25,9 @@ async def start(cluster):
     """Start operators that take back soon; all are stopped at the end."""
     started = []
 
-    async def begin():
-        started.append(await Operator(cluster.server.url, claims="all", handback_seconds=1).start())
+    async def begin(**settings):
+        quick = {"claims": "all", "handback_seconds": 1, **settings}
+        started.append(await Operator(cluster.server.url, **quick).start())
         return await started[-1].ready()
 
     yield begin
@@ -95,6 +96,22 @@ async def test_claim_that_had_its_devices_before_an_ordinary_pod_named_it_keeps_
     cluster.put(pod("pod", "claim", gates=()), claim("made", ownerReferences=[]))
     refuse(cluster)
     await cluster.allocated("made")
+
+    # Longer than it takes to hand a pod back.
+    for _ in range(4):
+        await cluster.stays(cluster.devices)
+    assert cluster.reasons("pod", "Pod") == []
+
+
+async def test_claim_with_nothing_but_admin_access_is_not_taken_for_ours(cluster, pods, start):
+    """kube-scheduler allocates such a claim for an ordinary pod, and no owned device shows who did."""
+    await start(devices="owned")
+    cluster.put(pod("pod", "claim", gates=()))
+    has = allocation()
+    has["devices"]["results"][0]["adminAccess"] = True
+    made = claim(ownerReferences=owned_by_pod(cluster), finalizers=[FINALIZER])
+    cluster.put({**made, "status": {"allocation": has}})
+    refuse(cluster)
 
     # Longer than it takes to hand a pod back.
     for _ in range(4):
