@@ -133,7 +133,7 @@ class Bench:
         await self._cluster.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
         claims, pods = claims_path(namespace), f"/api/v1/namespaces/{namespace}/pods"
         names = [f"pod-{index:05}" for index in range(count)]
-        await self._set_owned(kind is Kind.GATED)
+        await self._set_owned(is_owned=kind is Kind.GATED)
         await self._cluster.create_all(claims, [claim(name) for name in names])
         bodies = [gated(pod(name)) if kind is Kind.GATED else pod(name) for name in names]
         try:
@@ -158,7 +158,7 @@ class Bench:
         finally:
             await self._clear(claims, pods)
 
-    async def _set_owned(self, is_owned: bool) -> None:
+    async def _set_owned(self, *, is_owned: bool) -> None:
         """Have all devices be the operator's, or kube-scheduler's. All slices are alike."""
         slices = await self._cluster.list(f"{API}/resourceslices")
         taints = [{"key": OWNED_KEY, "effect": "NoSchedule"}] if is_owned else []

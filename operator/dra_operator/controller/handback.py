@@ -132,7 +132,20 @@ class Handback:
         if pod.nominated_node and known.is_nomination_over:
             # A nomination that is not ours: kube-scheduler makes room there.
             return False
-        return any(self._is_held(claim) for _, claim in self._claims_of(pod))
+        return any(self._is_held(claim) for _, claim in self._claims_of(pod)) or self._is_left_over(known)
+
+    def _is_left_over(self, known: _LetGoPod) -> bool:
+        """Return whether nothing but our nomination is left of what a pod was let go with.
+
+        An operator before this one has taken back its claims, and was killed before it could say so.
+        """
+        pod, claims = known.pod, dict(self._claims_of(known.pod))
+        return (
+            pod.is_nominated_by_operator
+            and not known.is_nomination_over
+            and 0 < len(claims) == len(pod.claims)
+            and not any(claim.status.allocation for claim in claims.values())
+        )
 
     def _observe_reservations(self, known: _LetGoPod) -> bool:
         """Take in which claims are reserved for a pod; return whether that has changed."""
@@ -164,6 +177,7 @@ class Handback:
     def _take_back(self, known: _LetGoPod, due: set[Key]) -> None:
         """Take back the claims that no pod but those that are due names; when none is left the pod is handed back."""
         pod, is_done = known.pod, True
+        known.withdraws = known.withdraws or self._is_left_over(known)
         for key, claim in self._claims_of(pod):
             others = {(pod.namespace, name) for name in self.claims.users(key)} - due
             if others or not self._is_left(known, key, claim):

@@ -385,12 +385,13 @@ def _contradictions(settings: Settings, origins: Mapping[str, str]) -> list[str]
     """
     if settings.claims == "standalone" or settings.devices == "owned":
         return []
-    return [
+    problem = (
         f'setting "devices" ({origins["devices"]}): "all" is not allowed with "claims" '
         f'({origins["claims"]}) "{settings.claims}": gated pods go to kube-scheduler, which allocates devices for '
         "other pods, so only owned devices show who allocated them; set devices to owned, and take devices with "
         "`dra-operator own`"
-    ]
+    )
+    return [problem]
 
 
 def _refused(location: tuple[int | str, ...], value: object, origins: Mapping[str, str]) -> str:
