@@ -58,6 +58,7 @@ DEALLOCATED = "deallocated"
 RESERVED = "claim reserved"
 WITHDRAWN = "allocation taken back"
 HANDED_BACK = "handed back"
+NOT_HANDED_BACK = "not handed back"
 MOVING = "allocation is broken and is taken back"
 WRITE_CONFLICT = "write conflict"
 WRITE_REFUSED = "write refused"
@@ -95,6 +96,7 @@ EVENT_GATE_REMOVED = "GateRemoved"
 EVENT_CLAIM_NOT_GATED = "ClaimNotGated"
 EVENT_LEADING = "LeaderElection"
 EVENT_HANDED_BACK = "HandedBack"
+EVENT_NOT_HANDED_BACK = "NotHandedBack"
 
 
 def devices(allocation: AllocationResult) -> str:
@@ -154,6 +156,13 @@ def fitting(node: str, seconds: float) -> str:
 def handed_back(why: str) -> str:
     """Return the sentence of the Event of a pod whose claims were taken back; `why` is what kube-scheduler says."""
     return f"handed back: {why.rstrip('. ')}; delete the pod to try again"
+
+
+def not_handed_back(why: str, claims: Sequence[str]) -> str:
+    """Return the sentence of the Event of a pod that shares its claims; `why` is what kube-scheduler says."""
+    stay = "stays" if len(claims) == 1 else "stay"
+    named = listed([f'claim "{name}"' for name in claims])
+    return f"not handed back: {why.rstrip('. ')}; {named} {stay} until the pods that share it are deleted"
 
 
 def collision(
