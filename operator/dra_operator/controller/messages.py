@@ -212,11 +212,15 @@ def broken_in_use(breakages: Sequence[Breakage]) -> str:
     return f"{describe_breakages(breakages)}; {fate}; {DELETE_CLAIM}"
 
 
-def broken_unused(breakages: Sequence[Breakage]) -> str:
-    """Return that sentence for a claim that no pod names, whose allocation is ours to take back."""
+def broken_unused(breakages: Sequence[Breakage], *, is_decided_anew: bool) -> str:
+    """Return that sentence for a claim that no pod names, whose allocation is ours to take back.
+
+    `is_decided_anew` says whether the operator allocates claims without pods.
+    """
     is_for_sure = any(item.cause is not Cause.DEVICE_MISSING for item in breakages)
     when = "" if is_for_sure else " when that has lasted for five minutes"
-    return f"{describe_breakages(breakages)}; no pod uses this claim, so it gets other devices{when}"
+    fate = "it gets other devices" if is_decided_anew else "its devices are taken back"
+    return f"{describe_breakages(breakages)}; no pod uses this claim, so {fate}{when}"
 
 
 def broken_for_pod(claim: str, breakages: Sequence[Breakage], *, is_reserved: bool) -> str:
