@@ -200,6 +200,7 @@ class SchedulingCycle:
             self._broken_allocations.allocations,
             find_broken=self._broken_allocations.find_known,
             is_ours=self._owned.is_ours,
+            is_published=lambda pool: pool in self.inventory.pools,
             shares_a_device=lambda key: bool(self.ledger.other_holders(key)),
             metrics=self.metrics,
             clock=self.clock,

@@ -147,7 +147,7 @@ class GatedPods:
     _in_vain: set[object] = field(default_factory=set)
     """What pods have in common for which there was no room in this cycle."""
     _orphaned: set[Key] = field(default_factory=set)
-    """Claims of gated pods that are gone."""
+    """Claims of pods that are gone, or that no pod names."""
     _in_doubt: set[Key] = field(default_factory=set)
     """The pods that get no further, or whose claims are taken back, only when that is over."""
 
@@ -172,8 +172,16 @@ class GatedPods:
     def observe_claims(self, keys: Iterable[Key]) -> None:
         """Take in that some claims have changed, or that an answer about them has come."""
         for namespace, name in keys:
-            if self.claims.get((namespace, name)) is None:
+            claim = self.claims.get((namespace, name))
+            if claim is None:
                 self._claim_troubles.pop((namespace, name), None)
+            elif not (
+                self.claims.scope.has_standalone
+                or claim.status.allocation is None
+                or self.claims.users((namespace, name))
+            ):
+                # Of a pod that went while no operator ran, perhaps.
+                self._orphaned.add((namespace, name))
             self._touched.update([(namespace, pod) for pod in self.claims.users((namespace, name))])
 
     def report_claim(self, key: Key, trouble: WriteTrouble | None) -> None:
@@ -238,7 +246,7 @@ class GatedPods:
         """Forget a pod that is gone, is over, or has a node."""
         if (pod := self._pods.pop(key, None)) is None:
             return
-        if pod.is_gated:
+        if not self.claims.scope.has_standalone:
             self._orphaned.update([(pod.namespace, name) for name in pod.claims])
         self._undecide(key)
         self.queue.remove(key)
@@ -270,7 +278,12 @@ class GatedPods:
         for key in touched:
             self._safely(self._advance, key)
         for key in tuple(self._orphaned):
-            self._release_orphan(key)
+            claim = self.claims.get(key)
+            if claim is None or claim.status.allocation is None or self.is_ours(claim):
+                self._release_orphan(key)
+            elif self.claims.users(key):
+                self._orphaned.discard(key)
+            # Else its devices may be ours once they have settled.
 
     def _begin(self) -> None:
         """Remember what an earlier operator may have seen: it may have sent a patch that is still under way."""
@@ -493,8 +506,9 @@ class GatedPods:
     def _follow(self, pod: SchedulingPod) -> None:
         """Take in what becomes of a pod without our gate, which is kube-scheduler's now.
 
-        After a restart, whose gate was taken off is known by claims that were made for their pod: an operator allocates
-        these only while the gate is on. One that the pod only names may have had its devices before.
+        After a restart, whose gate was taken off is known by a nomination that an operator set, or by claims that were
+        made for their pod: an operator allocates these only while the gate is on. One that the pod only names may have
+        had its devices before.
         """
         key = pod.key
         self.queue.set_decided(key)
@@ -507,7 +521,12 @@ class GatedPods:
             self._undecide(key)
 
     def _find_node(self, pod: SchedulingPod) -> str:
-        """Return the node for which an operator stored the claims that were made for a pod; empty if none did."""
+        """Return the node that an operator nominated a pod to, or for which it stored the claims made for it.
+
+        Empty if none did.
+        """
+        if pod.is_nominated_by_operator:
+            return pod.nominated_node
         for claim in self._claims_of(pod):
             allocation = claim.status.allocation
             if not any(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from dra_operator.api.names import ENDED_PHASES, GATE
+from dra_operator.api.nomination import is_nominated_by_operator
 from dra_operator.pods.field_reader import FieldReader
 
 Key: TypeAlias = tuple[str, str]
@@ -49,6 +50,8 @@ class SchedulingPod:
     scheduled: PodScheduled | None
     is_finished: bool
     is_deleted: bool
+    is_nominated_by_operator: bool = False
+    """Whether the nomination that the pod has was set by an operator, which an API server records."""
 
     @property
     def key(self) -> Key:
@@ -119,6 +122,7 @@ def read_scheduling_pod(body: Mapping[str, Any]) -> SchedulingPod | None:
         scheduled=_read_scheduled(reader, status),
         is_finished=reader.text(status, "phase", "status") in ENDED_PHASES,
         is_deleted=bool(metadata.get("deletionTimestamp")),
+        is_nominated_by_operator=is_nominated_by_operator(body),
     )
 
 
