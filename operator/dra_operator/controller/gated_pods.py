@@ -279,7 +279,7 @@ class GatedPods:
             self._safely(self._advance, key)
         for key in tuple(self._orphaned):
             claim = self.claims.get(key)
-            if claim is None or claim.status.allocation is None or self.is_ours(claim):
+            if claim is None or claim.status.allocation is None or self._is_for_us_to_clear(claim):
                 self._release_orphan(key)
             elif self.claims.users(key):
                 self._orphaned.discard(key)
@@ -581,7 +581,6 @@ class GatedPods:
             or claim.status.reserved_for
             or claim.metadata.deletion_timestamp
             or self.claims.standing(claim) is not Standing.STANDALONE
-            or not self._is_for_us_to_clear(claim)
         ):
             self._orphaned.discard(key)
         elif not self.shares_a_device(key):
