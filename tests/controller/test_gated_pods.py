@@ -258,7 +258,10 @@ async def test_missing_right_is_named_and_holds_up_nobody_else(cluster, pods, op
     await pods.let_go("other")
     await cluster.until(lambda: "Forbidden" in cluster.reasons("pod", "Pod"), "the Event")
     assert pods.gates() == [GATE]
-    assert any(f"patch {resource}" in reason for reason in operator.manager.unready())
+    # What is written to the other pod meanwhile shows the right for a moment.
+    await cluster.until(
+        lambda: any(f"patch {resource}" in reason for reason in operator.manager.unready()), "what is missing"
+    )
     fault.times = 0
 
     await pods.let_go()
