@@ -47,7 +47,7 @@ class UsageRow:
     `used` are held by claims and have no room; `shared` are held by shares and have room; `tainted` are held by nobody
     and have a taint that keeps claims away; `blocked` are held by nobody and cannot be given to anybody, since their
     counters are used up, their pool is not complete or their node cannot be used; `free` are the others. Of a
-    namespace only `used` and `shared` are known. `idle` are devices whose holders all have no running consumer.
+    namespace only `used` and `shared` are known, of published devices as elsewhere. `idle` are devices whose holders all have no running consumer.
     `owned` are those that the operator owns, whatever their state.
     """
 
@@ -84,7 +84,11 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
     """
     claims = _ClaimUses.build(state)
     if grouping is Grouping.NAMESPACE:
-        rows = [_namespace_row(name, keys, state, claims) for name, keys in claims.by_namespace().items()]
+        published = PublishedDevices(state.inventory)
+        rows = [
+            _namespace_row(name, keys, state, claims, published)
+            for name, keys in claims.by_namespace().items()
+        ]
     else:
         conditions = _NodeConditions(state, bool(state.objects.of_kind("Node")))
         tallies: dict[str, _Tally] = {}
@@ -300,16 +304,22 @@ class _Tally:
         )
 
 
-def _namespace_row(name: str, keys: Sequence[ClaimKey], state: ClusterState, claims: _ClaimUses) -> UsageRow:
+def _namespace_row(
+    name: str,
+    keys: Sequence[ClaimKey],
+    state: ClusterState,
+    claims: _ClaimUses,
+    published: PublishedDevices,
+) -> UsageRow:
     devices: dict[tuple[str, str, str], set[ClaimKey]] = {}
     shares: set[tuple[str, str, str]] = set()
     holding: set[ClaimKey] = set()
     for key in keys:
         for result in state.ledger.results(key):
-            if result.admin_access:
+            device = result.driver, result.pool, result.device
+            if result.admin_access or published.find(*device) is None:
                 continue
             holding.add(key)
-            device = result.driver, result.pool, result.device
             devices.setdefault(device, set()).add(key)
             if result.share_id:
                 shares.add(device)

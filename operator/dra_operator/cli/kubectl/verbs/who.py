@@ -1,5 +1,6 @@
 """`kubectl dra who`: which claims and pods hold a device, a pool, the devices of a node or of a class."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -65,7 +66,7 @@ def _answer(question: Question, text: str, driver: str, admin_access: bool, only
         _lines(question, report.holders),
         code,
         names=[f"resourceclaim.resource.k8s.io/{item.name}" for item in report.holders],
-        asides=_asides(report, text, code),
+        asides=_asides(question, report, text, code),
     )
 
 
@@ -99,7 +100,12 @@ def _lines(question: Question, holders: "tuple[Holder, ...]") -> list[str]:
 def _row(question: Question, item: "Holder") -> Row:
     from dra_operator.api.durations import human_duration  # noqa: PLC0415 - after reading
 
-    devices = [f"{each.pool}/{each.device}{_share(each.consumed)}" for each in item.devices]
+    are_known = "ResourceSlice" not in question.cluster.unread
+    devices = [
+        f"{each.pool}/{each.device}{_share(each.consumed)}"
+        f"{' (not published)' if are_known and not each.is_published else ''}"
+        for each in item.devices
+    ]
     pods = [each.name if each.kind == "Pod" else f"{each.kind}/{each.name}" for each in item.consumers]
     since = "<unknown>" if item.age_seconds is None else human_duration(item.age_seconds)
     use = "deleting" if item.is_being_deleted and item.is_idle else item.use.value
@@ -124,13 +130,49 @@ def _some(names: list[str], question: Question) -> str:
     return ", ".join(names[:most]) + (f" +{more}" if more > 0 else "") or "-"
 
 
-def _asides(report: "HolderReport", text: str, code: int) -> list[str]:
-    held = {(each.driver, each.pool, each.device) for item in report.holders for each in item.devices}
+def _asides(question: Question, report: "HolderReport", text: str, code: int) -> list[str]:
     where = f" of {text}" if text and not text.startswith("device") else ""
     if code == NO:
         return [f"nobody holds any of {count(report.devices, 'device')}{where}"]
     if code == CANNOT_SAY:
         return [f"no claim that can be read holds any of {count(report.devices, 'device')}{where}"]
-    return [
-        f"{len(held):,} of {count(report.devices, 'device')}{where} held, by {count(len(report.holders), 'claim')}"
+    if "ResourceSlice" in question.cluster.unread:
+        return [f"{count(len(_paths(report.holders)), 'device')}{where} held, by {_claims(report.holders)}"]
+    there = [
+        item
+        for item in report.holders
+        if any(each.is_published and not each.is_admin_access for each in item.devices)
     ]
+    held = len(_paths(there, is_published=True))
+    found = f"{held:,} of {count(report.devices, 'device')}{where} held"
+    if there:
+        found += f", by {_claims(there)}"
+    gone = [item for item in report.holders if not all(each.is_published for each in item.devices)]
+    return [*([found] if there or report.devices else []), *_not_published(gone)]
+
+
+def _not_published(gone: "Sequence[Holder]") -> list[str]:
+    """Return a line about the claims that hold devices which are not published."""
+    if not gone:
+        return []
+    names = [f"{item.namespace}/{item.name}" for item in gone[:_MOST_NAMED]]
+    more = f" +{len(gone) - _MOST_NAMED}" if len(gone) > _MOST_NAMED else ""
+    verb = "holds" if len(gone) == 1 else "hold"
+    return [
+        f"{_claims(gone)} {verb} devices that are not published ({', '.join(names)}{more}): "
+        "`kubectl dra audit` says what to do"
+    ]
+
+
+def _claims(holders: "Sequence[Holder]") -> str:
+    return count(len(holders), "claim")
+
+
+def _paths(holders: "Sequence[Holder]", *, is_published: bool = False) -> set[str]:
+    """Return the devices that some claims hold, or only those of them that are published."""
+    return {
+        each.path
+        for item in holders
+        for each in item.devices
+        if (each.is_published or not is_published) and not each.is_admin_access
+    }

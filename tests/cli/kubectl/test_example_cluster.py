@@ -1,0 +1,39 @@
+"""What is said of the cluster of examples/questions: counts that agree with each other, and what to do next."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dra_operator.cli.kubectl.commands import app
+
+SNAPSHOT = Path(__file__).parents[3] / "examples" / "questions" / "cluster.yaml"
+
+
+def ask(command):
+    """The finished command, and all that it printed, with single blanks."""
+    done = CliRunner().invoke(
+        app, [*shlex.split(command), "--snapshot", str(SNAPSHOT)], prog_name="kubectl dra"
+    )
+    return done, re.sub(r"\s+", " ", done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        ("who", 0, "note: 11 of 20 devices held, by 8 claims note: 1 claim holds devices that are not"),
+        ("who", 0, "team-b/eval node-9/gpu-0 (not published)"),
+        ("top", 0, "(7) 20 11 5 4 2"),
+        ("top --by namespace", 0, "team-a 7 0 0 4 team-b 4 0 2 4"),
+        ("who node/node-9", 0, "note: 1 claim holds devices that are not published (team-b/eval)"),
+        ("impact node/node-9", 2, 'Node "node-9" is gone, and claim team-b/eval is still allocated there'),
+    ],
+)
+def test_devices_that_are_not_published_count_nowhere(command, code, words):
+    """All verbs count the same devices, and name the claim that holds one of a node that is gone."""
+    done, printed = ask(command)
+
+    assert words in printed
+    assert done.exit_code == code
