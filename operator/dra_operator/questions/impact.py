@@ -185,10 +185,12 @@ class _Applied:
     warnings: tuple[str, ...] = ()
     evicted: frozenset[tuple[str, str]] | None = None
     """The pods that are evicted, by namespace and name; None if all users of a claim that is hit are."""
+    drained: str = ""
+    """The node that is drained."""
 
 
 def _build_report(state: ClusterState, applied: _Applied) -> ImpactReport:
-    outcomes = decide_anew(applied.state, {claim_key(hit.claim) for hit in applied.hits})
+    outcomes = decide_anew(applied.state, {claim_key(hit.claim) for hit in applied.hits}, applied.drained)
     consumers = ConsumerIndex.build(state)
     claims: list[ClaimImpact] = []
     for hit in applied.hits:
@@ -401,6 +403,7 @@ def _drain(state: ClusterState, name: str) -> _Applied:
         tuple(hits),
         warnings=tuple(warnings if staying else ()),
         evicted=evicted,
+        drained=name,
     )
 
 

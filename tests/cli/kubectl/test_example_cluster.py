@@ -37,3 +37,22 @@ def test_devices_that_are_not_published_count_nowhere(command, code, words):
 
     assert words in printed
     assert done.exit_code == code
+
+
+@pytest.mark.parametrize("verb", ["audit", "explain pod/train-1", "fit class/h100.example.com"])
+def test_namespace_that_is_not_there_is_no_answer(verb):
+    """That nothing is wrong in it would be true, and a typing error would pass."""
+    done, printed = ask(f"{verb} -n team-c")
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert 'there is no namespace "team-c": did you mean "team-a"?' in printed
+
+
+def test_drain_says_why_the_other_nodes_do_not_do():
+    """That the drained node is cordoned is no reason; the devices of the others are counted."""
+    done, printed = ask("impact node/node-5")
+
+    assert "train-0 no: NotEnoughDevices" in printed
+    assert "train-0-gpu-c7k2p: request gpu: 16 devices published, 8 in class h100.example.com, 4 tainted" in printed
+    assert "unschedulable" not in printed
+    assert done.exit_code == 1

@@ -14,7 +14,7 @@ from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import AccessError, ReadingError, RefusedError, RequestError
 from dra_operator.cli.kubectl.options import JSON, NAME, WIDE, YAML, Options, use_colours
 from dra_operator.cli.kubectl.tables import Style, terminal_style
-from dra_operator.questions.errors import QuestionError
+from dra_operator.questions.errors import QuestionError, UnknownObjectError
 
 if TYPE_CHECKING:
     from dra_operator.cli.kubectl.source import Source
@@ -73,12 +73,30 @@ def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> 
 
             watch(source, options, lambda each: ask(question_about(each, options)))
             return
+        check_namespace(source.cluster, options.namespace)
         answer = ask(question_about(source, options))
     show(answer, options)
     say(f"warning: {line}" for line in cut_lines(source.cluster.errors))
     say(f"note: {line}" for line in [*unread_lines(source.cluster.unread), *answer.asides])
     sys.stdout.flush()
     raise SystemExit(answer.code)
+
+
+def check_namespace(cluster: "ClusterState", namespace: str) -> None:
+    """Raise UnknownObjectError for a namespace that is not there, as far as namespaces were read: nothing is wrong in it.
+
+    One that objects of files are in may be created with them.
+    """
+    known = {record.obj.metadata.name for record in cluster.objects.of_kind("Namespace")}
+    if not namespace or not known or "Namespace" in cluster.unread or namespace in known:
+        return
+    if any(key[1] == namespace for key in cluster.objects.records):
+        return
+    from dra_operator.allocator.explanation.suggestions import near_object  # noqa: PLC0415 - after reading
+
+    near = near_object(namespace, known)
+    hint = f'did you mean "{near}"?' if near else "choose another with -n"
+    raise UnknownObjectError(f'there is no namespace "{namespace}": {hint}')
 
 
 def question_about(source: "Source", options: Options) -> Question:

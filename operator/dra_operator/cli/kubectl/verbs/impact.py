@@ -10,7 +10,7 @@ from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import ReadingError
 from dra_operator.cli.kubectl.options import NAME, Options, shared
-from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, table
+from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, Style, count, table, wrapped
 
 if TYPE_CHECKING:
     from dra_operator.questions.impact import ClaimImpact, ClusterChange, ImpactReport
@@ -61,7 +61,7 @@ def _answer(question: Question, subject: str) -> Answer:
     return Answer(
         "Impact",
         report,
-        [*lines, *_request_lines(report)],
+        [*lines, *_reason_lines(question.style, report), *_request_lines(report)],
         NO if report.claims else YES,
         names=[f"resourceclaim.resource.k8s.io/{claim.name}" for claim in report.claims],
         asides=[*report.problems, *report.warnings, *_summary(report)],
@@ -104,7 +104,7 @@ def _row(claim: "ClaimImpact") -> Row:
     fits = (
         Cell(f"yes, on {claim.new_node}" if claim.new_node else "yes", Colour.GOOD)
         if claim.fits_elsewhere
-        else Cell(f"no: {claim.message or claim.reason}", Colour.BAD)
+        else Cell(f"no: {claim.reason or claim.message}", Colour.BAD)
     )
     return [
         f"{claim.namespace}/{claim.name}",
@@ -115,10 +115,28 @@ def _row(claim: "ClaimImpact") -> Row:
     ]
 
 
+def _reason_lines(style: Style, report: "ImpactReport") -> list[str]:
+    """Return why claims fit nowhere else, each reason once: in a table it would be cut."""
+    claims: dict[str, list[str]] = {}
+    for claim in report.claims:
+        if not claim.fits_elsewhere and claim.reason and claim.message:
+            claims.setdefault(claim.message, []).append(f"{claim.namespace}/{claim.name}")
+    return [
+        line
+        for message, names in claims.items()
+        for line in wrapped(f"{_first(names)}: {message}", style)
+    ]
+
+
+def _first(names: list[str]) -> str:
+    more = len(names) - 1
+    return names[0] + (f" and {count(more, 'more claim')}" if more else "")
+
+
 def _request_lines(report: "ImpactReport") -> list[str]:
     return [
         f"{item.kind} {item.namespace}/{item.name}: request {item.request}: "
-        f"{count(item.devices_after, 'device')} can serve it, {item.devices_before:,} before"
+        f"{count(item.devices_after, 'device')} can serve it, free or not, {item.devices_before:,} before"
         for item in report.requests
     ]
 
