@@ -77,7 +77,7 @@ class UsageReport:
 
 
 def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str = "") -> UsageReport:
-    """Return a row for each node, pool, class or namespace that has devices.
+    """Return a row for each node, pool or namespace that has devices, and for each class.
 
     `by` is the capacity by which a device is the largest, with or without its domain; without it, it is the first
     capacity by name that any device of the row has.
@@ -91,7 +91,9 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
         ]
     else:
         conditions = _NodeConditions(state, bool(state.objects.of_kind("Node")))
-        tallies: dict[str, _Tally] = {}
+        # A class that selects no device has a row as well: that is what is wrong with it.
+        classes = state.inventory.classes if grouping is Grouping.CLASS else ()
+        tallies = {name: _Tally() for name in classes}
         for states in _find_states(state, conditions):
             for name, devices in _split(state, grouping, states):
                 tallies.setdefault(name, _Tally()).add(states, devices)

@@ -56,3 +56,31 @@ def test_drain_says_why_the_other_nodes_do_not_do():
     assert "train-0-gpu-c7k2p: request gpu: 16 devices published, 8 in class h100.example.com, 4 tainted" in printed
     assert "unschedulable" not in printed
     assert done.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        ("audit", 1, "note: selectors of classes and claims are not checked here: kubectl dra lint"),
+        ("top --by class", 0, "a100.example.com 0 0 0 0 0 -"),
+        ("devices --class a100.example.com", 0, "class a100.example.com selects none of 20 devices: kubectl dra"),
+        ("explain class/a100.example.com", 1, 'a device of DeviceClass "a100.example.com" would wait'),
+        ("explain class/a100.example.com", 1, "selects no device: kubectl dra lint class/a100.example.com"),
+    ],
+)
+def test_class_that_selects_no_device_leads_to_lint(command, code, words):
+    """Whichever verb somebody tries, it names what says why."""
+    done, printed = ask(command)
+
+    assert words in printed
+    assert done.exit_code == code
+
+
+def test_hypothetical_node_is_no_matter_of_what_the_scheduler_did():
+    """It would fit there, and has not been placed as the node is not there."""
+    node = SNAPSHOT.with_name("node-8.yaml")
+
+    done, printed = ask(f"explain pod/train-1 -n team-a -f {node}")
+
+    assert printed.strip() == 'Pod "team-a/train-1" would fit on node-8'
+    assert done.exit_code == 0

@@ -118,6 +118,11 @@ def nodes_with_labels(cluster: "ClusterState", text: str) -> frozenset[str]:
     )
 
 
+def no_device_line(name: str, devices: str = "no device") -> str:
+    """Return that a class selects none of some devices, and what to do next."""
+    return f"class {name} selects {devices}: kubectl dra lint class/{name}"
+
+
 def age_at(timestamp: str | None, now: float) -> str:
     """Return how long before a time, in seconds since 1970, an RFC 3339 timestamp was, as kubectl writes ages."""
     return age(timestamp, datetime.fromtimestamp(now, UTC))

@@ -1,7 +1,7 @@
 """`kubectl dra audit`: what is wrong in a cluster, each with the object and what to do."""
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -20,6 +20,7 @@ DEMAND = Demand(
     ),
     required=("ResourceClaim",),
 )
+_OTHERS: Final = "selectors of classes and claims are not checked here: kubectl dra lint"
 
 
 @click.command("audit")
@@ -62,7 +63,7 @@ def _answer(question: Question, sorts: tuple[str, ...]) -> Answer:
         _lines(report, question.style),
         code,
         names=[f"{item.kind.lower()}/{item.name}" for item in report.findings],
-        asides=_asides(report),
+        asides=[*_asides(report), *([] if sorts else [_OTHERS])],
     )
 
 

@@ -26,6 +26,10 @@ DEMAND = Demand(
 _COLUMNS: Final = (Column("DEVICES", is_number=True), Column("", is_cut=True), Column("BECAUSE", is_cut=True))
 _MOST_NAMED: Final = 3
 _WAITING: Final = ("waits", "broken")
+_COPIES: Final = ("DeviceClass/", "ResourceClaimTemplate/")
+_A_COPY: Final = {"DeviceClass": "a device of ", "ResourceClaimTemplate": "a copy of "}
+_WOULD: Final = {"waits": "would wait", "fits": "would fit"}
+"""What is said of a copy, or with objects that are not there yet."""
 
 
 @click.command("explain")
@@ -54,7 +58,7 @@ def app(*, subject: str, no_changes: bool, without: tuple[str, ...], options: Op
 
 
 def _answer(question: Question, text: str, without: tuple[str, ...], *, are_changes_sought: bool) -> Answer:
-    from dra_operator.cli.kubectl.subjects import remove, resolve_subject  # noqa: PLC0415 - after reading
+    from dra_operator.cli.kubectl.subjects import no_device_line, remove, resolve_subject  # noqa: PLC0415 - after reading
     from dra_operator.questions.explain import EFFORT, explain  # noqa: PLC0415
 
     text = _named(question, text)
@@ -67,13 +71,20 @@ def _answer(question: Question, text: str, without: tuple[str, ...], *, are_chan
     asides = (
         ["there may be less left: not everything that holds devices can be read"] if report.at_most else []
     )
+    asides += [
+        no_device_line(each.device_class)
+        for each in report.requests
+        if any(step.name == "class" and step.refused and not step.left for step in each.steps)
+    ]
+    is_copy = not isinstance(subject, str) or subject.startswith(_COPIES)
+    would = is_copy or bool(question.given)
     return Answer(
         "Explanation",
         report,
-        list(_lines(question.style, report)),
+        list(_lines(question.style, report, would=would)),
         NO if report.state in _WAITING else YES,
         names=[text],
-        asides=asides,
+        asides=list(dict.fromkeys(asides)),
     )
 
 
@@ -135,8 +146,8 @@ def _claims(question: Question, kind: str, namespace: str, name: str) -> list[st
     return list(named_claims(record.obj))
 
 
-def _lines(style: Style, report: "ExplainAnswer") -> Any:
-    yield from _headline(style, report)
+def _lines(style: Style, report: "ExplainAnswer", *, would: bool) -> Any:
+    yield from _headline(style, report, would=would)
     for each in report.claims if len(report.claims) > 1 else ():
         yield from wrapped(f"claim {each.name or each.claim}: {each.reason}: {each.message}", style, "  ")
     if report.devices:
@@ -157,12 +168,17 @@ def _lines(style: Style, report: "ExplainAnswer") -> Any:
         yield from wrapped(report.searched, style)
 
 
-def _headline(style: Style, report: "ExplainAnswer") -> Any:
+def _headline(style: Style, report: "ExplainAnswer", *, would: bool = False) -> Any:
     colour = "red" if report.state == "broken" else "yellow" if report.state == "waits" else "green"
-    state = click.style(report.state, fg=colour) if style.colours else report.state
-    node = f" on {report.node}" if report.node and report.state == "fits" else ""
-    yield f"{report.subject} {state}{node}{f': {report.reason}' if report.reason else ''}"
-    if report.message:
+    word = _WOULD.get(report.state, report.state) if would else report.state
+    state = click.style(word, fg=colour) if style.colours else word
+    fits = report.state == "fits"
+    node = f" on {report.node}" if report.node and fits else ""
+    # What the scheduler has not done yet it could not do.
+    is_said = fits and would
+    subject = f"{_A_COPY.get(report.subject.partition(' ')[0], '')}{report.subject}"
+    yield f"{subject} {state}{node}{f': {report.reason}' if report.reason and not is_said else ''}"
+    if report.message and not is_said:
         yield from wrapped(report.message, style, "  ")
 
 
