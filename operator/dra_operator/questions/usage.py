@@ -47,8 +47,8 @@ class UsageRow:
     `used` are held by claims and have no room; `shared` are held by shares and have room; `tainted` are held by nobody
     and have a taint that keeps claims away; `blocked` are held by nobody and cannot be given to anybody, since their
     counters are used up, their pool is not complete or their node cannot be used; `free` are the others. Of a
-    namespace only `used` and `shared` are known, of published devices as elsewhere. `idle` are devices whose holders all have no running consumer.
-    `owned` are those that the operator owns, whatever their state.
+    namespace only `used` and `shared` are known. `idle` are devices whose holders all have no running consumer.
+    `owned` are those that the operator owns, whatever their state. No row counts devices that are not published.
     """
 
     name: str

@@ -53,7 +53,10 @@ def test_drain_says_why_the_other_nodes_do_not_do():
     done, printed = ask("impact node/node-5")
 
     assert "train-0 no: NotEnoughDevices" in printed
-    assert "train-0-gpu-c7k2p: request gpu: 16 devices published, 8 in class h100.example.com, 4 tainted" in printed
+    assert (
+        "train-0-gpu-c7k2p: request gpu: 16 devices published, 8 in class h100.example.com, 4 tainted"
+        in printed
+    )
     assert "unschedulable" not in printed
     assert done.exit_code == 1
 
@@ -63,7 +66,11 @@ def test_drain_says_why_the_other_nodes_do_not_do():
     [
         ("audit", 1, "note: selectors of classes and claims are not checked here: kubectl dra lint"),
         ("top --by class", 0, "a100.example.com 0 0 0 0 0 -"),
-        ("devices --class a100.example.com", 0, "class a100.example.com selects none of 20 devices: kubectl dra"),
+        (
+            "devices --class a100.example.com",
+            0,
+            "class a100.example.com selects none of 20 devices: kubectl dra",
+        ),
         ("explain class/a100.example.com", 1, 'a device of DeviceClass "a100.example.com" would wait'),
         ("explain class/a100.example.com", 1, "selects no device: kubectl dra lint class/a100.example.com"),
     ],
@@ -84,3 +91,36 @@ def test_hypothetical_node_is_no_matter_of_what_the_scheduler_did():
 
     assert printed.strip() == 'Pod "team-a/train-1" would fit on node-8'
     assert done.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("explain pod/train-1", 'no Pod "train-1" in namespace "default"; there is one in team-a: -n team-a'),
+        ("explain pod/nobody", 'no Pod "nobody" in namespace "default"; -n names another namespace'),
+        ("explain tarin-1 -n team-a", 'in namespace "team-a"; did you mean "train-1"?'),
+        ("fit template/infer", 'in namespace "default"; there is one in team-b: -n team-b'),
+        ("fit template/infer -n team-b --without claim/notbook", 'did you mean "notebook"?'),
+        ("fit class/h100", 'there is no DeviceClass "h100"; did you mean "h100.example.com"?'),
+        ("claims notbook -n team-b", 'did you mean "notebook"?'),
+        ("explain pod train-1", "write pod/train-1"),
+        ("who claim/notebook", "kubectl dra claims notebook"),
+        ("impact node-3", "write node/node-3"),
+        ("impact class/h100.example.com", "a DeviceClass changes by a file: kubectl get deviceclass"),
+        ("drain node-3", "kubectl dra impact node/NAME"),
+    ],
+)
+def test_name_that_is_not_there_leads_to_the_right_one(command, words):
+    """By its namespace, by a name alike, or by the way to write it."""
+    done, printed = ask(command)
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert words in printed
+
+
+def test_all_namespaces_are_searched_for_a_name():
+    """It is found without the namespace; -A is no option that does nothing."""
+    done, printed = ask("explain -A pod/train-1")
+
+    assert printed.startswith('Pod "team-a/train-1" waits: NotEnoughDevices')
+    assert done.exit_code == 1

@@ -69,7 +69,7 @@ async def test_code_and_names(used, dra, line, code, printed):
         ("fit class/gpu -c 0", "copies: 0 is not from 1 to 10,000"),
         ("fit class/gpu -c 1000000000", "copies: 1000000000 is not from 1 to 10,000"),
         ("fit nothing.yaml", "nothing.yaml: No such file or directory"),
-        ("fit class/gpu --without pod/nobody", '"default/nobody"'),
+        ("fit class/gpu --without pod/nobody", 'there is no Pod "nobody" in namespace "default"; -n names'),
         ("who node/node-9", 'there is no Node "node-9"; did you mean "node-1"?'),
         ("devices pool-9", "there is no pool or device pool-9: write POOL or POOL/DEVICE"),
         ("claims nobody", 'there is no claim nobody in namespace "default"'),

@@ -83,9 +83,9 @@ def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> 
 
 
 def check_namespace(cluster: "ClusterState", namespace: str) -> None:
-    """Raise UnknownObjectError for a namespace that is not there, as far as namespaces were read: nothing is wrong in it.
+    """Raise UnknownObjectError for a namespace that is not there, as far as namespaces were read.
 
-    One that objects of files are in may be created with them.
+    Nothing is wrong in such a one. One that objects of files are in may be created with them.
     """
     known = {record.obj.metadata.name for record in cluster.objects.of_kind("Namespace")}
     if not namespace or not known or "Namespace" in cluster.unread or namespace in known:

@@ -38,8 +38,10 @@ class VerbGroup(click.Group):
         """Return the names of all verbs, in the order of the table."""
         return list(VERBS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a verb, or None if there is none of that name."""
+        if cmd_name == "drain" and not ctx.resilient_parsing:
+            ctx.fail("nothing is drained here; what it would hit: kubectl dra impact node/NAME")
         if cmd_name not in VERBS:
             return None
         found: click.Command = importlib.import_module(f"{_PACKAGE}.{VERBS[cmd_name].module}").app

@@ -45,7 +45,7 @@ def app(names: tuple[str, ...], options: Options) -> None:
 
 
 def _answer(question: Question, names: tuple[str, ...]) -> Answer:
-    from dra_operator.cli.kubectl.subjects import labels_test  # noqa: PLC0415
+    from dra_operator.cli.kubectl.subjects import hint_at, labels_test  # noqa: PLC0415
     from dra_operator.questions.claim_list import list_claims  # noqa: PLC0415
 
     matches = labels_test(question.options.labels)
@@ -58,7 +58,8 @@ def _answer(question: Question, names: tuple[str, ...]) -> Answer:
     ]
     if missing := sorted({*names} - {claim.metadata.name for claim in claims}):
         where = f' in namespace "{question.namespace}"' if question.namespace else ""
-        raise click.ClickException(f"there is no claim {', '.join(missing)}{where}")
+        hint = hint_at(question, ("ResourceClaim",), question.namespace, missing[0])
+        raise click.ClickException(f"there is no claim {', '.join(missing)}{where}; {hint}")
     report = list_claims(claims)
     return Answer(
         "ClaimList",

@@ -163,7 +163,9 @@ def _amount(name: str, published: str, left: str) -> str:
     return f"{short} {published}" if left == published else f"{short} {left} of {published}"
 
 
-def _asides(question: Question, items: "list[DeviceItem]", *, is_at_most: bool, empty_class: str) -> list[str]:
+def _asides(
+    question: Question, items: "list[DeviceItem]", *, is_at_most: bool, empty_class: str
+) -> list[str]:
     found = [] if items else ["no such devices are published; `kubectl dra top` shows what there is"]
     if empty_class:
         found = _empty_class_lines(question, empty_class) or found

@@ -9,7 +9,7 @@ from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Ques
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, Options, shared
-from dra_operator.cli.kubectl.subjects import COPIED
+from dra_operator.cli.kubectl.subjects import COPIED, one_subject
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, Style, table, wrapped
 
 if TYPE_CHECKING:
@@ -34,22 +34,26 @@ _WOULD: Final = {"waits": "would wait", "fits": "would fit"}
 
 @click.command("explain")
 @click.argument(
-    "subject",
-    metavar="[claim/NAME | pod/NAME | NAME | FILE]",
-    default="",
+    "subjects",
+    metavar="[claim/NAME | pod/NAME | NAME | template/NAME | class/NAME | FILE]",
+    nargs=-1,
     shell_complete=complete_subjects(COPIED),
 )
 @click.option("--no-changes", is_flag=True, help="Do not look for changes that would help.")
 @click.option(
-    "--without", metavar="KIND/NAME", multiple=True, help="As if a claim, pod, node or driver were gone."
+    "--without",
+    metavar="KIND/NAME",
+    multiple=True,
+    help="As if claim/NAME, pod/NAME, node/NAME or driver/NAME were gone. May be repeated.",
 )
 @shared(NAME)
-def app(*, subject: str, no_changes: bool, without: tuple[str, ...], options: Options) -> None:
+def app(*, subjects: tuple[str, ...], no_changes: bool, without: tuple[str, ...], options: Options) -> None:
     """Say why a claim or pod waits: how many devices each condition leaves, and the smallest change that would help.
 
     A name alone is a claim, or else a pod. A file, a template or a class is explained as a copy of it would be. Exit
     code 0: it does not wait; 1: it does; 2: it cannot be said.
     """
+    subject = one_subject(subjects)
     run(
         options,
         DEMAND,
@@ -65,8 +69,8 @@ def _answer(question: Question, text: str, without: tuple[str, ...], *, are_chan
     unread = question.cluster.unread
     if missing := [unread[kind] for kind in ("ResourceSlice", "DeviceClass") if kind in unread]:
         return _as_written(question, text, missing[0])
-    cluster = remove(question.cluster, without, question.own_namespace)
-    subject = resolve_subject(text, question.own_namespace)
+    cluster = remove(question, without)
+    subject = resolve_subject(question, text)
     report = explain(cluster, subject, EFFORT if are_changes_sought else None)
     asides = (
         ["there may be less left: not everything that holds devices can be read"] if report.at_most else []
@@ -89,8 +93,9 @@ def _answer(question: Question, text: str, without: tuple[str, ...], *, are_chan
 
 
 def _named(question: Question, text: str) -> str:
-    """Return what is asked about as KIND/NAME, or the path of a file. Raises UsageError."""
-    cluster = question.cluster
+    """Return what is asked about as KIND/NAME, or the path of a file. Raises UsageError, ClickException."""
+    from dra_operator.cli.kubectl.subjects import find_name  # noqa: PLC0415 - after reading
+
     if not text:
         own = [each.obj for each in question.given if type(each.obj).__name__ in ("ResourceClaim", "Pod")]
         if len(own) != 1:
@@ -98,12 +103,10 @@ def _named(question: Question, text: str) -> str:
         return f"{type(own[0]).__name__.lower()}/{own[0].metadata.namespace}/{own[0].metadata.name}"
     if "/" in text or Path(text).exists():
         return text
-    for kind, word in (("ResourceClaim", "claim"), ("Pod", "pod")):
-        if cluster.find_record(kind, question.own_namespace, text) is not None:
-            return f"{word}/{text}"
-    raise click.ClickException(
-        f'there is no claim, pod or file "{text}" (namespace {question.own_namespace}): -n names another namespace'
-    )
+    kind, name = find_name(question, ("ResourceClaim", "Pod"), text)
+    namespace, _, bare = name.partition("/")
+    word = "claim" if kind == "ResourceClaim" else "pod"
+    return f"{word}/{bare if namespace == question.own_namespace else name}"
 
 
 def _as_written(question: Question, text: str, missing: str) -> Answer:

@@ -41,7 +41,7 @@ _MOST_NODES: Final = 20
     metavar="KIND/NAME",
     multiple=True,
     shell_complete=complete_subjects({"claim/": "ResourceClaim", "pod/": "Pod", "node/": "Node"}),
-    help="As if a claim, pod, node or driver were gone. May be repeated.",
+    help="As if claim/NAME, pod/NAME, node/NAME or driver/NAME were gone. May be repeated.",
 )
 @shared(WIDE, NAME)
 def app(*, subject: str, copies: int, without: tuple[str, ...], options: Options) -> None:
@@ -58,8 +58,8 @@ def _answer(question: Question, text: str, copies: int, without: tuple[str, ...]
     from dra_operator.cli.kubectl.subjects import remove, resolve_subject  # noqa: PLC0415 - after reading
     from dra_operator.questions.fit import find_fit  # noqa: PLC0415
 
-    cluster = remove(question.cluster, without, question.own_namespace)
-    report = find_fit(cluster, resolve_subject(text, question.own_namespace), copies)
+    cluster = remove(question, without)
+    report = find_fit(cluster, resolve_subject(question, text), copies)
     code = NO if not report.fits else CANNOT_SAY if report.at_most else YES
     return Answer(
         "Fit",

@@ -1,6 +1,7 @@
 """`kubectl dra impact`: which claims and pods a change hits, and which of them would fit elsewhere."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -56,7 +57,7 @@ def app(*, subject: str, options: Options) -> None:
 def _answer(question: Question, subject: str) -> Answer:
     from dra_operator.questions.impact import find_impact  # noqa: PLC0415 - after reading
 
-    report = find_impact(question.cluster, _change(subject))
+    report = find_impact(question.cluster, _change(question, subject))
     lines = list(table(_COLUMNS, map(_row, report.claims), question.style)) if report.claims else []
     return Answer(
         "Impact",
@@ -68,7 +69,7 @@ def _answer(question: Question, subject: str) -> Answer:
     )
 
 
-def _change(text: str) -> "ClusterChange":
+def _change(question: Question, text: str) -> "ClusterChange":
     """Return the change that is meant. Raises UsageError, ReadingError."""
     from dra_operator.questions.impact import (  # noqa: PLC0415 - after reading
         ClassChange,
@@ -80,6 +81,8 @@ def _change(text: str) -> "ClusterChange":
     kind, slash, name = text.partition("/")
     if slash and kind in ("node", "nodes", "driver", "drivers"):
         return NodeDrain(name) if kind.startswith("node") else DriverRemoval(name)
+    if hint := _hint(question, text):
+        raise click.UsageError(hint)
     bodies = _bodies(text)
     kinds = [str(body.get("kind")) for body in bodies]
     if kinds == ["DeviceClass"]:
@@ -88,6 +91,26 @@ def _change(text: str) -> "ClusterChange":
         has = ", ".join(kinds) or "nothing"
         raise ReadingError(f"{text}: has {has}: DeviceTaintRules, or one DeviceClass, are a change")
     return RuleChange(bodies[0], tuple(bodies[1:]))
+
+
+def _hint(question: Question, text: str) -> str:
+    """Return what to write instead of something that is neither a node or driver nor a file; nothing for a file."""
+    from dra_operator.cli.kubectl.subjects import KINDS  # noqa: PLC0415 - after reading
+
+    if text == "-" or Path(text).exists():
+        return ""
+    word, slash, name = text.partition("/")
+    kind = KINDS.get(word.partition(".")[0].lower()) if slash else None
+    if kind in ("DeviceClass", "DeviceTaintRule"):
+        return (
+            f"{text}: a {kind} changes by a file: kubectl get {kind.lower()} {name} -o yaml > changed.yaml, "
+            "edit it, and name it here"
+        )
+    if kind is not None:
+        return f"{text}: a change is node/NAME, driver/NAME, or a file with a DeviceTaintRule or DeviceClass"
+    if text in question.cluster.nodes:
+        return f"an object is named KIND/NAME: write node/{text}"
+    return ""
 
 
 def _bodies(path: str) -> list[Mapping[str, Any]]:
@@ -122,9 +145,7 @@ def _reason_lines(style: Style, report: "ImpactReport") -> list[str]:
         if not claim.fits_elsewhere and claim.reason and claim.message:
             claims.setdefault(claim.message, []).append(f"{claim.namespace}/{claim.name}")
     return [
-        line
-        for message, names in claims.items()
-        for line in wrapped(f"{_first(names)}: {message}", style)
+        line for message, names in claims.items() for line in wrapped(f"{_first(names)}: {message}", style)
     ]
 
 

@@ -71,9 +71,13 @@ def _answer(question: Question, text: str, driver: str, admin_access: bool, only
 
 
 def _subject(text: str, driver: str, namespace: str) -> "HolderQuery":
-    from dra_operator.cli.kubectl.subjects import parse_subject  # noqa: PLC0415
+    from dra_operator.cli.kubectl.subjects import KINDS, parse_subject  # noqa: PLC0415
     from dra_operator.questions.holders import HolderQuery  # noqa: PLC0415
 
+    word, slash, name = text.partition("/")
+    of_users = {"ResourceClaim": f"kubectl dra claims {name}", "Pod": f"kubectl dra explain {text}"}
+    if slash and (instead := of_users.get(KINDS.get(word.partition(".")[0].lower(), ""))):
+        raise click.UsageError(f"who asks about devices, and {text} is none: {instead}")
     if not text:
         return HolderQuery(driver=driver, namespace=namespace)
     kind, name = parse_subject(text, ("Node", "DeviceClass", "pool", "device"))
@@ -158,10 +162,8 @@ def _not_published(gone: "Sequence[Holder]") -> list[str]:
     names = [f"{item.namespace}/{item.name}" for item in gone[:_MOST_NAMED]]
     more = f" +{len(gone) - _MOST_NAMED}" if len(gone) > _MOST_NAMED else ""
     verb = "holds" if len(gone) == 1 else "hold"
-    return [
-        f"{_claims(gone)} {verb} devices that are not published ({', '.join(names)}{more}): "
-        "`kubectl dra audit` says what to do"
-    ]
+    what = f"{_claims(gone)} {verb} devices that are not published ({', '.join(names)}{more})"
+    return [f"{what}: `kubectl dra audit` says what to do"]
 
 
 def _claims(holders: "Sequence[Holder]") -> str:
