@@ -124,3 +124,18 @@ def test_all_namespaces_are_searched_for_a_name():
 
     assert printed.startswith('Pod "team-a/train-1" waits: NotEnoughDevices')
     assert done.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("audit", ["debug", "eval", "notebook"]),
+        ("who --idle", ["debug", "eval", "notebook"]),
+        ("explain claim/notebook -n team-b", ["notebook"]),
+    ],
+)
+def test_names_are_those_of_kubectl_and_each_once(command, names):
+    """All verbs print them alike, for `kubectl get` to read."""
+    done, _ = ask(f"{command} -o name")
+
+    assert sorted(done.stdout.split()) == [f"resourceclaim.resource.k8s.io/{name}" for name in names]

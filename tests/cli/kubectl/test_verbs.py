@@ -46,13 +46,13 @@ async def used(cluster):
         ("fit class/gpu -c 2 -o name", 0, "node/node-1\nnode/node-2\n"),
         ("fit class/gpu -c 3 -o name", 1, "node/node-1\nnode/node-2\n"),
         ("fit class/gpu -c 3 --without claim/holder -o name", 0, "node/node-1\nnode/node-2\n"),
-        ("explain waiting -o name", 1, "claim/waiting\n"),
-        ("explain holder -o name", 0, "claim/holder\n"),
+        ("explain waiting -o name", 1, "resourceclaim.resource.k8s.io/waiting\n"),
+        ("explain holder -o name", 0, "resourceclaim.resource.k8s.io/holder\n"),
         ("impact node/node-1 -o name", 1, "resourceclaim.resource.k8s.io/holder\n"),
         ("impact node/node-2 -o name", 0, ""),
         ("headroom class/gpu -o name", 0, "node/node-1\nnode/node-2\n"),
         ("lint -o name", 0, ""),
-        ("top --by class -o name", 0, "class/gpu\n"),
+        ("top --by class -o name", 0, "deviceclass.resource.k8s.io/gpu\n"),
     ],
 )
 async def test_code_and_names(used, dra, line, code, printed):

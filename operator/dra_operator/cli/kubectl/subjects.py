@@ -57,6 +57,14 @@ def parse_subject(text: str, kinds: tuple[str, ...]) -> Subject:
     return Subject(kind, name)
 
 
+def kubectl_name(kind: str, name: str) -> str:
+    """Return an object as `kubectl -o name` prints it: resourceclaim.resource.k8s.io/train-0."""
+    from dra_operator.api.kinds import KINDS as API_KINDS  # noqa: PLC0415 - `--help` needs none
+
+    group = API_KINDS[kind].group if kind in API_KINDS else ""
+    return f"{kind.lower()}{'.' if group else ''}{group}/{name}"
+
+
 def one_subject(words: Sequence[str]) -> str:
     """Return the object that is named, empty for none. Raises UsageError for several, as `pod NAME` of kubectl."""
     if len(words) == 2 and words[0].partition(".")[0].lower() in KINDS:

@@ -40,6 +40,7 @@ def app(*, sorts: tuple[str, ...], options: Options) -> None:
 def _answer(question: Question, sorts: tuple[str, ...]) -> Answer:
     from dataclasses import replace  # noqa: PLC0415 - after reading
 
+    from dra_operator.cli.kubectl.subjects import kubectl_name  # noqa: PLC0415
     from dra_operator.questions.audit import audit  # noqa: PLC0415
     from dra_operator.questions.findings import Sort  # noqa: PLC0415
 
@@ -62,7 +63,7 @@ def _answer(question: Question, sorts: tuple[str, ...]) -> Answer:
         report,
         _lines(report, question.style),
         code,
-        names=[f"{item.kind.lower()}/{item.name}" for item in report.findings],
+        names=list(dict.fromkeys(kubectl_name(item.kind, item.name) for item in report.findings)),
         asides=[*_asides(report), *([] if sorts else [_OTHERS])],
     )
 

@@ -87,9 +87,19 @@ def _answer(question: Question, text: str, without: tuple[str, ...], *, are_chan
         report,
         list(_lines(question.style, report, would=would)),
         NO if report.state in _WAITING else YES,
-        names=[text],
+        names=[_name(subject, text)],
         asides=list(dict.fromkeys(asides)),
     )
+
+
+def _name(subject: Any, text: str) -> str:
+    """Return what `-o name` prints of what was explained: the object, or the file."""
+    from dra_operator.cli.kubectl.subjects import kubectl_name  # noqa: PLC0415 - after reading
+
+    if not isinstance(subject, str):
+        return text
+    kind, _, name = subject.partition("/")
+    return kubectl_name(kind, name.rpartition("/")[2])
 
 
 def _named(question: Question, text: str) -> str:

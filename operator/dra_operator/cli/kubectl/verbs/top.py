@@ -18,6 +18,7 @@ DEMAND = Demand(
 )
 GROUPINGS: Final = ("node", "pool", "class", "namespace")
 _TITLES: Final = {"node": "NODE", "pool": "POOL", "class": "CLASS", "namespace": "NAMESPACE"}
+_KINDS: Final = {"class": "DeviceClass"}
 _SEVERAL_NODES: Final = "(several)"
 _MANY: Final = 200
 _MOST_NAMED: Final = 3
@@ -52,7 +53,7 @@ def app(by: str, sort_by: str, capacity: str, options: Options) -> None:
 def _answer(question: Question, by: str, sort_by: str, capacity: str) -> Answer:
     from dataclasses import replace  # noqa: PLC0415 - after reading
 
-    from dra_operator.cli.kubectl.subjects import no_device_line, nodes_with_labels  # noqa: PLC0415
+    from dra_operator.cli.kubectl.subjects import kubectl_name, no_device_line, nodes_with_labels  # noqa: PLC0415
     from dra_operator.questions.usage import Grouping, find_usage  # noqa: PLC0415
 
     report = find_usage(question.cluster, Grouping(by), capacity)
@@ -77,7 +78,7 @@ def _answer(question: Question, by: str, sort_by: str, capacity: str) -> Answer:
         "Usage",
         report,
         _lines(question, report, by),
-        names=[f"{by}/{row.name}" for row in rows if row.name],
+        names=[kubectl_name(_KINDS.get(by, by), row.name) for row in rows if row.name],
         asides=asides,
     )
 
