@@ -9,7 +9,7 @@ from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import COPIED
-from dra_operator.cli.kubectl.tables import Column, Row, count, table, wrapped
+from dra_operator.cli.kubectl.tables import Column, Row, count, names_cell, table, wrapped
 
 if TYPE_CHECKING:
     from dra_operator.questions.fit import FitAnswer
@@ -90,7 +90,7 @@ def _lines(question: Question, report: "FitAnswer") -> list[str]:
     for copy in report.copies:
         devices.setdefault(copy.node, []).extend(_paths(copy.devices, wide=False))
     nodes = report.nodes if style.width is None else report.nodes[:_MOST_NODES]
-    rows = [[each.node or "(any)", str(each.copies), ", ".join(devices[each.node]) or "-"] for each in nodes]
+    rows = [[each.node or "(any)", str(each.copies), names_cell(devices[each.node])] for each in nodes]
     more = len(report.nodes) - len(nodes)
     return [*lines, "", *table(_COLUMNS, rows, style), *([f"and {count(more, 'more node')}"] if more else [])]
 

@@ -11,7 +11,17 @@ from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import ReadingError
 from dra_operator.cli.kubectl.options import NAME, Options, shared
-from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, Style, count, table, wrapped
+from dra_operator.cli.kubectl.tables import (
+    Cell,
+    Colour,
+    Column,
+    Row,
+    Style,
+    count,
+    names_cell,
+    table,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from dra_operator.questions.impact import ClaimImpact, ClusterChange, ImpactReport
@@ -28,7 +38,7 @@ _COLUMNS = (
     Column("EFFECT"),
     Column("DEVICES", is_cut=True),
     Column("PODS", is_cut=True),
-    Column("FITS ELSEWHERE", is_cut=True),
+    Column("FITS ELSEWHERE"),
 )
 
 
@@ -62,7 +72,7 @@ def _answer(question: Question, subject: str) -> Answer:
     return Answer(
         "Impact",
         report,
-        [*lines, *_reason_lines(question.style, report), *_request_lines(report)],
+        [*lines, *_reason_lines(question.style, report), *_request_lines(question.style, report)],
         NO if report.claims else YES,
         names=[f"resourceclaim.resource.k8s.io/{claim.name}" for claim in report.claims],
         asides=[*report.problems, *report.warnings, *_summary(report)],
@@ -132,8 +142,8 @@ def _row(claim: "ClaimImpact") -> Row:
     return [
         f"{claim.namespace}/{claim.name}",
         Cell(f"{claim.effect.value}{after}", None if claim.effect.value == "kept" else Colour.WARNING),
-        ", ".join(device.partition("/")[2] for device in claim.devices),
-        ", ".join(pod.name for pod in claim.pods) or "-",
+        names_cell([device.partition("/")[2] for device in claim.devices]),
+        names_cell([pod.name for pod in claim.pods]),
         fits,
     ]
 
@@ -154,12 +164,13 @@ def _first(names: list[str]) -> str:
     return names[0] + (f" and {count(more, 'more claim')}" if more else "")
 
 
-def _request_lines(report: "ImpactReport") -> list[str]:
-    return [
+def _request_lines(style: Style, report: "ImpactReport") -> list[str]:
+    texts = [
         f"{item.kind} {item.namespace}/{item.name}: request {item.request}: "
         f"{count(item.devices_after, 'device')} can serve it, free or not, {item.devices_before:,} before"
         for item in report.requests
     ]
+    return [line for text in texts for line in wrapped(text, style)]
 
 
 def _summary(report: "ImpactReport") -> list[str]:

@@ -9,7 +9,7 @@ from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Ques
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
-from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, table
+from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, names_cell, table
 
 if TYPE_CHECKING:
     from dra_operator.questions.holders import Holder, HolderQuery, HolderReport
@@ -21,10 +21,10 @@ DEMAND = Demand(
 _COLUMNS: Final = (
     Column("CLAIM"),
     Column("DEVICES", is_cut=True),
-    Column("NODE"),
+    Column("NODE", is_dropped=True),
     Column("PODS", is_cut=True),
     Column("USE"),
-    Column("SINCE"),
+    Column("SINCE", is_dropped=True),
 )
 _COLOURS: Final = {"running": Colour.GOOD, "unknown": None}
 _MOST_NAMED: Final = 3
@@ -111,14 +111,15 @@ def _row(question: Question, item: "Holder") -> Row:
         for each in item.devices
     ]
     pods = [each.name if each.kind == "Pod" else f"{each.kind}/{each.name}" for each in item.consumers]
+    most = None if question.style.wide else _MOST_NAMED
     since = "<unknown>" if item.age_seconds is None else human_duration(item.age_seconds)
     use = "deleting" if item.is_being_deleted and item.is_idle else item.use.value
     colour = Colour.WARNING if item.is_idle else _COLOURS.get(item.use.value)
     return [
         f"{item.namespace}/{item.name}",
-        _some(devices, question),
+        names_cell(devices, most),
         item.node or "-",
-        _some(pods, question),
+        names_cell(pods, most),
         Cell(f"{use}, idle" if item.is_idle else use, colour),
         f"<{since}" if item.is_since_creation else since,
     ]
@@ -126,12 +127,6 @@ def _row(question: Question, item: "Holder") -> Row:
 
 def _share(consumed: tuple[str, ...]) -> str:
     return f" ({', '.join(consumed)})" if consumed else ""
-
-
-def _some(names: list[str], question: Question) -> str:
-    most = len(names) if question.style.wide else _MOST_NAMED
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" +{more}" if more > 0 else "") or "-"
 
 
 def _asides(question: Question, report: "HolderReport", text: str, code: int) -> list[str]:
