@@ -58,7 +58,7 @@ class VerbGroup(click.Group):
     "kubectl dra",
     cls=VerbGroup,
     no_args_is_help=True,
-    epilog="Exit codes: 0 yes, 1 no, 2 cannot say; docs/kubectl.md has the table by command.",
+    epilog="Exit codes: 0 yes, 1 no, 2 cannot say; `kubectl dra COMMAND --help` says what they mean there.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, message="kubectl-dra %(version)s")

@@ -33,6 +33,8 @@ def app(*, sorts: tuple[str, ...], options: Options) -> None:
 
     With -n, only findings about objects of a namespace. Exit code 0: nothing is wrong; 1: something is; 2: nothing was
     found, but not all could be checked.
+
+    Examples: kubectl dra audit -n team-a; kubectl dra audit --sort Unreserved.
     """
     run(options, DEMAND, lambda question: _answer(question, sorts))
 

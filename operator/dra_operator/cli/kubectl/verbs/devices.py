@@ -71,6 +71,8 @@ def app(
 
     The states are those of `kubectl dra top`. Exit code 0, whatever state they are in; 2 if they cannot be read or what
     is named is not there.
+
+    Examples: kubectl dra devices --node node-1; kubectl dra devices --class gpu.example.com --state free.
     """
     run(
         options,

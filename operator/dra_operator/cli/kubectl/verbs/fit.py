@@ -67,7 +67,7 @@ def _answer(question: Question, text: str, copies: int, without: tuple[str, ...]
         _lines(question, report),
         code,
         names=[f"node/{each.node}" for each in report.nodes],
-        asides=[report.method] if report.fitting != report.asked else [],
+        asides=[report.method] if report.fitting != report.asked and report.asked > 1 else [],
     )
 
 

@@ -167,7 +167,7 @@ def _first(names: list[str]) -> str:
 def _request_lines(style: Style, report: "ImpactReport") -> list[str]:
     texts = [
         f"{item.kind} {item.namespace}/{item.name}: request {item.request}: "
-        f"{count(item.devices_after, 'device')} can serve it, free or not, {item.devices_before:,} before"
+        f"{count(item.devices_after, 'device')} can serve it (free or not), {item.devices_before:,} before"
         for item in report.requests
     ]
     return [line for text in texts for line in wrapped(text, style)]

@@ -46,6 +46,8 @@ def app(by: str, sort_by: str, capacity: str, options: Options) -> None:
     USED are held and have no room, SHARED have room for more shares, TAINTED keep claims away that do not tolerate the
     taint, BLOCKED can be given to nobody: their counters are used up, their pool is incomplete or the node cannot be
     used. IDLE are held by claims without a running pod. Exit code 0; 2 if devices cannot be read.
+
+    Examples: kubectl dra top --by class; kubectl dra top --by pool --sort-by free.
     """
     run(options, DEMAND, lambda question: _answer(question, by, sort_by, capacity))
 
