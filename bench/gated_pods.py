@@ -7,7 +7,7 @@ On one control plane (etcd, kube-apiserver), by turns, each kube-scheduler and o
 
 - ordinary: kube-scheduler alone; each pod names a claim for one device, which exists already.
 - gated: the same pods with the gate of the operator, which runs beside kube-scheduler with the rights and the policy of
-  manifests/components/gates.
+  manifests/components/gates; it owns all devices for that turn.
 
 kube-scheduler runs with its default client limits, and with `clientConnection: {qps: 5000, burst: 5000}`. Pods are
 created 16 at a time while the deciders run; the rate is measured from the first call to the last pod that is bound, by
@@ -32,7 +32,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from live.client import Cluster, claims_path
+from live.client import API, Cluster, claims_path
 from live.objects import Body, allocation_of, claim, judge, pod
 
 from controlplane import (
@@ -45,12 +45,13 @@ from controlplane import (
     start_operator,
 )
 from controlplane.manifests import MANIFESTS
-from dra_operator.api.names import GATE
+from dra_operator.api.names import GATE, OWNED_KEY
 
 LIMITS = {"default": None, "fast": {"qps": 5000, "burst": 5000}}
 """kube-scheduler's `clientConnection`."""
 PATIENCE_SECONDS = 300.0
 """After so long what is not bound is not waited for any more."""
+OWNED = ("--devices=owned", "--ownership-quiet-seconds=0")
 WARM_UP = 30
 """Pods that are bound before anything counts: a server's first requests are slow."""
 
@@ -132,6 +133,7 @@ class Bench:
         await self._cluster.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
         claims, pods = claims_path(namespace), f"/api/v1/namespaces/{namespace}/pods"
         names = [f"pod-{index:05}" for index in range(count)]
+        await self._set_owned(is_owned=kind is Kind.GATED)
         await self._cluster.create_all(claims, [claim(name) for name in names])
         bodies = [gated(pod(name)) if kind is Kind.GATED else pod(name) for name in names]
         try:
@@ -156,6 +158,14 @@ class Bench:
         finally:
             await self._clear(claims, pods)
 
+    async def _set_owned(self, *, is_owned: bool) -> None:
+        """Have all devices be the operator's, or kube-scheduler's. All slices are alike."""
+        slices = await self._cluster.list(f"{API}/resourceslices")
+        taints = [{"key": OWNED_KEY, "effect": "NoSchedule"}] if is_owned else []
+        devices = [{**device, "taints": taints} for device in slices[0]["spec"]["devices"]]
+        names = [each["metadata"]["name"] for each in slices]
+        await self._cluster.patch_all(f"{API}/resourceslices", names, {"spec": {"devices": devices}})
+
     @contextmanager
     def _running(self, kind: Kind, limits: str) -> Iterator[list[Process]]:
         """Run kube-scheduler, and the operator for gated pods, inside the block."""
@@ -164,7 +174,7 @@ class Bench:
         try:
             if kind is Kind.GATED:
                 log = self._plane.directory / f"operator-{self._turns}.log"
-                operator = start_operator(self._plane, log, "--claims=gated")
+                operator = start_operator(self._plane, log, "--claims=gated", *OWNED)
                 deciders.append(operator)
                 operator.wait_ready(120)
             yield deciders

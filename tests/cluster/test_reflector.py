@@ -205,6 +205,22 @@ async def test_managed_fields_are_trimmed(script, mirror):
     assert (body["apiVersion"], body["kind"]) == ("resource.k8s.io/v1", "ResourceClaim")
 
 
+async def test_who_nominated_a_pod_is_kept_of_its_managed_fields(script, mirror):
+    """Only of a nomination that the operator has set: it shows that the pod was let go."""
+    fields = {"f:status": {"f:nominatedNodeName": {}, "f:phase": {}}}
+    found = [
+        {"manager": name, "fieldsV1": fields, "time": "now"} for name in ("dra-operator", "kube-scheduler")
+    ]
+    bodies = [thing("ours", 1, managedFields=found), thing("theirs", 2, managedFields=found[1:])]
+    script.then(listed(*[{**body, "status": {"nominatedNodeName": "node-1"}} for body in bodies]), QUIET)
+    watching = mirror()
+
+    await watching.reflector.synced.wait()
+
+    kept = {"manager": "dra-operator", "fieldsV1": {"f:status": {"f:nominatedNodeName": {}}}}
+    assert [delta.body["metadata"].get("managedFields") for delta in watching.deltas] == [[kept], None]
+
+
 async def test_cluster_scoped_objects_have_no_namespace(script, mirror):
     """Objects of a cluster-scoped kind are delivered with an empty namespace."""
     body = thing("gpu", 1)

@@ -9,6 +9,7 @@ from dra_operator.api.read import read_object
 from dra_operator.api.types import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AllocateWrite
+from dra_operator.controller.claims import ClaimScope
 from dra_operator.controller.cycle import SchedulingCycle
 from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.metrics import Metrics
@@ -81,10 +82,11 @@ class Bench:
 
     may_break = False
 
-    def __init__(self, clock, settlement=None):
+    def __init__(self, clock, settlement=None, scope=ClaimScope.STANDALONE):
         self.clock = clock
         self.allocator, self.ledger = Allocator(), Ledger()
         inventory = Inventory(settlement=settlement)
+        self.allocator.inventory = inventory
         # The one that allocations of tests are bound to.
         inventory.put(read_object(node(), "Node"))
         self.metrics, self.wall = Metrics(), lambda: datetime.now(UTC)
@@ -95,6 +97,7 @@ class Bench:
             metrics=self.metrics,
             event_refresh=1200,
             clock=clock,
+            scope=scope,
             wall=lambda: self.wall(),  # noqa: PLW0108 - tests set it
             hears=lambda kind: kind in self.heard,
         )

@@ -300,11 +300,12 @@ def test_claim_changes_hands_when_a_gate_comes_off():
 
 
 def test_claim_reserved_for_another_than_its_gated_pods_is_not_ours():
-    """A reservation for a gated pod was made by an operator."""
+    """A reservation for a gated pod was made by an operator; one for an earlier pod of its name was not."""
     store = ClaimStore(ClaimScope.GATED)
     store.put(claim(status=RESERVED))
-    store.put_pod(use("a"))
-    before = store.standing(store.get(KEY))
-    store.put_pod(use("p"))
+    found = []
+    for each in (use("a"), replace(use("p"), uid="0"), replace(use("p"), uid="1")):
+        changed = store.put_pod(each)
+        found.append((KEY in changed, store.standing(store.get(KEY))))
 
-    assert (before, store.standing(store.get(KEY))) == (Standing.RESERVED, Standing.GATED)
+    assert found == [(True, Standing.RESERVED), (True, Standing.RESERVED), (True, Standing.GATED)]

@@ -1,10 +1,17 @@
 """Gated pods, with the API server in memory: their claims are allocated together, and then the pod is let go."""
 
+import asyncio
+from datetime import UTC, datetime
+from itertools import count
+from types import SimpleNamespace
+
 import pytest
 
 from cluster import CLASS, Operator, allocation, claim, resource_slice
 from cluster import node as bare_node
 from conftest import defects
+from dra_operator.allocator import Failed, Reason
+from dra_operator.pods.pod_decision import PodDecider
 
 GATE = "dra-operator.io/allocation"
 
@@ -127,14 +134,18 @@ async def test_node_is_not_held_for_a_pod_whose_claim_cannot_be_stored(cluster, 
     assert pods.gates() == [GATE]
 
 
-async def test_all_allocations_of_a_pod_have_one_time(cluster, pods, operator):
+async def test_all_allocations_of_a_pod_have_one_time(cluster, pods, operator, monkeypatch):
     """kube-scheduler counts the time that devices may take to get ready from the time of the allocation."""
+    times = (datetime.fromtimestamp(seconds, UTC) for seconds in count(1e9))
+    monkeypatch.setattr(
+        "dra_operator.controller.cycle.datetime", SimpleNamespace(now=lambda _zone: next(times))
+    )
     cluster.put(claim("a"), claim("b"), pod("pod", "a", "b"))
 
     await pods.let_go()
 
-    times = {cluster.claim(name)["status"]["allocation"]["allocationTimestamp"] for name in ("a", "b")}
-    assert len(times) == 1
+    found = {cluster.claim(name)["status"]["allocation"]["allocationTimestamp"] for name in ("a", "b")}
+    assert len(found) == 1
 
 
 async def test_pod_with_another_gate_waits_for_that(cluster, pods, operator):
@@ -398,3 +409,198 @@ async def test_pods_of_one_workload_do_not_hold_up_another(cluster, pods, operat
     await pods.let_go()
 
     assert all(pods.gates(f"big-{number}") for number in range(30))
+
+
+async def test_gate_stays_on_while_an_allocation_is_being_taken_back(cluster, pods, start_gated):
+    """A claim without a pod has to move, and a gated pod names it meanwhile: it is let go with the new devices."""
+    await start_gated(claims="all")
+    cluster.put(claim("a"))
+    await cluster.allocated("a")
+    moving = cluster.server.faults.delay(1, verb="patch", kind="ResourceClaim", subresource="status")
+    cluster.put(
+        resource_slice("gpu-0", "gpu-1", generation=2, taints=[{"key": "bad", "effect": "NoExecute"}])
+    )
+    await cluster.until(lambda: moving.met, "the write")
+
+    cluster.put(pod("pod", "a"))
+
+    await cluster.stays(lambda: pods.gates() == [GATE])
+    await pods.let_go()
+    assert pods.nominated() == "node-2"
+    assert cluster.devices("a")
+
+
+async def test_pod_does_not_go_with_a_claim_that_is_being_deleted(cluster, pods, start_gated):
+    """Its claim is deleted after it was stored: the gate stays on."""
+    await start_gated(claims="all")
+    fault = cluster.server.faults.answer(503, verb="patch", kind="Pod", times=None)
+    cluster.put(claim("a"), pod("pod", "a"))
+    await cluster.allocated("a")
+    refused = cluster.server.faults.answer(422, verb="patch", kind="ResourceClaim", times=None, message="no")
+    await cluster.delete("a")
+    await cluster.until(lambda: refused.met, "the refusal")
+    fault.times = 0
+
+    await cluster.until(lambda: "ClaimNotFound" in cluster.reasons("pod", "Pod"), "the Event")
+    await cluster.stays(lambda: pods.gates() == [GATE])
+
+
+def on_node_2(device="gpu-0"):
+    """An allocation on node-2, as another allocator would write it."""
+    found = allocation(device, "pool-2")
+    found["nodeSelector"]["nodeSelectorTerms"][0]["matchFields"][0]["values"] = ["node-2"]
+    return found
+
+
+async def test_pod_is_not_let_go_with_claims_on_two_nodes(cluster, pods, start_gated):
+    """kube-scheduler allocates one claim elsewhere before our write arrives: the other one follows it."""
+    await start_gated(claims="all")
+    late = cluster.server.faults.delay(1, verb="patch", kind="ResourceClaim", name="b")
+    cluster.put(claim("a"), claim("b"), pod("pod", "a", "b"))
+    await cluster.allocated("a")
+    cluster.put(pod("other", "b", gates=()))
+    uid = cluster.server.get("Pod", "other", "default")["metadata"]["uid"]
+    stored = {
+        "allocation": on_node_2(),
+        "reservedFor": [{"resource": "pods", "name": "other", "uid": uid}],
+    }
+    cluster.change("ResourceClaim", "b", lambda body: body.update(status=stored), "default")
+    late.times = 0
+
+    await pods.let_go()
+
+    assert pods.nominated() == "node-2"
+    assert cluster.claim("a")["status"]["allocation"]["devices"]["results"][0]["pool"] == "pool-2"
+
+
+async def test_pod_with_an_allocated_claim_that_opted_out_is_let_go_at_once(cluster, pods, operator):
+    """The claim has its devices already, and the pod needs another one: all the same it is not for us to decide."""
+    held = claim("a", labels={"dra-operator.io/allocate": "false"})
+    cluster.put({**held, "status": {"allocation": on_node_2()}}, claim("b"))
+    cluster.put(pod("other", "a", gates=()), pod("pod", "a", "b"))
+
+    await pods.let_go()
+
+    assert not cluster.devices("b")
+    assert "reservedFor" not in cluster.claim("a")["status"]
+
+
+async def test_claim_that_somebody_else_allocated_is_not_reserved(cluster, pods, start_gated):
+    """Several gated pods name a claim on a device that is not ours: no pod is entered in its reservations."""
+    await start_gated(devices="owned")
+    cluster.put({**claim("a"), "status": {"allocation": on_node_2()}}, pod("pod", "a"), pod("other", "a"))
+
+    await pods.let_go("pod")
+    await pods.let_go("other")
+
+    assert "reservedFor" not in cluster.claim("a")["status"]
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["cordoned", "pod gone"])
+async def test_allocation_stays_while_another_claim_holds_its_device(cluster, pods, start_gated, is_gone):
+    """kube-scheduler would take the device for free; once the other claim is gone it is taken back."""
+    await start_gated()
+    fault = cluster.server.faults.answer(503, verb="patch", kind="Pod", times=None)
+    cluster.put(claim("a"), pod("pod", "a"))
+    (device,) = await cluster.allocated("a")
+    cluster.put({**claim("x"), "status": {"allocation": allocation(device)}}, pod("runs", "x", gates=()))
+    await asyncio.sleep(0.2)
+
+    if is_gone:
+        await cluster.session.request("DELETE", "/api/v1/namespaces/default/pods/pod")
+    else:
+        cluster.change("Node", "node-1", lambda body: body["spec"].update(unschedulable=True))
+    fault.times = 0
+
+    await cluster.stays(lambda: cluster.devices("a"))
+    await cluster.delete("x")
+    if is_gone:
+        await cluster.until(lambda: not cluster.devices("a"), "the end of the allocation")
+    else:
+        await pods.let_go()
+        assert pods.nominated() == "node-2"
+
+
+def with_template(body, name="t"):
+    """Let a pod have a claim of a template that is not made yet."""
+    body["spec"]["resourceClaims"].append({"name": name, "resourceClaimTemplateName": "template"})
+    return body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [with_template(pod("pod", "a")), pod("pod", "a", "absent"), pod("pod", "a", "of-others")],
+    ids=["claim not made yet", "claim absent", "claim of another pod"],
+)
+async def test_sound_allocation_stays_while_a_pod_is_not_ready(cluster, pods, start_gated, body):
+    """A claim got its devices before a gated pod named it: they are not lost because another claim is missing."""
+    await start_gated(claims="all")
+    cluster.put(claim("a"), claim("of-others"), pod("other", "of-others", gates=()))
+    await cluster.allocated("a")
+    before = cluster.claim("a")["status"]["allocation"]
+
+    cluster.put(body)
+
+    await cluster.until(lambda: cluster.reasons("pod", "Pod"), "the Event")
+    assert cluster.claim("a")["status"].get("allocation") == before
+    assert pods.gates() == [GATE]
+
+
+async def test_allocation_that_is_not_ours_stays(cluster, pods, start_gated):
+    """Somebody else gave a claim of a gated pod devices that are not ours, where the pod cannot run."""
+    cluster.change("Node", "node-2", lambda body: body["spec"].update(unschedulable=True))
+    await start_gated(devices="owned")
+    cluster.put({**claim("a"), "status": {"allocation": on_node_2()}}, pod("pod", "a"))
+
+    await cluster.until(lambda: cluster.reasons("pod", "Pod"), "the Event")
+
+    assert cluster.reasons("pod", "Pod") == ["AllocatedNodeUnsuitable"]
+    assert cluster.devices("a")
+
+
+async def test_sound_allocation_stays_when_the_search_is_aborted(cluster, pods, start_gated, monkeypatch):
+    """Nobody knows then whether there is room; the pod says so."""
+    await start_gated(claims="all")
+    cluster.put(claim("a"))
+    await cluster.allocated("a")
+    aborted = Failed("aborted", "given up after 10 s", Reason.SEARCH_ABORTED)
+    monkeypatch.setattr(PodDecider, "find_node", lambda *_: aborted)
+
+    cluster.put(pod("pod", "a"))
+
+    await cluster.until(lambda: cluster.reasons("pod", "Pod"), "the Event")
+    assert cluster.devices("a")
+    assert pods.gates() == [GATE]
+
+
+@pytest.mark.parametrize("kind", ["ResourceClaim", "Pod"])
+async def test_refusal_is_forgotten_once_a_pod_waits_for_room(cluster, pods, start_gated, monkeypatch, kind):
+    """A webhook refused the first try; now the nodes are cordoned, and the pod says that."""
+    for module in ("write_results", "gated_pods"):
+        monkeypatch.setattr(f"dra_operator.controller.{module}.REFUSAL", (0.5, 0.5))
+    await start_gated()
+    fault = cluster.server.faults.answer(422, verb="patch", kind=kind, times=None, message="no")
+    cluster.put(claim("a"), pod("pod", "a"))
+    await cluster.until(lambda: "AllocationRefused" in cluster.reasons("pod", "Pod"), "the Event")
+
+    for name in ("node-1", "node-2"):
+        cluster.change("Node", name, lambda body: body["spec"].update(unschedulable=True))
+    fault.times = 0
+
+    await cluster.until(lambda: "NodeUnsuitable" in cluster.reasons("pod", "Pod"), "the other Event")
+
+
+async def test_successor_waits_for_writes_against_any_allocation(cluster, pods, start_gated):
+    """The last operator may have sent that a claim has to move, which no pod named then."""
+    first = await start_gated(claims="all")
+    cluster.put(claim("a"))
+    await cluster.allocated("a")
+    await first.kill()
+    await start_gated(claims="all")
+
+    cluster.put(pod("pod", "a"))
+    await cluster.until(pods.nominated, "the nomination")
+
+    await cluster.stays(lambda: pods.gates() == [GATE])
+    cluster.change("ResourceClaim", "a", lambda body: body["metadata"].update(labels={"a": "b"}), "default")
+    await pods.let_go()

@@ -34,7 +34,6 @@ POD = SchedulingPod(
     nominated_node=NODE,
     claims=frozenset({"claim"}),
     missing=frozenset(),
-    has_extended=False,
     scheduled=UNSCHEDULABLE,
     is_finished=False,
     is_deleted=False,
@@ -259,6 +258,24 @@ def test_shared_claim_that_is_reserved_for_the_pod_keeps_no_other_claim(bench):
     assert bench.wait() == [withdrawal()]
     bench.put(allocated=False, finalizers=())
     assert bench.run() == [CLEARED]
+
+
+def test_pod_that_has_only_shared_claims_is_told_that_they_stay(bench):
+    """They are reserved for it and the others, so nothing is taken back, and nobody else says what to do; once."""
+    bench.claims.put_pod(PodUse("default", "other", POD.claims))
+    bench.put(reserved=[USER, OTHER])
+
+    assert bench.run() == bench.run(59.0) == []
+    assert bench.events == []
+    assert bench.run(1.0) == bench.run(600.0) == []
+    (event,) = bench.events
+    assert (event.subject.name, event.reason) == ("pod", "NotHandedBack")
+    assert event.message == (
+        "not handed back: 0/3 nodes are available: 3 Insufficient cpu; "
+        'claim "claim" stays until the pods that share it are deleted'
+    )
+    assert bench.metrics.registry.get_sample_value("dra_operator_handed_back_pods_total") == 1
+    assert not bench.handback.is_handed_back(POD.key)
 
 
 def test_reservations_that_come_one_after_the_other_begin_the_time_anew(bench):

@@ -3,7 +3,7 @@
 import pytest
 from test_gated_pods import Pods, node, pod
 
-from cluster import CLASS, FINALIZER, Operator, claim, resource_slice
+from cluster import CLASS, FINALIZER, Operator, allocation, claim, resource_slice
 
 CONDITION = {
     "type": "PodScheduled",
@@ -25,8 +25,9 @@ async def start(cluster):
     """Start operators that take back soon; all are stopped at the end."""
     started = []
 
-    async def begin():
-        started.append(await Operator(cluster.server.url, claims="all", handback_seconds=1).start())
+    async def begin(**settings):
+        quick = {"claims": "all", "handback_seconds": 1, **settings}
+        started.append(await Operator(cluster.server.url, **quick).start())
         return await started[-1].ready()
 
     yield begin
@@ -100,3 +101,72 @@ async def test_claim_that_had_its_devices_before_an_ordinary_pod_named_it_keeps_
     for _ in range(4):
         await cluster.stays(cluster.devices)
     assert cluster.reasons("pod", "Pod") == []
+
+
+async def test_claim_with_nothing_but_admin_access_is_not_taken_for_ours(cluster, pods, start):
+    """kube-scheduler allocates such a claim for an ordinary pod, and no owned device shows who did."""
+    await start(devices="owned")
+    cluster.put(pod("pod", "claim", gates=()))
+    has = allocation()
+    has["devices"]["results"][0]["adminAccess"] = True
+    made = claim(ownerReferences=owned_by_pod(cluster), finalizers=[FINALIZER])
+    cluster.put({**made, "status": {"allocation": has}})
+    refuse(cluster)
+
+    # Longer than it takes to hand a pod back.
+    for _ in range(4):
+        await cluster.stays(cluster.devices)
+    assert cluster.reasons("pod", "Pod") == []
+
+
+def nominated_by_operator(cluster, name="pod"):
+    """Record, as an API server does, that an operator set the nomination of a pod."""
+    fields = {"f:status": {"f:nominatedNodeName": {}}}
+    entry = {"manager": "dra-operator", "operation": "Update", "fieldsV1": fields, "subresource": "status"}
+
+    def record(body):
+        return {**body, "metadata": {**body["metadata"], "managedFields": [entry]}}
+
+    # The server in memory records nothing, and takes off what it is given.
+    cluster.server.touch("Pod", name, "default", record)
+
+
+async def test_next_operator_hands_back_a_claim_that_the_pod_only_names(cluster, pods, start):
+    """The nomination is its predecessor's, which shows that the pod was let go."""
+    first = await start()
+    cluster.put(claim(), pod("pod", "claim"))
+    await pods.let_go()
+    await first.manager.close()
+    refuse(cluster)
+    nominated_by_operator(cluster)
+    await start()
+
+    await is_handed_back(cluster, pods)
+
+
+async def test_next_operator_ends_what_was_taken_back_and_not_told(cluster, pods, start):
+    """An operator was killed after its claims were free: the nomination would stay, and nobody would be told."""
+    body = pod("pod", "claim", gates=())
+    body["status"]["nominatedNodeName"] = "node-1"
+    cluster.put(claim(finalizers=[FINALIZER]), body)
+    refuse(cluster)
+    nominated_by_operator(cluster)
+    await start()
+
+    await is_handed_back(cluster, pods)
+
+
+@pytest.mark.parametrize("is_running", [True, False], ids=["beside the operator", "while none runs"])
+async def test_claim_of_a_pod_that_was_let_go_and_deleted_is_free_again(cluster, pods, start, is_running):
+    """Where only gated pods are ours nobody else decides it again, so the devices would be held for ever."""
+    first = await start(claims="gated")
+    cluster.put(claim(), pod("pod", "claim"))
+    await pods.let_go()
+    if not is_running:
+        await first.manager.close()
+
+    await cluster.session.request("DELETE", "/api/v1/namespaces/default/pods/pod")
+    if not is_running:
+        await start(claims="gated")
+
+    await cluster.until(lambda: not cluster.devices(), "the end of the allocation")

@@ -9,7 +9,7 @@ from cluster import allocation, claim, node, resource_slice
 from dra_operator.api.names import FINALIZER
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AllocateWrite, AnnotateWrite, WithdrawWrite, Written
-from dra_operator.controller.claims import PodUse
+from dra_operator.controller.claims import ClaimScope, PodUse
 from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.inventory.ownership import Settlement
 
@@ -237,6 +237,24 @@ def test_allocation_of_devices_that_are_not_owned_does_not_move(clock):
 
     assert writes(effects, WithdrawWrite) == []
     assert messages(effects)["ResourceClaim", "theirs"].endswith("a new claim gets other devices")
+
+
+def test_claim_whose_node_and_slices_are_all_gone_moves(clock):
+    """Whose devices they were nobody knows any more; that no pod names the claim shows that it was ours."""
+    world = World(Bench(clock, Settlement()), "ours")
+    assert world.moved(Delta("ResourceSlice", "", "slice-1", None)) == []
+
+    assert world.moved(NODE) == ["ours"]
+
+
+def test_claim_that_nobody_decides_anew_is_not_promised_other_devices(clock):
+    """With `claims: gated` a claim without pods only loses what it has."""
+    world = World(Bench(clock, scope=ClaimScope.GATED), "ours")
+
+    found = messages(world.run(NODE))
+
+    expected = "node node-1 is gone; no pod uses this claim, so its devices are taken back"
+    assert found["ResourceClaim", "ours"] == expected
 
 
 def test_claim_that_shares_its_device_does_not_move(world):

@@ -62,6 +62,10 @@ def test_the_environment_can_name_the_configuration_file(monkeypatch, configurat
         ({"lease_namespace": "kube/system"}, '"kube/system" is not allowed; allowed: up to 63 of `a` to `z`'),
         ({"lease_namespace": "a" * 64}, "allowed: up to 63 of"),
         ({"pod_name": "$(POD_NAME)"}, '"$(POD_NAME)" is not allowed; allowed: `a` to `z`'),
+        (
+            {"claims": "gated", "devices": "all"},
+            'setting "devices" (flag --devices): "all" is not allowed with "claims" (flag --claims) "gated"',
+        ),
     ],
     ids=[
         "unknown choice",
@@ -73,6 +77,7 @@ def test_the_environment_can_name_the_configuration_file(monkeypatch, configurat
         "not a namespace",
         "too long",
         "not a pod",
+        "all devices with gated pods",
     ],
 )
 def test_a_wrong_value_is_named_with_what_is_allowed(flags, text):

@@ -2,6 +2,8 @@
 
 import pytest
 
+from dra_operator.allocator import Failed, Limits
+from dra_operator.allocator.search.chain import SearchMode
 from dra_operator.api.read import read_object
 from dra_operator.pods.node_fit import read_requirements
 from dra_operator.pods.pod_decision import PodDecision, PodExplanation
@@ -200,3 +202,23 @@ def test_message_may_end_with_what_would_help():
     text = world.decider.advise(read_object(body, "Pod"), read_requirements(body), Effort())
 
     assert text == "; it would fit if request gpu asked for 1 device"
+
+
+def test_search_that_is_given_up_is_no_answer():
+    """25 shares of 3 of eight times 10 cannot be had; to prove that takes too long, device by device."""
+    shareable = resource_slice("n1", *[f"gpu-{number}" for number in range(8)])
+    for device in shareable["spec"]["devices"]:
+        device |= {"allowMultipleAllocations": True, "capacity": {"m": {"value": "10"}}}
+    wanted = claim("c")
+    (request,) = wanted["spec"]["devices"]["requests"]
+    request["exactly"]["capacity"] = {"requests": {"m": "3"}}
+    wanted["spec"]["devices"]["requests"] = [{**request, "name": f"r{number}"} for number in range(25)]
+    world = PodWorld(*BASE, shareable, wanted, gated(named("a", "c")))
+    allocator = world.decider.allocator
+    allocator.searching, allocator.limits = SearchMode.PLAIN, Limits(steps=1000, seconds=None)
+    body = world.pods["p"]
+
+    found = world.decider.find_node(read_object(body, "Pod"), read_requirements(body))
+
+    assert isinstance(found, Failed)
+    assert found.kind == "aborted"

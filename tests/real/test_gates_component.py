@@ -9,12 +9,12 @@ from controlplane import install_access
 from controlplane.fencing import install, remove
 from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT
 from controlplane.scene import RESOURCE, allocation
-from dra_operator.api.names import CLAIMS_LABEL, GATE
+from dra_operator.api.names import CLAIMS_LABEL, GATE, OWNED_KEY
 
 GATES = MANIFESTS / "components" / "gates"
 FILES = (GATES / "access.yaml", GATES / "policy.yaml", GATES / "managed-namespaces" / "policy.yaml")
 SETUP = ("nodes.yaml", "walkthrough/1-class.yaml", "walkthrough/2-slices.yaml")
-FLAGS = ("--claims=all", "--handback-seconds=2")
+FLAGS = ("--claims=all", "--devices=owned", "--ownership-quiet-seconds=0", "--handback-seconds=2")
 HOLDS = {
     "apiVersion": "admissionregistration.k8s.io/v1",
     "kind": "ValidatingAdmissionPolicy",
@@ -46,6 +46,7 @@ def managed(full_control_plane, full_scene):
     files = [f"--filename={file}" for file in FILES]
     full_control_plane.kubectl("apply", *files, "--warnings-as-errors")
     full_scene.apply(*SETUP)
+    own_devices(full_scene.client)
     request = {"name": "gpu", "exactly": {"deviceClassName": "example-device-class"}}
     full_scene.client.create(
         f"{RESOURCE}/namespaces/{full_scene.namespace}/resourceclaimtemplates",
@@ -61,6 +62,15 @@ def managed(full_control_plane, full_scene):
     )
     yield full_scene
     full_control_plane.kubectl("delete", *files)
+
+
+def own_devices(client):
+    """Make all devices ours."""
+    slices = f"{RESOURCE}/resourceslices"
+    taint = {"key": OWNED_KEY, "effect": "NoSchedule"}
+    for body in client.get(slices)["items"]:
+        owned = [{**device, "taints": [taint]} for device in body["spec"]["devices"]]
+        client.patch(f"{slices}/{body['metadata']['name']}", {"spec": {"devices": owned}})
 
 
 def pods_of(scene):

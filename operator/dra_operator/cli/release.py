@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.names import CLAIMS_LABEL, ENDED_PHASES, FIELD_MANAGER, GATE
+from dra_operator.api.names import CLAIMS_LABEL, ENDED_PHASES, GATE
+from dra_operator.api.nomination import is_nominated_by_operator
 from dra_operator.cli.client import Context, Kubeconfig, ask
 from dra_operator.cli.output import refuse
 from dra_operator.cli.ownership.own import DryRun, DryRunOption
@@ -124,18 +125,9 @@ def next_write(body: Mapping[str, Any]) -> "PodWrite | None":
         return None
     version = (metadata["namespace"], metadata["name"], metadata["uid"], metadata["resourceVersion"])
     gates, node = gates_of(pod), nominated_node(pod)
-    if node is not None and (GATE in gates or _is_nominated_by_operator(metadata)):
+    if node is not None and (GATE in gates or is_nominated_by_operator(body)):
         return NominateWrite(*version, node, None)
     return GateWrite(*version, gates) if GATE in gates else None
-
-
-def _is_nominated_by_operator(metadata: Mapping[str, Any]) -> bool:
-    """Return whether the API server has recorded that the operator set the nomination that a pod has."""
-    return any(
-        each.get("manager") == FIELD_MANAGER
-        and "f:nominatedNodeName" in ((each.get("fieldsV1") or {}).get("f:status") or {})
-        for each in metadata.get("managedFields") or ()
-    )
 
 
 async def _write_all(session: "ApiSession", bodies: Iterable[dict[str, Any]], report: ReleaseReport) -> None:

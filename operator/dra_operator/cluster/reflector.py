@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import structlog
 
+from dra_operator.api.nomination import trim_managed_fields
 from dra_operator.api.text import shown
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
 from dra_operator.cluster.decoding import decode
@@ -45,8 +46,8 @@ Key = tuple[str, str]
 class Delta:
     """One difference: the object as it is now, or None if it is gone.
 
-    `body` is the object as the API server sent it, without managedFields, with `apiVersion` and `kind` filled
-    in.
+    `body` is the object as the API server sent it, with `apiVersion` and `kind` filled in, and without
+    managedFields, but for our nomination of a pod.
     """
 
     kind: str
@@ -379,7 +380,7 @@ class Reflector:
             self._drop(key)
         self._gone.pop(seen.uid, None)
         self._seen[key] = seen
-        body["metadata"].pop("managedFields", None)
+        trim_managed_fields(body)
         body.setdefault("apiVersion", self.served.api_version)
         body.setdefault("kind", self.served.kind.kind)
         self._hand_over(Delta(self.served.kind.kind, *key, body))

@@ -312,7 +312,9 @@ class BrokenAllocationReporter:
         """Return what is wrong with an allocation, and what becomes of the claim or its pods."""
         if self.claims.users(claim_key(claim)) or claim.status.reserved_for:
             return messages.broken_in_use(breakages)
-        return messages.broken_unused(breakages) if self.is_movable(claim) else fault_texts.broken(breakages)
+        if not self.is_movable(claim):
+            return fault_texts.broken(breakages)
+        return messages.broken_unused(breakages, is_decided_anew=self.claims.scope.has_standalone)
 
     def _report_pods(self, key: Key, claim: ResourceClaim | None) -> None:
         """Report on each pod that names a claim that it is broken, and what becomes of the pod."""

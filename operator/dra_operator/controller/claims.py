@@ -9,7 +9,7 @@ allocated to its claim for it, and clears that again, some twenty times a second
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -113,6 +113,10 @@ class ClaimStore:
         """Return the claim, or None if there is none of that name."""
         return self._claims.get(key)
 
+    def allocated(self) -> Iterator[ResourceClaim]:
+        """Yield the claims that have an allocation."""
+        return (claim for claim in self._claims.values() if claim.status.allocation is not None)
+
     def put(self, claim: ResourceClaim) -> None:
         """Keep the newest state of a claim."""
         key = claim_key(claim)
@@ -143,7 +147,7 @@ class ClaimStore:
                 del self._users[use.namespace, name]
         for name in use.claims - before:
             self._users.setdefault((use.namespace, name), set()).add(use.name)
-        is_same = old is None or (old.is_gated, old.is_finished) == (use.is_gated, use.is_finished)
+        is_same = old is None or replace(old, claims=use.claims) == use
         changed = frozenset(
             (use.namespace, name) for name in (before ^ use.claims if is_same else before | use.claims)
         )
@@ -186,10 +190,12 @@ class ClaimStore:
 
     def _has_only_gated(self, key: Key, claim: ResourceClaim) -> bool:
         """Return whether unfinished pods name a claim, all of them gated, and it is reserved for nobody else."""
-        unfinished = [name for name in self._users[key] if not self._pods[key[0], name].is_finished]
-        if not unfinished or not all(self._pods[key[0], name].is_gated for name in unfinished):
+        uses = [self._pods[key[0], name] for name in self._users[key]]
+        unfinished = [use for use in uses if not use.is_finished]
+        if not unfinished or not all(use.is_gated for use in unfinished):
             return False
-        return all(each.resource == "pods" and each.name in unfinished for each in claim.status.reserved_for)
+        uids = {use.uid for use in unfinished}
+        return all(each.resource == "pods" and each.uid in uids for each in claim.status.reserved_for)
 
     def is_shared(self, key: Key) -> bool:
         """True if several pods name the claim, also such that have run."""

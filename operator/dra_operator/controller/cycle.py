@@ -200,6 +200,7 @@ class SchedulingCycle:
             self._broken_allocations.allocations,
             find_broken=self._broken_allocations.find_known,
             is_ours=self._owned.is_ours,
+            is_published=lambda pool: pool in self.inventory.pools,
             shares_a_device=lambda key: bool(self.ledger.other_holders(key)),
             metrics=self.metrics,
             clock=self.clock,
@@ -257,6 +258,7 @@ class SchedulingCycle:
             defect_logger=self.metrics.defect_logger,
             has_told=self.has_told,
             is_ours=self._owned.is_ours,
+            shares_a_device=lambda key: bool(self.ledger.other_holders(key)),
         )
 
     def _build_handback(self, gated: GatedPods) -> Handback:
@@ -575,7 +577,7 @@ class SchedulingCycle:
         if isinstance(decision, Allocated):
             self._unexplained.pop(key, None)
             self._problems.excuse(key)
-            self._assume(claim, decision.results[0], decision.node)
+            self._assume([(claim, decision.results[0], None)], decision.node)
             return
         if isinstance(decision, Failed):
             self._problems.blame(key, decision)
@@ -587,24 +589,25 @@ class SchedulingCycle:
         self._unexplained[key] = claim.metadata.uid, decision
 
     def _assume(
-        self, claim: ResourceClaim, allocation: AllocationResult, node: str, consumer: Consumer | None = None
+        self, decided: Iterable[tuple[ResourceClaim, AllocationResult, Consumer | None]], node: str
     ) -> None:
         """Enter a decision in the ledger, and have it written."""
-        key = claim_key(claim)
         # kube-scheduler cannot use a claim whose allocation has no timestamp (docs/dra-semantics, 14).
         timestamp = self.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
-        allocation = replace(allocation, allocation_timestamp=timestamp)
-        write = AllocateWrite(
-            *version_of(claim),
-            finalizers=claim.metadata.finalizers,
-            drop_annotation=annotation(claim) is not None,
-            allocation=allocation_to_wire(allocation),
-            consumer=consumer,
-        )
-        self.ledger.assume(*key, allocation)
-        self._in_flight.nodes[key] = node
-        self._pending.start_allocation(key, claim.metadata.uid)
-        self._in_flight.submit(write)
+        for claim, result, consumer in decided:
+            key = claim_key(claim)
+            allocation = replace(result, allocation_timestamp=timestamp)
+            write = AllocateWrite(
+                *version_of(claim),
+                finalizers=claim.metadata.finalizers,
+                drop_annotation=annotation(claim) is not None,
+                allocation=allocation_to_wire(allocation),
+                consumer=consumer,
+            )
+            self.ledger.assume(*key, allocation)
+            self._in_flight.nodes[key] = node
+            self._pending.start_allocation(key, claim.metadata.uid)
+            self._in_flight.submit(write)
 
     def _explain(self, decision: Decision, key: Key, claim: ResourceClaim) -> None:
         explanation = self.allocator.explain((claim,), decision)[0]

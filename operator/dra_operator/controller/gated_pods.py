@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Final, Protocol
 
+from dra_operator.allocator import Failed
 from dra_operator.allocator.extended import extended_resources
 from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.node_selector import pinned_to
@@ -78,12 +79,15 @@ class GatedState(Enum):
 
 
 class AllocationSink(Protocol):
-    """Enters an allocation in the ledger, and has it written: `controller.cycle`."""
+    """Enters allocations in the ledger, and has them written: `controller.cycle`."""
 
     def __call__(
-        self, claim: ResourceClaim, allocation: AllocationResult, node: str, consumer: Consumer | None
+        self, decided: Iterable[tuple[ResourceClaim, AllocationResult, Consumer | None]], node: str
     ) -> None:
-        """Enter a decision in the ledger, and have it written, with a reservation for the consumer if there is one."""
+        """Enter the allocations of one decision in the ledger, and have them written, all with the same time.
+
+        A claim is reserved for the consumer, if there is one.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,8 @@ class GatedPods:
 
     `send` gets the writes to pods; those to claims go by `in_flight` and `assume`. `has_told` says whether the watch of
     claims has brought a version: kube-scheduler, which watches as well, should have it before the gate comes off.
-    `is_ours` says whether the allocation of a claim was made by an operator.
+    `is_ours` says whether the allocation of a claim was made by an operator, `shares_a_device` whether another claim
+    holds a device of one.
     """
 
     claims: ClaimStore
@@ -118,6 +123,7 @@ class GatedPods:
     defect_logger: DefectLogger
     has_told: Callable[[str], bool]
     is_ours: Callable[[ResourceClaim], bool]
+    shares_a_device: Callable[[Key], bool]
     on_changed: Callable[[Key], None] = lambda _key: None
     """Is told of each pod of which something else is to be said now."""
     handback: Handback | None = None
@@ -136,12 +142,12 @@ class GatedPods:
     _listed: dict[Key, str] | None = None
     """The version of each gated pod when decisions were first wanted; None before."""
     _listed_claims: dict[Key, str] = field(default_factory=dict)
-    """The version of each claim of theirs that was allocated then."""
+    """The version of each claim then whose allocation an earlier operator may have taken back."""
     _doubt_until: float = 0.0
     _in_vain: set[object] = field(default_factory=set)
     """What pods have in common for which there was no room in this cycle."""
     _orphaned: set[Key] = field(default_factory=set)
-    """Claims of gated pods that are gone."""
+    """Claims of pods that are gone, or that no pod names."""
     _in_doubt: set[Key] = field(default_factory=set)
     """The pods that get no further, or whose claims are taken back, only when that is over."""
 
@@ -166,8 +172,16 @@ class GatedPods:
     def observe_claims(self, keys: Iterable[Key]) -> None:
         """Take in that some claims have changed, or that an answer about them has come."""
         for namespace, name in keys:
-            if self.claims.get((namespace, name)) is None:
+            claim = self.claims.get((namespace, name))
+            if claim is None:
                 self._claim_troubles.pop((namespace, name), None)
+            elif not (
+                self.claims.scope.has_standalone
+                or claim.status.allocation is None
+                or self.claims.users((namespace, name))
+            ):
+                # Of a pod that went while no operator ran, perhaps.
+                self._orphaned.add((namespace, name))
             self._touched.update([(namespace, pod) for pod in self.claims.users((namespace, name))])
 
     def report_claim(self, key: Key, trouble: WriteTrouble | None) -> None:
@@ -232,7 +246,7 @@ class GatedPods:
         """Forget a pod that is gone, is over, or has a node."""
         if (pod := self._pods.pop(key, None)) is None:
             return
-        if pod.is_gated:
+        if not self.claims.scope.has_standalone:
             self._orphaned.update([(pod.namespace, name) for name in pod.claims])
         self._undecide(key)
         self.queue.remove(key)
@@ -264,14 +278,22 @@ class GatedPods:
         for key in touched:
             self._safely(self._advance, key)
         for key in tuple(self._orphaned):
-            self._release_orphan(key)
+            claim = self.claims.get(key)
+            if claim is None or claim.status.allocation is None or self._is_for_us_to_clear(claim):
+                self._release_orphan(key)
+            elif self.claims.users(key):
+                self._orphaned.discard(key)
+            # Else its devices may be ours once they have settled.
 
     def _begin(self) -> None:
         """Remember what an earlier operator may have seen: it may have sent a patch that is still under way."""
         gated = [pod for pod in self._pods.values() if pod.is_gated]
         self._listed = {pod.key: pod.resource_version for pod in gated}
-        claims = [claim for pod in gated for claim in self._claims_of(pod) if claim.status.allocation]
-        self._listed_claims = {_key(claim): claim.metadata.resource_version for claim in claims}
+        self._listed_claims = {
+            _key(claim): claim.metadata.resource_version
+            for claim in self.claims.allocated()
+            if not claim.status.reserved_for or self.claims.standing(claim) is Standing.GATED
+        }
         self._doubt_until = self.clock() + DOUBT_SECONDS
 
     def _advance(self, key: Key) -> None:
@@ -289,10 +311,10 @@ class GatedPods:
             return
         self._released.pop(key, None)
         claims = list(self._claims_of(pod))
-        if not pod.is_last_gate or any(self.in_flight.is_allocating(_key(claim)) for claim in claims):
+        if not pod.is_last_gate or self._is_any_changing(claims):
             return
         if key in self._nodes and not pod.missing and len(claims) == len(pod.claims):
-            if all(claim.status.allocation is not None for claim in claims):
+            if all(claim.status.allocation and not claim.metadata.deletion_timestamp for claim in claims):
                 self._hand_over(pod, claims, self._nodes[key])
                 return
             # Not all of it could be stored.
@@ -304,7 +326,7 @@ class GatedPods:
         if not pod.claims and not pod.missing:
             return messages.gate_removed("the pod names no claim")
         for claim in self._claims_of(pod):
-            if claim.metadata.labels.get(OPT_OUT_LABEL) == "false" and is_pending(claim):
+            if claim.metadata.labels.get(OPT_OUT_LABEL) == "false":
                 return messages.gate_removed(
                     f'claim "{claim.metadata.name}" has the label {OPT_OUT_LABEL}: "false"'
                 )
@@ -316,7 +338,10 @@ class GatedPods:
         if waiting is None or node not in self.cluster.nodes:
             suits = False
         else:
-            suits = self.cluster.find_obstacle(waiting.requirements, node, pod.key) is None
+            # Somebody else may have allocated one of them meanwhile, and elsewhere.
+            suits = self.decider.can_use(claims, node) and (
+                self.cluster.find_obstacle(waiting.requirements, node, pod.key) is None
+            )
         # kube-scheduler counts the time that binding conditions may take from that of the allocation.
         is_urgent = any(map(_has_binding_conditions, claims))
         if not suits:
@@ -340,12 +365,13 @@ class GatedPods:
         """Have each claim reserved for a pod that other pods name as well; return whether that is under way.
 
         Else kube-controller-manager clears it with the last pod that has run: at any moment, and for a pod that has
-        run and is still there again and again. kube-scheduler does not reserve it once more.
+        run and is still there again and again. kube-scheduler does not reserve it once more. What somebody else
+        allocated is left to them.
         """
         is_under_way = False
         for claim in claims:
             key = _key(claim)
-            if not self.claims.is_shared(key) or _is_reserved_for(claim, pod):
+            if not self.claims.is_shared(key) or _is_reserved_for(claim, pod) or not self.is_ours(claim):
                 continue
             is_under_way = True
             if key not in self.in_flight and not self.claim_queue.backoff.holds_claim(claim):
@@ -387,7 +413,7 @@ class GatedPods:
         if key in self._writing or key in self._nodes or not pod.is_last_gate or waiting is None:
             return
         claims = list(self._claims_of(pod))
-        if any(self.in_flight.is_allocating(_key(claim)) for claim in claims):
+        if self._is_any_changing(claims):
             return
         unallocated = {claim.metadata.name: claim for claim in claims if claim.status.allocation is None}
         if any(self.claim_queue.backoff.holds_claim(claim) for claim in unallocated.values()):
@@ -401,22 +427,26 @@ class GatedPods:
             self.ledger.withdraw(*_key(claim))
         if self.ledger.version != used:
             self._in_vain.clear()
-        decision = None
-        if not any(map(self._is_of_others, unallocated.values())):
-            decision = self._find_node_of(pod, waiting, claims)
-        if decision is None:
-            self.queue.set_unschedulable(key)
-            self._take_back(pod)
-            self.on_changed(key)
+        entries = resolve_entries(waiting.pod, self.decider.find_claim, self.decider.has_template)
+        is_ready = all(entry.problem is None for entry in entries)
+        is_ready = is_ready and not any(map(self._is_of_others, unallocated.values()))
+        decision = self._find_node_of(pod, waiting, claims) if is_ready else None
+        if not isinstance(decision, PodDecision):
+            self._set_unschedulable(pod, is_tried=is_ready and decision is None)
             return
         self.queue.accept(key)
         self._troubles.pop(key, None)
         self._nodes[key] = decision.node
         self.cluster.assume(key, decision.node)
         self.on_changed(key)
-        for name, allocation in decision.allocations.items():
-            is_shared = self.claims.is_shared((pod.namespace, name))
-            self.assume(unallocated[name], allocation, decision.node, _consumer(pod) if is_shared else None)
+        consumers = {
+            name: _consumer(pod) for name in unallocated if self.claims.is_shared((pod.namespace, name))
+        }
+        decided = [
+            (unallocated[name], allocation, consumers.get(name))
+            for name, allocation in decision.allocations.items()
+        ]
+        self.assume(decided, decision.node)
         if not decision.allocations:
             self._hand_over(pod, claims, decision.node)
         elif pod.nominated_node != decision.node and not any(
@@ -427,8 +457,11 @@ class GatedPods:
 
     def _find_node_of(
         self, pod: SchedulingPod, waiting: WaitingPod, claims: list[ResourceClaim]
-    ) -> PodDecision | None:
-        """Return the decision about a pod. Pods of one workload, for which there is no room, are tried once a cycle."""
+    ) -> PodDecision | Failed | None:
+        """Return the decision about a pod whose claims are all there.
+
+        Pods of one workload, for which there is no room, are tried once a cycle.
+        """
         alike = None
         if not pod.nominated_node and not extended_resources(waiting.pod):
             # Claims of one template share their spec.
@@ -436,17 +469,27 @@ class GatedPods:
             alike = pod.namespace, waiting.requirements, tuple(parts)
         if alike in self._in_vain:
             return None
-        decider, began = self.decider, self.clock()
-        limit = decider.allocator.limits.seconds
-        decision = decider.find_node(waiting.pod, waiting.requirements)
-        if decision is not None:
-            return decision
-        if limit is not None and self.clock() - began >= limit:
+        decision = self.decider.find_node(waiting.pod, waiting.requirements)
+        if isinstance(decision, Failed):
             self.queue.backoff.add(pod.key, pod.uid, *ABORTED)
-        entries = resolve_entries(waiting.pod, decider.find_claim, decider.has_template)
-        if alike is not None and all(entry.problem is None for entry in entries):
+        elif decision is None and alike is not None:
             self._in_vain.add(alike)
-        return None
+        return decision
+
+    def _set_unschedulable(self, pod: SchedulingPod, *, is_tried: bool) -> None:
+        """Take in that a pod has no node. Where it was not tried with all its claims, they keep what they have."""
+        self.queue.set_unschedulable(pod.key)
+        # It waits for that now, and not for what was said against earlier writes.
+        self._troubles.pop(pod.key, None)
+        for claim in self._claims_of(pod):
+            if not self.claim_queue.backoff.holds_claim(claim):
+                self._claim_troubles.pop(_key(claim), None)
+        if is_tried:
+            self._take_back(pod)
+        elif pod.nominated_node:
+            # Of a pod of which nobody knows when it goes nothing of a node is held.
+            self._nominate(pod, None)
+        self.on_changed(pod.key)
 
     def _is_of_others(self, claim: ResourceClaim) -> bool:
         """True if it is not for us to allocate a claim that has no allocation."""
@@ -463,8 +506,9 @@ class GatedPods:
     def _follow(self, pod: SchedulingPod) -> None:
         """Take in what becomes of a pod without our gate, which is kube-scheduler's now.
 
-        After a restart, whose gate was taken off is known by claims that were made for their pod: an operator allocates
-        these only while the gate is on. One that the pod only names may have had its devices before.
+        After a restart, whose gate was taken off is known by a nomination that an operator set, or by claims that were
+        made for their pod: an operator allocates these only while the gate is on. One that the pod only names may have
+        had its devices before.
         """
         key = pod.key
         self.queue.set_decided(key)
@@ -477,7 +521,12 @@ class GatedPods:
             self._undecide(key)
 
     def _find_node(self, pod: SchedulingPod) -> str:
-        """Return the node for which an operator stored the claims that were made for a pod; empty if none did."""
+        """Return the node that an operator nominated a pod to, or for which it stored the claims made for it.
+
+        Empty if none did.
+        """
+        if pod.is_nominated_by_operator:
+            return pod.nominated_node
         for claim in self._claims_of(pod):
             allocation = claim.status.allocation
             if not any(
@@ -534,19 +583,33 @@ class GatedPods:
             or self.claims.standing(claim) is not Standing.STANDALONE
         ):
             self._orphaned.discard(key)
-            return
-        self.in_flight.submit(_withdraw(claim))
+        elif not self.shares_a_device(key):
+            self.in_flight.submit(_withdraw(claim))
 
     def _may_take_back(self, claim: ResourceClaim, pod: Key) -> bool:
         """True if a claim is allocated, only gated pods name it, and none of the others is being let go with it."""
-        if claim.status.allocation is None or _key(claim) in self.in_flight:
+        key = _key(claim)
+        if (
+            claim.status.allocation is None
+            or key in self.in_flight
+            or self.claim_queue.backoff.holds_claim(claim)
+        ):
             return False
         # Then it is reserved for gated pods at most.
         if self.claims.standing(claim) is not Standing.GATED:
             return False
+        if self.shares_a_device(key) or not self._is_for_us_to_clear(claim):
+            # kube-scheduler keeps the devices in use as a set, and would forget one that another claim holds as well.
+            return False
         namespace = claim.metadata.namespace
         users = [(namespace, name) for name in self.claims.users(_key(claim)) if (namespace, name) != pod]
         return not any(user in self._nodes or user in self._writing for user in users)
+
+    def _is_for_us_to_clear(self, claim: ResourceClaim) -> bool:
+        """True if an operator made the allocation of a claim, or its node is gone: then nobody can use it."""
+        assert claim.status.allocation is not None
+        node = pinned_to(claim.status.allocation.node_selector)
+        return self.is_ours(claim) or (node is not None and node not in self.cluster.nodes)
 
     def _wait_for_earlier_writes(self, pod: Key) -> None:
         """Have a pod tried again when no write of an earlier operator can be stored any more."""
@@ -605,6 +668,10 @@ class GatedPods:
         for name in sorted(pod.claims):
             if (claim := self.claims.get((pod.namespace, name))) is not None:
                 yield claim
+
+    def _is_any_changing(self, claims: Iterable[ResourceClaim]) -> bool:
+        """True if a write is under way by which one of some claims gets an allocation or loses it."""
+        return any(self.in_flight.is_changing_allocation(_key(claim)) for claim in claims)
 
     def _safely(self, work: Callable[[Key], None], key: Key) -> None:
         """Do some work on a pod. After a defect of ours the pod backs off; the others go on."""

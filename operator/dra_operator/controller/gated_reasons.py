@@ -7,6 +7,7 @@ for. Of the others nothing was decided, and it is found out what would be.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dra_operator.allocator import Failed
 from dra_operator.api.core import Pod
 from dra_operator.controller.claims import Key
 from dra_operator.controller.gated_pods import GatedPods
@@ -74,8 +75,17 @@ class GatedReasons:
             return PodReason(trouble.reason, trouble.message, texts)
         if not self.pods.is_waiting(key):
             return None
-        found = self.decider.decide(waiting.pod, waiting.requirements)
-        return None if isinstance(found, PodDecision) else _reason(found)
+        found = self.decider.explain(waiting.pod, waiting.requirements)
+        if found.claims:
+            return _reason(found)
+        # Its claims fit by themselves: it may have room by now, and is tried again soon.
+        match self.decider.find_node(waiting.pod, waiting.requirements):
+            case PodDecision():
+                return None
+            case Failed(reason=reason, message=message):
+                return _reason(PodExplanation(reason, message))
+            case _:
+                return _reason(found)
 
     def advise(self, waiting: WaitingPod, effort: Effort) -> str:
         """Return what would make its claims fit."""

@@ -45,6 +45,8 @@ class _LetGoPod:
     withdraws: bool = False
     """Whether its claims are being taken back; after the first there is no way back."""
     is_handed_back: bool = False
+    is_told: bool = False
+    """Whether it was told that its claims stay."""
     is_nomination_over: bool = False
 
 
@@ -91,6 +93,7 @@ class Handback:
         """Forget a pod that is gone, or has a node."""
         if self._pods.pop(key, None) is not None:
             self.events.clear((messages.EVENT_HANDED_BACK, key))
+            self.events.clear((messages.EVENT_NOT_HANDED_BACK, key))
 
     def is_handed_back(self, key: Key) -> bool:
         """Return whether the devices of a pod were taken back; it is not decided again."""
@@ -132,7 +135,32 @@ class Handback:
         if pod.nominated_node and known.is_nomination_over:
             # A nomination that is not ours: kube-scheduler makes room there.
             return False
-        return any(self._is_held(claim) for _, claim in self._claims_of(pod))
+        is_any_held = any(self._is_held(claim) for _, claim in self._claims_of(pod))
+        return is_any_held or bool(self._kept_claims(pod)) or self._is_left_over(known)
+
+    def _kept_claims(self, pod: SchedulingPod) -> list[str]:
+        """Return the names of the claims of ours that stay, as we have reserved them for the pods that share them."""
+        return [
+            claim.metadata.name
+            for key, claim in self._claims_of(pod)
+            if claim.status.allocation is not None
+            and self.claims.is_shared(key)
+            and any(consumer.uid == pod.uid for consumer in claim.status.reserved_for)
+            and self.is_ours(claim)
+        ]
+
+    def _is_left_over(self, known: _LetGoPod) -> bool:
+        """Return whether nothing but our nomination is left of what a pod was let go with.
+
+        An operator before this one has taken back its claims, and was killed before it could say so.
+        """
+        pod, claims = known.pod, dict(self._claims_of(known.pod))
+        return (
+            pod.is_nominated_by_operator
+            and not known.is_nomination_over
+            and 0 < len(claims) == len(pod.claims)
+            and not any(claim.status.allocation for claim in claims.values())
+        )
 
     def _observe_reservations(self, known: _LetGoPod) -> bool:
         """Take in which claims are reserved for a pod; return whether that has changed."""
@@ -164,6 +192,7 @@ class Handback:
     def _take_back(self, known: _LetGoPod, due: set[Key]) -> None:
         """Take back the claims that no pod but those that are due names; when none is left the pod is handed back."""
         pod, is_done = known.pod, True
+        known.withdraws = known.withdraws or self._is_left_over(known)
         for key, claim in self._claims_of(pod):
             others = {(pod.namespace, name) for name in self.claims.users(key)} - due
             if others or not self._is_left(known, key, claim):
@@ -182,6 +211,9 @@ class Handback:
             known.is_handed_back = True
             self._clear_nomination(known)
             self._report(known)
+        elif is_done and not known.is_told and (kept := self._kept_claims(pod)):
+            known.is_told = True
+            self._report_kept(known, kept)
 
     def _is_left(self, known: _LetGoPod, key: Key, claim: ResourceClaim) -> bool:
         """Return whether something of a claim is still to be taken back: its allocation, or only our finalizer."""
@@ -212,3 +244,11 @@ class Handback:
         self.events.report((messages.EVENT_HANDED_BACK, pod.key), event, pod.uid)
         self.metrics.handed_back.inc()
         log.warning(messages.HANDED_BACK, pod=text(pod.key), uid=pod.uid, why=why)
+
+    def _report_kept(self, known: _LetGoPod, kept: list[str]) -> None:
+        pod, why = known.pod, known.why
+        text_of_event = messages.not_handed_back(why, kept)
+        event = warning(Subject("Pod", *pod.key, pod.uid), messages.EVENT_NOT_HANDED_BACK, text_of_event)
+        self.events.report((messages.EVENT_NOT_HANDED_BACK, pod.key), event, pod.uid)
+        self.metrics.handed_back.inc()
+        log.warning(messages.NOT_HANDED_BACK, pod=text(pod.key), uid=pod.uid, why=why)

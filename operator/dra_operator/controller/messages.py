@@ -58,6 +58,7 @@ DEALLOCATED = "deallocated"
 RESERVED = "claim reserved"
 WITHDRAWN = "allocation taken back"
 HANDED_BACK = "handed back"
+NOT_HANDED_BACK = "not handed back"
 MOVING = "allocation is broken and is taken back"
 WRITE_CONFLICT = "write conflict"
 WRITE_REFUSED = "write refused"
@@ -95,6 +96,7 @@ EVENT_GATE_REMOVED = "GateRemoved"
 EVENT_CLAIM_NOT_GATED = "ClaimNotGated"
 EVENT_LEADING = "LeaderElection"
 EVENT_HANDED_BACK = "HandedBack"
+EVENT_NOT_HANDED_BACK = "NotHandedBack"
 
 
 def devices(allocation: AllocationResult) -> str:
@@ -156,6 +158,13 @@ def handed_back(why: str) -> str:
     return f"handed back: {why.rstrip('. ')}; delete the pod to try again"
 
 
+def not_handed_back(why: str, claims: Sequence[str]) -> str:
+    """Return the sentence of the Event of a pod that shares its claims; `why` is what kube-scheduler says."""
+    stay = "stays" if len(claims) == 1 else "stay"
+    named = listed([f'claim "{name}"' for name in claims])
+    return f"not handed back: {why.rstrip('. ')}; {named} {stay} until the pods that share it are deleted"
+
+
 def collision(
     device: tuple[str, str, str],
     claim: tuple[str, str],
@@ -203,11 +212,15 @@ def broken_in_use(breakages: Sequence[Breakage]) -> str:
     return f"{describe_breakages(breakages)}; {fate}; {DELETE_CLAIM}"
 
 
-def broken_unused(breakages: Sequence[Breakage]) -> str:
-    """Return that sentence for a claim that no pod names, whose allocation is ours to take back."""
+def broken_unused(breakages: Sequence[Breakage], *, is_decided_anew: bool) -> str:
+    """Return that sentence for a claim that no pod names, whose allocation is ours to take back.
+
+    `is_decided_anew` says whether the operator allocates claims without pods.
+    """
     is_for_sure = any(item.cause is not Cause.DEVICE_MISSING for item in breakages)
     when = "" if is_for_sure else " when that has lasted for five minutes"
-    return f"{describe_breakages(breakages)}; no pod uses this claim, so it gets other devices{when}"
+    fate = "it gets other devices" if is_decided_anew else "its devices are taken back"
+    return f"{describe_breakages(breakages)}; no pod uses this claim, so {fate}{when}"
 
 
 def broken_for_pod(claim: str, breakages: Sequence[Breakage], *, is_reserved: bool) -> str:

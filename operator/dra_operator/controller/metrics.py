@@ -144,7 +144,7 @@ class Metrics:
         )
         self.handed_back = self._counter(
             "handed_back_pods",
-            "Pods that were let go, and whose claims were taken back as they could not be placed.",
+            "Pods that were let go and could not be placed: their claims were taken back, or stay as pods share them.",
         )
 
     def _begin_at_zero(self) -> None:

@@ -365,12 +365,14 @@ class OwnedDevices:
     def is_ours(self, claim: ResourceClaim) -> bool:
         """True if an operator made the allocation of a claim: of devices that are ours nobody else makes one.
 
-        Where all devices are, nobody else allocates.
+        Where all devices are, nobody else allocates. Admin access anybody may allocate on any device, so of a claim
+        that has nothing else nobody knows who made it.
         """
         if self.inventory.settlement is None:
             return True
         results = [] if claim.status.allocation is None else claim.status.allocation.devices.results
-        return all(self._is_owned(result) for result in results if not result.admin_access)
+        exclusive = [result for result in results if not result.admin_access]
+        return bool(exclusive) and all(map(self._is_owned, exclusive))
 
     def _is_owned(self, result: DeviceRequestAllocationResult) -> bool:
         pool = self.inventory.pools.get((result.driver, result.pool))

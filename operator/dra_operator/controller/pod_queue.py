@@ -6,7 +6,6 @@ change all the time, after a pause that grows with what it takes to try all.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -74,10 +73,6 @@ class PodQueue:
     def is_unschedulable(self, key: Key) -> bool:
         """True if a pod was tried in vain and is not tried again now."""
         return key in self._unschedulable
-
-    def unschedulable(self) -> AbstractSet[Key]:
-        """Return the pods that were tried in vain last."""
-        return self._unschedulable
 
     def activate(self, keys: Iterable[Key]) -> None:
         """Have some pods tried."""

@@ -16,7 +16,7 @@ from dra_operator.allocator import Decision, Failed
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.backoff import doubled
-from dra_operator.cluster.writes import AllocateWrite, Write
+from dra_operator.cluster.writes import AllocateWrite, AnnotateWrite, ReserveWrite, Write
 from dra_operator.controller.claims import ClaimStore, Key, order, version_of
 from dra_operator.controller.timers import Timers
 from dra_operator.ledger import Ledger
@@ -51,6 +51,13 @@ class InFlightWrites:
         """True if an allocation of the claim is sent or queued."""
         found = self._writes.get(key)
         return found is not None and (isinstance(found.write, AllocateWrite) or found.queued is not None)
+
+    def is_changing_allocation(self, key: Key) -> bool:
+        """True if a write is sent or queued by which the claim gets an allocation or loses it."""
+        found = self._writes.get(key)
+        return found is not None and (
+            found.queued is not None or not isinstance(found.write, AnnotateWrite | ReserveWrite)
+        )
 
     def submit(self, write: Write) -> None:
         """Send a write if the claim has none in flight; else queue an allocation, and drop anything else."""

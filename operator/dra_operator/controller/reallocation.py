@@ -67,8 +67,9 @@ class Reallocation:
     """Takes back what is broken. Used in the thread of cycles.
 
     `find_broken` returns the claims whose allocation is broken for certain now. `is_ours` says whether the operator
-    made the allocation of a claim, `shares_a_device` whether another claim holds a device of one. `in_flight` and
-    `backoff` are those of claims; `clock` is monotonic, in seconds.
+    made the allocation of a claim, `is_published` whether there is any slice of a pool, `shares_a_device` whether
+    another claim holds a device of one. `in_flight` and `backoff` are those of claims; `clock` is monotonic, in
+    seconds.
     """
 
     claims: ClaimStore
@@ -77,6 +78,7 @@ class Reallocation:
     allocations: BrokenAllocations
     find_broken: Callable[[], Mapping[Key, tuple[Breakage, ...]]]
     is_ours: Callable[[ResourceClaim], bool]
+    is_published: Callable[[PoolKey], bool]
     shares_a_device: Callable[[Key], bool]
     metrics: Metrics
     clock: Callable[[], float]
@@ -91,7 +93,18 @@ class Reallocation:
             and metadata.deletion_timestamp is None
             and metadata.labels.get(OPT_OUT_LABEL) != "false"
             and self.claims.is_free(claim)
-            and self._know(claim).is_ours
+            and (self._know(claim).is_ours or self._is_all_gone(claim))
+        )
+
+    def _is_all_gone(self, claim: ResourceClaim) -> bool:
+        """Return whether the node of a claim is gone, and all its pools with it.
+
+        Nobody knows then whose its devices were. kube-scheduler's claims have ended with their pods, so that an
+        allocation which nobody names or has reserved is most likely ours; and it is of no use to anybody.
+        """
+        breakages = self.allocations.found.get(claim_key(claim), ())
+        return any(item.cause is Cause.NODE_GONE for item in breakages) and not any(
+            map(self.is_published, _count_devices(claim))
         )
 
     def _know(self, claim: ResourceClaim) -> _BrokenClaim:
@@ -140,7 +153,10 @@ class Reallocation:
             batch.moves[key] = now, devices[pool]
         causes = sorted({item.cause.value for item in breakages})
         log.warning(
-            messages.MOVING, claim=text(key), uid=claim.metadata.uid, why=messages.broken_unused(breakages)
+            messages.MOVING,
+            claim=text(key),
+            uid=claim.metadata.uid,
+            why=messages.broken_unused(breakages, is_decided_anew=self.claims.scope.has_standalone),
         )
         for cause in causes:
             self.metrics.reallocations.labels(cause).inc()

@@ -63,7 +63,7 @@ class Settings(BaseModel):
         "owned",
         description="Which devices the operator allocates. `owned`: only those with the taint `dra-operator.io/owned`, "
         "which keeps kube-scheduler away from them (`dra-operator own`). `all`: every device, for clusters where "
-        "nobody else allocates.",
+        "nobody else allocates; not allowed with `claims` `gated` or `all`.",
     )
     explain: Literal["ours", "all"] = Field(
         "ours",
@@ -259,6 +259,7 @@ def load(flags: Mapping[str, str], config: str | None = None) -> LoadedSettings:
     except ValidationError as error:
         problems += [_refused(detail["loc"], detail["input"], origins) for detail in error.errors()]
         raise SettingsError(problems) from None
+    problems += _contradictions(settings, origins)
     if problems:
         raise SettingsError(problems)
     return LoadedSettings(settings, origins)
@@ -374,6 +375,23 @@ def _unknown(name: str, value: object, origin: str) -> str:
     near = difflib.get_close_matches(name, Settings.model_fields, n=1)
     hint = f'did you mean "{near[0]}"?' if near else "allowed: " + ", ".join(Settings.model_fields)
     return f'setting "{name}" ({origin}, value "{value}"): there is no such setting; {hint}'
+
+
+def _contradictions(settings: Settings, origins: Mapping[str, str]) -> list[str]:
+    """Return what is wrong with settings each of which is allowed alone.
+
+    Gated pods go to kube-scheduler, which allocates as well: where all devices are ours, its allocations would count
+    as those of the operator, and be taken back from ordinary pods.
+    """
+    if settings.claims == "standalone" or settings.devices == "owned":
+        return []
+    problem = (
+        f'setting "devices" ({origins["devices"]}): "all" is not allowed with "claims" '
+        f'({origins["claims"]}) "{settings.claims}": gated pods go to kube-scheduler, which allocates devices for '
+        "other pods, so only owned devices show who allocated them; set devices to owned, and take devices with "
+        "`dra-operator own`"
+    )
+    return [problem]
 
 
 def _refused(location: tuple[int | str, ...], value: object, origins: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from dra_operator.api.names import ENDED_PHASES, GATE
+from dra_operator.api.nomination import is_nominated_by_operator
 from dra_operator.pods.field_reader import FieldReader
 
 Key: TypeAlias = tuple[str, str]
@@ -32,8 +33,7 @@ class SchedulingPod:
     """A pod that names claims, or has our gate, as far as its gate, its order and its hand-over depend on it.
 
     `creation` is as on the wire. `claims` are the names of the claims that it uses, those made of templates as far as
-    they are made; `missing` are the entries of `spec.resourceClaims` whose claim has no name yet. `has_extended` says
-    that kube-scheduler made it a special claim, which is not among them.
+    they are made; `missing` are the entries of `spec.resourceClaims` whose claim has no name yet.
     """
 
     namespace: str
@@ -47,10 +47,11 @@ class SchedulingPod:
     nominated_node: str
     claims: frozenset[str]
     missing: frozenset[str]
-    has_extended: bool
     scheduled: PodScheduled | None
     is_finished: bool
     is_deleted: bool
+    is_nominated_by_operator: bool = False
+    """Whether the nomination that the pod has was set by an operator, which an API server records."""
 
     @property
     def key(self) -> Key:
@@ -106,7 +107,6 @@ def read_scheduling_pod(body: Mapping[str, Any]) -> SchedulingPod | None:
         return None
     metadata, status = reader.part(body, "metadata", ""), reader.part(body, "status", "")
     claims, missing = _read_claims(reader, spec, status)
-    extended = reader.part(status, "extendedResourceClaimStatus", "status")
     return SchedulingPod(
         namespace=reader.namespace,
         name=reader.name,
@@ -119,10 +119,10 @@ def read_scheduling_pod(body: Mapping[str, Any]) -> SchedulingPod | None:
         nominated_node=reader.text(status, "nominatedNodeName", "status"),
         claims=claims,
         missing=missing,
-        has_extended=bool(extended.get("resourceClaimName")),
         scheduled=_read_scheduled(reader, status),
         is_finished=reader.text(status, "phase", "status") in ENDED_PHASES,
         is_deleted=bool(metadata.get("deletionTimestamp")),
+        is_nominated_by_operator=is_nominated_by_operator(body),
     )
 
 

@@ -5,10 +5,10 @@ What the pod asks for as extended resources must fit there as well, on devices t
 Source: kube-scheduler's Filter, docs/dra-semantics 8.2 and 8.7; docs/pods.md.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from dra_operator.allocator import Allocated, Allocator, Decider, Reason
+from dra_operator.allocator import Allocated, Allocator, Decider, Failed, Limits, Reason
 from dra_operator.allocator.extended import classes_by_resource, extended_resources, special_claim
 from dra_operator.api.core import Pod
 from dra_operator.api.node_selector import pinned_to
@@ -57,25 +57,50 @@ class PodDecider:
 
     def decide(self, pod: Pod, requirements: PodRequirements) -> PodDecision | PodExplanation:
         """Return where a pod can run and what its claims get there, or why it waits."""
-        return self.find_node(pod, requirements) or self.explain(pod, requirements)
+        found = self.find_node(pod, requirements)
+        return found if isinstance(found, PodDecision) else self.explain(pod, requirements)
 
-    def find_node(self, pod: Pod, requirements: PodRequirements) -> PodDecision | None:
-        """Return where a pod can run and what its claims get there; None if it waits."""
+    def find_node(self, pod: Pod, requirements: PodRequirements) -> PodDecision | Failed | None:
+        """Return where a pod can run and what its claims get there; None if it waits, Failed if that was not found out.
+
+        The time of the allocator's limits is for the whole of it.
+        """
         entries = list(resolve_entries(pod, self.find_claim, self.has_template))
         if any(entry.problem is not None for entry in entries):
             return None
         claims = [entry.claim for entry in entries if entry.claim is not None]
         unallocated = [claim for claim in claims if claim.status.allocation is None]
         excluded = self._excluded_nodes(pod, requirements, claims)
+        aborted, until = None, self._deadline()
         for extended, others in self._options(pod, excluded):
             asked = unallocated if extended is None else [*unallocated, extended]
             if not asked:
                 return self._first_node(excluded | others)
-            decision = self.allocator.allocate_for_pod(asked, excluded | others, decider=Decider.OPERATOR)
+            decision = self.allocator.allocate_for_pod(
+                asked, excluded | others, decider=Decider.OPERATOR, limits=self._limits(until)
+            )
             if isinstance(decision, Allocated):
                 names = [claim.metadata.name for claim in unallocated]
                 return PodDecision(decision.node, dict(zip(names, decision.results, strict=False)))
-        return None
+            if isinstance(decision, Failed) and decision.kind == "aborted":
+                aborted = decision
+        return aborted
+
+    def _deadline(self) -> float | None:
+        seconds = self.allocator.limits.seconds
+        return None if seconds is None else self.allocator.clock() + seconds
+
+    def _limits(self, until: float | None) -> Limits:
+        """Return the limits of a search that ends at a time."""
+        limits = self.allocator.limits
+        return limits if until is None else replace(limits, seconds=max(0.0, until - self.allocator.clock()))
+
+    def can_use(self, claims: Iterable[ResourceClaim], node: str) -> bool:
+        """Return whether a pod on a node can use all of some claims: they are allocated, and not elsewhere."""
+        return node in self.allocator.inventory.nodes and all(
+            claim.status.allocation is not None and self._can_use(claim.status.allocation, node)
+            for claim in claims
+        )
 
     def explain(self, pod: Pod, requirements: PodRequirements) -> PodExplanation:
         """Return why a pod waits for which no node was found."""
@@ -119,17 +144,12 @@ class PodDecider:
                 # Most name one node.
                 candidates = nodes.keys() - excluded if pinned is None else nodes.keys() & {pinned}
                 excluded.update(nodes.keys() - candidates)
-                excluded.update(
-                    name
-                    for name in candidates
-                    if not can_use(
-                        allocation,
-                        name,
-                        nodes[name].labels,
-                        skips_operations=nodes[name].skips_operations,
-                    )
-                )
+                excluded.update(name for name in candidates if not self._can_use(allocation, name))
         return frozenset(excluded)
+
+    def _can_use(self, allocation: AllocationResult, name: str) -> bool:
+        node = self.allocator.inventory.nodes[name]
+        return can_use(allocation, name, node.labels, skips_operations=node.skips_operations)
 
     def _find_unready(self) -> frozenset[str]:
         """Return the nodes that are for no pod: being deleted, not ready, or with a Node object that cannot be read."""

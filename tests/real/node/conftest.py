@@ -127,13 +127,15 @@ def nodes(run_node: RunNode) -> Iterator[list[ClusterNode]]:
         yield [first, second]
 
 
-@pytest.fixture(scope="session")
-def operator(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorProcess]:
-    """Run the operator for all tests of this folder: it takes gated pods, and explains all others."""
+@pytest.fixture(scope="module")
+def operator(
+    request: pytest.FixtureRequest, plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OperatorProcess]:
+    """Run the operator for the tests of a module: it explains all pods, and has the flags that the module asks for."""
     install_component(plane, "explain-pods")
     install_component(plane, "gates")
     log = tmp_path_factory.mktemp("operator-of-nodes") / "operator.log"
-    process = start_operator(plane, log, "--explain=all", "--claims=all")
+    process = start_operator(plane, log, "--explain=all", *getattr(request.module, "FLAGS", ()))
     try:
         yield process
     finally:

@@ -4,10 +4,12 @@ import pytest
 
 from controlplane.manifests import MANIFESTS
 from controlplane.node.images import GUEST
-from dra_operator.api.names import CLAIMS_LABEL, GATE
+from dra_operator.api.names import CLAIMS_LABEL, GATE, OWNED_KEY
 
+FLAGS = ("--claims=all", "--devices=owned", "--ownership-quiet-seconds=0")
 PODS = 10
-GPUS = tuple({"name": f"gpu-{number}"} for number in range(3))
+OWNED = [{"key": OWNED_KEY, "effect": "NoSchedule"}]
+GPUS = tuple({"name": f"gpu-{number}", "taints": OWNED} for number in range(3))
 
 
 POLICIES = [
@@ -91,7 +93,7 @@ def run_job(cluster, nodes, gates):
     cluster.create_class(fabric)
     drivers = [cluster.start_driver(each, GPUS) for each in nodes]
     everywhere = {"nodeName": None, "allNodes": True}
-    cluster.start_driver(nodes[0], [{"name": "link-0"}], name=fabric, **everywhere)
+    cluster.start_driver(nodes[0], [{"name": "link-0", "taints": OWNED}], name=fabric, **everywhere)
     cluster.start_driver(nodes[1], [], name=fabric)
 
     job = create_job(cluster, fabric, gates)

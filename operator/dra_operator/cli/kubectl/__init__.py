@@ -10,6 +10,7 @@ the engine when it has read the cluster.
   objects that are named on the command line, `completion` the names that can be.
 """
 
+import gc
 import os
 import sys
 
@@ -24,6 +25,9 @@ def main() -> None:
         complete()
         return
     from dra_operator.cli.kubectl.commands import app  # noqa: PLC0415 - completion imports less
+
+    # The process ends before collections would pay, as all that is read is kept; one that watches turns them on.
+    gc.disable()
 
     try:
         app(prog_name="kubectl dra")

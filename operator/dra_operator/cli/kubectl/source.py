@@ -1,6 +1,5 @@
 """The cluster that a verb asks: a live one, with manifests over it, or a snapshot."""
 
-import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -49,9 +48,6 @@ def connect(options: Options) -> ApiClient:
 
 def read_source(options: Options, demand: Demand) -> Source:
     """Return what is asked, as far as it can be read. Raises AccessError, ReadingError."""
-    if not options.watch:
-        # The process ends before it would pay: all that is read is kept.
-        gc.disable()
     if options.snapshot:
         return _read_snapshot(options)
     client = connect(options)

@@ -3,6 +3,7 @@
 A watch that ends is begun anew from the last version; where that is forgotten, the kind is listed anew.
 """
 
+import gc
 import queue
 import threading
 import time
@@ -49,6 +50,7 @@ Changes: TypeAlias = "queue.Queue[ObjectChange | Relisted | Exception]"
 
 def watch(source: Source, options: Options, ask: Callable[[Source], Answer]) -> None:
     """Print an answer, and then what changes in it, until Ctrl-C or until the cluster cannot be read any more."""
+    gc.enable()
     objects = {_key(body): body for body in source.bodies}
     changes: Changes = queue.Queue()
     for listed in source.listed:

@@ -1,0 +1,42 @@
+"""Why gated pods wait."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from dra_operator.allocator import Failed, Reason
+from dra_operator.controller.gated_reasons import GatedReasons
+from dra_operator.pods.pod_decision import PodDecider
+from pod_world import NAMESPACE, PodWorld, claim, device_class, named, node, pod, resource_slice
+
+GATED = {"schedulingGates": [{"name": "dra-operator.io/allocation"}]}
+WORLD = (device_class(), node("n1"), resource_slice("n1", "gpu-0"))
+
+
+def explain(world):
+    """Return why the pod p waits, which was tried in vain."""
+    pods = SimpleNamespace(cluster=world.cluster, trouble=lambda _key: None, is_waiting=lambda _key: True)
+    reasons = GatedReasons(pods, world.decider, world.explainer)
+    return reasons.explain(reasons.find((NAMESPACE, "p")))
+
+
+def test_pod_that_was_tried_is_not_tried_again_to_explain_it(monkeypatch):
+    """A search has ten seconds, for each of thousands of pods; an explanation has less, and is shared by like pods."""
+    monkeypatch.setattr(PodDecider, "find_node", lambda *_: pytest.fail("it was tried again"))
+    world = PodWorld(*WORLD, claim("c"), claim("d"), pod("p", named("a", "c"), named("b", "d"), **GATED))
+
+    assert explain(world).reason == "ClaimsDoNotFitTogether"
+
+
+def test_nothing_is_said_of_a_pod_that_fits_by_now():
+    """Devices have come back since it was tried; it is tried again soon."""
+    assert explain(PodWorld(*WORLD, claim("c"), pod("p", named("a", "c"), **GATED))) is None
+
+
+def test_search_that_was_given_up_is_the_reason(monkeypatch):
+    """Nothing else is known then of a pod whose claims fit by themselves."""
+    aborted = Failed("aborted", "the search was given up", Reason.SEARCH_ABORTED)
+    monkeypatch.setattr(PodDecider, "find_node", lambda *_: aborted)
+    found = explain(PodWorld(*WORLD, claim("c"), pod("p", named("a", "c"), **GATED)))
+
+    assert (found.reason, found.message) == ("SearchAborted", "the search was given up")
