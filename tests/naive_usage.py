@@ -181,8 +181,8 @@ class Reader:
         return min(left.values()) < 0 or any(left[name] < amount for name, amount in drawn.items())
 
     def rows(self, grouping: str) -> dict[str, dict[str, Any]]:
-        """Return the counts of each row that has devices."""
-        groups: dict[str, list[DeviceKey]] = {}
+        """Return the counts of each row that has devices, and of each class."""
+        groups: dict[str, list[DeviceKey]] = {name: [] for name in _CLASSES if grouping == "class"}
         for key in self.devices:
             if grouping == "node":
                 names = [self.node(key)]

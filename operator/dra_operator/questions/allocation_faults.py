@@ -131,7 +131,13 @@ def find_lost_consumers(state: ClusterState) -> Iterator[Finding]:
         ]
         if gone:
             text = f"is reserved for {listed(gone)}, which {'is' if len(gone) == 1 else 'are'} gone"
-            action = "see whether kube-controller-manager runs, which takes such entries away within seconds"
+            if (allocation := claim.status.allocation) is not None and allocation.devices.results:
+                held = [f"{each.pool}/{each.device}" for each in allocation.devices.results]
+                text += f", and holds {listed(held)}"
+            action = (
+                "see whether kube-controller-manager runs, which takes such entries away within seconds; if it runs, "
+                "see its log for this claim, or delete the claim if nobody needs it any more"
+            )
             yield _of_claim(Sort.CONSUMER_GONE, claim, text, action)
 
 

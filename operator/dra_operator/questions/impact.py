@@ -31,7 +31,7 @@ from dra_operator.ledger.broken import tolerated_until
 from dra_operator.pods.claims import is_over
 from dra_operator.pods.workloads import part
 from dra_operator.questions.device_table import build_table
-from dra_operator.questions.errors import QuestionError
+from dra_operator.questions.errors import QuestionError, UnknownObjectError
 from dra_operator.questions.holders import (
     ConsumerIndex,
     Use,
@@ -185,10 +185,12 @@ class _Applied:
     warnings: tuple[str, ...] = ()
     evicted: frozenset[tuple[str, str]] | None = None
     """The pods that are evicted, by namespace and name; None if all users of a claim that is hit are."""
+    drained: str = ""
+    """The node that is drained."""
 
 
 def _build_report(state: ClusterState, applied: _Applied) -> ImpactReport:
-    outcomes = decide_anew(applied.state, {claim_key(hit.claim) for hit in applied.hits})
+    outcomes = decide_anew(applied.state, {claim_key(hit.claim) for hit in applied.hits}, applied.drained)
     consumers = ConsumerIndex.build(state)
     claims: list[ClaimImpact] = []
     for hit in applied.hits:
@@ -365,7 +367,7 @@ def _apply_class(state: ClusterState, body: Mapping[str, Any]) -> _Applied:
 
 def _drain(state: ClusterState, name: str) -> _Applied:
     if name not in state.nodes and state.find_record("Node", "", name) is None:
-        raise unknown_object("Node", name, state.nodes)
+        raise _absent_node(state, name)
     changed = state.with_objects(_cordoned(state, name))
     published = PublishedDevices(state.inventory)
     local = frozenset(
@@ -401,7 +403,19 @@ def _drain(state: ClusterState, name: str) -> _Applied:
         tuple(hits),
         warnings=tuple(warnings if staying else ()),
         evicted=evicted,
+        drained=name,
     )
+
+
+def _absent_node(state: ClusterState, name: str) -> QuestionError:
+    """Return that a node is not there, and whether a claim is still allocated on it."""
+    for claim in allocated_claims(state.objects):
+        if pinned_to(_allocation(claim).node_selector) == name:
+            holder = "/".join(claim_key(claim))
+            return UnknownObjectError(
+                f'Node "{name}" is gone, and claim {holder} is still allocated there: see `kubectl dra audit`'
+            )
+    return unknown_object("Node", name, state.nodes)
 
 
 def _cordoned(state: ClusterState, name: str) -> list[Mapping[str, Any]]:

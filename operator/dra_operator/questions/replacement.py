@@ -6,6 +6,7 @@ Nothing else that waits is decided.
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import replace
 
 from dra_operator.api.core import Pod
@@ -15,16 +16,22 @@ from dra_operator.ledger import ClaimKey
 from dra_operator.pods.claim_sets import decide, make_sets
 from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.objects import Key, ObjectRecord
-from dra_operator.pods.scheduler import Outcome
+from dra_operator.pods.scheduler import Outcome, State
 from dra_operator.pods.workloads import part
+from dra_operator.questions.errors import UnknownObjectError
 from dra_operator.questions.holders import ConsumerIndex
+from dra_operator.questions.load import LoadResult
+from dra_operator.questions.removal import remove_objects
 from dra_operator.questions.state import ClusterState
 
 
-def decide_anew(state: ClusterState, claims: AbstractSet[ClaimKey]) -> Mapping[ClaimKey, Outcome]:
+def decide_anew(
+    state: ClusterState, claims: AbstractSet[ClaimKey], drained: str = ""
+) -> Mapping[ClaimKey, Outcome]:
     """Return what each of some allocated claims comes to when it begins anew, with the pods that use it.
 
-    So do the other claims of these pods, unless other pods use them as well.
+    So do the other claims of these pods, unless other pods use them as well. Why one still waits is said of the other
+    nodes than the one that is drained.
     """
     consumers = ConsumerIndex.build(state)
     pods = {_pod_key(pod) for key in claims for pod in find_users(state, consumers, key)}
@@ -35,12 +42,27 @@ def decide_anew(state: ClusterState, claims: AbstractSet[ClaimKey]) -> Mapping[C
         records[place] = _unallocated(records[place])
     for namespace, name in pods:
         records["Pod", namespace, name] = _unbound(records["Pod", namespace, name])
-    copy = ClusterState(
-        replace(state.objects, records=records, daemon_sets=[]),
-        only_nodes=state.only_nodes,
-        unread=state.unread,
-        now=state.now,
-    )
+    objects = replace(state.objects, records=records, daemon_sets=[])
+    outcomes = _decide(state, objects, claims, again)
+    if drained and any(outcome.state is State.PENDING for outcome in outcomes.values()):
+        with suppress(UnknownObjectError):
+            # That the node is cordoned is no reason for anybody: it is the change.
+            elsewhere = _decide(state, remove_objects(objects, nodes=(drained,)), claims, again)
+            outcomes |= {
+                key: elsewhere[key]
+                for key, outcome in outcomes.items()
+                if outcome.state is State.PENDING
+                and key in elsewhere
+                and elsewhere[key].state is State.PENDING
+            }
+    return outcomes
+
+
+def _decide(
+    state: ClusterState, objects: LoadResult, claims: AbstractSet[ClaimKey], again: AbstractSet[ClaimKey]
+) -> dict[ClaimKey, Outcome]:
+    """Return what some claims come to, of those that begin anew among some objects."""
+    copy = ClusterState(objects, only_nodes=state.only_nodes, unread=state.unread, now=state.now)
     sets = [
         item
         for item in make_sets(copy.objects, copy.objects.of_kind("ResourceClaim"))

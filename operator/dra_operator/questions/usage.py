@@ -48,7 +48,7 @@ class UsageRow:
     and have a taint that keeps claims away; `blocked` are held by nobody and cannot be given to anybody, since their
     counters are used up, their pool is not complete or their node cannot be used; `free` are the others. Of a
     namespace only `used` and `shared` are known. `idle` are devices whose holders all have no running consumer.
-    `owned` are those that the operator owns, whatever their state.
+    `owned` are those that the operator owns, whatever their state. No row counts devices that are not published.
     """
 
     name: str
@@ -77,17 +77,23 @@ class UsageReport:
 
 
 def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str = "") -> UsageReport:
-    """Return a row for each node, pool, class or namespace that has devices.
+    """Return a row for each node, pool or namespace that has devices, and for each class.
 
     `by` is the capacity by which a device is the largest, with or without its domain; without it, it is the first
     capacity by name that any device of the row has.
     """
     claims = _ClaimUses.build(state)
     if grouping is Grouping.NAMESPACE:
-        rows = [_namespace_row(name, keys, state, claims) for name, keys in claims.by_namespace().items()]
+        published = PublishedDevices(state.inventory)
+        rows = [
+            _namespace_row(name, keys, state, claims, published)
+            for name, keys in claims.by_namespace().items()
+        ]
     else:
         conditions = _NodeConditions(state, bool(state.objects.of_kind("Node")))
-        tallies: dict[str, _Tally] = {}
+        # A class that selects no device has a row as well: that is what is wrong with it.
+        classes = state.inventory.classes if grouping is Grouping.CLASS else ()
+        tallies = {name: _Tally() for name in classes}
         for states in _find_states(state, conditions):
             for name, devices in _split(state, grouping, states):
                 tallies.setdefault(name, _Tally()).add(states, devices)
@@ -300,16 +306,22 @@ class _Tally:
         )
 
 
-def _namespace_row(name: str, keys: Sequence[ClaimKey], state: ClusterState, claims: _ClaimUses) -> UsageRow:
+def _namespace_row(
+    name: str,
+    keys: Sequence[ClaimKey],
+    state: ClusterState,
+    claims: _ClaimUses,
+    published: PublishedDevices,
+) -> UsageRow:
     devices: dict[tuple[str, str, str], set[ClaimKey]] = {}
     shares: set[tuple[str, str, str]] = set()
     holding: set[ClaimKey] = set()
     for key in keys:
         for result in state.ledger.results(key):
-            if result.admin_access:
+            device = result.driver, result.pool, result.device
+            if result.admin_access or published.find(*device) is None:
                 continue
             holding.add(key)
-            device = result.driver, result.pool, result.device
             devices.setdefault(device, set()).add(key)
             if result.share_id:
                 shares.add(device)

@@ -2,10 +2,13 @@
 
 import gzip
 import json
+from pathlib import Path
 
 import pytest
 
 from cluster import claim, pod, resource_slice
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "questions" / "cluster.yaml"
 
 
 def forbid(cluster, *kinds):
@@ -203,3 +206,28 @@ async def test_snapshot_cut_in_half_is_refused(dra, snapshot, tmp_path, where):
     assert (result.exit_code, result.stdout) == (2, "")
     assert len(result.stderr.splitlines()) == 1
     assert str(half) in result.stderr
+
+
+async def test_snapshot_cut_after_a_brace_is_refused(dra, tmp_path):
+    """Only a file that begins with a brace is JSON, which ends with one."""
+    text = EXAMPLE.read_text(encoding="utf-8")
+    half = tmp_path / "half.yaml"
+    half.write_text(text[: text.rindex("}\n") + 2], encoding="utf-8")
+
+    result = await dra("audit", "--snapshot", str(half), live=False)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "its last line is not `...`" in result.stderr
+
+
+@pytest.mark.parametrize(("kept", "code"), [("all", 0), ("half", 2)])
+async def test_snapshot_of_json_is_whole_if_it_parses(dra, tmp_path, kept, code):
+    """It needs no last line of its own."""
+    items = [claim("waiting"), claim("other")]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+    file = tmp_path / "state.json"
+    file.write_text(text if kept == "all" else text[: text.rindex("}") - 2])
+
+    result = await dra("claims", "--snapshot", str(file), live=False)
+
+    assert result.exit_code == code

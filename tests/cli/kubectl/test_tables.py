@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Style, count, table, wrapped
+from dra_operator.cli.kubectl.tables import (
+    Cell,
+    Colour,
+    Column,
+    Style,
+    count,
+    is_cut,
+    names_cell,
+    table,
+    wrapped,
+)
 
 COLUMNS = (
     Column("NAME"),
@@ -81,3 +91,23 @@ def test_wrapped_text_loses_nothing(text, width):
 def test_count_says_how_many(number, word, text):
     """One is singular."""
     assert count(number, word) == text
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (None, "claim   gpu-0, gpu-1, gpu-2   node-1   5m"),
+        (40, "claim   gpu-0, gpu-1 +1   node-1   5m"),
+        (34, "claim   gpu-0 +2   node-1   5m"),
+        (24, "claim   gpu-0 +2   5m"),
+    ],
+)
+def test_list_is_cut_between_names_and_a_column_is_left_out_where_that_is_not_enough(width, line):
+    """A name that is cut could not be copied; what is left out is known."""
+    columns = (Column("A"), Column("B", is_cut=True), Column("C", is_dropped=True), Column("D"))
+    row = ["claim", names_cell(["gpu-0", "gpu-1", "gpu-2"]), "node-1", "5m"]
+
+    found = [each.rstrip() for each in table(columns, [row], Style(width=width, headers=False))]
+
+    assert [" ".join(each.split()) for each in found] == [" ".join(line.split())]
+    assert is_cut(found) == (width is not None)

@@ -1,6 +1,7 @@
 """Running a verb: read what it needs, ask, print the answer in the format that was asked for, and end by it."""
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dra_operator.api.text import printable
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import AccessError, ReadingError, RefusedError, RequestError
 from dra_operator.cli.kubectl.options import JSON, NAME, WIDE, YAML, Options, use_colours
-from dra_operator.cli.kubectl.tables import Style, terminal_style
-from dra_operator.questions.errors import QuestionError
+from dra_operator.cli.kubectl.tables import Style, is_cut, terminal_style, wrapped
+from dra_operator.questions.errors import QuestionError, UnknownObjectError
 
 if TYPE_CHECKING:
     from dra_operator.cli.kubectl.source import Source
@@ -73,12 +73,36 @@ def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> 
 
             watch(source, options, lambda each: ask(question_about(each, options)))
             return
+        check_namespace(source.cluster, options.namespace)
         answer = ask(question_about(source, options))
     show(answer, options)
     say(f"warning: {line}" for line in cut_lines(source.cluster.errors))
-    say(f"note: {line}" for line in [*unread_lines(source.cluster.unread), *answer.asides])
+    is_short = not options.format and sys.stdout.isatty() and is_cut(answer.lines)
+    rest = (
+        [f"{'-o wide' if options.has_wide else 'a wider terminal'} shows what is left out"]
+        if is_short
+        else []
+    )
+    say(f"note: {line}" for line in [*unread_lines(source.cluster.unread), *answer.asides, *rest])
     sys.stdout.flush()
     raise SystemExit(answer.code)
+
+
+def check_namespace(cluster: "ClusterState", namespace: str) -> None:
+    """Raise UnknownObjectError for a namespace that is not there, as far as namespaces were read.
+
+    Nothing is wrong in such a one. One that objects of files are in may be created with them.
+    """
+    known = {record.obj.metadata.name for record in cluster.objects.of_kind("Namespace")}
+    if not namespace or not known or "Namespace" in cluster.unread or namespace in known:
+        return
+    if any(key[1] == namespace for key in cluster.objects.records):
+        return
+    from dra_operator.allocator.explanation.suggestions import near_object  # noqa: PLC0415 - after reading
+
+    near = near_object(namespace, known)
+    hint = f'did you mean "{near}"?' if near else "choose another with -n"
+    raise UnknownObjectError(f'there is no namespace "{namespace}": {hint}')
 
 
 def question_about(source: "Source", options: Options) -> Question:
@@ -143,9 +167,13 @@ def write_lines(lines: Iterable[str]) -> None:
 
 def say(lines: Iterable[str]) -> None:
     """Print lines on stderr."""
+    style = Style(
+        shutil.get_terminal_size().columns if sys.stderr is not None and sys.stderr.isatty() else None
+    )
     for line in lines:
         # What is in objects may be meant for the terminal.
-        click.echo(printable(line), err=True)
+        for each in wrapped(line, style):
+            click.echo(each, err=True)
 
 
 def cut_lines(lines: Sequence[str]) -> list[str]:

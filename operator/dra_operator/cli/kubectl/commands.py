@@ -38,8 +38,10 @@ class VerbGroup(click.Group):
         """Return the names of all verbs, in the order of the table."""
         return list(VERBS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a verb, or None if there is none of that name."""
+        if cmd_name == "drain" and not ctx.resilient_parsing:
+            ctx.fail("nothing is drained here; what it would hit: kubectl dra impact node/NAME")
         if cmd_name not in VERBS:
             return None
         found: click.Command = importlib.import_module(f"{_PACKAGE}.{VERBS[cmd_name].module}").app
@@ -56,7 +58,7 @@ class VerbGroup(click.Group):
     "kubectl dra",
     cls=VerbGroup,
     no_args_is_help=True,
-    epilog="Exit codes: 0 yes, 1 no, 2 cannot say; docs/kubectl.md has the table by command.",
+    epilog="Exit codes: 0 yes, 1 no, 2 cannot say; `kubectl dra COMMAND --help` says what they mean there.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, message="kubectl-dra %(version)s")

@@ -33,7 +33,8 @@ class Impersonation:
 class Options:
     """What is asked: which cluster, as whom, which namespace, and how the answer is printed.
 
-    `namespace` is empty if none was named: then it is that of the context. `format` is empty for a table.
+    `namespace` is empty if none was named: then it is that of the context. `format` is empty for a table;
+    `has_wide` says whether it can be `wide`.
     """
 
     kubeconfig: str = ""
@@ -48,6 +49,7 @@ class Options:
     format: str = ""
     watch: bool = False
     headers: bool = True
+    has_wide: bool = False
 
 
 def shared(*formats: str, labels: str = "", watch: bool = False) -> Callable[[_Command], _Command]:
@@ -60,7 +62,7 @@ def shared(*formats: str, labels: str = "", watch: bool = False) -> Callable[[_C
     def decorate(command: _Command) -> _Command:
         @wraps(command)
         def with_options(**given: Any) -> Any:
-            return command(options=_options(given), **given)
+            return command(options=_options(given, has_wide=WIDE in formats), **given)
 
         decorated: Any = with_options
         for option in reversed(_declare(choices, labels, watch)):
@@ -135,7 +137,7 @@ def _connection() -> list[Callable[[Any], Any]]:
     ]
 
 
-def _options(given: dict[str, Any]) -> Options:
+def _options(given: dict[str, Any], *, has_wide: bool) -> Options:
     """Return the shared options, and leave those of the command in `given`."""
     options = Options(
         kubeconfig=given.pop("kubeconfig"),
@@ -150,6 +152,7 @@ def _options(given: dict[str, Any]) -> Options:
         format=given.pop("format_") or "",
         watch=given.pop("watch", False),
         headers=not given.pop("no_headers"),
+        has_wide=has_wide,
     )
     if options.namespace and options.all_namespaces:
         raise click.UsageError("-n names one namespace, and -A all of them: leave one out")

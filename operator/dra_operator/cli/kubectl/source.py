@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _COMPLETE = "..."
 """The last line of a snapshot: that of YAML which ends a document."""
-_TAIL_BYTES = 64
+_END_BYTES = 64
 
 
 @dataclass(slots=True)
@@ -125,27 +125,34 @@ def check_complete(path: str) -> None:
             "--snapshot: give the file that `dra-operator snapshot` wrote; stdin is not looked at"
         )
     try:
-        tail = _tail(Path(path))
-    except (OSError, EOFError) as error:
-        raise ReadingError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-    if not tail.rstrip().endswith((f"\n{_COMPLETE}".encode(), b"}")):
+        head, tail = _ends(Path(path))
+    except EOFError as error:
+        raise ReadingError(f"{path}: it is packed, and the file was cut; take it again") from error
+    except OSError as error:
+        raise ReadingError(f"{path}: {error.strerror or error}") from error
+    if head.startswith(b"{") and tail.rstrip().endswith(b"}"):
+        # JSON that was cut does not parse.
+        return
+    if not tail.rstrip().endswith(f"\n{_COMPLETE}".encode()):
         raise ReadingError(
             f"{path}: its last line is not `{_COMPLETE}`, with which `dra-operator snapshot` ends: the file was cut, "
             "or an older version wrote it; take it again"
         )
 
 
-def _tail(path: Path) -> bytes:
+def _ends(path: Path) -> tuple[bytes, bytes]:
+    """Return how a file begins and ends, blanks before the beginning aside. Raises OSError, EOFError."""
     with path.open("rb") as file:
-        start = file.read(2)
-        if start == b"\x1f\x8b":
+        head = file.read(_END_BYTES)
+        if head.startswith(b"\x1f\x8b"):
             import gzip  # noqa: PLC0415 - few are packed
             import zlib  # noqa: PLC0415
 
             try:
-                return gzip.decompress(start + file.read())[-_TAIL_BYTES:]
+                content = gzip.decompress(head + file.read())
             except zlib.error as error:
                 raise OSError(0, f"it is packed and damaged: {error}") from error
+            return content[:_END_BYTES].lstrip(), content[-_END_BYTES:]
         file.seek(0, 2)
-        file.seek(max(0, file.tell() - _TAIL_BYTES))
-        return file.read()
+        file.seek(max(0, file.tell() - _END_BYTES))
+        return head.lstrip(), file.read()

@@ -1,6 +1,6 @@
 """What is named on the command line: objects as `KIND/NAME`, label selectors; and what answers say of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -10,6 +10,7 @@ from dra_operator.api.durations import age
 from dra_operator.api.text import shown
 
 if TYPE_CHECKING:
+    from dra_operator.cli.kubectl.answering import Question
     from dra_operator.pods.objects import Manifest
     from dra_operator.questions.state import ClusterState
 
@@ -56,11 +57,28 @@ def parse_subject(text: str, kinds: tuple[str, ...]) -> Subject:
     return Subject(kind, name)
 
 
+def kubectl_name(kind: str, name: str) -> str:
+    """Return an object as `kubectl -o name` prints it: resourceclaim.resource.k8s.io/train-0."""
+    from dra_operator.api.kinds import KINDS as API_KINDS  # noqa: PLC0415 - `--help` needs none
+
+    group = API_KINDS[kind].group if kind in API_KINDS else ""
+    return f"{kind.lower()}{'.' if group else ''}{group}/{name}"
+
+
+def one_subject(words: Sequence[str]) -> str:
+    """Return the object that is named, empty for none. Raises UsageError for several, as `pod NAME` of kubectl."""
+    if len(words) == 2 and words[0].partition(".")[0].lower() in KINDS:
+        raise click.UsageError(f"an object is named KIND/NAME: write {words[0]}/{words[1]}")
+    if len(words) > 1:
+        raise click.UsageError(f"one object at a time: {shown(words[1])} is one too many")
+    return words[0] if words else ""
+
+
 def _short(kind: str) -> str:
     return next(word for word, each in KINDS.items() if each == kind)
 
 
-def resolve_subject(text: str, namespace: str) -> "str | list[Manifest]":
+def resolve_subject(question: "Question", text: str) -> "str | list[Manifest]":
     """Return what is named, for the questions: an object of the cluster, or those of a file. Raises ClickException."""
     from dra_operator.cli.kubectl.source import read_manifests  # noqa: PLC0415 - after reading
     from dra_operator.questions.manifests import Unreadable  # noqa: PLC0415
@@ -68,23 +86,86 @@ def resolve_subject(text: str, namespace: str) -> "str | list[Manifest]":
     word, slash, _ = text.partition("/")
     if slash and word.partition(".")[0].lower() in KINDS:
         kind, name = parse_subject(text, tuple(COPIED.values()))
-        return f"{kind}/{name}" if kind == "DeviceClass" else f"{kind}/{full_name(name, namespace)}"
-    found = read_manifests([text], namespace)
+        if kind != "DeviceClass":
+            return f"{kind}/{find_name(question, (kind,), name)[1]}"
+        check_class(question.cluster, name)
+        return f"{kind}/{name}"
+    found = read_manifests([text], question.own_namespace)
     if problems := [each.message for each in found if isinstance(each, Unreadable)]:
         hint = "" if slash or "." in text else f"; an object is named KIND/NAME, as template/{text}"
         raise click.ClickException("\n".join(f"{problem}{hint}" for problem in problems))
     return [each for each in found if not isinstance(each, Unreadable)]
 
 
-def remove(cluster: "ClusterState", without: Sequence[str], namespace: str) -> "ClusterState":
-    """Return a cluster as if some objects were gone. Raises UsageError, QuestionError."""
+def find_name(question: "Question", kinds: Sequence[str], name: str) -> tuple[str, str]:
+    """Return kind, and namespace and name, of an object of the first of some kinds that has one of a name.
+
+    With -A all namespaces count. Raises ClickException where there is none, or several of a kind with -A.
+    """
+    records = question.cluster.objects.records
+    own, _, bare = full_name(name, question.own_namespace).rpartition("/")
+    is_everywhere = question.options.all_namespaces and "/" not in name
+    for kind in kinds:
+        if is_everywhere:
+            found = [key for key in records if key[0] == kind and key[2] == bare]
+            if len(found) > 1:
+                where = ", ".join(sorted(key[1] for key in found))
+                raise click.ClickException(
+                    f'{kind} "{bare}" is in several namespaces ({where}): choose one with -n'
+                )
+            if found:
+                return kind, f"{found[0][1]}/{bare}"
+        elif (kind, own, bare) in records:
+            return kind, f"{own}/{bare}"
+    for kind in kinds:
+        if kind in question.cluster.unread:
+            # It may be there: who asks for it says why it cannot be read.
+            return kind, f"{own}/{bare}"
+    where = "" if is_everywhere else f' in namespace "{own}"'
+    subject = kinds[0] if len(kinds) == 1 else "claim, pod or file"
+    raise click.ClickException(
+        f'there is no {subject} "{bare}"{where}; {hint_at(question, kinds, own, bare)}'
+    )
+
+
+def check_class(cluster: "ClusterState", name: str) -> None:
+    """Raise ClickException for a class that is not there, with the one that was probably meant."""
+    if name in cluster.inventory.classes or "DeviceClass" in cluster.unread:
+        return
+    near = find_meant(name, cluster.inventory.classes)
+    raise click.ClickException(
+        f'there is no DeviceClass "{name}"{f"""; did you mean "{near}"?""" if near else ""}'
+    )
+
+
+def hint_at(question: "Question", kinds: Sequence[str], own: str, name: str) -> str:
+    """Return what to write instead of a name that no object has."""
+    keys = [key for key in question.cluster.objects.records if key[0] in kinds]
+    if others := sorted({key[1] for key in keys if key[2] == name and key[1] != own}):
+        return f"there is one in {', '.join(others)}: -n {others[0]}"
+    near = find_meant(name, [key[2] for key in keys if key[1] == own or question.options.all_namespaces])
+    return f'did you mean "{near}"?' if near else "-n names another namespace"
+
+
+def find_meant(name: str, names: Iterable[str]) -> str:
+    """Return the object that was probably meant by a name that none has: one alike, or the only one with more to it."""
+    from dra_operator.allocator.explanation.suggestions import near_object  # noqa: PLC0415 - after reading
+
+    known = sorted(set(names))
+    longer = [each for each in known if each.startswith(name)]
+    return near_object(name, known) or (longer[0] if len(longer) == 1 else "")
+
+
+def remove(question: "Question", without: Sequence[str]) -> "ClusterState":
+    """Return the cluster as if some objects were gone. Raises UsageError, ClickException, QuestionError."""
     if not without:
-        return cluster
+        return question.cluster
     names: dict[str, list[str]] = {"ResourceClaim": [], "Pod": [], "Node": [], "driver": []}
     for text in without:
         kind, name = parse_subject(text, tuple(names))
-        names[kind].append(full_name(name, namespace) if kind in ("ResourceClaim", "Pod") else name)
-    return cluster.without(
+        is_namespaced = kind in ("ResourceClaim", "Pod")
+        names[kind].append(find_name(question, (kind,), name)[1] if is_namespaced else name)
+    return question.cluster.without(
         claims=names["ResourceClaim"], pods=names["Pod"], nodes=names["Node"], drivers=names["driver"]
     )
 
@@ -116,6 +197,11 @@ def nodes_with_labels(cluster: "ClusterState", text: str) -> frozenset[str]:
     return frozenset(
         record.obj.metadata.name for record in cluster.objects.of_kind("Node") if matches(record.body)
     )
+
+
+def no_device_line(name: str, devices: str = "no device") -> str:
+    """Return that a class selects none of some devices, and what to do next."""
+    return f"class {name} selects {devices}: kubectl dra lint class/{name}"
 
 
 def age_at(timestamp: str | None, now: float) -> str:

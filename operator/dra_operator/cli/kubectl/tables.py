@@ -3,6 +3,7 @@
 Where there is no room, the texts of the last columns that can be cut are cut; a name never is, as somebody copies it.
 """
 
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +16,7 @@ import click
 from dra_operator.api.text import printable
 
 GAP: Final = 3
+_MORE: Final = re.compile(r" \+\d+(?:  |$)")
 _LEAST: Final = 12
 """So much of a text is shown at least."""
 
@@ -30,20 +32,51 @@ class Colour(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A text with a colour."""
+    """A text with a colour. Of a text that lists `names`, whole ones are left out where there is no room."""
 
     text: str
     colour: Colour | None = None
+    names: tuple[str, ...] = ()
+    separator: str = ", "
+
+    @property
+    def least(self) -> int:
+        """How much room the first of several names needs, with how many more there are."""
+        return len(self._first(1)) if len(self.names) > 1 else 0
+
+    def cut(self, width: int) -> str:
+        """Return the text in so much room: the first names and how many more, or else its beginning."""
+        if len(self.text) <= width:
+            return self.text
+        for shown in range(len(self.names) - 1, 0, -1):
+            if len(text := self._first(shown)) <= width:
+                return text
+        return f"{self.text[: width - 1]}…"
+
+    def _first(self, shown: int) -> str:
+        return f"{self.separator.join(self.names[:shown])} +{len(self.names) - shown}"
+
+
+def names_cell(names: Sequence[str], most: int | None = None, separator: str = ", ") -> Cell:
+    """Return a cell that lists some names, or the first of them and how many more."""
+    shown = names[:most]
+    more = len(names) - len(shown)
+    text = separator.join(shown) + (f" +{more}" if more else "")
+    return Cell(printable(text) or "-", names=tuple(map(printable, names)), separator=separator)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its title; numbers stand to the right; some texts may be cut; some columns are for `-o wide` alone."""
+    """A column: its title; numbers stand to the right; some texts may be cut; some columns are for `-o wide` alone.
+
+    One that `is_dropped` is left out where cutting does not make enough room, the first such first.
+    """
 
     title: str
     is_number: bool = False
     is_cut: bool = False
     is_wide: bool = False
+    is_dropped: bool = False
 
 
 Row = Sequence[str | Cell]
@@ -78,12 +111,22 @@ def table(columns: Sequence[Column], rows: Iterable[Row], style: Style) -> Itera
         return
     widths = [max(len(row[index].text) for row in cells) for index in range(len(chosen))]
     if style.width is not None:
-        widths = _fitted(chosen, widths, style.width)
+        least = [max(_LEAST, *(row[index].least for row in cells)) for index in range(len(chosen))]
+        fitted = _fitted(chosen, widths, least, style.width)
+        dropped = [index for index, column in enumerate(chosen) if column.is_dropped]
+        while dropped and sum(fitted) + GAP * (len(fitted) - 1) > style.width:
+            index = dropped.pop(0)
+            del chosen[index], widths[index], least[index]
+            for row in cells:
+                del row[index]
+            dropped = [each - 1 for each in dropped]
+            fitted = _fitted(chosen, widths, least, style.width)
+        widths = fitted
     last = len(chosen) - 1
     for row in cells:
         parts = []
         for index, (column, cell) in enumerate(zip(chosen, row, strict=True)):
-            text = cell.text if len(cell.text) <= widths[index] else f"{cell.text[: widths[index] - 1]}…"
+            text = cell.cut(widths[index])
             shown = click.style(text, fg=cell.colour) if style.colours and cell.colour and text else text
             blanks = " " * (widths[index] - len(text))
             parts.append(
@@ -97,17 +140,22 @@ def _cell(value: str | Cell) -> Cell:
     return cell if cell.text.isprintable() else Cell(printable(cell.text), cell.colour)
 
 
-def _fitted(columns: Sequence[Column], widths: list[int], width: int) -> list[int]:
+def _fitted(columns: Sequence[Column], widths: list[int], least: list[int], width: int) -> list[int]:
     """Return widths with which rows fit into a line, if cutting makes them; the last of the columns gives way first."""
     excess = sum(widths) + GAP * (len(widths) - 1) - width
     found = [*widths]
     for index in reversed(range(len(columns))):
         if excess > 0 and columns[index].is_cut:
-            least = min(found[index], max(_LEAST, len(columns[index].title)))
-            given = min(excess, found[index] - least)
+            kept = min(found[index], max(least[index], len(columns[index].title)))
+            given = min(excess, found[index] - kept)
             found[index] -= given
             excess -= given
     return found
+
+
+def is_cut(lines: Iterable[str]) -> bool:
+    """Return whether something is left out of the lines of a table."""
+    return any("…" in line or _MORE.search(line) for line in lines)
 
 
 def wrapped(text: str, style: Style, indent: str = "") -> Iterator[str]:

@@ -1,7 +1,7 @@
 """`kubectl dra audit`: what is wrong in a cluster, each with the object and what to do."""
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -20,6 +20,7 @@ DEMAND = Demand(
     ),
     required=("ResourceClaim",),
 )
+_OTHERS: Final = "selectors of classes and claims are not checked here: kubectl dra lint"
 
 
 @click.command("audit")
@@ -32,6 +33,8 @@ def app(*, sorts: tuple[str, ...], options: Options) -> None:
 
     With -n, only findings about objects of a namespace. Exit code 0: nothing is wrong; 1: something is; 2: nothing was
     found, but not all could be checked.
+
+    Examples: kubectl dra audit -n team-a; kubectl dra audit --sort Unreserved.
     """
     run(options, DEMAND, lambda question: _answer(question, sorts))
 
@@ -39,6 +42,7 @@ def app(*, sorts: tuple[str, ...], options: Options) -> None:
 def _answer(question: Question, sorts: tuple[str, ...]) -> Answer:
     from dataclasses import replace  # noqa: PLC0415 - after reading
 
+    from dra_operator.cli.kubectl.subjects import kubectl_name  # noqa: PLC0415
     from dra_operator.questions.audit import audit  # noqa: PLC0415
     from dra_operator.questions.findings import Sort  # noqa: PLC0415
 
@@ -61,8 +65,8 @@ def _answer(question: Question, sorts: tuple[str, ...]) -> Answer:
         report,
         _lines(report, question.style),
         code,
-        names=[f"{item.kind.lower()}/{item.name}" for item in report.findings],
-        asides=_asides(report),
+        names=list(dict.fromkeys(kubectl_name(item.kind, item.name) for item in report.findings)),
+        asides=[*_asides(report), *([] if sorts else [_OTHERS])],
     )
 
 

@@ -8,7 +8,7 @@ from dra_operator.cli.kubectl.answering import Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_names
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
-from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, table
+from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, names_cell, table
 
 if TYPE_CHECKING:
     from dra_operator.questions.claim_list import ClaimItem
@@ -17,7 +17,7 @@ DEMAND = Demand(namespaced=("ResourceClaim",), required=("ResourceClaim",))
 _COLUMNS = (
     Column("NAME"),
     Column("STATE"),
-    Column("NODE"),
+    Column("NODE", is_dropped=True),
     Column("DEVICES", is_cut=True),
     Column("USED BY", is_cut=True),
     Column("AGE"),
@@ -45,7 +45,7 @@ def app(names: tuple[str, ...], options: Options) -> None:
 
 
 def _answer(question: Question, names: tuple[str, ...]) -> Answer:
-    from dra_operator.cli.kubectl.subjects import labels_test  # noqa: PLC0415
+    from dra_operator.cli.kubectl.subjects import hint_at, labels_test  # noqa: PLC0415
     from dra_operator.questions.claim_list import list_claims  # noqa: PLC0415
 
     matches = labels_test(question.options.labels)
@@ -58,7 +58,8 @@ def _answer(question: Question, names: tuple[str, ...]) -> Answer:
     ]
     if missing := sorted({*names} - {claim.metadata.name for claim in claims}):
         where = f' in namespace "{question.namespace}"' if question.namespace else ""
-        raise click.ClickException(f"there is no claim {', '.join(missing)}{where}")
+        hint = hint_at(question, ("ResourceClaim",), question.namespace, missing[0])
+        raise click.ClickException(f"there is no claim {', '.join(missing)}{where}; {hint}")
     report = list_claims(claims)
     return Answer(
         "ClaimList",
@@ -88,7 +89,7 @@ def _row(question: Question, item: "ClaimItem") -> Row:
         Cell(item.state.value, _COLOURS.get(item.state.value)),
         item.node or "-",
         _devices(question, item),
-        _some([each.removeprefix("pods/") for each in item.consumers]),
+        names_cell([each.removeprefix("pods/") for each in item.consumers], _MOST_NAMED, ","),
         age_at(item.created, question.cluster.now),
         ",".join(classes),
         item.message,
@@ -96,16 +97,11 @@ def _row(question: Question, item: "ClaimItem") -> Row:
     return cells if question.namespace else [item.namespace, *cells]
 
 
-def _devices(question: Question, item: "ClaimItem") -> str:
+def _devices(question: Question, item: "ClaimItem") -> str | Cell:
     """Return devices: `pool/device` and how many more; with `-o wide` all of them, each with its driver."""
     if question.style.wide:
         return ",".join(item.devices) or "-"
-    return _some([device.partition("/")[2] for device in item.devices])
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ",".join(names[:_MOST_NAMED]) + (f" +{more}" if more > 0 else "") or "-"
+    return names_cell([device.partition("/")[2] for device in item.devices], _MOST_NAMED, ",")
 
 
 def _asides(question: Question, items: "tuple[ClaimItem, ...]") -> list[str]:

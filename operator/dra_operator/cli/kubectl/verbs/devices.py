@@ -8,7 +8,7 @@ from dra_operator.cli.kubectl.answering import Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_names
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
-from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, table
+from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, table
 
 if TYPE_CHECKING:
     from dra_operator.questions.device_list import DeviceItem
@@ -71,6 +71,8 @@ def app(
 
     The states are those of `kubectl dra top`. Exit code 0, whatever state they are in; 2 if they cannot be read or what
     is named is not there.
+
+    Examples: kubectl dra devices --node node-1; kubectl dra devices --class gpu.example.com --state free.
     """
     run(
         options,
@@ -97,9 +99,10 @@ def _answer(
     from dra_operator.questions.holders import HolderQuery, find_holders  # noqa: PLC0415
 
     subject = HolderQuery(driver=driver, node=node, device_class=device_class)
+    # It knows what is meant by a name that is not there.
+    is_class_empty = False
     if node or device_class or driver:
-        # It knows what is meant by a name that is not there.
-        find_holders(question.cluster, subject)
+        is_class_empty = not find_holders(question.cluster, subject).devices and bool(device_class)
     labels = question.options.labels
     nodes = nodes_with_labels(question.cluster, labels) if labels else None
     report = list_devices(question.cluster, subject, nodes)
@@ -115,7 +118,9 @@ def _answer(
         report,
         _lines(question, items),
         names=[f"device/{item.driver}/{item.pool}/{item.name}" for item in items],
-        asides=_asides(question, items, is_at_most=report.is_at_most),
+        asides=_asides(
+            question, items, is_at_most=report.is_at_most, empty_class=device_class if is_class_empty else ""
+        ),
     )
 
 
@@ -160,8 +165,12 @@ def _amount(name: str, published: str, left: str) -> str:
     return f"{short} {published}" if left == published else f"{short} {left} of {published}"
 
 
-def _asides(question: Question, items: "list[DeviceItem]", *, is_at_most: bool) -> list[str]:
+def _asides(
+    question: Question, items: "list[DeviceItem]", *, is_at_most: bool, empty_class: str
+) -> list[str]:
     found = [] if items else ["no such devices are published; `kubectl dra top` shows what there is"]
+    if empty_class:
+        found = _empty_class_lines(question, empty_class) or found
     if is_at_most and any(item.state.value == "free" for item in items):
         found.append("free is at most: a claim that cannot be read may hold the device")
     if len(items) > _MANY and question.style.width is not None:
@@ -169,3 +178,14 @@ def _asides(question: Question, items: "list[DeviceItem]", *, is_at_most: bool) 
             f"{len(items):,} devices: --node, --class, --state and POOL select some; `kubectl dra top` counts them"
         )
     return found
+
+
+def _empty_class_lines(question: Question, name: str) -> list[str]:
+    """Return that a class selects no device at all; nothing if it selects some, elsewhere."""
+    from dra_operator.cli.kubectl.subjects import no_device_line  # noqa: PLC0415 - after reading
+    from dra_operator.questions.holders import HolderQuery, find_holders  # noqa: PLC0415
+
+    if find_holders(question.cluster, HolderQuery(device_class=name)).devices:
+        return []
+    published = find_holders(question.cluster, HolderQuery()).devices
+    return [no_device_line(name, f"none of {count(published, 'device')}")] if published else []

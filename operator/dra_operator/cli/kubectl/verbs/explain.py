@@ -9,7 +9,7 @@ from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Ques
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, Options, shared
-from dra_operator.cli.kubectl.subjects import COPIED
+from dra_operator.cli.kubectl.subjects import COPIED, one_subject
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, Style, table, wrapped
 
 if TYPE_CHECKING:
@@ -26,26 +26,34 @@ DEMAND = Demand(
 _COLUMNS: Final = (Column("DEVICES", is_number=True), Column("", is_cut=True), Column("BECAUSE", is_cut=True))
 _MOST_NAMED: Final = 3
 _WAITING: Final = ("waits", "broken")
+_COPIES: Final = ("DeviceClass/", "ResourceClaimTemplate/")
+_A_COPY: Final = {"DeviceClass": "a device of ", "ResourceClaimTemplate": "a copy of "}
+_WOULD: Final = {"waits": "would wait", "fits": "would fit"}
+"""What is said of a copy, or with objects that are not there yet."""
 
 
 @click.command("explain")
 @click.argument(
-    "subject",
-    metavar="[claim/NAME | pod/NAME | NAME | FILE]",
-    default="",
+    "subjects",
+    metavar="[claim/NAME | pod/NAME | NAME | template/NAME | class/NAME | FILE]",
+    nargs=-1,
     shell_complete=complete_subjects(COPIED),
 )
 @click.option("--no-changes", is_flag=True, help="Do not look for changes that would help.")
 @click.option(
-    "--without", metavar="KIND/NAME", multiple=True, help="As if a claim, pod, node or driver were gone."
+    "--without",
+    metavar="KIND/NAME",
+    multiple=True,
+    help="As if claim/NAME, pod/NAME, node/NAME or driver/NAME were gone. May be repeated.",
 )
 @shared(NAME)
-def app(*, subject: str, no_changes: bool, without: tuple[str, ...], options: Options) -> None:
+def app(*, subjects: tuple[str, ...], no_changes: bool, without: tuple[str, ...], options: Options) -> None:
     """Say why a claim or pod waits: how many devices each condition leaves, and the smallest change that would help.
 
     A name alone is a claim, or else a pod. A file, a template or a class is explained as a copy of it would be. Exit
     code 0: it does not wait; 1: it does; 2: it cannot be said.
     """
+    subject = one_subject(subjects)
     run(
         options,
         DEMAND,
@@ -54,32 +62,50 @@ def app(*, subject: str, no_changes: bool, without: tuple[str, ...], options: Op
 
 
 def _answer(question: Question, text: str, without: tuple[str, ...], *, are_changes_sought: bool) -> Answer:
-    from dra_operator.cli.kubectl.subjects import remove, resolve_subject  # noqa: PLC0415 - after reading
+    from dra_operator.cli.kubectl.subjects import no_device_line, remove, resolve_subject  # noqa: PLC0415 - after reading
     from dra_operator.questions.explain import EFFORT, explain  # noqa: PLC0415
 
     text = _named(question, text)
     unread = question.cluster.unread
     if missing := [unread[kind] for kind in ("ResourceSlice", "DeviceClass") if kind in unread]:
         return _as_written(question, text, missing[0])
-    cluster = remove(question.cluster, without, question.own_namespace)
-    subject = resolve_subject(text, question.own_namespace)
+    cluster = remove(question, without)
+    subject = resolve_subject(question, text)
     report = explain(cluster, subject, EFFORT if are_changes_sought else None)
     asides = (
         ["there may be less left: not everything that holds devices can be read"] if report.at_most else []
     )
+    asides += [
+        no_device_line(each.device_class)
+        for each in report.requests
+        if any(step.name == "class" and step.refused and not step.left for step in each.steps)
+    ]
+    is_copy = not isinstance(subject, str) or subject.startswith(_COPIES)
+    would = is_copy or bool(question.given)
     return Answer(
         "Explanation",
         report,
-        list(_lines(question.style, report)),
+        list(_lines(question.style, report, would=would)),
         NO if report.state in _WAITING else YES,
-        names=[text],
-        asides=asides,
+        names=[_name(subject, text)],
+        asides=list(dict.fromkeys(asides)),
     )
 
 
+def _name(subject: Any, text: str) -> str:
+    """Return what `-o name` prints of what was explained: the object, or the file."""
+    from dra_operator.cli.kubectl.subjects import kubectl_name  # noqa: PLC0415 - after reading
+
+    if not isinstance(subject, str):
+        return text
+    kind, _, name = subject.partition("/")
+    return kubectl_name(kind, name.rpartition("/")[2])
+
+
 def _named(question: Question, text: str) -> str:
-    """Return what is asked about as KIND/NAME, or the path of a file. Raises UsageError."""
-    cluster = question.cluster
+    """Return what is asked about as KIND/NAME, or the path of a file. Raises UsageError, ClickException."""
+    from dra_operator.cli.kubectl.subjects import find_name  # noqa: PLC0415 - after reading
+
     if not text:
         own = [each.obj for each in question.given if type(each.obj).__name__ in ("ResourceClaim", "Pod")]
         if len(own) != 1:
@@ -87,12 +113,10 @@ def _named(question: Question, text: str) -> str:
         return f"{type(own[0]).__name__.lower()}/{own[0].metadata.namespace}/{own[0].metadata.name}"
     if "/" in text or Path(text).exists():
         return text
-    for kind, word in (("ResourceClaim", "claim"), ("Pod", "pod")):
-        if cluster.find_record(kind, question.own_namespace, text) is not None:
-            return f"{word}/{text}"
-    raise click.ClickException(
-        f'there is no claim, pod or file "{text}" (namespace {question.own_namespace}): -n names another namespace'
-    )
+    kind, name = find_name(question, ("ResourceClaim", "Pod"), text)
+    namespace, _, bare = name.partition("/")
+    word = "claim" if kind == "ResourceClaim" else "pod"
+    return f"{word}/{bare if namespace == question.own_namespace else name}"
 
 
 def _as_written(question: Question, text: str, missing: str) -> Answer:
@@ -135,8 +159,8 @@ def _claims(question: Question, kind: str, namespace: str, name: str) -> list[st
     return list(named_claims(record.obj))
 
 
-def _lines(style: Style, report: "ExplainAnswer") -> Any:
-    yield from _headline(style, report)
+def _lines(style: Style, report: "ExplainAnswer", *, would: bool) -> Any:
+    yield from _headline(style, report, would=would)
     for each in report.claims if len(report.claims) > 1 else ():
         yield from wrapped(f"claim {each.name or each.claim}: {each.reason}: {each.message}", style, "  ")
     if report.devices:
@@ -157,12 +181,17 @@ def _lines(style: Style, report: "ExplainAnswer") -> Any:
         yield from wrapped(report.searched, style)
 
 
-def _headline(style: Style, report: "ExplainAnswer") -> Any:
+def _headline(style: Style, report: "ExplainAnswer", *, would: bool = False) -> Any:
     colour = "red" if report.state == "broken" else "yellow" if report.state == "waits" else "green"
-    state = click.style(report.state, fg=colour) if style.colours else report.state
-    node = f" on {report.node}" if report.node and report.state == "fits" else ""
-    yield f"{report.subject} {state}{node}{f': {report.reason}' if report.reason else ''}"
-    if report.message:
+    word = _WOULD.get(report.state, report.state) if would else report.state
+    state = click.style(word, fg=colour) if style.colours else word
+    fits = report.state == "fits"
+    node = f" on {report.node}" if report.node and fits else ""
+    # What the scheduler has not done yet it could not do.
+    is_said = fits and would
+    subject = f"{_A_COPY.get(report.subject.partition(' ')[0], '')}{report.subject}"
+    yield f"{subject} {state}{node}{f': {report.reason}' if report.reason and not is_said else ''}"
+    if report.message and not is_said:
         yield from wrapped(report.message, style, "  ")
 
 

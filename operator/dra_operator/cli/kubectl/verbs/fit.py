@@ -9,7 +9,7 @@ from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import COPIED
-from dra_operator.cli.kubectl.tables import Column, Row, count, table, wrapped
+from dra_operator.cli.kubectl.tables import Column, Row, count, names_cell, table, wrapped
 
 if TYPE_CHECKING:
     from dra_operator.questions.fit import FitAnswer
@@ -41,7 +41,7 @@ _MOST_NODES: Final = 20
     metavar="KIND/NAME",
     multiple=True,
     shell_complete=complete_subjects({"claim/": "ResourceClaim", "pod/": "Pod", "node/": "Node"}),
-    help="As if a claim, pod, node or driver were gone. May be repeated.",
+    help="As if claim/NAME, pod/NAME, node/NAME or driver/NAME were gone. May be repeated.",
 )
 @shared(WIDE, NAME)
 def app(*, subject: str, copies: int, without: tuple[str, ...], options: Options) -> None:
@@ -58,8 +58,8 @@ def _answer(question: Question, text: str, copies: int, without: tuple[str, ...]
     from dra_operator.cli.kubectl.subjects import remove, resolve_subject  # noqa: PLC0415 - after reading
     from dra_operator.questions.fit import find_fit  # noqa: PLC0415
 
-    cluster = remove(question.cluster, without, question.own_namespace)
-    report = find_fit(cluster, resolve_subject(text, question.own_namespace), copies)
+    cluster = remove(question, without)
+    report = find_fit(cluster, resolve_subject(question, text), copies)
     code = NO if not report.fits else CANNOT_SAY if report.at_most else YES
     return Answer(
         "Fit",
@@ -67,7 +67,7 @@ def _answer(question: Question, text: str, copies: int, without: tuple[str, ...]
         _lines(question, report),
         code,
         names=[f"node/{each.node}" for each in report.nodes],
-        asides=[report.method] if report.fitting != report.asked else [],
+        asides=[report.method] if report.fitting != report.asked and report.asked > 1 else [],
     )
 
 
@@ -90,7 +90,7 @@ def _lines(question: Question, report: "FitAnswer") -> list[str]:
     for copy in report.copies:
         devices.setdefault(copy.node, []).extend(_paths(copy.devices, wide=False))
     nodes = report.nodes if style.width is None else report.nodes[:_MOST_NODES]
-    rows = [[each.node or "(any)", str(each.copies), ", ".join(devices[each.node]) or "-"] for each in nodes]
+    rows = [[each.node or "(any)", str(each.copies), names_cell(devices[each.node])] for each in nodes]
     more = len(report.nodes) - len(nodes)
     return [*lines, "", *table(_COLUMNS, rows, style), *([f"and {count(more, 'more node')}"] if more else [])]
 

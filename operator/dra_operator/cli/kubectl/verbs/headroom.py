@@ -46,7 +46,7 @@ _MOST_NODES: Final = 10
     metavar="KIND/NAME",
     multiple=True,
     shell_complete=complete_subjects({"claim/": "ResourceClaim", "pod/": "Pod", "node/": "Node"}),
-    help="As if a claim, pod, node or driver were gone. May be repeated.",
+    help="As if claim/NAME, pod/NAME, node/NAME or driver/NAME were gone. May be repeated.",
 )
 @shared(WIDE, NAME)
 def app(*, subject: str, by: str, without: tuple[str, ...], options: Options) -> None:
@@ -63,8 +63,8 @@ def _answer(question: Question, text: str, by: str, without: tuple[str, ...]) ->
     from dra_operator.cli.kubectl.subjects import remove, resolve_subject  # noqa: PLC0415 - after reading
     from dra_operator.questions.headroom import find_headroom  # noqa: PLC0415
 
-    cluster = remove(question.cluster, without, question.own_namespace)
-    report = find_headroom(cluster, resolve_subject(text, question.own_namespace), by)
+    cluster = remove(question, without)
+    report = find_headroom(cluster, resolve_subject(question, text), by)
     has_room = report.more > 0 or report.unlimited
     code = NO if not has_room else CANNOT_SAY if report.at_most else YES
     return Answer(

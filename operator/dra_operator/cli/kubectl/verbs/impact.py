@@ -1,6 +1,7 @@
 """`kubectl dra impact`: which claims and pods a change hits, and which of them would fit elsewhere."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +11,17 @@ from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import ReadingError
 from dra_operator.cli.kubectl.options import NAME, Options, shared
-from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, table
+from dra_operator.cli.kubectl.tables import (
+    Cell,
+    Colour,
+    Column,
+    Row,
+    Style,
+    count,
+    names_cell,
+    table,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from dra_operator.questions.impact import ClaimImpact, ClusterChange, ImpactReport
@@ -27,7 +38,7 @@ _COLUMNS = (
     Column("EFFECT"),
     Column("DEVICES", is_cut=True),
     Column("PODS", is_cut=True),
-    Column("FITS ELSEWHERE", is_cut=True),
+    Column("FITS ELSEWHERE"),
 )
 
 
@@ -56,19 +67,19 @@ def app(*, subject: str, options: Options) -> None:
 def _answer(question: Question, subject: str) -> Answer:
     from dra_operator.questions.impact import find_impact  # noqa: PLC0415 - after reading
 
-    report = find_impact(question.cluster, _change(subject))
+    report = find_impact(question.cluster, _change(question, subject))
     lines = list(table(_COLUMNS, map(_row, report.claims), question.style)) if report.claims else []
     return Answer(
         "Impact",
         report,
-        [*lines, *_request_lines(report)],
+        [*lines, *_reason_lines(question.style, report), *_request_lines(question.style, report)],
         NO if report.claims else YES,
         names=[f"resourceclaim.resource.k8s.io/{claim.name}" for claim in report.claims],
         asides=[*report.problems, *report.warnings, *_summary(report)],
     )
 
 
-def _change(text: str) -> "ClusterChange":
+def _change(question: Question, text: str) -> "ClusterChange":
     """Return the change that is meant. Raises UsageError, ReadingError."""
     from dra_operator.questions.impact import (  # noqa: PLC0415 - after reading
         ClassChange,
@@ -80,6 +91,8 @@ def _change(text: str) -> "ClusterChange":
     kind, slash, name = text.partition("/")
     if slash and kind in ("node", "nodes", "driver", "drivers"):
         return NodeDrain(name) if kind.startswith("node") else DriverRemoval(name)
+    if hint := _hint(question, text):
+        raise click.UsageError(hint)
     bodies = _bodies(text)
     kinds = [str(body.get("kind")) for body in bodies]
     if kinds == ["DeviceClass"]:
@@ -88,6 +101,26 @@ def _change(text: str) -> "ClusterChange":
         has = ", ".join(kinds) or "nothing"
         raise ReadingError(f"{text}: has {has}: DeviceTaintRules, or one DeviceClass, are a change")
     return RuleChange(bodies[0], tuple(bodies[1:]))
+
+
+def _hint(question: Question, text: str) -> str:
+    """Return what to write instead of something that is neither a node or driver nor a file; nothing for a file."""
+    from dra_operator.cli.kubectl.subjects import KINDS  # noqa: PLC0415 - after reading
+
+    if text == "-" or Path(text).exists():
+        return ""
+    word, slash, name = text.partition("/")
+    kind = KINDS.get(word.partition(".")[0].lower()) if slash else None
+    if kind in ("DeviceClass", "DeviceTaintRule"):
+        return (
+            f"{text}: a {kind} changes by a file: kubectl get {kind.lower()} {name} -o yaml > changed.yaml, "
+            "edit it, and name it here"
+        )
+    if kind is not None:
+        return f"{text}: a change is node/NAME, driver/NAME, or a file with a DeviceTaintRule or DeviceClass"
+    if text in question.cluster.nodes:
+        return f"an object is named KIND/NAME: write node/{text}"
+    return ""
 
 
 def _bodies(path: str) -> list[Mapping[str, Any]]:
@@ -104,23 +137,40 @@ def _row(claim: "ClaimImpact") -> Row:
     fits = (
         Cell(f"yes, on {claim.new_node}" if claim.new_node else "yes", Colour.GOOD)
         if claim.fits_elsewhere
-        else Cell(f"no: {claim.message or claim.reason}", Colour.BAD)
+        else Cell(f"no: {claim.reason or claim.message}", Colour.BAD)
     )
     return [
         f"{claim.namespace}/{claim.name}",
         Cell(f"{claim.effect.value}{after}", None if claim.effect.value == "kept" else Colour.WARNING),
-        ", ".join(device.partition("/")[2] for device in claim.devices),
-        ", ".join(pod.name for pod in claim.pods) or "-",
+        names_cell([device.partition("/")[2] for device in claim.devices]),
+        names_cell([pod.name for pod in claim.pods]),
         fits,
     ]
 
 
-def _request_lines(report: "ImpactReport") -> list[str]:
+def _reason_lines(style: Style, report: "ImpactReport") -> list[str]:
+    """Return why claims fit nowhere else, each reason once: in a table it would be cut."""
+    claims: dict[str, list[str]] = {}
+    for claim in report.claims:
+        if not claim.fits_elsewhere and claim.reason and claim.message:
+            claims.setdefault(claim.message, []).append(f"{claim.namespace}/{claim.name}")
     return [
+        line for message, names in claims.items() for line in wrapped(f"{_first(names)}: {message}", style)
+    ]
+
+
+def _first(names: list[str]) -> str:
+    more = len(names) - 1
+    return names[0] + (f" and {count(more, 'more claim')}" if more else "")
+
+
+def _request_lines(style: Style, report: "ImpactReport") -> list[str]:
+    texts = [
         f"{item.kind} {item.namespace}/{item.name}: request {item.request}: "
-        f"{count(item.devices_after, 'device')} can serve it, {item.devices_before:,} before"
+        f"{count(item.devices_after, 'device')} can serve it (free or not), {item.devices_before:,} before"
         for item in report.requests
     ]
+    return [line for text in texts for line in wrapped(text, style)]
 
 
 def _summary(report: "ImpactReport") -> list[str]:

@@ -50,6 +50,7 @@ def app(*, subjects: tuple[str, ...], options: Options) -> None:
 
 
 def _answer(question: Question, subjects: tuple[str, ...]) -> Answer:
+    from dra_operator.cli.kubectl.subjects import kubectl_name  # noqa: PLC0415
     from dra_operator.questions.lint import lint_objects  # noqa: PLC0415 - after reading
 
     report = lint_objects(question.cluster, _records(question, subjects))
@@ -59,7 +60,7 @@ def _answer(question: Question, subjects: tuple[str, ...]) -> Answer:
         report,
         _lines(question, report),
         NO if bad else YES,
-        names=list(dict.fromkeys(f"{item.kind.lower()}/{item.name}" for item in report.findings)),
+        names=list(dict.fromkeys(kubectl_name(item.kind, item.name) for item in report.findings)),
         asides=_asides(report, len(bad)),
     )
 

@@ -18,8 +18,10 @@ DEMAND = Demand(
 )
 GROUPINGS: Final = ("node", "pool", "class", "namespace")
 _TITLES: Final = {"node": "NODE", "pool": "POOL", "class": "CLASS", "namespace": "NAMESPACE"}
+_KINDS: Final = {"class": "DeviceClass"}
 _SEVERAL_NODES: Final = "(several)"
 _MANY: Final = 200
+_MOST_NAMED: Final = 3
 _SORTS: Final = ("name", "free", "used", "total")
 
 
@@ -44,6 +46,8 @@ def app(by: str, sort_by: str, capacity: str, options: Options) -> None:
     USED are held and have no room, SHARED have room for more shares, TAINTED keep claims away that do not tolerate the
     taint, BLOCKED can be given to nobody: their counters are used up, their pool is incomplete or the node cannot be
     used. IDLE are held by claims without a running pod. Exit code 0; 2 if devices cannot be read.
+
+    Examples: kubectl dra top --by class; kubectl dra top --by pool --sort-by free.
     """
     run(options, DEMAND, lambda question: _answer(question, by, sort_by, capacity))
 
@@ -51,7 +55,7 @@ def app(by: str, sort_by: str, capacity: str, options: Options) -> None:
 def _answer(question: Question, by: str, sort_by: str, capacity: str) -> Answer:
     from dataclasses import replace  # noqa: PLC0415 - after reading
 
-    from dra_operator.cli.kubectl.subjects import nodes_with_labels  # noqa: PLC0415
+    from dra_operator.cli.kubectl.subjects import kubectl_name, no_device_line, nodes_with_labels  # noqa: PLC0415
     from dra_operator.questions.usage import Grouping, find_usage  # noqa: PLC0415
 
     report = find_usage(question.cluster, Grouping(by), capacity)
@@ -64,7 +68,10 @@ def _answer(question: Question, by: str, sort_by: str, capacity: str) -> Answer:
     if sort_by != "name":
         rows.sort(key=lambda row: -(getattr(row, sort_by) or 0))
     report = replace(report, rows=tuple(rows))
-    asides = [] if rows else ["no devices are published: is a DRA driver running?"]
+    has_devices = any(row.total != 0 for row in rows)
+    asides = [] if has_devices else ["no devices are published: is a DRA driver running?"]
+    if by == "class" and has_devices:
+        asides += [no_device_line(row.name) for row in rows if not row.total][:_MOST_NAMED]
     if report.is_at_most:
         asides.append("FREE is at most: devices of claims that cannot be read may be in use")
     if len(rows) > _MANY and question.style.width is not None:
@@ -73,7 +80,7 @@ def _answer(question: Question, by: str, sort_by: str, capacity: str) -> Answer:
         "Usage",
         report,
         _lines(question, report, by),
-        names=[f"{by}/{row.name}" for row in rows if row.name],
+        names=[kubectl_name(_KINDS.get(by, by), row.name) for row in rows if row.name],
         asides=asides,
     )
 

@@ -1,5 +1,6 @@
 """`kubectl dra who`: which claims and pods hold a device, a pool, the devices of a node or of a class."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -8,7 +9,7 @@ from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Ques
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
-from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, table
+from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, names_cell, table
 
 if TYPE_CHECKING:
     from dra_operator.questions.holders import Holder, HolderQuery, HolderReport
@@ -20,10 +21,10 @@ DEMAND = Demand(
 _COLUMNS: Final = (
     Column("CLAIM"),
     Column("DEVICES", is_cut=True),
-    Column("NODE"),
+    Column("NODE", is_dropped=True),
     Column("PODS", is_cut=True),
     Column("USE"),
-    Column("SINCE"),
+    Column("SINCE", is_dropped=True),
 )
 _COLOURS: Final = {"running": Colour.GOOD, "unknown": None}
 _MOST_NAMED: Final = 3
@@ -65,14 +66,18 @@ def _answer(question: Question, text: str, driver: str, admin_access: bool, only
         _lines(question, report.holders),
         code,
         names=[f"resourceclaim.resource.k8s.io/{item.name}" for item in report.holders],
-        asides=_asides(report, text, code),
+        asides=_asides(question, report, text, code),
     )
 
 
 def _subject(text: str, driver: str, namespace: str) -> "HolderQuery":
-    from dra_operator.cli.kubectl.subjects import parse_subject  # noqa: PLC0415
+    from dra_operator.cli.kubectl.subjects import KINDS, parse_subject  # noqa: PLC0415
     from dra_operator.questions.holders import HolderQuery  # noqa: PLC0415
 
+    word, slash, name = text.partition("/")
+    of_users = {"ResourceClaim": f"kubectl dra claims {name}", "Pod": f"kubectl dra explain {text}"}
+    if slash and (instead := of_users.get(KINDS.get(word.partition(".")[0].lower(), ""))):
+        raise click.UsageError(f"who asks about devices, and {text} is none: {instead}")
     if not text:
         return HolderQuery(driver=driver, namespace=namespace)
     kind, name = parse_subject(text, ("Node", "DeviceClass", "pool", "device"))
@@ -99,16 +104,22 @@ def _lines(question: Question, holders: "tuple[Holder, ...]") -> list[str]:
 def _row(question: Question, item: "Holder") -> Row:
     from dra_operator.api.durations import human_duration  # noqa: PLC0415 - after reading
 
-    devices = [f"{each.pool}/{each.device}{_share(each.consumed)}" for each in item.devices]
+    are_known = "ResourceSlice" not in question.cluster.unread
+    devices = [
+        f"{each.pool}/{each.device}{_share(each.consumed)}"
+        f"{' (not published)' if are_known and not each.is_published else ''}"
+        for each in item.devices
+    ]
     pods = [each.name if each.kind == "Pod" else f"{each.kind}/{each.name}" for each in item.consumers]
+    most = None if question.style.wide else _MOST_NAMED
     since = "<unknown>" if item.age_seconds is None else human_duration(item.age_seconds)
     use = "deleting" if item.is_being_deleted and item.is_idle else item.use.value
     colour = Colour.WARNING if item.is_idle else _COLOURS.get(item.use.value)
     return [
         f"{item.namespace}/{item.name}",
-        _some(devices, question),
+        names_cell(devices, most),
         item.node or "-",
-        _some(pods, question),
+        names_cell(pods, most),
         Cell(f"{use}, idle" if item.is_idle else use, colour),
         f"<{since}" if item.is_since_creation else since,
     ]
@@ -118,19 +129,47 @@ def _share(consumed: tuple[str, ...]) -> str:
     return f" ({', '.join(consumed)})" if consumed else ""
 
 
-def _some(names: list[str], question: Question) -> str:
-    most = len(names) if question.style.wide else _MOST_NAMED
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" +{more}" if more > 0 else "") or "-"
-
-
-def _asides(report: "HolderReport", text: str, code: int) -> list[str]:
-    held = {(each.driver, each.pool, each.device) for item in report.holders for each in item.devices}
+def _asides(question: Question, report: "HolderReport", text: str, code: int) -> list[str]:
     where = f" of {text}" if text and not text.startswith("device") else ""
     if code == NO:
         return [f"nobody holds any of {count(report.devices, 'device')}{where}"]
     if code == CANNOT_SAY:
         return [f"no claim that can be read holds any of {count(report.devices, 'device')}{where}"]
-    return [
-        f"{len(held):,} of {count(report.devices, 'device')}{where} held, by {count(len(report.holders), 'claim')}"
+    if "ResourceSlice" in question.cluster.unread:
+        return [f"{count(len(_paths(report.holders)), 'device')}{where} held, by {_claims(report.holders)}"]
+    there = [
+        item
+        for item in report.holders
+        if any(each.is_published and not each.is_admin_access for each in item.devices)
     ]
+    held = len(_paths(there, is_published=True))
+    found = f"{held:,} of {count(report.devices, 'device')}{where} held"
+    if there:
+        found += f", by {_claims(there)}"
+    gone = [item for item in report.holders if not all(each.is_published for each in item.devices)]
+    return [*([found] if there or report.devices else []), *_not_published(gone)]
+
+
+def _not_published(gone: "Sequence[Holder]") -> list[str]:
+    """Return a line about the claims that hold devices which are not published."""
+    if not gone:
+        return []
+    names = [f"{item.namespace}/{item.name}" for item in gone[:_MOST_NAMED]]
+    more = f" +{len(gone) - _MOST_NAMED}" if len(gone) > _MOST_NAMED else ""
+    verb = "holds" if len(gone) == 1 else "hold"
+    what = f"{_claims(gone)} {verb} devices that are not published ({', '.join(names)}{more})"
+    return [f"{what}: `kubectl dra audit` says what to do"]
+
+
+def _claims(holders: "Sequence[Holder]") -> str:
+    return count(len(holders), "claim")
+
+
+def _paths(holders: "Sequence[Holder]", *, is_published: bool = False) -> set[str]:
+    """Return the devices that some claims hold, or only those of them that are published."""
+    return {
+        each.path
+        for item in holders
+        for each in item.devices
+        if (each.is_published or not is_published) and not each.is_admin_access
+    }
