@@ -9,9 +9,10 @@ import pytest
 
 from cluster import CLASS, Operator, allocation, claim, resource_slice
 from cluster import node as bare_node
-from conftest import defects
 from dra_operator.allocator import Failed, Reason
 from dra_operator.pods.pod_decision import PodDecider
+
+from .conftest import defects
 
 GATE = "dra-operator.io/allocation"
 

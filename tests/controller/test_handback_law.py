@@ -4,11 +4,12 @@ from dataclasses import dataclass, replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_handback import GATED, NODE, POD, UNSCHEDULABLE, HandbackBench
 
 from dra_operator.api.names import FINALIZER
 from dra_operator.cluster.writes import WithdrawWrite
 from dra_operator.controller.claims import PodUse
+
+from .test_handback import GATED, NODE, POD, UNSCHEDULABLE, HandbackBench
 
 PODS = {"p0": frozenset({"c0", "c2"}), "p1": frozenset({"c1", "c2"}), "p2": frozenset({"c1"})}
 """Which claims each pod names: one has a claim of its own, two share one of the others each."""

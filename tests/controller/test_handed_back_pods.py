@@ -1,9 +1,10 @@
 """Pods that were let go and cannot be placed, with the API server in memory: what is taken back, and from whom not."""
 
 import pytest
-from test_gated_pods import Pods, node, pod
 
 from cluster import CLASS, FINALIZER, Operator, allocation, claim, resource_slice
+
+from .test_gated_pods import Pods, node, pod
 
 CONDITION = {
     "type": "PodScheduled",
