@@ -112,4 +112,6 @@ def run_job(cluster, nodes, gates):
         (gpu,) = report.devices - {"link-0"}
         assert report.environment[gpu.upper().replace("-", "_")] == f"of-{at}"
     assert len(pods) == PODS
-    assert sum(call.verb == "prepare" for driver in drivers for call in driver.calls) == PODS
+    # A kubelet that got no answer in time asks again.
+    prepared = {call.claim for driver in drivers for call in driver.calls if call.verb == "prepare"}
+    assert len(prepared) == PODS
