@@ -34,6 +34,7 @@ NO_CLASSES = {
         "Thing",
     ),
     *("Told", "Touched", "Unsaid", "Waiting", "Watching"),
+    *("Applied", "Asked", "Chosen", "Decided", "Relisted", "Stranded"),
 }
 """Participles and things that stood for what a class holds."""
 

@@ -35,7 +35,7 @@ class KubeconfigError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class KubeconfigContext:
     """A context, and the cluster and the user that it names; empty where the kubeconfig has none of that name."""
 
     context: Mapping[str, Any]
@@ -43,13 +43,13 @@ class Chosen:
     user: Mapping[str, Any]
 
 
-def choose(config: Mapping[str, Any], context: str) -> Chosen:
+def choose(config: Mapping[str, Any], context: str) -> KubeconfigContext:
     """Return a context with what it names, each field that is used of the right type. Raises KubeconfigError."""
     chosen = _entry(config, "context", context)
     cluster = _entry(config, "cluster", chosen.get("cluster"))
     user = _entry(config, "user", chosen.get("user"))
     _check(f"user {shown(chosen.get('user'))}: exec", "exec", user.get("exec") or {})
-    return Chosen(chosen, cluster, user)
+    return KubeconfigContext(chosen, cluster, user)
 
 
 def check(merged: Any, context: str) -> None:

@@ -12,7 +12,17 @@ from dra_operator.api.names import GATE
 
 
 @dataclass(frozen=True, slots=True)
-class GateWrite:
+class ConditionalWrite:
+    """What each write names: the version of the object that it was decided on."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class GateWrite(ConditionalWrite):
     """Take our gate off a pod, which hands it over to kube-scheduler. `gates` are all that the pod has.
 
     Nothing is sent for a pod without our gate. Gates of others stay.
@@ -20,15 +30,11 @@ class GateWrite:
 
     kind: ClassVar[str] = "gate"
     resource: ClassVar[str] = "pods"
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
     gates: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class NominateWrite:
+class NominateWrite(ConditionalWrite):
     """Set `status.nominatedNodeName` of a pod, or clear it (`node` None). `current` is what it is now.
 
     Nothing is sent where that is so already.
@@ -36,10 +42,6 @@ class NominateWrite:
 
     kind: ClassVar[str] = "nominate"
     resource: ClassVar[str] = "pods"
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
     current: str | None
     node: str | None
 

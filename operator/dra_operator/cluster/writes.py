@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
-from dra_operator.cluster.pod_writes import GateWrite, NoGate, NominateWrite, Nomination, steps_for_pod
+from dra_operator.cluster.pod_writes import (
+    ConditionalWrite,
+    GateWrite,
+    NoGate,
+    NominateWrite,
+    Nomination,
+    steps_for_pod,
+)
 from dra_operator.cluster.session import ApiError
 
 Body: TypeAlias = dict[str, Any]
@@ -30,7 +37,30 @@ class Consumer:
 
 
 @dataclass(frozen=True, slots=True)
-class AllocateWrite:
+class ClaimWrite(ConditionalWrite):
+    """What each write to a claim names."""
+
+    resource: ClassVar[str] = "resourceclaims"
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseWrite(ClaimWrite):
+    """What each write that ends an allocation names. `consumers` is the length of the claim's `status.reservedFor`.
+
+    Raises ValueError unless that is 0: what a pod uses is not taken away (docs/dra-semantics.md, 8.3).
+    """
+
+    finalizers: tuple[str, ...]
+    allocated: bool
+    consumers: int
+
+    def __post_init__(self) -> None:
+        if self.consumers:
+            raise ValueError(f"claim {self.namespace}/{self.name} is reserved for {self.consumers} consumers")
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateWrite(ClaimWrite):
     """Give a claim its devices.
 
     `resource_version`, `finalizers` (all of them) and `drop_annotation` (whether it carries ours) are those
@@ -39,11 +69,6 @@ class AllocateWrite:
     """
 
     kind: ClassVar[str] = "allocate"
-    resource: ClassVar[str] = "resourceclaims"
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
     finalizers: tuple[str, ...]
     drop_annotation: bool
     allocation: Mapping[str, Any]
@@ -51,95 +76,51 @@ class AllocateWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class DeallocateWrite:
-    """Let go of a claim that is being deleted: end its allocation, if `allocated`, and take our finalizer off.
-
-    `consumers` is the length of its `status.reservedFor`. Raises ValueError unless that is 0: what a pod uses
-    is not taken away (docs/dra-semantics.md, 8.3).
-    """
+class DeallocateWrite(ReleaseWrite):
+    """Let go of a claim that is being deleted: end its allocation, if `allocated`, and take our finalizer off."""
 
     kind: ClassVar[str] = "deallocate"
-    resource: ClassVar[str] = "resourceclaims"
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
-    finalizers: tuple[str, ...]
-    allocated: bool
-    consumers: int
-
-    def __post_init__(self) -> None:
-        if self.consumers:
-            raise ValueError(f"claim {self.namespace}/{self.name} is reserved for {self.consumers} consumers")
 
 
 @dataclass(frozen=True, slots=True)
-class WithdrawWrite:
+class WithdrawWrite(ReleaseWrite):
     """Take back the allocation of a claim that lives on, if it is `allocated`, and then our finalizer.
 
-    The claim waits again afterwards, for whoever allocates it. `consumers` is the length of its `status.reservedFor`.
-    Raises ValueError unless that is 0, as `DeallocateWrite`: whoever has reserved the claim since makes the patch a
-    conflict. With `unreserves` the reservations end as well, which are for gated pods and are not among `consumers`.
+    The claim waits again afterwards, for whoever allocates it. If somebody has reserved it since, that is a conflict.
+    With `unreserves` the reservations end as well, which are for gated pods and are not among `consumers`.
     """
 
     kind: ClassVar[str] = "withdraw"
-    resource: ClassVar[str] = "resourceclaims"
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
-    finalizers: tuple[str, ...]
-    allocated: bool
-    consumers: int
     unreserves: bool = False
-
-    def __post_init__(self) -> None:
-        if self.consumers:
-            raise ValueError(f"claim {self.namespace}/{self.name} is reserved for {self.consumers} consumers")
 
 
 @dataclass(frozen=True, slots=True)
-class AnnotateWrite:
+class AnnotateWrite(ClaimWrite):
     """Set an annotation of ours on a claim, by name, or take it off (`text` None). `current` is what it says now."""
 
     kind: ClassVar[str] = "annotate"
-    resource: ClassVar[str] = "resourceclaims"
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
     annotation: str
     current: str | None
     text: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class ReserveWrite:
+class ReserveWrite(ClaimWrite):
     """Reserve an allocated claim for one more pod. `consumers` are all that it is reserved for, as on the wire."""
 
     kind: ClassVar[str] = "reserve"
-    resource: ClassVar[str] = "resourceclaims"
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
     consumers: tuple[Mapping[str, str], ...]
     consumer: Consumer
 
 
 @dataclass(frozen=True, slots=True)
-class FenceWrite:
+class FenceWrite(ClaimWrite):
     """Take our finalizer off a claim without devices, so that what was sent on its present version fails.
 
     Why that is needed, and of which claims, says `controller.fencing`.
     """
 
     kind: ClassVar[str] = "fence"
-    resource: ClassVar[str] = "resourceclaims"
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
     finalizers: tuple[str, ...]
 
 

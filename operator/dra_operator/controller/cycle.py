@@ -201,7 +201,7 @@ class SchedulingCycle:
             find_broken=self._broken_allocations.find_known,
             is_ours=self._owned.is_ours,
             is_published=lambda pool: pool in self.inventory.pools,
-            shares_a_device=lambda key: bool(self.ledger.other_holders(key)),
+            shares_a_device=self.ledger.shares_a_device,
             metrics=self.metrics,
             clock=self.clock,
         )
@@ -258,7 +258,7 @@ class SchedulingCycle:
             defect_logger=self.metrics.defect_logger,
             has_told=self.has_told,
             is_ours=self._owned.is_ours,
-            shares_a_device=lambda key: bool(self.ledger.other_holders(key)),
+            shares_a_device=self.ledger.shares_a_device,
         )
 
     def _build_handback(self, gated: GatedPods) -> Handback:
@@ -267,7 +267,7 @@ class SchedulingCycle:
             self._in_flight,
             self._queue.backoff,
             is_ours=self._owned.is_ours,
-            shares_a_device=lambda key: bool(self.ledger.other_holders(key)),
+            shares_a_device=self.ledger.shares_a_device,
             write_to_pod=gated.write_to_pod,
             events=self._events,
             metrics=self.metrics,

@@ -211,6 +211,10 @@ class Ledger:
                 found |= self.holders((result.driver, result.pool), [result.device])
         return found - {claim}
 
+    def shares_a_device(self, claim: ClaimKey) -> bool:
+        """True if another claim holds a device of a claim although one of them has it for itself alone."""
+        return bool(self.other_holders(claim))
+
     def held(self, pool: PoolKey) -> Mapping[str, tuple[ClaimKey, ...]]:
         """Return the devices of a pool that claims have for themselves alone, by name."""
         return self._held.get(pool, _NOBODY)

@@ -7,7 +7,7 @@ SchedulingGates.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from dra_operator.api.names import ENDED_PHASES, GATE
 from dra_operator.api.nomination import is_nominated_by_operator
@@ -15,7 +15,6 @@ from dra_operator.pods.field_reader import FieldReader
 
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
-DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 @dataclass(frozen=True, slots=True)

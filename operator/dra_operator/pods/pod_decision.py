@@ -181,8 +181,7 @@ class PodDecider:
             return
         classes = classes_by_resource(self.allocator.inventory.classes.values())
         nodes = [name for name in sorted(self.allocator.inventory.nodes) if name not in excluded]
-        runs = list(self._runs(pod, names, classes, nodes))
-        for extended, run in runs:
+        for extended, run in self._runs(pod, names, classes, nodes):
             yield extended, frozenset(nodes).difference(run)
 
     def _runs(

@@ -24,7 +24,7 @@ _MOST_ASKED = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class ClaimOutcomes:
     """What becomes of each claim, by name; `missing` are lines about claims that cannot be made, also in `notes`."""
 
     outcomes: tuple[Outcome, ...]
@@ -79,7 +79,7 @@ def _answer(outcome: Outcome) -> ClaimAnswer:
     )
 
 
-def decide_all(state: ClusterState) -> Decided:
+def decide_all(state: ClusterState) -> ClaimOutcomes:
     """Decide all claims that wait, and those that pods are missing. The state is as before afterwards."""
     objects, scheduler = state.objects, state.scheduler
     made, missing = make_claims(objects)
@@ -93,7 +93,7 @@ def decide_all(state: ClusterState) -> Decided:
         failing = list(_find_failing(state, decided))
     unused = find_unused_templates(objects)
     notes = (*objects.notes, *unused, *state.notes, *special.notes, *missing, *apart, *failing)
-    return Decided(tuple(decided), tuple(missing), notes)
+    return ClaimOutcomes(tuple(decided), tuple(missing), notes)
 
 
 def _find_failing(state: ClusterState, outcomes: Sequence[Outcome]) -> Iterator[str]:

@@ -82,7 +82,7 @@ def find_headroom(state: ClusterState, subject: Subject, by: str = "") -> Headro
     largest = _find_largest(state, template, by)
     counts: Counter[str] = Counter()
     reason = message = ""
-    stranded: _Stranded | None = None
+    stranded: _StrandedGroups | None = None
     unlimited = False
     with state.trial():
         placer = Placer(state, template)
@@ -91,7 +91,7 @@ def find_headroom(state: ClusterState, subject: Subject, by: str = "") -> Headro
             if found is None:
                 why = placer.explain(more + 1)
                 reason, message = why.reason.value, printable(why.message)
-                stranded = _Stranded(placer, why.reason)
+                stranded = _StrandedGroups(placer, why.reason)
                 stranded.find()
                 break
             if unlimited := template.pod is None and _takes_nothing(found):
@@ -180,7 +180,7 @@ class _Obstacle(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Stranded:
+class _StrandedGroups:
     """The free devices that no further copy can take, by obstacle; `reason` is why the next copy does not fit."""
 
     placer: Placer

@@ -174,7 +174,7 @@ class _Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Applied:
+class _ChangeOutcome:
     """A change and the state after it. `devices` are those that are hit, by path."""
 
     text: str
@@ -189,11 +189,11 @@ class _Applied:
     """The node that is drained."""
 
 
-def _build_report(state: ClusterState, applied: _Applied) -> ImpactReport:
-    outcomes = decide_anew(applied.state, {claim_key(hit.claim) for hit in applied.hits}, applied.drained)
+def _build_report(state: ClusterState, change: _ChangeOutcome) -> ImpactReport:
+    outcomes = decide_anew(change.state, {claim_key(hit.claim) for hit in change.hits}, change.drained)
     consumers = ConsumerIndex.build(state)
     claims: list[ClaimImpact] = []
-    for hit in applied.hits:
+    for hit in change.hits:
         key = claim_key(hit.claim)
         outcome = outcomes[key]
         allocation = outcome.allocation
@@ -202,7 +202,7 @@ def _build_report(state: ClusterState, applied: _Applied) -> ImpactReport:
                 *key,
                 hit.devices,
                 hit.effect,
-                tuple(_find_users(consumers, hit, applied.evicted)),
+                tuple(_find_users(consumers, hit, change.evicted)),
                 fits_elsewhere=allocation is not None,
                 new_node=outcome.node,
                 new_devices=tuple(map(_path, allocation.devices.results)) if allocation is not None else (),
@@ -220,13 +220,13 @@ def _build_report(state: ClusterState, applied: _Applied) -> ImpactReport:
         if not result.admin_access
     }
     return ImpactReport(
-        applied.text,
-        len(applied.devices),
-        len(applied.devices & held),
+        change.text,
+        len(change.devices),
+        len(change.devices & held),
         tuple(claims),
-        tuple(compare_requests(state, applied.state)),
-        applied.problems,
-        applied.warnings,
+        tuple(compare_requests(state, change.state)),
+        change.problems,
+        change.warnings,
         unread_lines(state),
     )
 
@@ -234,7 +234,7 @@ def _build_report(state: ClusterState, applied: _Applied) -> ImpactReport:
 # --- a DeviceTaintRule
 
 
-def _apply_rules(state: ClusterState, bodies: Sequence[Mapping[str, Any]]) -> _Applied:
+def _apply_rules(state: ClusterState, bodies: Sequence[Mapping[str, Any]]) -> _ChangeOutcome:
     changed = _with_objects(state, bodies, "DeviceTaintRule")
     rules = [changed.inventory.rules[str(body["metadata"]["name"])] for body in bodies]
     before, after = PublishedDevices(state.inventory), PublishedDevices(changed.inventory)
@@ -254,7 +254,7 @@ def _apply_rules(state: ClusterState, bodies: Sequence[Mapping[str, Any]]) -> _A
                 hits[claim_key(claim)] = _merge(hits.get(claim_key(claim)), hit)
     names = [rule.metadata.name for rule in rules]
     problems, warnings = _find_ownership_effects(changed, rules, chosen)
-    return _Applied(
+    return _ChangeOutcome(
         "; ".join(map(_describe_rule, rules)),
         changed,
         frozenset(chosen),
@@ -336,7 +336,7 @@ def _hit_by_taint(
 # --- a class
 
 
-def _apply_class(state: ClusterState, body: Mapping[str, Any]) -> _Applied:
+def _apply_class(state: ClusterState, body: Mapping[str, Any]) -> _ChangeOutcome:
     changed = _with_objects(state, [body], "DeviceClass")
     name = str(body["metadata"]["name"])
     published = PublishedDevices(state.inventory)
@@ -359,13 +359,13 @@ def _apply_class(state: ClusterState, body: Mapping[str, Any]) -> _Applied:
             hits.append(_Hit(claim, tuple(sorted(devices)), Effect.KEPT))
     verb = "is changed" if name in state.inventory.classes else "is new"
     problems = _new_notes(state, changed, "DeviceClass", [name])
-    return _Applied(f'DeviceClass "{name}" {verb}', changed, frozenset(lost), tuple(hits), problems)
+    return _ChangeOutcome(f'DeviceClass "{name}" {verb}', changed, frozenset(lost), tuple(hits), problems)
 
 
 # --- a node
 
 
-def _drain(state: ClusterState, name: str) -> _Applied:
+def _drain(state: ClusterState, name: str) -> _ChangeOutcome:
     if name not in state.nodes and state.find_record("Node", "", name) is None:
         raise _absent_node(state, name)
     changed = state.with_objects(_cordoned(state, name))
@@ -396,7 +396,7 @@ def _drain(state: ClusterState, name: str) -> _Applied:
     warnings = [
         f"pods of DaemonSets stay on node {name}: {listed(['/'.join(key) for key in sorted(staying)])}"
     ]
-    return _Applied(
+    return _ChangeOutcome(
         f'node "{name}" is drained',
         changed,
         local,
@@ -441,7 +441,7 @@ def _is_of_daemon_set(pod: Pod) -> bool:
 # --- a driver
 
 
-def _remove_driver(state: ClusterState, name: str) -> _Applied:
+def _remove_driver(state: ClusterState, name: str) -> _ChangeOutcome:
     changed = state.without(drivers=(name,))
     gone = frozenset(
         slice_.path(index)
@@ -454,7 +454,7 @@ def _remove_driver(state: ClusterState, name: str) -> _Applied:
         for claim in allocated_claims(state.objects)
         if (devices := tuple(sorted({_path(each) for each in _results(claim) if each.driver == name})))
     ]
-    return _Applied(f'driver "{name}" is removed', changed, gone, tuple(hits))
+    return _ChangeOutcome(f'driver "{name}" is removed', changed, gone, tuple(hits))
 
 
 # --- what all have in common

@@ -92,11 +92,6 @@ class LintReport:
     errors: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
 
-    @property
-    def worst(self) -> Severity | None:
-        """The severity of the worst finding; None without findings."""
-        return self.findings[0].severity if self.findings else None
-
 
 @dataclass(frozen=True, slots=True)
 class _Place:

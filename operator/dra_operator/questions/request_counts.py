@@ -35,7 +35,7 @@ class RequestImpact:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _RequestPlace:
     """A request, and where it stands."""
 
     place: tuple[str, str, str]
@@ -53,7 +53,7 @@ def compare_requests(before: ClusterState, after: ClusterState) -> Iterator[Requ
             yield RequestImpact(*asked.place, asked.name, *counts)
 
 
-def _find_requests(state: ClusterState) -> Iterator[_Asked]:
+def _find_requests(state: ClusterState) -> Iterator[_RequestPlace]:
     for record in state.objects.of_kind("ResourceClaimTemplate"):
         template: ResourceClaimTemplate = record.obj
         metadata = template.metadata
@@ -69,12 +69,14 @@ def _find_requests(state: ClusterState) -> Iterator[_Asked]:
         yield from _of_spec(("ResourceClaim", metadata.namespace, metadata.name), claim.spec, decider)
 
 
-def _of_spec(place: tuple[str, str, str], spec: ResourceClaimSpec, decider: Decider) -> Iterator[_Asked]:
+def _of_spec(
+    place: tuple[str, str, str], spec: ResourceClaimSpec, decider: Decider
+) -> Iterator[_RequestPlace]:
     for request in spec.devices.requests:
         if request.exactly is not None:
-            yield _Asked(place, request.name, request.exactly, decider)
+            yield _RequestPlace(place, request.name, request.exactly, decider)
         for item in request.first_available:
-            yield _Asked(place, f"{request.name}/{item.name}", item, decider)
+            yield _RequestPlace(place, f"{request.name}/{item.name}", item, decider)
 
 
 @dataclass(slots=True)
@@ -88,7 +90,7 @@ class _RequestCounter:
     def __post_init__(self) -> None:
         self._published = PublishedDevices(self.state.inventory)
 
-    def count(self, asked: _Asked) -> int:
+    def count(self, asked: _RequestPlace) -> int:
         """Return how many devices can serve a request; none if there is no such class."""
         found = self.state.inventory.classes.get(asked.request.device_class_name)
         if found is None:
@@ -111,7 +113,7 @@ class _RequestCounter:
         return total
 
 
-def _content(asked: _Asked, device_class: DeviceClass) -> KeyContent:
+def _content(asked: _RequestPlace, device_class: DeviceClass) -> KeyContent:
     is_admin = bool(getattr(asked.request, "admin_access", None))
     return KeyContent(
         _expressions(device_class.spec.selectors),

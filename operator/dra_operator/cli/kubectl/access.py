@@ -22,7 +22,7 @@ from typing import Any, Final
 from dra_operator.api.text import shown
 from dra_operator.cli.kubectl.errors import AccessError
 from dra_operator.cli.kubectl.options import Impersonation
-from dra_operator.cluster.kubeconfig import Chosen, KubeconfigError, choose
+from dra_operator.cluster.kubeconfig import KubeconfigContext, KubeconfigError, choose
 from dra_operator.cluster.plugin import bound
 from dra_operator.cluster.tls import trust_as_kubectl
 
@@ -165,7 +165,7 @@ def _resolved(kind: str, entry: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _access(
-    where: str, chosen: Chosen, impersonation: Impersonation, environ: Mapping[str, str]
+    where: str, chosen: KubeconfigContext, impersonation: Impersonation, environ: Mapping[str, str]
 ) -> UserAccess:
     cluster, user = chosen.cluster, chosen.user
     server = str(cluster["server"]).rstrip("/")
@@ -279,7 +279,9 @@ def _temporary(files: contextlib.ExitStack, content: bytes) -> str:
 # --- credentials ----------------------------------------------------------------------------------------------------
 
 
-def _authenticate(where: str, chosen: Chosen, tls: ssl.SSLContext, environ: Mapping[str, str]) -> str:
+def _authenticate(
+    where: str, chosen: KubeconfigContext, tls: ssl.SSLContext, environ: Mapping[str, str]
+) -> str:
     """Return the header that says who asks, or nothing; a certificate goes into the TLS context."""
     user = chosen.user
     certificate = _pem(user, "client-certificate")
@@ -323,7 +325,9 @@ def _token(user: Mapping[str, Any]) -> str:
     return token
 
 
-def _run_plugin(where: str, chosen: Chosen, tls: ssl.SSLContext, environ: Mapping[str, str]) -> str:
+def _run_plugin(
+    where: str, chosen: KubeconfigContext, tls: ssl.SSLContext, environ: Mapping[str, str]
+) -> str:
     """Return the header that an exec plugin is good for, or nothing if it gives a certificate. Raises AccessError."""
     plugin = dict(chosen.user["exec"])
     command, version = str(plugin.get("command") or ""), str(plugin.get("apiVersion") or "")
@@ -359,7 +363,7 @@ def _run_plugin(where: str, chosen: Chosen, tls: ssl.SSLContext, environ: Mappin
     return _use_credentials(subject, version, done.stdout, tls)
 
 
-def _exec_info(plugin: Mapping[str, Any], chosen: Chosen, is_terminal: bool) -> dict[str, Any]:  # noqa: FBT001 - a fact
+def _exec_info(plugin: Mapping[str, Any], chosen: KubeconfigContext, is_terminal: bool) -> dict[str, Any]:  # noqa: FBT001 - a fact
     spec: dict[str, Any] = {"interactive": is_terminal and plugin.get("interactiveMode") != "Never"}
     if plugin.get("provideClusterInfo"):
         names = {"server": "server", "tls-server-name": "tls-server-name"}

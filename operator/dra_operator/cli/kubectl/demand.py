@@ -1,6 +1,7 @@
 """Demands: what a question has to read of a cluster."""
 
 from dataclasses import dataclass
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,3 +14,23 @@ class Demand:
     cluster: tuple[str, ...] = ()
     namespaced: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
+
+    @classmethod
+    def for_decisions(cls, *required: str) -> Self:
+        """Return what decisions about a claim, or a pod's, depend on."""
+        return cls(
+            cluster=(
+                *(
+                    "Pod",
+                    "ResourceSlice",
+                    "ResourceClaim",
+                    "Node",
+                    "DeviceClass",
+                    "DeviceTaintRule",
+                    "Namespace",
+                ),
+                *("PersistentVolume", "PersistentVolumeClaim"),
+            ),
+            namespaced=("ResourceClaimTemplate", "PodGroup"),
+            required=required,
+        )

@@ -38,14 +38,14 @@ class ObjectChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Relisted:
+class KindListing:
     """All objects of a kind, where a watch could not go on."""
 
     kind: str
     bodies: list[dict[str, Any]]
 
 
-Changes: TypeAlias = "queue.Queue[ObjectChange | Relisted | Exception]"
+Changes: TypeAlias = "queue.Queue[ObjectChange | KindListing | Exception]"
 
 
 def watch(source: Source, options: Options, ask: Callable[[Source], Answer]) -> None:
@@ -87,7 +87,7 @@ def _apply(objects: dict[Key, dict[str, Any]], changes: Changes) -> None:
         except queue.Empty:
             return
         match change:
-            case Relisted(kind, bodies):
+            case KindListing(kind, bodies):
                 for key in [key for key in objects if key[0] == kind]:
                     del objects[key]
                 objects.update((_key(body), body) for body in bodies)
@@ -132,7 +132,7 @@ def _list_again(client: ApiClient, listed: ListedKind, changes: Changes) -> str:
     for items, _, page_version in client.pages(listed.path):
         version = page_version
         found += [_full(listed, item) for item in items]
-    changes.put(Relisted(listed.kind, found))
+    changes.put(KindListing(listed.kind, found))
     return version
 
 

@@ -8,6 +8,7 @@ import click
 from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, Options, shared
+from dra_operator.cli.kubectl.subjects import kubectl_name
 from dra_operator.cli.kubectl.tables import Style, count, wrapped
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ def app(*, sorts: tuple[str, ...], options: Options) -> None:
 def _answer(question: Question, sorts: tuple[str, ...]) -> Answer:
     from dataclasses import replace  # noqa: PLC0415 - after reading
 
-    from dra_operator.cli.kubectl.subjects import kubectl_name  # noqa: PLC0415
     from dra_operator.questions.audit import audit  # noqa: PLC0415
     from dra_operator.questions.findings import Sort  # noqa: PLC0415
 

@@ -8,6 +8,7 @@ from dra_operator.cli.kubectl.answering import Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_names
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
+from dra_operator.cli.kubectl.subjects import age_at, hint_at, labels_test
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, names_cell, table
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ def app(names: tuple[str, ...], options: Options) -> None:
 
 
 def _answer(question: Question, names: tuple[str, ...]) -> Answer:
-    from dra_operator.cli.kubectl.subjects import hint_at, labels_test  # noqa: PLC0415
     from dra_operator.questions.claim_list import list_claims  # noqa: PLC0415
 
     matches = labels_test(question.options.labels)
@@ -81,7 +81,6 @@ def _lines(question: Question, items: "tuple[ClaimItem, ...]") -> list[str]:
 
 
 def _row(question: Question, item: "ClaimItem") -> Row:
-    from dra_operator.cli.kubectl.subjects import age_at  # noqa: PLC0415
 
     classes = dict.fromkeys(name for request in item.requests for name in request.classes)
     cells: list[str | Cell] = [

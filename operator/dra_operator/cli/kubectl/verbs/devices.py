@@ -8,6 +8,7 @@ from dra_operator.cli.kubectl.answering import Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_names
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
+from dra_operator.cli.kubectl.subjects import no_device_line, nodes_with_labels
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, table
 
 if TYPE_CHECKING:
@@ -94,7 +95,6 @@ def _answer(
 ) -> Answer:
     from dataclasses import replace  # noqa: PLC0415 - after reading
 
-    from dra_operator.cli.kubectl.subjects import nodes_with_labels  # noqa: PLC0415
     from dra_operator.questions.device_list import list_devices  # noqa: PLC0415
     from dra_operator.questions.holders import HolderQuery, find_holders  # noqa: PLC0415
 
@@ -182,7 +182,6 @@ def _asides(
 
 def _empty_class_lines(question: Question, name: str) -> list[str]:
     """Return that a class selects no device at all; nothing if it selects some, elsewhere."""
-    from dra_operator.cli.kubectl.subjects import no_device_line  # noqa: PLC0415 - after reading
     from dra_operator.questions.holders import HolderQuery, find_holders  # noqa: PLC0415
 
     if find_holders(question.cluster, HolderQuery(device_class=name)).devices:

@@ -9,20 +9,24 @@ from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Ques
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, Options, shared
-from dra_operator.cli.kubectl.subjects import COPIED, one_subject
+from dra_operator.cli.kubectl.subjects import (
+    COPIED,
+    find_name,
+    full_name,
+    kubectl_name,
+    no_device_line,
+    one_subject,
+    parse_subject,
+    remove,
+    resolve_subject,
+    without_option,
+)
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, Style, table, wrapped
 
 if TYPE_CHECKING:
     from dra_operator.questions.explain import ExplainAnswer, FunnelStep, RequestFunnel
 
-DEMAND = Demand(
-    cluster=(
-        *("Pod", "ResourceSlice", "ResourceClaim", "Node", "DeviceClass", "DeviceTaintRule", "Namespace"),
-        *("PersistentVolume", "PersistentVolumeClaim"),
-    ),
-    namespaced=("ResourceClaimTemplate", "PodGroup"),
-    required=("ResourceClaim",),
-)
+DEMAND = Demand.for_decisions("ResourceClaim")
 _COLUMNS: Final = (Column("DEVICES", is_number=True), Column("", is_cut=True), Column("BECAUSE", is_cut=True))
 _MOST_NAMED: Final = 3
 _WAITING: Final = ("waits", "broken")
@@ -40,12 +44,7 @@ _WOULD: Final = {"waits": "would wait", "fits": "would fit"}
     shell_complete=complete_subjects(COPIED),
 )
 @click.option("--no-changes", is_flag=True, help="Do not look for changes that would help.")
-@click.option(
-    "--without",
-    metavar="KIND/NAME",
-    multiple=True,
-    help="As if claim/NAME, pod/NAME, node/NAME or driver/NAME were gone. May be repeated.",
-)
+@without_option
 @shared(NAME)
 def app(*, subjects: tuple[str, ...], no_changes: bool, without: tuple[str, ...], options: Options) -> None:
     """Say why a claim or pod waits: how many devices each condition leaves, and the smallest change that would help.
@@ -62,7 +61,6 @@ def app(*, subjects: tuple[str, ...], no_changes: bool, without: tuple[str, ...]
 
 
 def _answer(question: Question, text: str, without: tuple[str, ...], *, are_changes_sought: bool) -> Answer:
-    from dra_operator.cli.kubectl.subjects import no_device_line, remove, resolve_subject  # noqa: PLC0415 - after reading
     from dra_operator.questions.explain import EFFORT, explain  # noqa: PLC0415
 
     text = _named(question, text)
@@ -94,8 +92,6 @@ def _answer(question: Question, text: str, without: tuple[str, ...], *, are_chan
 
 def _name(subject: Any, text: str) -> str:
     """Return what `-o name` prints of what was explained: the object, or the file."""
-    from dra_operator.cli.kubectl.subjects import kubectl_name  # noqa: PLC0415 - after reading
-
     if not isinstance(subject, str):
         return text
     kind, _, name = subject.partition("/")
@@ -104,8 +100,6 @@ def _name(subject: Any, text: str) -> str:
 
 def _named(question: Question, text: str) -> str:
     """Return what is asked about as KIND/NAME, or the path of a file. Raises UsageError, ClickException."""
-    from dra_operator.cli.kubectl.subjects import find_name  # noqa: PLC0415 - after reading
-
     if not text:
         own = [each.obj for each in question.given if type(each.obj).__name__ in ("ResourceClaim", "Pod")]
         if len(own) != 1:
@@ -121,7 +115,6 @@ def _named(question: Question, text: str) -> str:
 
 def _as_written(question: Question, text: str, missing: str) -> Answer:
     """Return what the operator wrote on a claim, where the devices cannot be read."""
-    from dra_operator.cli.kubectl.subjects import full_name, parse_subject  # noqa: PLC0415 - after reading
     from dra_operator.questions.claim_list import list_claims  # noqa: PLC0415
     from dra_operator.questions.explain import ExplainAnswer  # noqa: PLC0415
 

@@ -8,20 +8,13 @@ from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Ques
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
-from dra_operator.cli.kubectl.subjects import COPIED
+from dra_operator.cli.kubectl.subjects import COPIED, remove, resolve_subject, without_option
 from dra_operator.cli.kubectl.tables import Column, Row, count, names_cell, table, wrapped
 
 if TYPE_CHECKING:
     from dra_operator.questions.fit import FitAnswer
 
-DEMAND = Demand(
-    cluster=(
-        *("Pod", "ResourceSlice", "ResourceClaim", "Node", "DeviceClass", "DeviceTaintRule", "Namespace"),
-        *("PersistentVolume", "PersistentVolumeClaim"),
-    ),
-    namespaced=("ResourceClaimTemplate", "PodGroup"),
-    required=("ResourceSlice", "DeviceClass"),
-)
+DEMAND = Demand.for_decisions("ResourceSlice", "DeviceClass")
 _COLUMNS: Final = (Column("NODE"), Column("COPIES", is_number=True), Column("DEVICES", is_cut=True))
 _COPY_COLUMNS: Final = (Column("COPY", is_number=True), Column("NODE"), Column("DEVICES"))
 _MOST_NODES: Final = 20
@@ -36,13 +29,7 @@ _MOST_NODES: Final = 20
 @click.option(
     "-c", "--copies", metavar="N", type=int, default=1, show_default=True, help="How many, at most 10,000."
 )
-@click.option(
-    "--without",
-    metavar="KIND/NAME",
-    multiple=True,
-    shell_complete=complete_subjects({"claim/": "ResourceClaim", "pod/": "Pod", "node/": "Node"}),
-    help="As if claim/NAME, pod/NAME, node/NAME or driver/NAME were gone. May be repeated.",
-)
+@without_option
 @shared(WIDE, NAME)
 def app(*, subject: str, copies: int, without: tuple[str, ...], options: Options) -> None:
     """Say how many copies of a pod or claim would fit, where, and why the next one does not.
@@ -55,7 +42,6 @@ def app(*, subject: str, copies: int, without: tuple[str, ...], options: Options
 
 
 def _answer(question: Question, text: str, copies: int, without: tuple[str, ...]) -> Answer:
-    from dra_operator.cli.kubectl.subjects import remove, resolve_subject  # noqa: PLC0415 - after reading
     from dra_operator.questions.fit import find_fit  # noqa: PLC0415
 
     cluster = remove(question, without)

@@ -8,20 +8,13 @@ from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Ques
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
-from dra_operator.cli.kubectl.subjects import COPIED
+from dra_operator.cli.kubectl.subjects import COPIED, remove, resolve_subject, without_option
 from dra_operator.cli.kubectl.tables import Column, Row, count, table, wrapped
 
 if TYPE_CHECKING:
     from dra_operator.questions.headroom import HeadroomAnswer
 
-DEMAND = Demand(
-    cluster=(
-        *("Pod", "ResourceSlice", "ResourceClaim", "Node", "DeviceClass", "DeviceTaintRule", "Namespace"),
-        *("PersistentVolume", "PersistentVolumeClaim"),
-    ),
-    namespaced=("ResourceClaimTemplate", "PodGroup"),
-    required=("ResourceSlice", "DeviceClass"),
-)
+DEMAND = Demand.for_decisions("ResourceSlice", "DeviceClass")
 _NODE_COLUMNS: Final = (Column("NODE"), Column("MORE", is_number=True))
 _STRANDED_COLUMNS: Final = (
     Column("STRANDED", is_number=True),
@@ -41,13 +34,7 @@ _MOST_NODES: Final = 10
 @click.option(
     "--by", metavar="CAPACITY", default="", help="What the largest device left has most of, as memory."
 )
-@click.option(
-    "--without",
-    metavar="KIND/NAME",
-    multiple=True,
-    shell_complete=complete_subjects({"claim/": "ResourceClaim", "pod/": "Pod", "node/": "Node"}),
-    help="As if claim/NAME, pod/NAME, node/NAME or driver/NAME were gone. May be repeated.",
-)
+@without_option
 @shared(WIDE, NAME)
 def app(*, subject: str, by: str, without: tuple[str, ...], options: Options) -> None:
     """Say how many more devices of a class, or copies of a template, there is room for.
@@ -60,7 +47,6 @@ def app(*, subject: str, by: str, without: tuple[str, ...], options: Options) ->
 
 
 def _answer(question: Question, text: str, by: str, without: tuple[str, ...]) -> Answer:
-    from dra_operator.cli.kubectl.subjects import remove, resolve_subject  # noqa: PLC0415 - after reading
     from dra_operator.questions.headroom import find_headroom  # noqa: PLC0415
 
     cluster = remove(question, without)

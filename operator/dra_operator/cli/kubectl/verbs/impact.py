@@ -11,6 +11,7 @@ from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import ReadingError
 from dra_operator.cli.kubectl.options import NAME, Options, shared
+from dra_operator.cli.kubectl.subjects import KINDS
 from dra_operator.cli.kubectl.tables import (
     Cell,
     Colour,
@@ -105,8 +106,6 @@ def _change(question: Question, text: str) -> "ClusterChange":
 
 def _hint(question: Question, text: str) -> str:
     """Return what to write instead of something that is neither a node or driver nor a file; nothing for a file."""
-    from dra_operator.cli.kubectl.subjects import KINDS  # noqa: PLC0415 - after reading
-
     if text == "-" or Path(text).exists():
         return ""
     word, slash, name = text.partition("/")

@@ -8,6 +8,7 @@ from dra_operator.cli.kubectl.answering import NO, YES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
+from dra_operator.cli.kubectl.subjects import kubectl_name, parse_subject
 from dra_operator.cli.kubectl.tables import Column, Row, Style, count, table, wrapped
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ def app(*, subjects: tuple[str, ...], options: Options) -> None:
 
 
 def _answer(question: Question, subjects: tuple[str, ...]) -> Answer:
-    from dra_operator.cli.kubectl.subjects import kubectl_name  # noqa: PLC0415
     from dra_operator.questions.lint import lint_objects  # noqa: PLC0415 - after reading
 
     report = lint_objects(question.cluster, _records(question, subjects))
@@ -66,7 +66,6 @@ def _answer(question: Question, subjects: tuple[str, ...]) -> Answer:
 
 
 def _records(question: Question, subjects: tuple[str, ...]) -> "list[ObjectRecord]":
-    from dra_operator.cli.kubectl.subjects import parse_subject  # noqa: PLC0415 - after reading
     from dra_operator.questions.holders import unknown_object  # noqa: PLC0415
     from dra_operator.questions.lint import find_lintable  # noqa: PLC0415
 

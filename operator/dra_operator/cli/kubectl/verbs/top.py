@@ -7,6 +7,7 @@ import click
 from dra_operator.cli.kubectl.answering import Answer, Question, run
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
+from dra_operator.cli.kubectl.subjects import kubectl_name, no_device_line, nodes_with_labels
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, table
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ def app(by: str, sort_by: str, capacity: str, options: Options) -> None:
 def _answer(question: Question, by: str, sort_by: str, capacity: str) -> Answer:
     from dataclasses import replace  # noqa: PLC0415 - after reading
 
-    from dra_operator.cli.kubectl.subjects import kubectl_name, no_device_line, nodes_with_labels  # noqa: PLC0415
     from dra_operator.questions.usage import Grouping, find_usage  # noqa: PLC0415
 
     report = find_usage(question.cluster, Grouping(by), capacity)

@@ -9,6 +9,7 @@ from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Ques
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
+from dra_operator.cli.kubectl.subjects import KINDS, parse_subject
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, names_cell, table
 
 if TYPE_CHECKING:
@@ -71,7 +72,6 @@ def _answer(question: Question, text: str, driver: str, admin_access: bool, only
 
 
 def _subject(text: str, driver: str, namespace: str) -> "HolderQuery":
-    from dra_operator.cli.kubectl.subjects import KINDS, parse_subject  # noqa: PLC0415
     from dra_operator.questions.holders import HolderQuery  # noqa: PLC0415
 
     word, slash, name = text.partition("/")
