@@ -210,10 +210,13 @@ class Handback:
         if known.withdraws and is_done:
             known.is_handed_back = True
             self._clear_nomination(known)
-            self._report(known)
+            self._report(
+                known, messages.HANDED_BACK, messages.EVENT_HANDED_BACK, messages.handed_back(known.why)
+            )
         elif is_done and not known.is_told and (kept := self._kept_claims(pod)):
             known.is_told = True
-            self._report_kept(known, kept)
+            message = messages.not_handed_back(known.why, kept)
+            self._report(known, messages.NOT_HANDED_BACK, messages.EVENT_NOT_HANDED_BACK, message)
 
     def _is_left(self, known: _LetGoPod, key: Key, claim: ResourceClaim) -> bool:
         """Return whether something of a claim is still to be taken back: its allocation, or only our finalizer."""
@@ -236,19 +239,10 @@ class Handback:
                 NominateWrite(*pod.key, pod.uid, pod.resource_version, pod.nominated_node, None)
             )
 
-    def _report(self, known: _LetGoPod) -> None:
-        pod, why = known.pod, known.why
-        event = warning(
-            Subject("Pod", *pod.key, pod.uid), messages.EVENT_HANDED_BACK, messages.handed_back(why)
-        )
-        self.events.report((messages.EVENT_HANDED_BACK, pod.key), event, pod.uid)
+    def _report(self, known: _LetGoPod, logged: str, reason: str, message: str) -> None:
+        """Say by an Event, the metric and the log what became of a pod that kube-scheduler cannot place."""
+        pod = known.pod
+        event = warning(Subject("Pod", *pod.key, pod.uid), reason, message)
+        self.events.report((reason, pod.key), event, pod.uid)
         self.metrics.handed_back.inc()
-        log.warning(messages.HANDED_BACK, pod=text(pod.key), uid=pod.uid, why=why)
-
-    def _report_kept(self, known: _LetGoPod, kept: list[str]) -> None:
-        pod, why = known.pod, known.why
-        text_of_event = messages.not_handed_back(why, kept)
-        event = warning(Subject("Pod", *pod.key, pod.uid), messages.EVENT_NOT_HANDED_BACK, text_of_event)
-        self.events.report((messages.EVENT_NOT_HANDED_BACK, pod.key), event, pod.uid)
-        self.metrics.handed_back.inc()
-        log.warning(messages.NOT_HANDED_BACK, pod=text(pod.key), uid=pod.uid, why=why)
+        log.warning(logged, pod=text(pod.key), uid=pod.uid, why=known.why)

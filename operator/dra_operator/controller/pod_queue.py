@@ -22,7 +22,7 @@ _SHARE: Final = 10.0
 
 @dataclass(slots=True)
 class PodQueue:
-    """`clock` is monotonic, in seconds."""
+    """The pods that are to be tried, back off, or were tried in vain. `clock` is monotonic, in seconds."""
 
     clock: Callable[[], float]
     timers: Timers
