@@ -210,13 +210,12 @@ class Handback:
         if known.withdraws and is_done:
             known.is_handed_back = True
             self._clear_nomination(known)
-            self._report(
-                known, messages.HANDED_BACK, messages.EVENT_HANDED_BACK, messages.handed_back(known.why)
-            )
+            log.warning(messages.HANDED_BACK, pod=text(pod.key), uid=pod.uid, why=known.why)
+            self._report(pod, messages.EVENT_HANDED_BACK, messages.handed_back(known.why))
         elif is_done and not known.is_told and (kept := self._kept_claims(pod)):
             known.is_told = True
-            message = messages.not_handed_back(known.why, kept)
-            self._report(known, messages.NOT_HANDED_BACK, messages.EVENT_NOT_HANDED_BACK, message)
+            log.warning(messages.NOT_HANDED_BACK, pod=text(pod.key), uid=pod.uid, why=known.why)
+            self._report(pod, messages.EVENT_NOT_HANDED_BACK, messages.not_handed_back(known.why, kept))
 
     def _is_left(self, known: _LetGoPod, key: Key, claim: ResourceClaim) -> bool:
         """Return whether something of a claim is still to be taken back: its allocation, or only our finalizer."""
@@ -239,10 +238,8 @@ class Handback:
                 NominateWrite(*pod.key, pod.uid, pod.resource_version, pod.nominated_node, None)
             )
 
-    def _report(self, known: _LetGoPod, logged: str, reason: str, message: str) -> None:
-        """Say by an Event, the metric and the log what became of a pod that kube-scheduler cannot place."""
-        pod = known.pod
+    def _report(self, pod: SchedulingPod, reason: str, message: str) -> None:
+        """Say by an Event and the metric what became of a pod that kube-scheduler cannot place."""
         event = warning(Subject("Pod", *pod.key, pod.uid), reason, message)
         self.events.report((reason, pod.key), event, pod.uid)
         self.metrics.handed_back.inc()
-        log.warning(logged, pod=text(pod.key), uid=pod.uid, why=known.why)
