@@ -40,6 +40,11 @@ def node(name="node-1", **spec):
     return body
 
 
+def leave_our_gate(body):
+    """Take all gates but ours off a pod."""
+    body["spec"]["schedulingGates"] = [{"name": GATE}]
+
+
 class Pods:
     """What tests ask of the pods of a cluster."""
 
@@ -133,6 +138,35 @@ async def test_node_is_not_held_for_a_pod_whose_claim_cannot_be_stored(cluster, 
     await cluster.until(lambda: not pods.nominated(), "the end of the nomination")
 
     assert pods.gates() == [GATE]
+
+
+@pytest.mark.parametrize("name", ["big", "absent"], ids=["no room", "claim absent"])
+async def test_nomination_that_somebody_else_set_stays(cluster, pods, operator, name):
+    """An autoscaler may make room on that node; what the operator did not set is not for it to clear."""
+    cluster.put(claim("big", request={"allocationMode": "ExactCount", "count": 3}))
+    cluster.put(pod("pod", name, gates=(GATE, "example.com/other")))
+    await cluster.nominate("node-2", manager="autoscaler")
+
+    cluster.change("Pod", "pod", leave_our_gate, "default")
+
+    await cluster.until(lambda: cluster.reasons("pod", "Pod"), "the Event")
+    await cluster.stays(lambda: pods.nominated() == "node-2")
+
+
+async def test_claim_is_taken_back_although_somebody_else_nominated_the_pod(cluster, pods, start_gated):
+    """Its node is cordoned; the nomination stays, and does not keep the devices."""
+    await start_gated(claims="all")
+    cluster.put(claim("a"))
+    await cluster.allocated("a")
+    for name in ("node-1", "node-2"):
+        cluster.change("Node", name, lambda body: body["spec"].update(unschedulable=True))
+    cluster.put(pod("pod", "a", gates=(GATE, "example.com/other")))
+    await cluster.nominate("node-1", manager="autoscaler")
+
+    cluster.change("Pod", "pod", leave_our_gate, "default")
+
+    await cluster.until(lambda: not cluster.devices("a"), "the end of the allocation")
+    await cluster.stays(lambda: pods.nominated() == "node-1")
 
 
 async def test_all_allocations_of_a_pod_have_one_time(cluster, pods, operator, monkeypatch):

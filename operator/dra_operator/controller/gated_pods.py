@@ -383,6 +383,12 @@ class GatedPods:
     def _nominate(self, pod: SchedulingPod, node: str | None) -> None:
         self._write(NominateWrite(*_version_of(pod), current=pod.nominated_node or None, node=node))
 
+    def _clear_nomination(self, pod: SchedulingPod) -> bool:
+        """Have a nomination of ours taken off a pod; return whether it has one. What somebody else set stays."""
+        if pod.is_nominated_by_operator:
+            self._nominate(pod, None)
+        return pod.is_nominated_by_operator
+
     def _write(self, write: PodWrite) -> None:
         self._writing[write.namespace, write.name] = write
         self.send(write)
@@ -417,9 +423,8 @@ class GatedPods:
             return
         unallocated = {claim.metadata.name: claim for claim in claims if claim.status.allocation is None}
         if any(self.claim_queue.backoff.holds_claim(claim) for claim in unallocated.values()):
-            if pod.nominated_node:
-                # Of a pod of which nobody knows when it goes nothing of a node is held.
-                self._nominate(pod, None)
+            # Of a pod of which nobody knows when it goes nothing of a node is held.
+            self._clear_nomination(pod)
             return
         used = self.ledger.version
         for claim in unallocated.values():
@@ -486,9 +491,9 @@ class GatedPods:
                 self._claim_troubles.pop(_key(claim), None)
         if is_tried:
             self._take_back(pod)
-        elif pod.nominated_node:
+        else:
             # Of a pod of which nobody knows when it goes nothing of a node is held.
-            self._nominate(pod, None)
+            self._clear_nomination(pod)
         self.on_changed(pod.key)
 
     def _is_of_others(self, claim: ResourceClaim) -> bool:
@@ -558,10 +563,10 @@ class GatedPods:
         keys = [_key(claim) for claim in self._claims_of(pod) if self._may_take_back(claim, pod.key)]
         users = {(key[0], name) for key in keys for name in self.claims.users(key)}
         others = [self._pods[user] for user in users if user in self._pods]
-        if pod.nominated_node:
+        if self._clear_nomination(pod):
             # That makes another version of the pod, too.
-            self._nominate(pod, None)
-        elif any(map(self._is_in_doubt, others)):
+            return
+        if any(map(self._is_in_doubt, others)):
             self._wait_for_earlier_writes(pod.key)
         else:
             for key in keys:

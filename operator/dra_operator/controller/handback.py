@@ -231,9 +231,9 @@ class Handback:
         )
 
     def _clear_nomination(self, known: _LetGoPod) -> None:
-        """Have our nomination taken off; whether that is done the pod itself says."""
+        """Have our nomination taken off; whether that is done the pod itself says. What somebody else set stays."""
         pod = known.pod
-        if pod.nominated_node and not known.is_nomination_over:
+        if pod.is_nominated_by_operator and not known.is_nomination_over:
             self.write_to_pod(
                 NominateWrite(*pod.key, pod.uid, pod.resource_version, pod.nominated_node, None)
             )
