@@ -361,6 +361,7 @@ async def test_successor_goes_on_where_an_operator_was_killed(cluster, pods, sta
     fault.times = 0
 
     await start_gated()
+    await cluster.until(lambda: "EarlierWrites" in cluster.reasons("pod", "Pod"), "the Event")
     await cluster.stays(lambda: pods.gates() == [GATE])
 
     for name in ("a", "b"):
@@ -391,6 +392,33 @@ async def test_what_was_stored_is_taken_back_if_the_node_does_not_suit_any_more(
 
     await pods.let_go()
     assert pods.nominated() == "node-2"
+
+
+async def test_pod_says_that_it_waits_for_earlier_writes_until_these_are_over(
+    cluster, pods, start_gated, monkeypatch
+):
+    """Its claim, on a node that is cordoned, is taken back only then; what the pod waits for next is said."""
+    first = await start_gated(claims="all")
+    cluster.put(claim("a"))
+    await cluster.allocated("a")
+    cluster.put(pod("pod", "a", gates=(GATE, "example.com/other")))
+    await cluster.nominate("node-1", manager="autoscaler")
+    await first.kill()
+    for name in ("node-1", "node-2"):
+        cluster.change("Node", name, lambda body: body["spec"].update(unschedulable=True))
+    cluster.change("Pod", "pod", leave_our_gate, "default")
+    monkeypatch.setattr("dra_operator.controller.gated_pods.DOUBT_SECONDS", 3.0)
+    operator = await start_gated(claims="all")
+
+    await cluster.until(lambda: cluster.reasons("pod", "Pod"), "the Event")
+
+    assert cluster.reasons("pod", "Pod") == ["EarlierWrites"]
+    assert cluster.devices("a")
+    await cluster.until(lambda: not cluster.devices("a"), "the end of the allocation")
+    await cluster.until(lambda: "NodeUnsuitable" in cluster.reasons("pod", "Pod"), "the other Event")
+    assert pods.nominated() == "node-1"
+    values = operator.manager.metrics.registry.get_sample_value
+    assert values("dra_operator_waiting_pods", {"reason": "EarlierWrites"}) is None
 
 
 async def test_without_the_lease_the_gate_stays_on(cluster, pods, start_gated):

@@ -255,6 +255,7 @@ class GatedPods:
         if self.handback is not None:
             self.handback.forget(key)
         self._troubles.pop(key, None)
+        self._in_doubt.discard(key)
         self._touched.discard(key)
 
     # --- steps without a decision
@@ -272,9 +273,8 @@ class GatedPods:
         if self._listed is None:
             self._begin()
         touched, self._touched = self._touched, set()
-        if self._in_doubt and self.clock() >= self._doubt_until:
+        if self.clock() >= self._doubt_until:
             touched |= self._in_doubt
-            self._in_doubt.clear()
         for key in touched:
             self._safely(self._advance, key)
         for key in tuple(self._orphaned):
@@ -300,6 +300,10 @@ class GatedPods:
         pod = self._pods.get(key)
         if pod is None or key in self._writing:
             return
+        if key in self._in_doubt:
+            # If it still is, that is found out now.
+            self._in_doubt.discard(key)
+            self.on_changed(key)
         if not pod.is_gated:
             self._follow(pod)
             return
@@ -619,6 +623,7 @@ class GatedPods:
     def _wait_for_earlier_writes(self, pod: Key) -> None:
         """Have a pod tried again when no write of an earlier operator can be stored any more."""
         self._in_doubt.add(pod)
+        self.on_changed(pod)
         self.timers.set("earlier writes", self._doubt_until)
 
     def _is_claim_in_doubt(self, claim: ResourceClaim) -> bool:
@@ -646,6 +651,8 @@ class GatedPods:
             if claim.status.allocation is None and self._is_of_others(claim):
                 others = sorted(self.claims.users(_key(claim)) - {key[1]})
                 return WriteTrouble(messages.EVENT_CLAIM_NOT_GATED, messages.not_gated(claim, others))
+        if key in self._in_doubt:
+            return WriteTrouble(messages.EVENT_EARLIER_WRITES, messages.earlier_writes(DOUBT_SECONDS))
         return None
 
     def is_waiting(self, key: Key) -> bool:

@@ -94,6 +94,7 @@ EVENT_REFUSED = "AllocationRefused"
 EVENT_INTERNAL = "InternalError"
 EVENT_GATE_REMOVED = "GateRemoved"
 EVENT_CLAIM_NOT_GATED = "ClaimNotGated"
+EVENT_EARLIER_WRITES = "EarlierWrites"
 EVENT_LEADING = "LeaderElection"
 EVENT_HANDED_BACK = "HandedBack"
 EVENT_NOT_HANDED_BACK = "NotHandedBack"
@@ -137,6 +138,14 @@ def not_gated(claim: ResourceClaim, pods: Sequence[str]) -> str:
     return (
         f'claim "{name}" is also named by {listed([f"pod {pod}" for pod in pods])}, not all of which have the '
         f"scheduling gate {GATE}: kube-scheduler allocates it, and this pod goes on then; or gate all that share it"
+    )
+
+
+def earlier_writes(seconds: float) -> str:
+    """Return why a pod stays gated that an earlier operator may still be writing to."""
+    return (
+        "an earlier operator may still be writing to this pod or its claims; the gate stays on until that cannot be "
+        f"stored any more, {seconds:.0f} s from the start of this operator at most"
     )
 
 
