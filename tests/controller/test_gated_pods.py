@@ -318,6 +318,23 @@ async def test_gate_that_cannot_be_taken_off_is_reported(cluster, pods, operator
     assert "keep the gate" in event["message"]
 
 
+async def test_pods_that_were_refused_go_on_once_one_of_them_is_accepted(
+    cluster, pods, operator, monkeypatch
+):
+    """A webhook was wrong for all; the pod that waits for an hour is tried as soon as another one gets through."""
+    fault = cluster.server.faults.answer(422, verb="patch", kind="Pod", times=None, message="no")
+    fault.subresource = ""
+    for name, pause in (("long", 3600.0), ("short", 0.1)):
+        monkeypatch.setattr("dra_operator.controller.gated_pods.REFUSAL", (pause, pause))
+        cluster.put(claim(name), pod(name, name))
+        await cluster.until(lambda name=name: cluster.reasons(name, "Pod"), "the Event")
+
+    fault.times = 0
+
+    await pods.let_go("short")
+    await pods.let_go("long")
+
+
 async def test_pod_whose_devices_must_get_ready_first_is_not_nominated(cluster, pods, operator):
     """With binding conditions the gate comes off as soon as all is stored: the time that they have runs already."""
     slow = resource_slice("slow-0", name="slice-1")
@@ -343,6 +360,21 @@ async def test_claim_that_is_deleted_while_its_pod_is_gated_is_named(cluster, po
 
     cluster.put(claim("b"))
 
+    await pods.let_go()
+
+
+async def test_claim_that_goes_before_it_could_be_stored_is_named(cluster, pods, operator):
+    """Its pod was decided already: the pod says what is missing, and holds nothing of the node meanwhile."""
+    fault = cluster.server.faults.answer(503, verb="patch", kind="ResourceClaim", times=None)
+    cluster.put(claim("a"), pod("pod", "a"))
+    await cluster.until(pods.nominated, "the nomination")
+
+    await cluster.delete("a")
+
+    await cluster.until(lambda: "ClaimNotFound" in cluster.reasons("pod", "Pod"), "the Event")
+    await cluster.until(lambda: not pods.nominated(), "the end of the nomination")
+    fault.times = 0
+    cluster.put(claim("a"))
     await pods.let_go()
 
 

@@ -211,6 +211,8 @@ class GatedPods:
             case Unaccepted(message=why) | Refused(message=why):
                 log.warning(messages.WRITE_REFUSED, **facts, why=why)
                 self.queue.backoff.add(key, write.uid, *REFUSAL)
+                # Once one of those that were refused is accepted, the others need not wait any longer.
+                self.queue.backoff.count_refusal(key)
                 self._set_trouble(key, messages.EVENT_REFUSED, messages.pod_refused(write.kind, why))
             case Conflict() | Gone():
                 self.queue.backoff.add(key, write.uid, *CONFLICT, version=write.resource_version)
@@ -317,11 +319,12 @@ class GatedPods:
         claims = list(self._claims_of(pod))
         if not pod.is_last_gate or self._is_any_changing(claims):
             return
-        if key in self._nodes and not pod.missing and len(claims) == len(pod.claims):
-            if all(claim.status.allocation and not claim.metadata.deletion_timestamp for claim in claims):
+        if key in self._nodes:
+            is_complete = not pod.missing and len(claims) == len(pod.claims)
+            if is_complete and all(map(_is_usable, claims)):
                 self._hand_over(pod, claims, self._nodes[key])
                 return
-            # Not all of it could be stored.
+            # Not all of it could be stored, or a claim is gone.
             self._undecide(key)
         self.queue.activate((key,))
 
@@ -708,6 +711,10 @@ def _version_of(pod: SchedulingPod) -> tuple[str, str, str, str]:
 
 def _subject(write: PodWrite) -> Subject:
     return Subject("Pod", write.namespace, write.name, write.uid)
+
+
+def _is_usable(claim: ResourceClaim) -> bool:
+    return claim.status.allocation is not None and claim.metadata.deletion_timestamp is None
 
 
 def _has_binding_conditions(claim: ResourceClaim) -> bool:
