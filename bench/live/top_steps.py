@@ -1,4 +1,4 @@
-"""`python top_steps.py KUBECONFIG` does what `kubectl dra top` does, one step after the other, and prints what each took.
+"""`python top_steps.py KUBECONFIG` does what `kubectl dra top` does, step by step, and prints what each step took.
 
 The plugin imports while the server answers; here nothing overlaps, so the sum is more than a run takes.
 """
@@ -37,7 +37,7 @@ def main() -> None:
     from dra_operator.cli.kubectl.verbs.top import DEMAND  # noqa: PLC0415
 
     steps.end("import of the verb")
-    from dra_operator.questions.load import gather_stored  # noqa: PLC0415
+    from dra_operator.questions.contents import gather_stored  # noqa: PLC0415
     from dra_operator.questions.state import ClusterState  # noqa: PLC0415
     from dra_operator.questions.usage import find_usage  # noqa: PLC0415
 

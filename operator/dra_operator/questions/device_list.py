@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dra_operator.allocator import Decider
+from dra_operator.allocator.decider import Decider
 from dra_operator.api.quantity import family, format_amount
 from dra_operator.api.types import DeviceTaint
 from dra_operator.inventory import Slice, bits

@@ -22,6 +22,7 @@ from dra_operator.api.types import (
 from dra_operator.cel.costs.meter import COST_LIMIT
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions.attribute_use import AttributeUse, count
+from dra_operator.questions.manifests import Source
 from dra_operator.questions.selector_checks import (
     LintRule,
     SelectorChain,
@@ -29,7 +30,7 @@ from dra_operator.questions.selector_checks import (
     Severity,
     find_expressions,
 )
-from dra_operator.questions.state import ClusterState, Source
+from dra_operator.questions.state import ClusterState
 
 KINDS: Final = ("DeviceClass", "ResourceClaimTemplate", "ResourceClaim")
 """The kinds that have selectors."""

@@ -15,7 +15,6 @@ from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.comparison import Comparison, conjuncts, find_literals, read, reading
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.explanation.pool_records import PublishedSlices
-from dra_operator.allocator.explanation.suggestions import near_name, near_object
 from dra_operator.allocator.matching.failures import (
     describe_failure,
     find_driver_meant,
@@ -25,6 +24,7 @@ from dra_operator.allocator.matching.failures import (
 )
 from dra_operator.allocator.matching.selectors import SelectorAnswers, SelectorCache
 from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.likeness import near_name, near_object
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceClass
 from dra_operator.cel import CelError, Environment, PreparedDevice, compile_selector

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from dra_operator.allocator import Decider
+from dra_operator.allocator.decider import Decider
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.quantity import family, format_amount
 from dra_operator.inventory import PoolKey, Slice, Verdict, bits

@@ -98,7 +98,7 @@ def check_namespace(cluster: "ClusterState", namespace: str) -> None:
         return
     if any(key[1] == namespace for key in cluster.objects.records):
         return
-    from dra_operator.allocator.explanation.suggestions import near_object  # noqa: PLC0415 - after reading
+    from dra_operator.api.likeness import near_object  # noqa: PLC0415 - `--help` needs none
 
     near = near_object(namespace, known)
     hint = f'did you mean "{near}"?' if near else "choose another with -n"

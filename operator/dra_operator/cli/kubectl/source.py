@@ -53,7 +53,7 @@ def read_source(options: Options, demand: Demand) -> Source:
     client = connect(options)
     own = options.namespace or client.access.namespace
     # The engine takes as long to import as the server to answer.
-    Thread(target=import_module, args=("dra_operator.questions.state",), daemon=True).start()
+    Thread(target=import_module, args=(demand.engine,), daemon=True).start()
     with terminal_progress() as progress:
         live = read_live(client, demand, "" if options.all_namespaces else own, progress)
     source = build_source(live.bodies, live.unread, options, own)
@@ -68,8 +68,8 @@ def build_source(
     bodies: Sequence[Mapping[str, Any]], unread: Mapping[str, str], options: Options, namespace: str
 ) -> Source:
     """Return what the objects of a cluster make, with those of the files over them. Raises ReadingError for a file."""
-    from dra_operator.questions.load import gather_stored  # noqa: PLC0415
-    from dra_operator.questions.state import ClusterState  # noqa: PLC0415 - `--help` needs none
+    from dra_operator.questions.contents import gather_stored  # noqa: PLC0415 - `--help` needs none
+    from dra_operator.questions.state import ClusterState  # noqa: PLC0415
 
     return _overlaid(ClusterState(gather_stored(bodies), unread=unread), options, namespace)
 

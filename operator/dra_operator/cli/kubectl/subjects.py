@@ -152,7 +152,7 @@ def hint_at(question: "Question", kinds: Sequence[str], own: str, name: str) -> 
 
 def find_meant(name: str, names: Iterable[str]) -> str:
     """Return the object that was probably meant by a name that none has: one alike, or the only one with more to it."""
-    from dra_operator.allocator.explanation.suggestions import near_object  # noqa: PLC0415 - after reading
+    from dra_operator.api.likeness import near_object  # noqa: PLC0415 - `--help` needs none
 
     known = sorted(set(names))
     longer = [each for each in known if each.startswith(name)]

@@ -20,6 +20,7 @@ DEMAND = Demand(
         *("ResourceClaimTemplate", "PodGroup"),
     ),
     required=("ResourceClaim",),
+    engine="dra_operator.questions.audit",
 )
 _OTHERS: Final = "selectors of classes and claims are not checked here: kubectl dra lint"
 

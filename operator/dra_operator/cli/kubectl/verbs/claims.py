@@ -14,7 +14,9 @@ from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, names_cel
 if TYPE_CHECKING:
     from dra_operator.questions.claim_list import ClaimItem
 
-DEMAND = Demand(namespaced=("ResourceClaim",), required=("ResourceClaim",))
+DEMAND = Demand(
+    namespaced=("ResourceClaim",), required=("ResourceClaim",), engine="dra_operator.questions.claim_list"
+)
 _COLUMNS = (
     Column("NAME"),
     Column("STATE"),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 DEMAND = Demand(
     cluster=("ResourceSlice", "ResourceClaim", "DeviceTaintRule", "DeviceClass", "Node"),
     required=("ResourceSlice",),
+    engine="dra_operator.questions.device_list",
 )
 _STATES: Final = ("free", "used", "shared", "tainted", "blocked")
 _COLOURS: Final = {

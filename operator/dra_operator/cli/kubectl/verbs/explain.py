@@ -26,7 +26,7 @@ from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, Style, ta
 if TYPE_CHECKING:
     from dra_operator.questions.explain import ExplainAnswer, FunnelStep, RequestFunnel
 
-DEMAND = Demand.for_decisions("ResourceClaim")
+DEMAND = Demand.for_decisions("ResourceClaim", engine="dra_operator.questions.explain")
 _COLUMNS: Final = (Column("DEVICES", is_number=True), Column("", is_cut=True), Column("BECAUSE", is_cut=True))
 _MOST_NAMED: Final = 3
 _WAITING: Final = ("waits", "broken")

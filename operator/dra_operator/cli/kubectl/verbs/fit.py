@@ -14,7 +14,7 @@ from dra_operator.cli.kubectl.tables import Column, Row, count, names_cell, tabl
 if TYPE_CHECKING:
     from dra_operator.questions.fit import FitAnswer
 
-DEMAND = Demand.for_decisions("ResourceSlice", "DeviceClass")
+DEMAND = Demand.for_decisions("ResourceSlice", "DeviceClass", engine="dra_operator.questions.fit")
 _COLUMNS: Final = (Column("NODE"), Column("COPIES", is_number=True), Column("DEVICES", is_cut=True))
 _COPY_COLUMNS: Final = (Column("COPY", is_number=True), Column("NODE"), Column("DEVICES"))
 _MOST_NODES: Final = 20

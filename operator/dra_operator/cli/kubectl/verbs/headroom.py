@@ -14,7 +14,7 @@ from dra_operator.cli.kubectl.tables import Column, Row, count, table, wrapped
 if TYPE_CHECKING:
     from dra_operator.questions.headroom import HeadroomAnswer
 
-DEMAND = Demand.for_decisions("ResourceSlice", "DeviceClass")
+DEMAND = Demand.for_decisions("ResourceSlice", "DeviceClass", engine="dra_operator.questions.headroom")
 _NODE_COLUMNS: Final = (Column("NODE"), Column("MORE", is_number=True))
 _STRANDED_COLUMNS: Final = (
     Column("STRANDED", is_number=True),

@@ -33,6 +33,7 @@ DEMAND = Demand(
         *("ResourceClaimTemplate", "PodGroup"),
     ),
     required=("ResourceSlice", "DeviceClass", "Node"),
+    engine="dra_operator.questions.impact",
 )
 _COLUMNS = (
     Column("CLAIM"),

@@ -19,6 +19,7 @@ DEMAND = Demand(
     cluster=("ResourceSlice", "DeviceClass"),
     namespaced=("ResourceClaim", "ResourceClaimTemplate"),
     required=("ResourceSlice",),
+    engine="dra_operator.questions.lint",
 )
 _SUBJECTS: Final = {"class/": "DeviceClass", "claim/": "ResourceClaim", "template/": "ResourceClaimTemplate"}
 _COLOURS: Final = {"error": "red", "warning": "yellow", "note": None}

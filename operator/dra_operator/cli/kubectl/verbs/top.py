@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 DEMAND = Demand(
     cluster=("ResourceSlice", "ResourceClaim", "Pod", "DeviceClass", "DeviceTaintRule", "Node"),
     required=("ResourceSlice",),
+    engine="dra_operator.questions.usage",
 )
 GROUPINGS: Final = ("node", "pool", "class", "namespace")
 _TITLES: Final = {"node": "NODE", "pool": "POOL", "class": "CLASS", "namespace": "NAMESPACE"}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 DEMAND = Demand(
     cluster=("ResourceClaim", "Pod", "ResourceSlice", "DeviceClass", "Node"),
     required=("ResourceClaim",),
+    engine="dra_operator.questions.holders",
 )
 _COLUMNS: Final = (
     Column("CLAIM"),
