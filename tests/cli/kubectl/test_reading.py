@@ -37,7 +37,25 @@ async def test_kind_without_which_there_is_no_answer_ends_with_2(cluster, dra):
     result = await dra("top")
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "error: not permitted to list resourceslices.resource.k8s.io\n"
+    assert result.stderr == (
+        "error: not permitted to list resourceslices.resource.k8s.io: "
+        "ClusterRole dra-reader has it (manifests/components/reader)\n"
+    )
+
+
+async def test_role_that_has_missing_rights_is_named_once(cluster, dra):
+    """Rights that are missed in several lines are in one ClusterRole, which has none for claims."""
+    forbid(cluster, "ResourceClaim", "Node", "DeviceClass", "DeviceTaintRule")
+
+    result = await dra("top")
+
+    assert result.stderr.splitlines()[:2] == [
+        'note: not permitted to list resourceclaims.resource.k8s.io in namespace "default"',
+        (
+            "note: not permitted to list deviceclasses.resource.k8s.io, devicetaintrules.resource.k8s.io, nodes: "
+            "ClusterRole dra-reader has it (manifests/components/reader)"
+        ),
+    ]
 
 
 async def test_list_is_read_page_by_page(cluster, dra, monkeypatch):

@@ -45,6 +45,9 @@ _DROPPED_OF_CONTAINERS: Final = (
         "volumeMounts",
     ),
 )
+_OF_READER: Final = frozenset(("resourceslices", "deviceclasses", "devicetaintrules", "nodes"))
+"""What the ClusterRole `dra-reader` of manifests/components/reader gives; what holds devices it does not."""
+_READER: Final = "ClusterRole dra-reader has it (manifests/components/reader)"
 _MOST_NAMES: Final = 5000
 """So many names are offered at most."""
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -152,10 +155,12 @@ def read_live(client: ApiClient, demand: Demand, namespace: str, progress: Progr
             found.listed.append(listed)
         if reason:
             found.unread[name] = reason
-    if missing := [
-        found.unread[name] for name in demand.required if name in found.unread and not _is_part(found, name)
-    ]:
-        raise ReadingError("; ".join(dict.fromkeys(missing)))
+    if missing := {
+        name: found.unread[name]
+        for name in demand.required
+        if name in found.unread and not _is_part(found, name)
+    }:
+        raise ReadingError("; ".join(unread_lines(missing)))
     return found
 
 
@@ -314,9 +319,18 @@ def read_names(client: ApiClient, kind: Kind, namespace: str) -> Iterable[str]:
 
 
 def unread_lines(unread: Mapping[str, str]) -> Sequence[str]:
-    """Return lines that name what is missing; kinds that miss the same right are in one."""
+    """Return lines that name what is missing; kinds that miss the same right are in one.
+
+    The first that a ClusterRole would give says which.
+    """
     groups: dict[str, list[str]] = {}
     for reason in dict.fromkeys(unread.values()):
         resource, _, where = reason.removeprefix(_NOT_PERMITTED).partition(" ")
         groups.setdefault(where, []).append(resource)
-    return [f"{_NOT_PERMITTED}{', '.join(found)} {where}".rstrip() for where, found in groups.items()]
+    lines, is_said = [], False
+    for where, found in groups.items():
+        line = f"{_NOT_PERMITTED}{', '.join(found)} {where}".rstrip()
+        if not is_said and any(resource.partition(".")[0] in _OF_READER for resource in found):
+            line, is_said = f"{line}: {_READER}", True
+        lines.append(line)
+    return lines

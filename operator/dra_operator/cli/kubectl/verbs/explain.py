@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 DEMAND = Demand.for_decisions("ResourceClaim", engine="dra_operator.questions.explain")
 _COLUMNS: Final = (Column("DEVICES", is_number=True), Column("", is_cut=True), Column("BECAUSE", is_cut=True))
-_MOST_NAMED: Final = 3
 _WAITING: Final = ("waits", "broken")
 _COPIES: Final = ("DeviceClass/", "ResourceClaimTemplate/")
 _A_COPY: Final = {"DeviceClass": "a device of ", "ResourceClaimTemplate": "a copy of "}
@@ -77,6 +76,11 @@ def _answer(question: Question, text: str, without: tuple[str, ...], *, are_chan
         no_device_line(each.device_class)
         for each in report.requests
         if any(step.name == "class" and step.refused and not step.left for step in each.steps)
+    ]
+    asides += [
+        f"kubectl dra who class/{each.device_class} names all claims that hold such devices"
+        for each in report.requests
+        if any(_are_left_out(step) for step in each.steps)
     ]
     is_copy = not isinstance(subject, str) or subject.startswith(_COPIES)
     would = is_copy or bool(question.given)
@@ -204,8 +208,12 @@ def _number(step: "FunnelStep") -> str:
     return f"{step.left:,}" if is_selection else f"-{step.refused:,}"
 
 
+def _are_left_out(step: "FunnelStep") -> bool:
+    """Return whether some claims are there by number only."""
+    return not {name.partition("/")[2] for name in step.claims} <= {*step.holders.split(", ")}
+
+
 def _because(step: "FunnelStep") -> str:
-    if step.claims:
-        more = len(step.claims) - _MOST_NAMED
-        return ", ".join(step.claims[:_MOST_NAMED]) + (f" +{more}" if more > 0 else "")
+    if step.holders:
+        return step.holders
     return "; ".join(f"{each.text} ({each.devices:,})" for each in step.near_misses)

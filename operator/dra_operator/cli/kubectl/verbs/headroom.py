@@ -7,7 +7,7 @@ import click
 from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
-from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
+from dra_operator.cli.kubectl.options import WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import COPIED, remove, resolve_subject, without_option
 from dra_operator.cli.kubectl.tables import Column, Row, count, table, wrapped
 
@@ -35,7 +35,7 @@ _MOST_NODES: Final = 10
     "--by", metavar="CAPACITY", default="", help="What the largest device left has most of, as memory."
 )
 @without_option
-@shared(WIDE, NAME)
+@shared(WIDE)
 def app(*, subject: str, by: str, without: tuple[str, ...], options: Options) -> None:
     """Say how many more devices of a class, or copies of a template, there is room for.
 
@@ -58,7 +58,6 @@ def _answer(question: Question, text: str, by: str, without: tuple[str, ...]) ->
         report,
         _lines(question, report),
         code,
-        names=[f"node/{each.node}" for each in report.nodes],
         asides=[report.method] if has_room and not report.unlimited else [],
     )
 

@@ -10,7 +10,7 @@ from dra_operator.cli.kubectl.answering import NO, YES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import ReadingError
-from dra_operator.cli.kubectl.options import NAME, Options, shared
+from dra_operator.cli.kubectl.options import NAME, NAMESPACE_OF_CLAIMS, Options, shared
 from dra_operator.cli.kubectl.subjects import KINDS
 from dra_operator.cli.kubectl.tables import (
     Cell,
@@ -51,7 +51,7 @@ _COLUMNS = (
     default="",
     shell_complete=complete_subjects({"node/": "Node"}),
 )
-@shared(NAME)
+@shared(NAME, namespace=NAMESPACE_OF_CLAIMS)
 def app(*, subject: str, options: Options) -> None:
     """Say which claims and pods a change hits, and which of them would fit elsewhere. Changes nothing.
 
