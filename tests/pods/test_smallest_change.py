@@ -130,7 +130,7 @@ def test_rule_that_taints_is_named():
     ]
 
     assert text_of(slice_of("n1", device("a")), asks=[request()], rules=rules) == (
-        "; it would fit if request gpu tolerated k:NoSchedule (of DeviceTaintRule repair)"
+        "; it would fit if request gpu tolerated k:NoSchedule (set by DeviceTaintRule repair)"
     )
 
 

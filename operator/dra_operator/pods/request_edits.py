@@ -80,7 +80,7 @@ def _source(inventory: Inventory, taint: EffectiveTaint) -> str:
         if (rule.spec.taint.key, rule.spec.taint.value, rule.spec.taint.effect) == taint
         and any(inventory.tainted_by(rule, slice_) for slice_ in slices)
     ]
-    return f" (of DeviceTaintRule {listed(rules)})" if rules else ""
+    return f" (set by DeviceTaintRule {listed(rules)})" if rules else ""
 
 
 # --- amounts

@@ -1,6 +1,5 @@
 """`kubectl dra audit`: what is wrong in a cluster, each with the object and what to do."""
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -12,7 +11,7 @@ from dra_operator.cli.kubectl.subjects import kubectl_name
 from dra_operator.cli.kubectl.tables import Style, count, wrapped
 
 if TYPE_CHECKING:
-    from dra_operator.questions.findings import AuditReport, Finding
+    from dra_operator.questions.findings import AuditReport, Finding, Sort
 
 DEMAND = Demand(
     cluster=(
@@ -22,6 +21,8 @@ DEMAND = Demand(
     required=("ResourceClaim",),
     engine="dra_operator.questions.audit",
 )
+_MOST_OF_SORT: Final = 20
+"""So many findings of each sort are shown at a terminal, unless sorts are named."""
 _OTHERS: Final = "selectors of classes and claims are not checked here: kubectl dra lint"
 
 
@@ -64,24 +65,28 @@ def _answer(question: Question, sorts: tuple[str, ...]) -> Answer:
     return Answer(
         "Audit",
         report,
-        _lines(report, question.style),
+        _lines(report, question.style, None if sorts or question.style.width is None else _MOST_OF_SORT),
         code,
         names=list(dict.fromkeys(kubectl_name(item.kind, item.name) for item in report.findings)),
         asides=[*_asides(report), *([] if sorts else [_OTHERS])],
     )
 
 
-def _lines(report: "AuditReport", style: Style) -> list[str]:
-    lines: list[str] = []
-    sort = None
+def _lines(report: "AuditReport", style: Style, most: int | None) -> list[str]:
+    """Return the findings by sort, of each sort so many at most."""
+    sorts: dict[Sort, list[Finding]] = {}
     for item in report.findings:
-        if item.sort is not sort:
-            sort = item.sort
-            number = Counter(each.sort for each in report.findings)[sort]
-            title = f"{sort.value} ({number:,})"
-            lines += [*([""] if lines else []), click.style(title, bold=True) if style.colours else title]
-        lines += wrapped(f"{_subject(item)}: {item.message}", style, "  ")
-        lines += wrapped(f"-> {item.action}", style, "     ")
+        sorts.setdefault(item.sort, []).append(item)
+    lines: list[str] = []
+    for sort, findings in sorts.items():
+        title = f"{sort.value} ({len(findings):,})"
+        lines += [*([""] if lines else []), click.style(title, bold=True) if style.colours else title]
+        shown = findings[:most]
+        for item in shown:
+            lines += wrapped(f"{_subject(item)}: {item.message}", style, "  ")
+            lines += wrapped(f"-> {item.action}", style, "     ")
+        if rest := len(findings) - len(shown):
+            lines.append(f"  and {rest:,} more: kubectl dra audit --sort {sort.value}")
     return lines
 
 

@@ -9,7 +9,7 @@ from dra_operator.cli.kubectl.completion import complete_names
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import no_device_line, nodes_with_labels
-from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, table
+from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, names_cell, table
 
 if TYPE_CHECKING:
     from dra_operator.questions.device_list import DeviceItem
@@ -28,7 +28,7 @@ _COLOURS: Final = {
 _MANY: Final = 200
 _COLUMNS: Final = (
     Column("DEVICE"),
-    Column("NODE"),
+    Column("NODE", is_dropped=True),
     Column("STATE"),
     Column("HELD BY", is_cut=True),
     Column("CAPACITY", is_cut=True),
@@ -153,7 +153,7 @@ def _row(item: "DeviceItem") -> Row:
         f"{item.pool}/{item.name}",
         item.node or "(several)",
         Cell(item.state.value, _COLOURS.get(item.state.value)),
-        ",".join(item.holders) or "-",
+        names_cell(item.holders, separator=","),
         ",".join(_amount(each.name, each.published, each.left) for each in item.capacity) or "-",
         ",".join(item.taints) or "-",
         item.driver,

@@ -196,9 +196,9 @@ def _funnel(style: Style, funnel: "RequestFunnel") -> Any:
     claim = f"claim {funnel.claim}, " if funnel.claim else ""
     yield f"{claim}request {funnel.request}: {funnel.asked} of class {funnel.device_class}"
     rows: list[Row] = [[_number(step), step.text, _because(step)] for step in funnel.steps]
-    at_most = f", at most {funnel.most_on_a_node:,} on one node ({funnel.node})" if funnel.node else ""
+    at_most = f"at most {funnel.most_on_a_node:,} on one node ({funnel.node})" if funnel.node else ""
     colour = Colour.WARNING if not funnel.left else None
-    rows.append([Cell(f"{funnel.left:,}", colour), f"left{at_most}", ""])
+    rows.append([Cell(f"{funnel.left:,}", colour), "left", at_most])
     yield from table(_COLUMNS, rows, style)
 
 

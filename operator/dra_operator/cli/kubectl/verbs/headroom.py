@@ -9,10 +9,10 @@ from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import COPIED, remove, resolve_subject, without_option
-from dra_operator.cli.kubectl.tables import Column, Row, count, table, wrapped
+from dra_operator.cli.kubectl.tables import Cell, Column, Row, count, names_cell, table, wrapped
 
 if TYPE_CHECKING:
-    from dra_operator.questions.headroom import HeadroomAnswer
+    from dra_operator.questions.headroom import HeadroomAnswer, StrandedDevices
 
 DEMAND = Demand.for_decisions("ResourceSlice", "DeviceClass", engine="dra_operator.questions.headroom")
 _NODE_COLUMNS: Final = (Column("NODE"), Column("MORE", is_number=True))
@@ -89,7 +89,7 @@ def _lines(question: Question, report: "HeadroomAnswer") -> list[str]:
                 f"{each.devices:,}",
                 each.reason,
                 each.message,
-                ", ".join(_short(name) for name in each.examples),
+                _examples(each),
             ]
             for each in report.obstacles
         ]
@@ -99,5 +99,8 @@ def _lines(question: Question, report: "HeadroomAnswer") -> list[str]:
     return lines
 
 
-def _short(path: str) -> str:
-    return path.partition("/")[2]
+def _examples(stranded: "StrandedDevices") -> Cell:
+    """Return the first of some devices, and how many more there are: of those beyond the examples only the number."""
+    names = [path.partition("/")[2] for path in stranded.examples]
+    more = stranded.devices - len(names)
+    return names_cell([*names, *(("",) * more)], len(names)) if more else names_cell(names)

@@ -137,7 +137,7 @@ def _row(claim: "ClaimImpact") -> Row:
     fits = (
         Cell(f"yes, on {claim.new_node}" if claim.new_node else "yes", Colour.GOOD)
         if claim.fits_elsewhere
-        else Cell(f"no: {claim.reason or claim.message}", Colour.BAD)
+        else Cell("no", Colour.BAD)
     )
     return [
         f"{claim.namespace}/{claim.name}",
@@ -152,11 +152,10 @@ def _reason_lines(style: Style, report: "ImpactReport") -> list[str]:
     """Return why claims fit nowhere else, each reason once: in a table it would be cut."""
     claims: dict[str, list[str]] = {}
     for claim in report.claims:
-        if not claim.fits_elsewhere and claim.reason and claim.message:
-            claims.setdefault(claim.message, []).append(f"{claim.namespace}/{claim.name}")
-    return [
-        line for message, names in claims.items() for line in wrapped(f"{_first(names)}: {message}", style)
-    ]
+        why = ": ".join(text for text in (claim.reason, claim.message) if text)
+        if not claim.fits_elsewhere and why:
+            claims.setdefault(why, []).append(f"{claim.namespace}/{claim.name}")
+    return [line for why, names in claims.items() for line in wrapped(f"{_first(names)}: {why}", style)]
 
 
 def _first(names: list[str]) -> str:

@@ -22,6 +22,8 @@ DEMAND = Demand(
     engine="dra_operator.questions.lint",
 )
 _SUBJECTS: Final = {"class/": "DeviceClass", "claim/": "ResourceClaim", "template/": "ResourceClaimTemplate"}
+_MOST_FINDINGS: Final = 50
+"""So many are shown at a terminal."""
 _COLOURS: Final = {"error": "red", "warning": "yellow", "note": None}
 _COLUMNS: Final = (
     Column("OBJECT"),
@@ -105,13 +107,17 @@ def _records(question: Question, subjects: tuple[str, ...]) -> "list[ObjectRecor
 def _lines(question: Question, report: "LintReport") -> list[str]:
     style = question.style
     lines: list[str] = []
-    for item in report.findings:
+    shown = report.findings if style.width is None else report.findings[:_MOST_FINDINGS]
+    for item in shown:
         severity = item.severity.value
         colour = _COLOURS[severity]
-        shown = list(wrapped(f"{severity}: {item} ({item.rule.value})", style))
+        first, *rest = wrapped(f"{severity}: {item} ({item.rule.value})", style, "  ")
+        first = first.strip()
         if style.colours and colour:
-            shown[0] = click.style(severity, fg=colour) + shown[0].removeprefix(severity)
-        lines += [shown[0], *(f"  {line}" for line in shown[1:])]
+            first = click.style(severity, fg=colour) + first.removeprefix(severity)
+        lines += [first, *rest]
+    if more := len(report.findings) - len(shown):
+        lines += wrapped(f"and {more:,} more: name a class, claim or template, or see all with | less", style)
     if style.wide and report.selectors:
         lines += [*([""] if lines else []), *_selector_table(report.selectors, style)]
     if style.wide and report.derived_attributes:
