@@ -52,6 +52,8 @@ async def used(cluster):
         ("impact node/node-2 -o name", 0, ""),
         ("lint -o name", 0, ""),
         ("top --by class -o name", 0, "deviceclass.resource.k8s.io/gpu\n"),
+        ("top --by namespace -n default -o name", 0, "namespace/default\n"),
+        ("top --by namespace -n other -o name", 0, ""),
     ],
 )
 async def test_code_and_names(used, dra, line, code, printed):
@@ -59,6 +61,21 @@ async def test_code_and_names(used, dra, line, code, printed):
     result = await dra(*line.split())
 
     assert (result.exit_code, result.stdout) == (code, printed), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("top -n default", "all claims can be read, so -n changes nothing; --by namespace counts"),
+        ("top --by namespace -n other", 'no claim of namespace "other" holds a published device'),
+        ("top -l zone=none", "no devices are published on nodes with these labels"),
+    ],
+)
+async def test_what_an_option_leaves_of_the_counts_is_said(used, dra, line, words):
+    """A table that is empty, or as it was before, says why."""
+    result = await dra(*line.split())
+
+    assert words in result.stderr
 
 
 @pytest.mark.parametrize(
