@@ -256,7 +256,6 @@ def test_durations_are_read_as_go_writes_them(text, seconds):
         ("claims", ["holder", "waiting"], "fresh"),
         ("devices pool-1", ["pool-1/gpu-0", "pool-1/gpu-1"], "pool-1/gpu-1"),
         ("top --by namespace", ["default"], "default"),
-        ("who", ["default/holder"], "default/fresh"),
     ],
 )
 async def test_watch_prints_what_changes(used, tmp_path, line, first, changed):

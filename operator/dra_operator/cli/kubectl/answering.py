@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 YES: Final = 0
 NO: Final = 1
 CANNOT_SAY: Final = 2
+UNDECIDED: Final = "SearchAborted"
+"""The reason of an attempt that ran out of time: it is no no."""
 _MOST_WARNINGS: Final = 10
 
 

@@ -34,8 +34,8 @@ _OTHERS: Final = "selectors of classes and claims are not checked here: kubectl 
 def app(*, sorts: tuple[str, ...], options: Options) -> None:
     """Find what is wrong: each line names the object, what is wrong with it, and what to do.
 
-    With -n, only findings about objects of a namespace. Exit code 0: nothing is wrong; 1: something is; 2: nothing was
-    found, but not all could be checked.
+    With -n, only findings in which objects of a namespace take part. Exit code 0: nothing is wrong; 1: something is; 2:
+    nothing was found, but not all could be checked.
 
     Examples: kubectl dra audit -n team-a; kubectl dra audit --sort Unreserved.
     """
@@ -57,7 +57,7 @@ def _answer(question: Question, sorts: tuple[str, ...]) -> Answer:
         findings=tuple(
             item
             for item in report.findings
-            if (not sorts or item.sort in sorts) and namespace in ("", item.namespace)
+            if (not sorts or item.sort in sorts) and (not namespace or _is_about(item, namespace))
         ),
         unchecked=tuple(item for item in report.unchecked if not sorts or item.sort in sorts),
     )
@@ -88,6 +88,13 @@ def _lines(report: "AuditReport", style: Style, most: int | None) -> list[str]:
         if rest := len(findings) - len(shown):
             lines.append(f"  and {rest:,} more: kubectl dra audit --sort {sort.value}")
     return lines
+
+
+def _is_about(item: "Finding", namespace: str) -> bool:
+    """Return whether an object of a namespace is at fault, or takes part: a device that two claims hold has none."""
+    return item.namespace == namespace or any(
+        name.partition(" ")[2].startswith(f"{namespace}/") for name in item.related
+    )
 
 
 def _subject(item: "Finding") -> str:

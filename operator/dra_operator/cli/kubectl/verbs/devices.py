@@ -100,6 +100,8 @@ def _answer(
     from dra_operator.questions.holders import HolderQuery, find_holders  # noqa: PLC0415
 
     subject = HolderQuery(driver=driver, node=node, device_class=device_class)
+    if device_class and (missing := question.cluster.unread.get("DeviceClass")):
+        raise click.ClickException(missing)
     # It knows what is meant by a name that is not there.
     is_class_empty = False
     if node or device_class or driver:

@@ -49,7 +49,7 @@ def app(*, subjects: tuple[str, ...], no_changes: bool, without: tuple[str, ...]
     """Say why a claim or pod waits: how many devices each condition leaves, and the smallest change that would help.
 
     A name alone is a claim, or else a pod. A file, a template or a class is explained as a copy of it would be. Exit
-    code 0: it does not wait; 1: it does; 2: it cannot be said.
+    code 0: it does not wait; 1: it does; 2: it cannot be said, or it fits only if nobody else holds the devices.
     """
     subject = one_subject(subjects)
     run(
@@ -84,11 +84,14 @@ def _answer(question: Question, text: str, without: tuple[str, ...], *, are_chan
     ]
     is_copy = not isinstance(subject, str) or subject.startswith(_COPIES)
     would = is_copy or bool(question.given)
+    code = (
+        NO if report.state in _WAITING else CANNOT_SAY if report.at_most and report.state == "fits" else YES
+    )
     return Answer(
         "Explanation",
         report,
         list(_lines(question.style, report, would=would)),
-        NO if report.state in _WAITING else YES,
+        code,
         names=[_name(subject, text)],
         asides=list(dict.fromkeys(asides)),
     )

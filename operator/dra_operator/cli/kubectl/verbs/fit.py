@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, UNDECIDED, YES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
@@ -47,6 +47,8 @@ def _answer(question: Question, text: str, copies: int, without: tuple[str, ...]
     cluster = remove(question, without)
     report = find_fit(cluster, resolve_subject(question, text), copies)
     code = NO if not report.fits else CANNOT_SAY if report.at_most else YES
+    if report.reason == UNDECIDED:
+        code = CANNOT_SAY
     return Answer(
         "Fit",
         report,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, UNDECIDED, YES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import WIDE, Options, shared
@@ -53,6 +53,8 @@ def _answer(question: Question, text: str, by: str, without: tuple[str, ...]) ->
     report = find_headroom(cluster, resolve_subject(question, text), by)
     has_room = report.more > 0 or report.unlimited
     code = NO if not has_room else CANNOT_SAY if report.at_most else YES
+    if not has_room and report.reason == UNDECIDED:
+        code = CANNOT_SAY
     return Answer(
         "Headroom",
         report,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dra_operator.cli.kubectl.answering import NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import ReadingError
@@ -35,6 +35,8 @@ DEMAND = Demand(
     required=("ResourceSlice", "DeviceClass", "Node"),
     engine="dra_operator.questions.impact",
 )
+_RESTRICTING = frozenset(("ResourceClaim", "Pod"))
+"""Kinds of which an object that cannot be read may be hit."""
 _COLUMNS = (
     Column("CLAIM"),
     Column("EFFECT"),
@@ -75,9 +77,9 @@ def _answer(question: Question, subject: str) -> Answer:
         "Impact",
         report,
         [*lines, *_reason_lines(question.style, report), *_request_lines(question.style, report)],
-        NO if report.claims else YES,
+        NO if report.claims else CANNOT_SAY if _RESTRICTING & question.cluster.unread.keys() else YES,
         names=[f"resourceclaim.resource.k8s.io/{claim.name}" for claim in report.claims],
-        asides=[*report.problems, *report.warnings, *_summary(report)],
+        asides=[*report.problems, *report.warnings, *_restriction(question), *_summary(report)],
     )
 
 
@@ -170,6 +172,17 @@ def _request_lines(style: Style, report: "ImpactReport") -> list[str]:
         for item in report.requests
     ]
     return [line for text in texts for line in wrapped(text, style)]
+
+
+def _restriction(question: Question) -> list[str]:
+    """Return what may be hit beside what is known."""
+    unread = question.cluster.unread.keys()
+    found = []
+    if "ResourceClaim" in unread:
+        found.append("claims that cannot be read may be hit as well, or hold what would fit elsewhere")
+    if "Pod" in unread:
+        found.append("pods that cannot be read may be evicted, with the claims that they use")
+    return found
 
 
 def _summary(report: "ImpactReport") -> list[str]:

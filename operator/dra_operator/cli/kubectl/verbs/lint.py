@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DEMAND = Demand(
     cluster=("ResourceSlice", "DeviceClass"),
     namespaced=("ResourceClaim", "ResourceClaimTemplate"),
-    required=("ResourceSlice",),
+    required=("ResourceSlice", "DeviceClass"),
     engine="dra_operator.questions.lint",
 )
 _SUBJECTS: Final = {"class/": "DeviceClass", "claim/": "ResourceClaim", "template/": "ResourceClaimTemplate"}

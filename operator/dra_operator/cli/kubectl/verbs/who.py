@@ -59,6 +59,8 @@ def _answer(question: Question, text: str, driver: str, admin_access: bool, only
     from dra_operator.questions.holders import find_holders  # noqa: PLC0415
 
     subject = _subject(text, driver, question.options.namespace)
+    if subject.device_class and (missing := question.cluster.unread.get("DeviceClass")):
+        raise click.ClickException(missing)
     report = find_holders(question.cluster, replace(subject, admin_access=admin_access))
     if only_idle:
         report = replace(report, holders=tuple(item for item in report.holders if item.is_idle))
