@@ -78,6 +78,16 @@ async def test_what_is_not_known_is_neither_yes_nor_no(cluster, dra, line, kind,
     assert (result.exit_code, words in result.stderr) == (2, True), result.output
 
 
+@pytest.mark.parametrize("kind", ["Node", "DeviceTaintRule"])
+async def test_what_is_free_is_at_most_where_a_taint_or_a_node_may_be_in_the_way(cluster, dra, kind):
+    """A cordoned node is not seen by who may not read nodes."""
+    forbid(cluster, kind)
+
+    result = await dra("top")
+
+    assert "FREE is at most: nodes and taint rules that cannot be read may keep devices" in result.stderr
+
+
 async def test_device_that_two_claims_hold_is_found_in_their_namespace(cluster, dra):
     """The finding is about the device, which has no namespace; the claims that take part have one."""
     held = {"status": {"allocation": allocation()}}

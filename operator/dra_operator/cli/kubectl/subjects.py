@@ -218,6 +218,13 @@ def no_device_line(name: str, devices: str = "no device") -> str:
     return f"class {name} selects {devices}: kubectl dra lint class/{name}"
 
 
+def not_free(question: "Question") -> str:
+    """Return why fewer devices may be free than are counted."""
+    if "ResourceClaim" in question.cluster.unread:
+        return "devices of claims that cannot be read may be in use"
+    return "nodes and taint rules that cannot be read may keep devices from claims"
+
+
 def age_at(timestamp: str | None, now: float) -> str:
     """Return how long before a time, in seconds since 1970, an RFC 3339 timestamp was, as kubectl writes ages."""
     return age(timestamp, datetime.fromtimestamp(now, UTC))

@@ -123,6 +123,9 @@ def _follow(source: Source, listed: ListedKind, changes: Changes) -> None:
                 return
             # A server that restarts is back in a while.
             time.sleep(_RETRY_SECONDS)
+        except (KeyError, TypeError, AttributeError) as error:
+            changes.put(RequestError(f"{listed.path}: the watch sent what is no object: {error!r}"))
+            return
 
 
 def _list_again(client: ApiClient, listed: ListedKind, changes: Changes) -> str:

@@ -8,7 +8,7 @@ from dra_operator.cli.kubectl.answering import Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_names
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
-from dra_operator.cli.kubectl.subjects import no_device_line, nodes_with_labels
+from dra_operator.cli.kubectl.subjects import no_device_line, nodes_with_labels, not_free
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, names_cell, table
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _asides(
     if empty_class:
         found = _empty_class_lines(question, empty_class) or found
     if is_at_most and any(item.state.value == "free" for item in items):
-        found.append("free is at most: a claim that cannot be read may hold the device")
+        found.append(f"free is at most: {not_free(question)}")
     if len(items) > _MANY and question.style.width is not None:
         found.append(
             f"{len(items):,} devices: --node, --class, --state and POOL select some; `kubectl dra top` counts them"

@@ -7,7 +7,7 @@ import click
 from dra_operator.cli.kubectl.answering import Answer, Question, run
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, NAMESPACE_OF_CLAIMS, WIDE, Options, shared
-from dra_operator.cli.kubectl.subjects import kubectl_name, no_device_line, nodes_with_labels
+from dra_operator.cli.kubectl.subjects import kubectl_name, no_device_line, nodes_with_labels, not_free
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, table
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _asides(question: Question, report: "UsageReport", by: str) -> list[str]:
     elif by == "class":
         found += [no_device_line(row.name) for row in rows if not row.total][:_MOST_NAMED]
     if report.is_at_most:
-        found.append("FREE is at most: devices of claims that cannot be read may be in use")
+        found.append(f"FREE is at most: {not_free(question)}")
     if len(rows) > _MANY and question.style.width is not None:
         found.append(f"{len(rows):,} rows: --by class counts them together, -l and --sort-by free find some")
     return found
