@@ -36,6 +36,15 @@ class LoadResult(ObjectSet):
     refused: set[str] = field(default_factory=set)
     volumes: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
 
+    def update(self, other: "LoadResult") -> None:
+        """Take what another result has as well; where both have an object, that of the other counts."""
+        self.records.update(other.records)
+        self.daemon_sets += other.daemon_sets
+        self.errors += other.errors
+        self.notes += other.notes
+        self.refused |= other.refused
+        self.volumes.update(other.volumes)
+
     def copied(self) -> "LoadResult":
         """Return a result that can be changed without this one."""
         return self.overlaid(LoadResult())

@@ -18,6 +18,7 @@ from dra_operator.cli.kubectl.errors import ReadingError, RefusedError, RequestE
 from dra_operator.cli.kubectl.options import JSON, NAME, YAML, Options
 from dra_operator.cli.kubectl.reading import ListedKind, trim, unread_lines
 from dra_operator.cli.kubectl.source import Source, build_source
+from dra_operator.questions.contents import gather_stored
 
 QUIET_SECONDS: Final = 0.5
 """Changes within so long are answered together."""
@@ -61,7 +62,8 @@ def watch(source: Source, options: Options, ask: Callable[[Source], Answer]) -> 
     try:
         while True:
             _apply(objects, changes)
-            following = build_source(list(objects.values()), source.cluster.unread, options, source.namespace)
+            contents = gather_stored(objects.values())
+            following = build_source(contents, source.cluster.unread, options, source.namespace)
             following.client, following.listed = source.client, source.listed
             # Ages go on without a change.
             source.cluster.now = following.cluster.now
