@@ -37,6 +37,7 @@ from dra_operator.questions.load import LoadResult, add_daemon_pods, gather
 from dra_operator.questions.manifests import Found, find_given, read
 from dra_operator.questions.notes import find_notes, find_owners
 from dra_operator.questions.removal import remove_objects
+from dra_operator.questions.snapshot_header import find_header
 
 Source: TypeAlias = str | Path | Mapping[str, Any] | Iterable[str | Path | Mapping[str, Any] | Manifest]
 """Files and folders, or objects as mappings, or several of these; `-` is stdin."""
@@ -107,8 +108,10 @@ class ClusterState:
         """Return the state of some objects, given as mappings or as files and folders to read.
 
         What cannot be read is a line in `errors`, and the rest counts. An object that is there twice counts as it
-        stands last. Raises UnknownNodeError.
+        stands last. A snapshot says itself when it was taken, and what could not be read then. Raises UnknownNodeError.
         """
+        if (header := find_header(source)) is not None:
+            now, unread = header.taken if now is None else now, {**header.unread, **unread}
         return cls(gather(read_source(source)), only_nodes=only_nodes, unread=unread, now=now)
 
     def with_objects(self, source: Source) -> Self:

@@ -29,7 +29,8 @@ class Source:
     """A cluster that was read, and the namespace that is asked about: empty for all of them.
 
     `given` are the objects of files that lie over those of the cluster. `client` is None for a snapshot. `bodies` are
-    the objects of a live cluster that is to be watched, and `listed` says from where a watch goes on.
+    the objects of a live cluster that is to be watched, and `listed` says from where a watch goes on. `notes` are lines
+    that every answer goes with.
     """
 
     cluster: "ClusterState"
@@ -38,6 +39,7 @@ class Source:
     client: ApiClient | None = None
     bodies: list[dict[str, Any]] = field(default_factory=list)
     listed: list[ListedKind] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
 
 
 def connect(options: Options) -> ApiClient:
@@ -78,10 +80,12 @@ def _read_snapshot(options: Options) -> Source:
     from dra_operator.questions.state import ClusterState  # noqa: PLC0415 - as above
 
     check_complete(options.snapshot)
-    cluster = ClusterState.load([options.snapshot])
+    cluster = ClusterState.load([options.snapshot], unread=_left_out(options.snapshot))
     if cluster.errors:
         raise ReadingError("\n".join(cluster.errors))
-    return _overlaid(cluster, options, options.namespace)
+    source = _overlaid(cluster, options, options.namespace)
+    source.notes = (_as_of(options.snapshot),)
+    return source
 
 
 def _overlaid(cluster: "ClusterState", options: Options, namespace: str) -> Source:
