@@ -188,12 +188,21 @@ class ApiClient:
             connection.connect()
         except (OSError, http.client.HTTPException) as error:
             raise self._fault(path, error) from error
+        except ValueError as error:
+            # A name that is too long, or begins with a dot.
+            text = "the name of the server, or its tls-server-name, is none that a host can have"
+            raise RequestError(f"{self.access.server}: {text}") from error
         return connection
 
     def _by_proxy(self, proxy: str, timeout: float | None) -> http.client.HTTPConnection:
         """Return a connection by the tunnel of a proxy. Raises RequestError for one that nobody here speaks to."""
         scheme, mark, rest = proxy.partition("://")
-        address = urlsplit(f"//{rest if mark else proxy}")
+        try:
+            address = urlsplit(f"//{rest if mark else proxy}")
+            port_of_proxy = address.port or 80
+        except ValueError:
+            # What follows a colon may be a password.
+            raise RequestError("proxy-url is no address such as http://proxy:3128") from None
         if (mark and scheme.lower() != "http") or not address.hostname:
             # What follows may be a password.
             raise RequestError(
@@ -204,7 +213,7 @@ class ApiClient:
             raise RequestError("a server without https is not asked by a proxy: leave out proxy-url")
         server_name = self.access.server_name or host
         connection = _TlsConnection(
-            address.hostname, address.port or 80, timeout, self.access.tls, server_name
+            address.hostname, port_of_proxy, timeout, self.access.tls, server_name
         )
         headers = {}
         if address.username:

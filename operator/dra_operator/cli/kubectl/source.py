@@ -1,10 +1,13 @@
 """The cluster that a verb asks: a live one, with manifests over it, or a snapshot."""
 
+import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dra_operator.api.text import shown
 from dra_operator.cli.kubectl.access import load_user_access
 from dra_operator.cli.kubectl.client import ApiClient
 from dra_operator.cli.kubectl.demand import Demand
@@ -18,9 +21,11 @@ if TYPE_CHECKING:
     from dra_operator.questions.manifests import Found
     from dra_operator.questions.state import ClusterState
 
+_VOLUMES = ("PersistentVolume", "PersistentVolumeClaim")
 _COMPLETE = "..."
 """The last line of a snapshot: that of YAML which ends a document."""
 _END_BYTES = 64
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 @dataclass(slots=True)
@@ -53,6 +58,8 @@ def read_source(options: Options, demand: Demand) -> Source:
         return _read_snapshot(options)
     client = connect(options)
     own = options.namespace or client.access.namespace
+    if not _NAMESPACE.fullmatch(own):
+        raise ReadingError(f"namespace {shown(own)}: is no name of a namespace: choose another with -n")
     with terminal_progress() as progress:
         live = read_live(client, demand, "" if options.all_namespaces else own, progress)
     source = build_source(live.contents, live.unread, options, own)
@@ -82,6 +89,28 @@ def _read_snapshot(options: Options) -> Source:
     source = _overlaid(cluster, options, options.namespace)
     source.notes = (_as_of(options.snapshot),)
     return source
+
+
+def _left_out(path: str) -> dict[str, str]:
+    """Return what a snapshot leaves out, by kind."""
+    from dra_operator.questions.snapshot_header import read_header  # noqa: PLC0415 - as above
+
+    found = dict.fromkeys(_VOLUMES, "a snapshot has none")
+    if read_header(path) is None:
+        found["Pod"] = f"{path} does not say when it was taken: what pods without claims have may be missing"
+    return found
+
+
+def _as_of(path: str) -> str:
+    """Return as of when a snapshot answers."""
+    from dra_operator.api.durations import human_duration  # noqa: PLC0415 - as above
+    from dra_operator.questions.snapshot_header import read_header  # noqa: PLC0415
+
+    header = read_header(path)
+    if header is None:
+        return f"{path} does not say when it was taken: ages are until now; take it again with `dra-operator snapshot`"
+    age = human_duration(max(0, int(time.time() - header.taken)))
+    return f"as of {header.time}, {age} ago, when {path} was taken"
 
 
 def _overlaid(cluster: "ClusterState", options: Options, namespace: str) -> Source:
