@@ -130,9 +130,10 @@ def _parse(path: str, text: bytes) -> dict[str, Any]:
     # Most kubeconfigs are YAML, some are JSON, which is YAML too.
     import yaml  # noqa: PLC0415 - `--help` needs none
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    from dra_operator.questions.bounded_yaml import BoundedLoader  # noqa: PLC0415
+
     try:
-        config = yaml.load(text, Loader=loader)  # noqa: S506 - it is the safe one
+        config = yaml.load(text, Loader=BoundedLoader)  # noqa: S506 - derived from the safe one
     except RecursionError as error:
         raise AccessError(f"kubeconfig {path}: it is nested too deeply") from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
