@@ -342,7 +342,7 @@ async def test_pods_without_claims_count_in_a_snapshot(cluster, dra, snapshot, t
     """They are not in it one by one, and what they have of the nodes is."""
     for number in (1, 2):
         body = node(f"node-{number}")
-        room = {"cpu": "8", "memory": "8Gi", "pods": "3"}
+        room = {"cpu": "10", "memory": "8Gi", "pods": "3"}
         cluster.put(body | {"status": {**body["status"], "allocatable": room}})
         for index, cpu in enumerate(("4", "2500m")):
             other = asking(cpu, nodeName=f"node-{number}")
@@ -355,7 +355,7 @@ async def test_pods_without_claims_count_in_a_snapshot(cluster, dra, snapshot, t
         "spec": {"spec": claim()["spec"]},
     }
     codes = []
-    for cpu, copies in (("1", 2), ("1", 3), ("2", 1)):
+    for cpu, copies in (("1", 2), ("1", 3), ("4", 1)):
         items = [template, asking(cpu, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])]
         given = tmp_path / f"{cpu}.json"
         given.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))

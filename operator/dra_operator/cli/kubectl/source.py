@@ -1,7 +1,6 @@
 """The cluster that a verb asks: a live one, with manifests over it, or a snapshot."""
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -103,14 +102,12 @@ def _left_out(path: str) -> dict[str, str]:
 
 def _as_of(path: str) -> str:
     """Return as of when a snapshot answers."""
-    from dra_operator.api.durations import human_duration  # noqa: PLC0415 - as above
-    from dra_operator.questions.snapshot_header import read_header  # noqa: PLC0415
+    from dra_operator.questions.snapshot_header import read_header  # noqa: PLC0415 - as above
 
     header = read_header(path)
     if header is None:
         return f"{path} does not say when it was taken: ages are until now; take it again with `dra-operator snapshot`"
-    age = human_duration(max(0, int(time.time() - header.taken)))
-    return f"as of {header.time}, {age} ago, when {path} was taken"
+    return f"as of {header.time}, when {path} was taken"
 
 
 def _overlaid(cluster: "ClusterState", options: Options, namespace: str) -> Source:
