@@ -322,7 +322,7 @@ async def test_snapshot_answers_as_of_when_it_was_taken(cluster, dra, snapshot):
 
     assert (today.exit_code, then.exit_code) == (1, 0), then.output
     assert "note: as of 2026-01-01T01:00:00Z, " in then.stderr
-    assert " 60m " in claims.stdout
+    assert " 60m" in claims.stdout
 
 
 async def test_snapshot_says_what_could_not_be_read(dra, snapshot):
@@ -363,7 +363,7 @@ async def test_pods_without_claims_count_in_a_snapshot(cluster, dra, snapshot, t
         offline = await dra(
             *("fit", str(given), "-c", str(copies), "-o", "json", "--snapshot", str(file)), live=False
         )
-        assert json.loads(offline.stdout)["copies"] == json.loads(live.stdout)["copies"]
+        assert json.loads(offline.stdout).get("copies") == json.loads(live.stdout).get("copies")
         codes.append(offline.exit_code)
 
     # A third one finds devices and cpu, and no place.

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from dra_operator.api.text import shown
+from dra_operator.api.text import printable, shown
 from dra_operator.cli.kubectl.errors import AccessError
 from dra_operator.cli.kubectl.options import Impersonation
 from dra_operator.cluster.kubeconfig import KubeconfigContext, KubeconfigError, choose
@@ -190,7 +190,7 @@ def _access(
             # ssl.SSLError is an OSError.
             file = getattr(error, "filename", None)
             why = getattr(error, "strerror", None) or error
-            raise AccessError(f"{where}: {f'{file}: ' if file else ''}{why}") from error
+            raise AccessError(f"{where}: {f'{printable(str(file))}: ' if file else ''}{why}") from error
         except ValueError as error:
             # What is not text, or has a zero byte in it; what it says may be a secret.
             raise AccessError(f"{where}: a path, a file or data that it names is not text") from error

@@ -1,7 +1,7 @@
 """The cluster that a verb asks: a live one, with manifests over it, or a snapshot."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,7 +54,7 @@ def connect(options: Options) -> ApiClient:
 def read_source(options: Options, demand: Demand) -> Source:
     """Return what is asked, as far as it can be read. Raises AccessError, ReadingError."""
     if options.snapshot:
-        return _read_snapshot(options)
+        return _read_snapshot(options, {*demand.cluster, *demand.namespaced})
     client = connect(options)
     own = options.namespace or client.access.namespace
     if not _NAMESPACE.fullmatch(own):
@@ -78,13 +78,14 @@ def build_source(
     return _overlaid(ClusterState(contents, unread=unread), options, namespace)
 
 
-def _read_snapshot(options: Options) -> Source:
+def _read_snapshot(options: Options, kinds: Collection[str]) -> Source:
     from dra_operator.questions.state import ClusterState  # noqa: PLC0415 - as above
 
     check_complete(options.snapshot)
     cluster = ClusterState.load([options.snapshot], unread=_left_out(options.snapshot))
     if cluster.errors:
         raise ReadingError("\n".join(cluster.errors))
+    cluster.unread = {kind: why for kind, why in cluster.unread.items() if kind in kinds}
     source = _overlaid(cluster, options, options.namespace)
     source.notes = (_as_of(options.snapshot),)
     return source
