@@ -106,11 +106,14 @@ class ClusterState:
         """Return the state of some objects, given as mappings or as files and folders to read.
 
         What cannot be read is a line in `errors`, and the rest counts. An object that is there twice counts as it
-        stands last. Raises UnknownNodeError.
+        stands last. A snapshot says itself when it was taken, and what could not be read then. Raises UnknownNodeError.
         """
         from dra_operator.questions.load import gather  # noqa: PLC0415 - what comes from an API server needs none
         from dra_operator.questions.manifests import read_source  # noqa: PLC0415
+        from dra_operator.questions.snapshot_header import find_header  # noqa: PLC0415
 
+        if (header := find_header(source)) is not None:
+            now, unread = header.taken if now is None else now, {**header.unread, **unread}
         return cls(gather(read_source(source)), only_nodes=only_nodes, unread=unread, now=now)
 
     def with_objects(self, source: "Source") -> Self:
