@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     from dra_operator.questions.headroom import HeadroomAnswer, StrandedDevices
     from dra_operator.questions.holders import Consumer, HeldDevice, Holder, HolderQuery, HolderReport, Use
     from dra_operator.questions.impact import ClaimImpact, Effect, ImpactReport, PodImpact
-    from dra_operator.questions.lint import LintFinding, LintReport, SelectorReport, lint
+    from dra_operator.questions.lint import (
+        DerivedAttributeReport,
+        LintFinding,
+        LintReport,
+        SelectorReport,
+        lint,
+    )
     from dra_operator.questions.request_counts import RequestImpact
     from dra_operator.questions.selector_checks import LintRule, Severity
     from dra_operator.questions.selectors import SelectorError, SelectorProgram, selector
@@ -47,6 +53,7 @@ __all__ = [
     "Cluster",
     "Consumer",
     "CopyAnswer",
+    "DerivedAttributeReport",
     "DeviceAnswer",
     "Effect",
     "ExplainAnswer",
@@ -98,7 +105,7 @@ _QUESTIONS = {
     "headroom": ("HeadroomAnswer", "StrandedDevices"),
     "holders": ("Consumer", "HeldDevice", "Holder", "HolderQuery", "HolderReport", "Use"),
     "impact": ("ClaimImpact", "Effect", "ImpactReport", "PodImpact"),
-    "lint": ("LintFinding", "LintReport", "SelectorReport", "lint"),
+    "lint": ("DerivedAttributeReport", "LintFinding", "LintReport", "SelectorReport", "lint"),
     "request_counts": ("RequestImpact",),
     "selector_checks": ("LintRule", "Severity"),
     "selectors": ("SelectorError", "SelectorProgram", "selector"),

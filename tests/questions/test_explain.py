@@ -36,12 +36,25 @@ def test_the_funnel_counts_devices_down_to_those_left():
     ]
     selector, in_use = answer.requests[0].steps[2:]
     assert [(miss.text, miss.devices) for miss in selector.near_misses] == [("memory 40Gi <= 60Gi", 2)]
-    assert in_use.claims == ("team/held",)
+    assert (in_use.claims, in_use.holders) == (("team/held",), "held")
     assert (answer.requests[0].asked, answer.requests[0].most_on_a_node, answer.requests[0].node) == (
         "2",
         1,
         "n2",
     )
+
+
+def test_holders_are_told_as_in_the_message():
+    """Of claims of other namespaces the message has the number, and so has the step; it has their names beside it."""
+    holders = [holding(f"held-{each}", "n2", each) for each in ("gpu-0", "gpu-1")]
+    holders[1]["metadata"]["namespace"] = "other"
+
+    answer = cluster(waiting("waits", LARGE, count=2), *holders).explain("ResourceClaim/team/waits")
+
+    step = answer.requests[0].steps[-1]
+    assert step.holders == "held-gpu-0, 1 of another namespace"
+    assert f"in use by 2 claims ({step.holders})" in answer.message
+    assert step.claims == ("other/held-gpu-1", "team/held-gpu-0")
 
 
 def test_the_smallest_changes_are_given_by_kind():

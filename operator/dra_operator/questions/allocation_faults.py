@@ -111,7 +111,7 @@ def find_lost_consumers(state: ClusterState) -> Iterator[Finding]:
     """Yield the claims that are reserved for pods, or groups of pods, that are gone."""
     consumers = ConsumerIndex.build(state)
     groups: set[tuple[str, str]] = set()
-    for record in state.objects.of_kind("PodGroup"):
+    for record in state.objects.of_kind("PodGroup") if "PodGroup" not in state.unread else ():
         group: PodGroup = record.obj
         groups.add((group.metadata.namespace, group.metadata.name))
     if not consumers.are_pods_known or not consumers.pods:

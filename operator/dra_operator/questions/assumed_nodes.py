@@ -10,7 +10,7 @@ from dra_operator.api.core import Metadata, Node, NodeSelector
 from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.text import listed
 from dra_operator.api.types import Device, ResourceSlice, ResourceSliceSpec
-from dra_operator.questions.load import LoadResult
+from dra_operator.questions.contents import LoadResult
 
 _HOSTNAME = "kubernetes.io/hostname"
 _MADE_UP = "node-1"

@@ -26,7 +26,8 @@ from dra_operator.questions.impact import (
     find_impact,
 )
 from dra_operator.questions.lint import LintReport, find_lintable, lint, lint_objects
-from dra_operator.questions.state import ClusterState, Source
+from dra_operator.questions.manifests import Source
+from dra_operator.questions.state import ClusterState
 from dra_operator.questions.usage import Grouping, UsageReport, find_usage
 
 

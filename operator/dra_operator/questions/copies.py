@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from dra_operator.allocator import Decider
-from dra_operator.allocator.explanation.suggestions import near_object
 from dra_operator.allocator.extended import classes_by_resource, extended_resources
 from dra_operator.api.core import Metadata, Pod, PodResourceClaimStatus
 from dra_operator.api.kinds import KINDS
+from dra_operator.api.likeness import near_object
 from dra_operator.api.names import GATE, POD_CLAIM_NAME
 from dra_operator.api.read import ObjectError
 from dra_operator.api.types import (
@@ -28,10 +28,11 @@ from dra_operator.pods.claims import make_claims
 from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet, Place
 from dra_operator.pods.special_claims import ExtendedResources
 from dra_operator.pods.workloads import find_workload
+from dra_operator.questions.contents import DEFAULT_NAMESPACE, LoadResult
 from dra_operator.questions.errors import QuestionError, UnknownObjectError
-from dra_operator.questions.load import DEFAULT_NAMESPACE, LoadResult, gather
-from dra_operator.questions.manifests import Unreadable
-from dra_operator.questions.state import ClusterState, Source, read_source
+from dra_operator.questions.load import gather
+from dra_operator.questions.manifests import Source, Unreadable, read_source
+from dra_operator.questions.state import ClusterState
 
 Subject: TypeAlias = str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any] | Manifest]
 """What is asked about: `KIND/NAMESPACE/NAME` or `KIND/NAME` of an object that is there, a file, or a mapping; objects

@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dra_operator.allocator import Decider
+from dra_operator.allocator.decider import Decider
 from dra_operator.api.quantity import family, format_amount
 from dra_operator.api.types import DeviceTaint
 from dra_operator.inventory import Slice, bits
 from dra_operator.questions.holders import HolderQuery, unread_lines
 from dra_operator.questions.published_devices import devices_in_class, node_of_device
 from dra_operator.questions.state import ClusterState
-from dra_operator.questions.usage import SliceStates, find_device_states
+from dra_operator.questions.usage import RESTRICTING, SliceStates, find_device_states
 
 
 class DeviceState(StrEnum):
@@ -64,7 +64,7 @@ class DeviceItem:
 
 @dataclass(frozen=True, slots=True)
 class DeviceList:
-    """Devices by driver and pool, in the order of their slices. `is_at_most`: claims were not all read."""
+    """Devices by driver and pool, in the order of their slices. `is_at_most` is as in `UsageReport`."""
 
     items: tuple[DeviceItem, ...]
     is_at_most: bool = False
@@ -92,7 +92,7 @@ def list_devices(
             node = node_of_device(slice_, index)
             if subject.node in ("", node) and (nodes is None or node in nodes):
                 found.append(_item(state, states, index, node))
-    return DeviceList(tuple(found), "ResourceClaim" in state.unread, unread_lines(state))
+    return DeviceList(tuple(found), not RESTRICTING.isdisjoint(state.unread), unread_lines(state))
 
 
 def _item(state: ClusterState, states: SliceStates, index: int, node: str) -> DeviceItem:

@@ -5,7 +5,7 @@ no pod uses. The funnel is how many devices each condition leaves; near misses a
 Source: docs/reasons.md, docs/pods.md.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -13,11 +13,13 @@ from dra_operator.allocator import Allocated, Decider, Explanation, Limits
 from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.explanation.device_counts import CLASS, DeviceCounts, Refusals
 from dra_operator.allocator.explanation.obstacles import TITLES
+from dra_operator.allocator.explanation.text import holders_text
 from dra_operator.allocator.plan import Alternative
 from dra_operator.api.core import Pod
 from dra_operator.api.names import ENDED_PHASES, GATE
 from dra_operator.api.text import printable
 from dra_operator.api.types import ResourceClaim
+from dra_operator.ledger import ClaimKey
 from dra_operator.pods.change import Change, Kind
 from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.explanation import PodExplainer, PodExplanation
@@ -60,7 +62,7 @@ class FunnelStep:
     """A condition, how many devices it refuses, and how many are left after it.
 
     `name` is `published`, `class`, `selector #N` or a reason of docs/reasons.md. `claims` are those whose uses are the
-    cause, as `namespace/name`.
+    cause, as `namespace/name`; `holders` says of them what the message does: those of other namespaces by number.
     """
 
     name: str
@@ -69,6 +71,7 @@ class FunnelStep:
     left: int
     near_misses: tuple[NearMiss, ...] = ()
     claims: tuple[str, ...] = ()
+    holders: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +255,8 @@ class _Question:
                 "fits", f"it fits on node {decision.node}", node=decision.node, devices=devices
             )
         found = allocator.explain([claim], decision, decider=decider)[0]
-        requests = build_funnels({entry: allocator.count_devices(claim, decider=decider)})
+        counts = {entry: allocator.count_devices(claim, decider=decider)}
+        requests = build_funnels(counts, claim.metadata.namespace)
         changes = None
         if self.effort is not None:
             situation = Situation(
@@ -277,7 +281,7 @@ class _Question:
     ) -> ExplainAnswer:
         if found.node:
             return self._answer("fits", found.message, reason=found.reason.value, node=found.node)
-        requests = build_funnels(explainer.count_devices(pod, requirements))
+        requests = build_funnels(explainer.count_devices(pod, requirements), pod.metadata.namespace)
         effort = self.effort
         changes = None if effort is None else explainer.find_changes(pod, requirements, effort)
         return self._answer(
@@ -329,25 +333,30 @@ class _Question:
         )
 
 
-def build_funnels(counts: _Counts) -> tuple[RequestFunnel, ...]:
-    """Return how many devices each condition leaves, for each alternative of each request, by claim."""
-    return tuple([_funnel(claim, item, each) for claim, pairs in counts.items() for item, each in pairs])
+def build_funnels(counts: _Counts, namespace: str) -> tuple[RequestFunnel, ...]:
+    """Return how many devices each condition leaves, for each alternative of each request, by claim.
+
+    `namespace` is that of the claims.
+    """
+    return tuple(
+        [_funnel(claim, item, each, namespace) for claim, pairs in counts.items() for item, each in pairs]
+    )
 
 
-def _funnel(claim: str, item: Alternative, counts: DeviceCounts) -> RequestFunnel:
+def _funnel(claim: str, item: Alternative, counts: DeviceCounts, namespace: str) -> RequestFunnel:
     return RequestFunnel(
         claim,
         item.name,
         item.device_class.metadata.name,
         "all" if item.count is None else str(item.count),
-        tuple(_steps(item, counts)),
+        tuple(_steps(item, counts, namespace)),
         counts.figures.left,
         counts.most_on_a_node,
         counts.node,
     )
 
 
-def _steps(item: Alternative, counts: DeviceCounts) -> Iterator[FunnelStep]:
+def _steps(item: Alternative, counts: DeviceCounts, namespace: str) -> Iterator[FunnelStep]:
     figures = counts.figures
     yield FunnelStep("published", "published", 0, figures.published)
     left = figures.in_class
@@ -364,8 +373,15 @@ def _steps(item: Alternative, counts: DeviceCounts) -> Iterator[FunnelStep]:
         if reason in counts.refusals:
             refusals = counts.refusals[reason]
             left -= refusals.count
-            claims = tuple(sorted("/".join(key) for key in counts.holders.get(reason, ())))
-            yield FunnelStep(reason.value, title, refusals.count, left, _near(refusals), claims)
+            keys = counts.holders.get(reason, ())
+            claims = tuple(sorted("/".join(key) for key in keys))
+            holders = _holders(keys, namespace) if keys else ""
+            yield FunnelStep(reason.value, title, refusals.count, left, _near(refusals), claims, holders)
+
+
+def _holders(claims: Collection[ClaimKey], namespace: str) -> str:
+    number, names = holders_text(claims, namespace)
+    return names or number.removeprefix("by ")
 
 
 def _near(refusals: Refusals) -> tuple[NearMiss, ...]:

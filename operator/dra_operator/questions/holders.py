@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from dra_operator.allocator import Decider
+from dra_operator.allocator.decider import Decider
 from dra_operator.allocator.decision import claim_key
-from dra_operator.allocator.explanation.suggestions import near_object
 from dra_operator.api.core import Pod
+from dra_operator.api.likeness import near_object
 from dra_operator.api.names import ENDED_PHASES
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import ResourceClaim, ResourceClaimConsumerReference

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from dra_operator.allocator import Decider
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Pod
+from dra_operator.api.kinds import RESOURCE_GROUP
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.text import listed, shown
 from dra_operator.api.types import (
@@ -470,6 +471,12 @@ def _with_objects(state: ClusterState, bodies: Sequence[Mapping[str, Any]], kind
     for error in changed.errors:
         if error not in known:
             raise QuestionError(error)
+    for body in bodies:
+        name = body["metadata"].get("name")
+        if not name:
+            raise QuestionError("metadata.name: is required, as the change is about one object")
+        if changed.find_record(kind, "", name) is None:
+            raise QuestionError(f"apiVersion: {shown(body.get('apiVersion'))} is not of {RESOURCE_GROUP}")
     return changed
 
 

@@ -1,6 +1,6 @@
-"""Lint of selectors: what is wrong with those of classes, claims and templates, held against what is published.
+"""Lint of selectors and derived attributes of classes, claims and templates, held against what is published.
 
-`selector_checks` says what is wrong, and here it gets the object and the field that it is about.
+`selector_checks` and `derived_checks` say what is wrong, and here it gets the object and the field that it is about.
 Source: docs/library.md, "Lint".
 """
 
@@ -12,6 +12,7 @@ from dra_operator.allocator import Decider
 from dra_operator.api.names import POD_CLAIM_NAME
 from dra_operator.api.text import printable
 from dra_operator.api.types import (
+    DerivedAttribute,
     DeviceClaim,
     DeviceClass,
     DeviceSubRequest,
@@ -22,6 +23,8 @@ from dra_operator.api.types import (
 from dra_operator.cel.costs.meter import COST_LIMIT
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions.attribute_use import AttributeUse, count
+from dra_operator.questions.derived_checks import DerivedChecker, DerivedFacts
+from dra_operator.questions.manifests import Source
 from dra_operator.questions.selector_checks import (
     LintRule,
     SelectorChain,
@@ -29,7 +32,7 @@ from dra_operator.questions.selector_checks import (
     Severity,
     find_expressions,
 )
-from dra_operator.questions.state import ClusterState, Source
+from dra_operator.questions.state import ClusterState
 
 KINDS: Final = ("DeviceClass", "ResourceClaimTemplate", "ResourceClaim")
 """The kinds that have selectors."""
@@ -79,6 +82,29 @@ class SelectorReport:
 
 
 @dataclass(frozen=True, slots=True)
+class DerivedAttributeReport:
+    """A derived attribute of a request, and what it does on published devices.
+
+    It was `asked` about the devices that the selectors of the request leave, `failed` on some, and has so many
+    different `values` on the others. The rest is as in `SelectorReport`.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    field: str
+    request: str
+    attribute: str
+    expression: str
+    asked: int
+    failed: int
+    values: int
+    reads: tuple[str, ...] | None
+    cost: int | None
+    cost_limit: int = COST_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
 class LintReport:
     """What there is to say of the selectors of some objects, against so many published devices; the worst comes first.
 
@@ -91,15 +117,20 @@ class LintReport:
     findings: tuple[LintFinding, ...]
     errors: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    derived_attributes: tuple[DerivedAttributeReport, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the selectors of a chain stand in an object: the field with the list, and the request."""
+    """Where the selectors of a chain stand in an object: the field with the list, and the request.
+
+    Behind them come the derived attributes of the request.
+    """
 
     path: str
     request: str
     chain: SelectorChain
+    derived: tuple[DerivedAttribute, ...] = ()
 
 
 def lint(source: Source, cluster: ClusterState | None = None) -> LintReport:
@@ -128,6 +159,8 @@ def lint_objects(state: ClusterState, records: Iterable[ObjectRecord]) -> LintRe
     checker = SelectorChecker.from_allocator(state.allocators[Decider.KUBE_SCHEDULER])
     selectors: list[SelectorReport] = []
     findings: list[LintFinding] = []
+    derived = DerivedChecker(checker)
+    derived_reports: list[DerivedAttributeReport] = []
     for record in records:
         metadata = record.obj.metadata
         about = type(record.obj).__name__, metadata.namespace, metadata.name
@@ -154,10 +187,40 @@ def lint_objects(state: ClusterState, records: Iterable[ObjectRecord]) -> LintRe
             for issue in checked.issues:
                 at = f"{place.path}.deviceClassName" if issue.number is None else fields[issue.number]
                 findings.append(LintFinding(issue.rule, issue.severity, *about, at, printable(issue.message)))
+            for number, item in enumerate(place.derived):
+                at = f"{place.path}.derivedAttributes[{number}].expression"
+                found = derived.check(number, item, checked.selected)
+                derived_reports.append(_derived_report(about, at, place.request, item, found.facts))
+                findings += [
+                    LintFinding(issue.rule, issue.severity, *about, at, printable(issue.message))
+                    for issue in found.issues
+                ]
     findings.sort(key=lambda item: _SEVERITIES.index(item.severity))
     unread = tuple(f"{kind}: {why}" for kind, why in sorted(state.unread.items()))
     return LintReport(
-        count(checker.published), tuple(selectors), tuple(findings), tuple(state.errors), unread
+        count(checker.published),
+        tuple(selectors),
+        tuple(findings),
+        tuple(state.errors),
+        unread,
+        tuple(derived_reports),
+    )
+
+
+def _derived_report(
+    about: tuple[str, str, str], path: str, request: str, item: DerivedAttribute, facts: DerivedFacts
+) -> DerivedAttributeReport:
+    return DerivedAttributeReport(
+        *about,
+        path,
+        request,
+        item.name,
+        item.expression,
+        facts.asked,
+        facts.failed,
+        facts.values,
+        facts.reads,
+        facts.cost,
     )
 
 
@@ -197,4 +260,5 @@ def _find_requests(devices: DeviceClaim, path: str, *, is_new: bool) -> Iterator
         ]
         for place, name, item in parts:
             expressions = tuple(each.cel.expression for each in item.selectors if each.cel is not None)
-            yield _Place(place, name, SelectorChain(item.device_class_name, expressions, is_new))
+            chain = SelectorChain(item.device_class_name, expressions, is_new)
+            yield _Place(place, name, chain, item.derived_attributes)

@@ -29,6 +29,7 @@ from dra_operator.questions.documents import (
     stdin,
     why,
 )
+from dra_operator.questions.errors import QuestionError
 
 try:
     from yaml import CSafeDumper as SafeDumper
@@ -62,6 +63,8 @@ class Unreadable:
 
 
 Found: TypeAlias = Manifest | Unreadable
+Source: TypeAlias = str | Path | Mapping[str, Any] | Iterable[str | Path | Mapping[str, Any] | Manifest]
+"""Files and folders, or objects as mappings, or several of these; `-` is stdin."""
 
 
 class _Loader(SafeLoader):
@@ -275,6 +278,22 @@ def _problem(error: yaml.YAMLError, offset: int) -> str:
     mark = getattr(error, "problem_mark", None)
     text = getattr(error, "problem", None) or " ".join(str(error).split())
     return f"no YAML: {text}" if mark is None else f"line {mark.line + 1 + offset}: no YAML: {text}"
+
+
+def read_source(source: Source) -> Iterable[Found]:
+    """Yield the objects of files and folders, and those that are given as mappings. Raises QuestionError."""
+    items = (
+        [source] if isinstance(source, str | Path | Mapping) or not isinstance(source, Iterable) else source
+    )
+    for number, item in enumerate(items, 1):
+        if isinstance(item, Manifest):
+            yield item
+        elif isinstance(item, Mapping):
+            yield from find_given(number, item)
+        elif isinstance(item, str | Path):
+            yield from read([str(item)])
+        else:
+            raise QuestionError(f"object {number}: {shown(item)} is neither a mapping nor the path of a file")
 
 
 def find_given(number: int, value: Mapping[str, Any]) -> Iterator[Found]:

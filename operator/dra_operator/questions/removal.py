@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
-from dra_operator.allocator.explanation.suggestions import near_object
 from dra_operator.api.core import Pod
+from dra_operator.api.likeness import near_object
 from dra_operator.api.types import ResourceClaim, ResourceClaimStatus, ResourceSlice
 from dra_operator.pods.objects import Key, ObjectRecord
+from dra_operator.questions.contents import DEFAULT_NAMESPACE, LoadResult
 from dra_operator.questions.errors import UnknownObjectError
-from dra_operator.questions.load import DEFAULT_NAMESPACE, LoadResult
 
 _Name: TypeAlias = tuple[str, str]
 

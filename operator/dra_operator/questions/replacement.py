@@ -18,9 +18,9 @@ from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.objects import Key, ObjectRecord
 from dra_operator.pods.scheduler import Outcome, State
 from dra_operator.pods.workloads import part
+from dra_operator.questions.contents import LoadResult
 from dra_operator.questions.errors import UnknownObjectError
 from dra_operator.questions.holders import ConsumerIndex
-from dra_operator.questions.load import LoadResult
 from dra_operator.questions.removal import remove_objects
 from dra_operator.questions.state import ClusterState
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from dra_operator.allocator import Decider
+from dra_operator.allocator.decider import Decider
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.quantity import family, format_amount
 from dra_operator.inventory import PoolKey, Slice, Verdict, bits
@@ -29,6 +29,8 @@ from dra_operator.questions.published_devices import (
 from dra_operator.questions.state import ClusterState
 
 _EFFECTIVE: Final = ("NoSchedule", "NoExecute")
+RESTRICTING: Final = frozenset(("ResourceClaim", "DeviceTaintRule", "Node"))
+"""Kinds that keep devices from being free: where one was not read, or not all of it, fewer may be."""
 
 
 class Grouping(StrEnum):
@@ -68,7 +70,7 @@ class UsageRow:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """Rows sorted by name. `is_at_most`: claims were not all read, so that less may be free."""
+    """Rows sorted by name. `is_at_most`: claims, taint rules or nodes were not all read, so that less may be free."""
 
     grouping: Grouping
     rows: tuple[UsageRow, ...]
@@ -102,7 +104,7 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
             rows = [replace(row, condition=tallies[row.name].verdict) for row in rows]
         if grouping is Grouping.NODE:
             rows = [replace(row, condition=conditions.find(row.name) if row.name else "") for row in rows]
-    is_at_most = "ResourceClaim" in state.unread
+    is_at_most = not RESTRICTING.isdisjoint(state.unread)
     return UsageReport(
         grouping, tuple(sorted(rows, key=lambda row: row.name)), is_at_most, unread_lines(state)
     )

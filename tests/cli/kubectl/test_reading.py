@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster import claim, pod, resource_slice
+from cluster import allocation, claim, pod, resource_slice
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "questions" / "cluster.yaml"
 
@@ -37,7 +37,67 @@ async def test_kind_without_which_there_is_no_answer_ends_with_2(cluster, dra):
     result = await dra("top")
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "error: not permitted to list resourceslices.resource.k8s.io\n"
+    assert result.stderr == (
+        "error: not permitted to list resourceslices.resource.k8s.io: "
+        "ClusterRole dra-reader has it (manifests/components/reader)\n"
+    )
+
+
+async def test_role_that_has_missing_rights_is_named_once(cluster, dra):
+    """Rights that are missed in several lines are in one ClusterRole, which has none for claims."""
+    forbid(cluster, "ResourceClaim", "Node", "DeviceClass", "DeviceTaintRule")
+
+    result = await dra("top")
+
+    assert result.stderr.splitlines()[:2] == [
+        'note: not permitted to list resourceclaims.resource.k8s.io in namespace "default"',
+        (
+            "note: not permitted to list deviceclasses.resource.k8s.io, devicetaintrules.resource.k8s.io, nodes: "
+            "ClusterRole dra-reader has it (manifests/components/reader)"
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "words"),
+    [
+        ("impact node/node-2", "ResourceClaim", "claims that cannot be read may be hit as well"),
+        ("impact node/node-2", "Pod", "pods that cannot be read may be evicted"),
+        ("explain class/gpu", "Pod", "there may be less left"),
+        ("who class/gpu", "DeviceClass", "not permitted to list deviceclasses.resource.k8s.io"),
+        ("devices --class gpu", "DeviceClass", "not permitted to list deviceclasses.resource.k8s.io"),
+        ("lint", "DeviceClass", "not permitted to list deviceclasses.resource.k8s.io"),
+    ],
+)
+async def test_what_is_not_known_is_neither_yes_nor_no(cluster, dra, line, kind, words):
+    """What cannot be read may be what the answer depends on: exit code 2, and what it is."""
+    forbid(cluster, kind)
+
+    result = await dra(*line.split())
+
+    assert (result.exit_code, words in result.stderr) == (2, True), result.output
+
+
+@pytest.mark.parametrize("kind", ["Node", "DeviceTaintRule"])
+async def test_what_is_free_is_at_most_where_a_taint_or_a_node_may_be_in_the_way(cluster, dra, kind):
+    """A cordoned node is not seen by who may not read nodes."""
+    forbid(cluster, kind)
+
+    result = await dra("top")
+
+    assert "FREE is at most: nodes and taint rules that cannot be read may keep devices" in result.stderr
+
+
+async def test_device_that_two_claims_hold_is_found_in_their_namespace(cluster, dra):
+    """The finding is about the device, which has no namespace; the claims that take part have one."""
+    held = {"status": {"allocation": allocation()}}
+    cluster.put(claim("one") | held, claim("other") | held)
+
+    found = await dra("audit", "-n", "default", "--sort", "TwoHolders")
+    elsewhere = await dra("audit", "-n", "team-b", "--sort", "TwoHolders")
+
+    assert (found.exit_code, "gpu-0" in found.stdout) == (1, True), found.output
+    assert elsewhere.exit_code != 1
 
 
 async def test_list_is_read_page_by_page(cluster, dra, monkeypatch):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 YES: Final = 0
 NO: Final = 1
 CANNOT_SAY: Final = 2
+UNDECIDED: Final = "SearchAborted"
+"""The reason of an attempt that ran out of time: it is no no."""
 _MOST_WARNINGS: Final = 10
 
 
@@ -98,7 +100,7 @@ def check_namespace(cluster: "ClusterState", namespace: str) -> None:
         return
     if any(key[1] == namespace for key in cluster.objects.records):
         return
-    from dra_operator.allocator.explanation.suggestions import near_object  # noqa: PLC0415 - after reading
+    from dra_operator.api.likeness import near_object  # noqa: PLC0415 - `--help` needs none
 
     near = near_object(namespace, known)
     hint = f'did you mean "{near}"?' if near else "choose another with -n"

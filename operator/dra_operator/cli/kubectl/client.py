@@ -30,6 +30,7 @@ ATTEMPTS: Final = 3
 """How often a list is begun anew if the server forgets it, and a request sent again that it puts off."""
 _LONGEST_DELAY: Final = 10.0
 _CONNECT_SECONDS: Final = 10.0
+_KEEP_ALIVE_SECONDS: Final = 30
 
 
 class ApiClient:
@@ -92,6 +93,7 @@ class ApiClient:
         asked = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true", **(params or {})}
         connection = self._connect(path, None)
         try:
+            _keep_alive(connection.sock)
             response = self._send(connection, f"{path}?{urlencode(asked)}", path, JSON)
             if response.status != HTTPStatus.OK:
                 raise self._refusal(path, response.status, response.read())
@@ -260,6 +262,15 @@ class _TlsConnection(http.client.HTTPSConnection):
         http.client.HTTPConnection.connect(self)
         name = self._server_name or self.host
         self.sock = self._tls.wrap_socket(self.sock, server_hostname=name)
+
+
+def _keep_alive(connected: socket.socket) -> None:
+    """Have the kernel find out within minutes that a silent server is gone."""
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    # Not every system knows how to be told the times.
+    for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):
+        if (option := getattr(socket, name, None)) is not None:
+            connected.setsockopt(socket.IPPROTO_TCP, option, _KEEP_ALIVE_SECONDS)
 
 
 def _retry_after(response: http.client.HTTPResponse) -> float | None:

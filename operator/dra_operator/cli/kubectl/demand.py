@@ -8,15 +8,17 @@ from typing import Self
 class Demand:
     """What a question has to read: kinds of the whole cluster, and kinds of the namespace that is asked about alone.
 
-    Without those `required` there is no answer; without the others there is one with a restriction.
+    Without those `required` there is no answer; without the others there is one with a restriction. `engine` is the
+    module that answers, which is imported while the server does its part.
     """
 
     cluster: tuple[str, ...] = ()
     namespaced: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
+    engine: str = "dra_operator.questions.state"
 
     @classmethod
-    def for_decisions(cls, *required: str) -> Self:
+    def for_decisions(cls, *required: str, engine: str) -> Self:
         """Return what decisions about a claim, or a pod's, depend on."""
         return cls(
             cluster=(
@@ -33,4 +35,5 @@ class Demand:
             ),
             namespaced=("ResourceClaimTemplate", "PodGroup"),
             required=required,
+            engine=engine,
         )

@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from dra_operator.cli.kubectl.access import load_user_access
@@ -16,6 +14,7 @@ from dra_operator.cli.kubectl.reading import ListedKind, read_live, terminal_pro
 
 if TYPE_CHECKING:
     from dra_operator.pods.objects import Manifest, ObjectRecord
+    from dra_operator.questions.contents import LoadResult
     from dra_operator.questions.manifests import Found
     from dra_operator.questions.state import ClusterState
 
@@ -52,11 +51,9 @@ def read_source(options: Options, demand: Demand) -> Source:
         return _read_snapshot(options)
     client = connect(options)
     own = options.namespace or client.access.namespace
-    # The engine takes as long to import as the server to answer.
-    Thread(target=import_module, args=("dra_operator.questions.state",), daemon=True).start()
     with terminal_progress() as progress:
         live = read_live(client, demand, "" if options.all_namespaces else own, progress)
-    source = build_source(live.bodies, live.unread, options, own)
+    source = build_source(live.contents, live.unread, options, own)
     source.client = client
     source.listed = live.listed
     if options.watch:
@@ -65,13 +62,12 @@ def read_source(options: Options, demand: Demand) -> Source:
 
 
 def build_source(
-    bodies: Sequence[Mapping[str, Any]], unread: Mapping[str, str], options: Options, namespace: str
+    contents: "LoadResult", unread: Mapping[str, str], options: Options, namespace: str
 ) -> Source:
     """Return what the objects of a cluster make, with those of the files over them. Raises ReadingError for a file."""
-    from dra_operator.questions.load import gather_stored  # noqa: PLC0415
     from dra_operator.questions.state import ClusterState  # noqa: PLC0415 - `--help` needs none
 
-    return _overlaid(ClusterState(gather_stored(bodies), unread=unread), options, namespace)
+    return _overlaid(ClusterState(contents, unread=unread), options, namespace)
 
 
 def _read_snapshot(options: Options) -> Source:

@@ -18,6 +18,7 @@ from dra_operator.cli.kubectl.errors import ReadingError, RefusedError, RequestE
 from dra_operator.cli.kubectl.options import JSON, NAME, YAML, Options
 from dra_operator.cli.kubectl.reading import ListedKind, trim, unread_lines
 from dra_operator.cli.kubectl.source import Source, build_source
+from dra_operator.questions.contents import gather_stored
 
 QUIET_SECONDS: Final = 0.5
 """Changes within so long are answered together."""
@@ -61,7 +62,8 @@ def watch(source: Source, options: Options, ask: Callable[[Source], Answer]) -> 
     try:
         while True:
             _apply(objects, changes)
-            following = build_source(list(objects.values()), source.cluster.unread, options, source.namespace)
+            contents = gather_stored(objects.values())
+            following = build_source(contents, source.cluster.unread, options, source.namespace)
             following.client, following.listed = source.client, source.listed
             # Ages go on without a change.
             source.cluster.now = following.cluster.now
@@ -123,6 +125,9 @@ def _follow(source: Source, listed: ListedKind, changes: Changes) -> None:
                 return
             # A server that restarts is back in a while.
             time.sleep(_RETRY_SECONDS)
+        except (KeyError, TypeError, AttributeError) as error:
+            changes.put(RequestError(f"{listed.path}: the watch sent what is no object: {error!r}"))
+            return
 
 
 def _list_again(client: ApiClient, listed: ListedKind, changes: Changes) -> str:

@@ -26,9 +26,8 @@ from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, Style, ta
 if TYPE_CHECKING:
     from dra_operator.questions.explain import ExplainAnswer, FunnelStep, RequestFunnel
 
-DEMAND = Demand.for_decisions("ResourceClaim")
+DEMAND = Demand.for_decisions("ResourceClaim", engine="dra_operator.questions.explain")
 _COLUMNS: Final = (Column("DEVICES", is_number=True), Column("", is_cut=True), Column("BECAUSE", is_cut=True))
-_MOST_NAMED: Final = 3
 _WAITING: Final = ("waits", "broken")
 _COPIES: Final = ("DeviceClass/", "ResourceClaimTemplate/")
 _A_COPY: Final = {"DeviceClass": "a device of ", "ResourceClaimTemplate": "a copy of "}
@@ -50,7 +49,7 @@ def app(*, subjects: tuple[str, ...], no_changes: bool, without: tuple[str, ...]
     """Say why a claim or pod waits: how many devices each condition leaves, and the smallest change that would help.
 
     A name alone is a claim, or else a pod. A file, a template or a class is explained as a copy of it would be. Exit
-    code 0: it does not wait; 1: it does; 2: it cannot be said.
+    code 0: it does not wait; 1: it does; 2: it cannot be said, or it fits only if nobody else holds the devices.
     """
     subject = one_subject(subjects)
     run(
@@ -78,13 +77,21 @@ def _answer(question: Question, text: str, without: tuple[str, ...], *, are_chan
         for each in report.requests
         if any(step.name == "class" and step.refused and not step.left for step in each.steps)
     ]
+    asides += [
+        f"kubectl dra who class/{each.device_class} names all claims that hold such devices"
+        for each in report.requests
+        if any(_are_left_out(step) for step in each.steps)
+    ]
     is_copy = not isinstance(subject, str) or subject.startswith(_COPIES)
     would = is_copy or bool(question.given)
+    code = (
+        NO if report.state in _WAITING else CANNOT_SAY if report.at_most and report.state == "fits" else YES
+    )
     return Answer(
         "Explanation",
         report,
         list(_lines(question.style, report, would=would)),
-        NO if report.state in _WAITING else YES,
+        code,
         names=[_name(subject, text)],
         asides=list(dict.fromkeys(asides)),
     )
@@ -192,9 +199,9 @@ def _funnel(style: Style, funnel: "RequestFunnel") -> Any:
     claim = f"claim {funnel.claim}, " if funnel.claim else ""
     yield f"{claim}request {funnel.request}: {funnel.asked} of class {funnel.device_class}"
     rows: list[Row] = [[_number(step), step.text, _because(step)] for step in funnel.steps]
-    at_most = f", at most {funnel.most_on_a_node:,} on one node ({funnel.node})" if funnel.node else ""
+    at_most = f"at most {funnel.most_on_a_node:,} on one node ({funnel.node})" if funnel.node else ""
     colour = Colour.WARNING if not funnel.left else None
-    rows.append([Cell(f"{funnel.left:,}", colour), f"left{at_most}", ""])
+    rows.append([Cell(f"{funnel.left:,}", colour), "left", at_most])
     yield from table(_COLUMNS, rows, style)
 
 
@@ -204,8 +211,12 @@ def _number(step: "FunnelStep") -> str:
     return f"{step.left:,}" if is_selection else f"-{step.refused:,}"
 
 
+def _are_left_out(step: "FunnelStep") -> bool:
+    """Return whether some claims are there by number only."""
+    return not {name.partition("/")[2] for name in step.claims} <= {*step.holders.split(", ")}
+
+
 def _because(step: "FunnelStep") -> str:
-    if step.claims:
-        more = len(step.claims) - _MOST_NAMED
-        return ", ".join(step.claims[:_MOST_NAMED]) + (f" +{more}" if more > 0 else "")
+    if step.holders:
+        return step.holders
     return "; ".join(f"{each.text} ({each.devices:,})" for each in step.near_misses)

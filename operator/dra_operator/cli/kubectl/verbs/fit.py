@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, UNDECIDED, YES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
@@ -14,7 +14,7 @@ from dra_operator.cli.kubectl.tables import Column, Row, count, names_cell, tabl
 if TYPE_CHECKING:
     from dra_operator.questions.fit import FitAnswer
 
-DEMAND = Demand.for_decisions("ResourceSlice", "DeviceClass")
+DEMAND = Demand.for_decisions("ResourceSlice", "DeviceClass", engine="dra_operator.questions.fit")
 _COLUMNS: Final = (Column("NODE"), Column("COPIES", is_number=True), Column("DEVICES", is_cut=True))
 _COPY_COLUMNS: Final = (Column("COPY", is_number=True), Column("NODE"), Column("DEVICES"))
 _MOST_NODES: Final = 20
@@ -47,6 +47,8 @@ def _answer(question: Question, text: str, copies: int, without: tuple[str, ...]
     cluster = remove(question, without)
     report = find_fit(cluster, resolve_subject(question, text), copies)
     code = NO if not report.fits else CANNOT_SAY if report.at_most else YES
+    if report.reason == UNDECIDED:
+        code = CANNOT_SAY
     return Answer(
         "Fit",
         report,

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dra_operator.cli.kubectl.answering import NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import ReadingError
-from dra_operator.cli.kubectl.options import NAME, Options, shared
+from dra_operator.cli.kubectl.options import NAME, NAMESPACE_OF_CLAIMS, Options, shared
 from dra_operator.cli.kubectl.subjects import KINDS
 from dra_operator.cli.kubectl.tables import (
     Cell,
@@ -33,7 +33,10 @@ DEMAND = Demand(
         *("ResourceClaimTemplate", "PodGroup"),
     ),
     required=("ResourceSlice", "DeviceClass", "Node"),
+    engine="dra_operator.questions.impact",
 )
+_RESTRICTING = frozenset(("ResourceClaim", "Pod"))
+"""Kinds of which an object that cannot be read may be hit."""
 _COLUMNS = (
     Column("CLAIM"),
     Column("EFFECT"),
@@ -50,7 +53,7 @@ _COLUMNS = (
     default="",
     shell_complete=complete_subjects({"node/": "Node"}),
 )
-@shared(NAME)
+@shared(NAME, namespace=NAMESPACE_OF_CLAIMS)
 def app(*, subject: str, options: Options) -> None:
     """Say which claims and pods a change hits, and which of them would fit elsewhere. Changes nothing.
 
@@ -74,9 +77,9 @@ def _answer(question: Question, subject: str) -> Answer:
         "Impact",
         report,
         [*lines, *_reason_lines(question.style, report), *_request_lines(question.style, report)],
-        NO if report.claims else YES,
+        NO if report.claims else CANNOT_SAY if _RESTRICTING & question.cluster.unread.keys() else YES,
         names=[f"resourceclaim.resource.k8s.io/{claim.name}" for claim in report.claims],
-        asides=[*report.problems, *report.warnings, *_summary(report)],
+        asides=[*report.problems, *report.warnings, *_restriction(question), *_summary(report)],
     )
 
 
@@ -136,7 +139,7 @@ def _row(claim: "ClaimImpact") -> Row:
     fits = (
         Cell(f"yes, on {claim.new_node}" if claim.new_node else "yes", Colour.GOOD)
         if claim.fits_elsewhere
-        else Cell(f"no: {claim.reason or claim.message}", Colour.BAD)
+        else Cell("no", Colour.BAD)
     )
     return [
         f"{claim.namespace}/{claim.name}",
@@ -151,11 +154,10 @@ def _reason_lines(style: Style, report: "ImpactReport") -> list[str]:
     """Return why claims fit nowhere else, each reason once: in a table it would be cut."""
     claims: dict[str, list[str]] = {}
     for claim in report.claims:
-        if not claim.fits_elsewhere and claim.reason and claim.message:
-            claims.setdefault(claim.message, []).append(f"{claim.namespace}/{claim.name}")
-    return [
-        line for message, names in claims.items() for line in wrapped(f"{_first(names)}: {message}", style)
-    ]
+        why = ": ".join(text for text in (claim.reason, claim.message) if text)
+        if not claim.fits_elsewhere and why:
+            claims.setdefault(why, []).append(f"{claim.namespace}/{claim.name}")
+    return [line for why, names in claims.items() for line in wrapped(f"{_first(names)}: {why}", style)]
 
 
 def _first(names: list[str]) -> str:
@@ -170,6 +172,17 @@ def _request_lines(style: Style, report: "ImpactReport") -> list[str]:
         for item in report.requests
     ]
     return [line for text in texts for line in wrapped(text, style)]
+
+
+def _restriction(question: Question) -> list[str]:
+    """Return what may be hit beside what is known."""
+    unread = question.cluster.unread.keys()
+    found = []
+    if "ResourceClaim" in unread:
+        found.append("claims that cannot be read may be hit as well, or hold what would fit elsewhere")
+    if "Pod" in unread:
+        found.append("pods that cannot be read may be evicted, with the claims that they use")
+    return found
 
 
 def _summary(report: "ImpactReport") -> list[str]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 DEMAND = Demand(
     cluster=("ResourceClaim", "Pod", "ResourceSlice", "DeviceClass", "Node"),
     required=("ResourceClaim",),
+    engine="dra_operator.questions.holders",
 )
 _COLUMNS: Final = (
     Column("CLAIM"),
@@ -29,6 +30,7 @@ _COLUMNS: Final = (
 )
 _COLOURS: Final = {"running": Colour.GOOD, "unknown": None}
 _MOST_NAMED: Final = 3
+_MANY: Final = 200
 
 
 @click.command("who")
@@ -57,6 +59,8 @@ def _answer(question: Question, text: str, driver: str, admin_access: bool, only
     from dra_operator.questions.holders import find_holders  # noqa: PLC0415
 
     subject = _subject(text, driver, question.options.namespace)
+    if subject.device_class and (missing := question.cluster.unread.get("DeviceClass")):
+        raise click.ClickException(missing)
     report = find_holders(question.cluster, replace(subject, admin_access=admin_access))
     if only_idle:
         report = replace(report, holders=tuple(item for item in report.holders if item.is_idle))
@@ -107,7 +111,7 @@ def _row(question: Question, item: "Holder") -> Row:
     are_known = "ResourceSlice" not in question.cluster.unread
     devices = [
         f"{each.pool}/{each.device}{_share(each.consumed)}"
-        f"{' (not published)' if are_known and not each.is_published else ''}"
+        f"{' (gone)' if are_known and not each.is_published else ''}"
         for each in item.devices
     ]
     pods = [each.name if each.kind == "Pod" else f"{each.kind}/{each.name}" for each in item.consumers]
@@ -147,7 +151,10 @@ def _asides(question: Question, report: "HolderReport", text: str, code: int) ->
     if there:
         found += f", by {_claims(there)}"
     gone = [item for item in report.holders if not all(each.is_published for each in item.devices)]
-    return [*([found] if there or report.devices else []), *_not_published(gone)]
+    many = []
+    if len(report.holders) > _MANY and question.style.width is not None:
+        many = [f"{_claims(report.holders)}: node/NAME, class/NAME, --idle and -n select some"]
+    return [*([found] if there or report.devices else []), *_not_published(gone), *many]
 
 
 def _not_published(gone: "Sequence[Holder]") -> list[str]:
