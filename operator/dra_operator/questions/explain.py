@@ -24,7 +24,13 @@ from dra_operator.ledger import ClaimKey
 from dra_operator.pods.change import Change, Kind
 from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.explanation import EXTENDED, PodExplainer, PodExplanation
-from dra_operator.pods.gate import CLAIM_NOT_GATED, find_release, has_only_gated, not_gated, read_scheduling_pod
+from dra_operator.pods.gate import (
+    CLAIM_NOT_GATED,
+    find_release,
+    has_only_gated,
+    not_gated,
+    read_scheduling_pod,
+)
 from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.pods.pod_decision import PodDecider, PodDecision

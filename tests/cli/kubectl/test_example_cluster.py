@@ -88,7 +88,7 @@ def test_hypothetical_node_is_no_matter_of_what_the_scheduler_did():
 
     done, printed = ask(f"explain pod/train-1 -n team-a -f {node}")
 
-    assert printed.strip() == 'Pod "team-a/train-1" would fit on node-8'
+    assert done.stdout.strip() == 'Pod "team-a/train-1" would fit on node-8'
     assert done.exit_code == 0
 
 

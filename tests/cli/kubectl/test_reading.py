@@ -313,9 +313,7 @@ async def test_snapshot_answers_as_of_when_it_was_taken(cluster, dra, snapshot):
     file = await snapshot()
 
     today = await dra("audit", "--sort", "Unreserved", "--snapshot", str(file), live=False)
-    text = re.sub(
-        r"creationTimestamp: .*", "creationTimestamp: '2026-01-01T00:00:00Z'", file.read_text()
-    )
+    text = re.sub(r"creationTimestamp: .*", "creationTimestamp: '2026-01-01T00:00:00Z'", file.read_text())
     file.write_text(re.sub(r"^# taken: .*", "# taken: 2026-01-01T01:00:00Z", text, flags=re.MULTILINE))
     then = await dra("audit", "--sort", "Unreserved", "--snapshot", str(file), live=False)
     claims = await dra("claims", "--snapshot", str(file), live=False)
