@@ -3,7 +3,8 @@
 Pure but for reading the files that a caller names: no Kopf, no client, no asyncio.
 
 - `manifests` reads files, by `bounded_yaml`; `documents` says which nobody can walk through, `load` makes objects of
-  them or says what is wrong. `contents` are the objects, also as an API server sends them; `errors` are about questions.
+  them or says what is wrong. `contents` are the objects, also as an API server sends them. `errors` are about
+  questions.
 - `state`: objects with what decides by them, on given or `assumed_nodes`; `placed_pods` have room there, and `removal`
   leaves objects out. `notes` are worth knowing about it, and `fault_texts` what is said of devices held twice and the
   like. A `snapshot_header` says as of when.

@@ -210,6 +210,7 @@ SECRET = "hush-hush"
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in FIELDS for name in FIELDS[kind]])
 def test_rubbish_in_a_field_is_no_traceback(load, kind, name):
     """Whatever stands in a field: it is of use, or refused in one line without a secret."""
+    said = []
     for value in RUBBISH:
         config = kubeconfig({"token": SECRET, "username": "ann", "password": SECRET, "as": "bob"})
         bodies = {each: config[f"{each}s"][0][each] for each in ("context", "cluster", "user")}
@@ -220,8 +221,8 @@ def test_rubbish_in_a_field_is_no_traceback(load, kind, name):
         try:
             load(config)
         except AccessError as refused:
-            assert "\n" not in str(refused), (value, refused)
-            assert SECRET not in str(refused), value
+            said.append(str(refused))
+    assert [text for text in said if "\n" in text or SECRET in text] == []
 
 
 @pytest.mark.parametrize(

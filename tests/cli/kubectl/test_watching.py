@@ -76,7 +76,7 @@ def test_silence_is_said(client, server):
     server.watches = [SILENT]
 
     with pytest.raises(
-        RequestError, match="the watch is silent for longer than 0.2 s: the server is gone, or hangs"
+        RequestError, match=r"the watch is silent for longer than 0\.2 s: the server is gone, or hangs"
     ):
         list(client.watch("/api/v1/pods", "7", 0, 0.2))
 
