@@ -103,11 +103,11 @@ class ApiClient:
         connection = self._connect(path, self._timeout)
         try:
             connection.sock.settimeout(seconds + silence)
-            response = self._send(connection, f"{path}?{urlencode(asked)}", path, JSON)
-            if response.status != HTTPStatus.OK:
-                raise self._refusal(path, response.status, response.read())
-            while line := response.readline():
-                yield self._checked_event(path, decode(line))
+            with self._send(connection, f"{path}?{urlencode(asked)}", path, JSON) as response:
+                if response.status != HTTPStatus.OK:
+                    raise self._refusal(path, response.status, response.read())
+                while line := response.readline():
+                    yield self._checked_event(path, decode(line))
         except TimeoutError as error:
             text = (
                 f"the watch is silent for longer than {seconds + silence:g} s: the server is gone, or hangs"
