@@ -7,7 +7,7 @@ from factories import taint_rule
 
 KINDS = (
     *("ResourceClaim", "Pod", "Node", "DeviceTaintRule", "Namespace", "PersistentVolume"),
-    *("PersistentVolumeClaim", "DeviceClass", "ResourceSlice", "ResourceClaimTemplate", "PodGroup"),
+    *("PersistentVolumeClaim", "DeviceClass", "ResourceSlice", "ResourceClaimTemplate"),
 )
 LINES = (
     *("fit class/gpu", "fit class/gpu -c 2", "fit claim/waiting", "fit pod/waits"),
@@ -29,8 +29,10 @@ def forbid(cluster, kind):
 @pytest.fixture
 async def used(cluster):
     """A claim that a pod uses, one that waits with its pod, and a device that is tainted."""
-    holder = claim("holder") | {"status": {"allocation": allocation()}}
+    reserved = [{"resource": "pods", "name": "user", "uid": "user"}]
+    holder = claim("holder") | {"status": {"allocation": allocation(), "reservedFor": reserved}}
     user = pod("user", uses="holder", nodeName="node-1")
+    user["metadata"]["uid"] = "user"
     cluster.put(holder, user, claim("waiting", request={"count": 9}), pod("waits", uses="waiting"))
     cluster.put(taint_rule("repair", {"device": "gpu-1"}))
     return cluster
@@ -59,8 +61,7 @@ async def test_kind_that_cannot_be_read_changes_no_answer_but_to_cannot_say(used
         ("lint claim/waiting", "DeviceClass", "not permitted to list deviceclasses"),
         ("top --by class", "DeviceClass", "DeviceClass cannot be read, so nothing can be said"),
         ("top -l zone=a", "Node", "not permitted to list nodes"),
-        ("audit", "ResourceClaimTemplate", "DeletionHangs not checked: ResourceClaimTemplate"),
-        ("audit --sort ConsumerGone", "PodGroup", "ConsumerGone not checked: PodGroup"),
+        ("audit --sort DeletionHangs", "ResourceClaimTemplate", "DeletionHangs not checked: ResourceClaimTemplate"),
         ("fit class/gpu", "Node", "not permitted to list nodes"),
     ],
 )
