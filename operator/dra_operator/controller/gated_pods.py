@@ -14,7 +14,6 @@ from typing import Final, Protocol
 
 from dra_operator.allocator import Failed
 from dra_operator.allocator.extended import extended_resources
-from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.api.write import to_wire
@@ -49,7 +48,7 @@ from dra_operator.controller.timers import Timers
 from dra_operator.ledger import Ledger
 from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
 from dra_operator.pods.entries import resolve_entries
-from dra_operator.pods.gate import SchedulingPod, read_scheduling_pod
+from dra_operator.pods.gate import SchedulingPod, find_release, not_gated, read_scheduling_pod
 from dra_operator.pods.pod_decision import PodDecider, PodDecision
 
 BUDGET: Final = 1.0
@@ -323,14 +322,8 @@ class GatedPods:
 
     def _find_release(self, pod: SchedulingPod) -> str:
         """Return why a pod is let go without a decision; empty if it is to be decided."""
-        if not pod.claims and not pod.missing:
-            return messages.gate_removed("the pod names no claim")
-        for claim in self._claims_of(pod):
-            if claim.metadata.labels.get(OPT_OUT_LABEL) == "false":
-                return messages.gate_removed(
-                    f'claim "{claim.metadata.name}" has the label {OPT_OUT_LABEL}: "false"'
-                )
-        return ""
+        why = find_release(pod, self._claims_of(pod))
+        return messages.gate_removed(why) if why else ""
 
     def _hand_over(self, pod: SchedulingPod, claims: list[ResourceClaim], node: str) -> None:
         """Do the next step for a pod all of whose claims are allocated, and which goes to `node`."""
@@ -640,7 +633,7 @@ class GatedPods:
                 return found
             if claim.status.allocation is None and self._is_of_others(claim):
                 others = sorted(self.claims.users(_key(claim)) - {key[1]})
-                return WriteTrouble(messages.EVENT_CLAIM_NOT_GATED, messages.not_gated(claim, others))
+                return WriteTrouble(messages.EVENT_CLAIM_NOT_GATED, not_gated(claim, others))
         return None
 
     def is_waiting(self, key: Key) -> bool:

@@ -2,11 +2,12 @@
 
 Pure but for reading the files that a caller names: no Kopf, no client, no asyncio.
 
-- `manifests` reads files, `documents` says which nobody can walk through, `load` makes objects of them or says what is
-  wrong. `contents` are the objects, also as an API server sends them; `errors` are about questions.
+- `manifests` reads files, by `bounded_yaml`; `documents` says which nobody can walk through, `load` makes objects of
+  them or says what is wrong. `contents` are the objects, also as an API server sends them. `errors` are about
+  questions.
 - `state`: objects with what decides by them, on given or `assumed_nodes`; `placed_pods` have room there, and `removal`
   leaves objects out. `notes` are worth knowing about it, and `fault_texts` what is said of devices held twice and the
-  like.
+  like. A `snapshot_header` says as of when.
 - `claim_list`: claims with what they have. `device_list`: devices, and who holds them.
 - `selectors` asks an expression about devices. `lint` says what is wrong with the selectors of classes, claims and
   templates: by `selector_checks`, with the `attribute_use` of each, and by `derived_checks` of derived attributes.

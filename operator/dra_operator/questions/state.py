@@ -109,11 +109,15 @@ class ClusterState:
 
         What cannot be read is a line in `errors`, and the rest counts. An object that is there twice counts as it
         stands last. `listed` are kinds of which all objects are given, be it none: then no node is assumed where there
-        is none. Raises UnknownNodeError.
+        is none. A snapshot says itself when it was taken, and what could not be read then. Raises UnknownNodeError.
         """
         from dra_operator.questions.load import gather  # noqa: PLC0415 - what comes from an API server needs none
         from dra_operator.questions.manifests import read_source  # noqa: PLC0415
+        from dra_operator.questions.snapshot_header import find_header  # noqa: PLC0415
 
+        if (header := find_header(source)) is not None:
+            now, unread = header.taken if now is None else now, {**header.unread, **unread}
+            listed = {*listed, "Node"}
         objects = gather(read_source(source))
         objects.listed |= {*listed} - unread.keys()
         return cls(objects, only_nodes=only_nodes, unread=unread, now=now)

@@ -86,7 +86,8 @@ def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> 
         if is_short
         else []
     )
-    say(f"note: {line}" for line in [*unread_lines(source.cluster.unread), *answer.asides, *rest])
+    notes = [*source.notes, *unread_lines(source.cluster.unread), *answer.asides, *rest]
+    say(f"note: {line}" for line in notes)
     sys.stdout.flush()
     raise SystemExit(answer.code)
 
