@@ -1,7 +1,7 @@
 """Measures how long `kubectl dra` takes on a real API server, from the start of its process to its end.
 
     python bench/kubectl_dra.py                              # 1,000 nodes with 8 devices, 4,000 claims, 4,000 pods
-    python bench/kubectl_dra.py --nodes 10 --claims 40 --runs 3
+    python bench/kubectl_dra.py top --nodes 10 --claims 40 --runs 3
     python bench/kubectl_dra.py --plugin dist/kubectl-dra    # the file that `make plugin` builds
     python bench/kubectl_dra.py --against ../other           # the commands of two checkouts, one after the other
 
@@ -62,6 +62,7 @@ def main(texts: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("commands", nargs="*", help=f"of {', '.join(COMMANDS)}; all if none is named")
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--claims", type=int, default=4000, help="claims with a device and a pod")
     parser.add_argument("--runs", type=int, default=9, help="runs of each command, the first aside")
@@ -70,6 +71,9 @@ def main(texts: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(texts)
     if arguments.claims > arguments.nodes * DEVICES:
         parser.error(f"{arguments.claims} claims cannot hold {arguments.nodes * DEVICES} devices")
+    if unknown := {*arguments.commands} - {*COMMANDS}:
+        parser.error(f"there is no {', '.join(unknown)}: there are {', '.join(COMMANDS)}")
+    chosen = arguments.commands or [*COMMANDS]
     folders = [Path(sys.executable).parent]
     if arguments.against is not None:
         folders.append(arguments.against.resolve() / ".venv" / "bin")
@@ -86,26 +90,29 @@ def main(texts: Sequence[str] | None = None) -> int:
         silent = [
             name
             for folder in folders
-            for name in measure(folder, plane.admin_kubeconfig, arguments.runs, arguments.plugin)
+            for name in measure(chosen, folder, plane.admin_kubeconfig, arguments.runs, arguments.plugin)
         ]
     for name in silent:
         print(f"wrong: {name} does not answer")
     return 1 if silent else 0
 
 
-def measure(folder: Path, kubeconfig: Path, runs: int, plugin: Path | None) -> list[str]:
-    """Print what the commands of a folder take, and the steps of `top`; return those that do not answer."""
+def measure(
+    chosen: Sequence[str], folder: Path, kubeconfig: Path, runs: int, plugin: Path | None
+) -> list[str]:
+    """Print what some commands of a folder take, and the steps of `top`; return those that do not answer."""
     print(f"\n{plugin or folder}")
     print(f"{'':22}{'first s':>9}{'median s':>10}{'processor s':>13}{'peak MiB':>10}")
     silent = []
-    for name, (program, *words) in COMMANDS.items():
+    for name in chosen:
+        program, *words = COMMANDS[name]
         path = plugin if plugin is not None and program == "kubectl-dra" else folder / program
         first, *others = timed(runs + 1, str(path), *words, kubeconfig=kubeconfig)
         wall, processor, peak = (statistics.median(column) for column in list(zip(*others, strict=True))[:3])
         print(f"{name:22}{first[0]:9.2f}{wall:10.2f}{processor:13.2f}{peak:10.0f}", flush=True)
         if any(int(run[3]) not in ANSWERED for run in others):
             silent.append(name)
-    if plugin is None:
+    if plugin is None and "top" in chosen:
         _print_steps(folder / "python", kubeconfig, runs)
     return silent
 

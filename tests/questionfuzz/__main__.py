@@ -18,6 +18,7 @@ import structlog
 sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
 
 from questionfuzz.compare import find_wrong_fit, find_wrong_headroom, find_wrong_pods, find_wrong_removal
+from questionfuzz.unread import KINDS, find_unsound, make_whole_world
 from questionfuzz.world import make_world
 
 
@@ -45,11 +46,14 @@ def main() -> int:
 async def find_problems(seed: str) -> list[str]:
     """Return what is wrong with answers about the world of a seed."""
     world = make_world(seed)
+    random = Random(seed)  # noqa: S311 - a seed makes a run repeatable
+    unread = random.sample(KINDS, random.choice([1, 1, 2, 3]))
     return [
         *await find_wrong_fit(world),
         *await find_wrong_headroom(world),
         *find_wrong_pods(world),
-        *find_wrong_removal(world, Random(seed)),  # noqa: S311 - a seed makes a run repeatable
+        *find_wrong_removal(world, Random(seed)),  # noqa: S311 - as above
+        *find_unsound(make_whole_world(seed), unread),
     ]
 
 

@@ -112,7 +112,7 @@ def test_viewer_of_a_namespace(dra, line, code):
     [("who -n team-a", 0, "train-0"), ("audit -n team-a", 2, "nothing is wrong with what was checked")],
 )
 def test_viewer_learns_what_claims_say_by_themselves(dra, line, code, words):
-    """What is held, and what is wrong with claims, is said of those that may be read; the missing role is named once."""
+    """What is held and what is wrong is said of the claims that may be read; the missing role is named once."""
     done = dra(line, VIEWER)
 
     assert (done.returncode, words in done.stdout + done.stderr) == (code, True), done.stdout + done.stderr
