@@ -240,7 +240,9 @@ def test_gates_of_others_keep_a_pod_waiting_and_its_claims_with_it():
     for subject in ("pod/team/train", "claim/team/train-gpu-x"):
         answer = asked.explain(subject)
         assert answer.state == "waits"
-        assert "scheduling gates, and is not scheduled before they are off: example.com/hold" in answer.message
+        assert (
+            "scheduling gates, and is not scheduled before they are off: example.com/hold" in answer.message
+        )
 
 
 def test_claim_that_the_operator_leaves_alone_waits_with_its_pod():

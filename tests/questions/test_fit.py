@@ -129,7 +129,7 @@ def test_a_yes_is_conditional_where_claims_cannot_be_read():
 
     assert (yes.fits, yes.condition, yes.at_most) == (True, "if nobody else holds them", True)
     assert yes.restrictions == (
-        'ResourceClaims cannot be read: User "jane" cannot list resource "resourceclaims"',
+        'ResourceClaim cannot be read: User "jane" cannot list resource "resourceclaims"',
     )
     assert (no.fits, no.condition) == (False, "")
 
@@ -137,7 +137,7 @@ def test_a_yes_is_conditional_where_claims_cannot_be_read():
 def test_nothing_is_said_without_slices():
     """Without the right to list slices there is no answer, not one that says no."""
     with pytest.raises(
-        QuestionError, match="ResourceSlices cannot be read, so nothing can be said: forbidden"
+        QuestionError, match="ResourceSlice cannot be read, so nothing can be said: forbidden"
     ):
         cluster(unread={"ResourceSlice": "forbidden"}).fit(template())
 

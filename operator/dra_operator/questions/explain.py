@@ -24,15 +24,30 @@ from dra_operator.ledger import ClaimKey
 from dra_operator.pods.change import Change, Kind
 from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.explanation import EXTENDED, PodExplainer, PodExplanation
-from dra_operator.pods.gate import CLAIM_NOT_GATED, find_release, has_only_gated, not_gated, read_scheduling_pod
+from dra_operator.pods.gate import (
+    CLAIM_NOT_GATED,
+    find_release,
+    has_only_gated,
+    not_gated,
+    read_scheduling_pod,
+)
 from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.pods.pod_decision import PodDecider, PodDecision
 from dra_operator.pods.scheduler import State, find_settled
 from dra_operator.pods.situation import Situation
 from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes
-from dra_operator.questions.answers import DeviceAnswer, Restriction, devices_of, find_restriction
+from dra_operator.questions.answers import DeviceAnswer, devices_of
+from dra_operator.questions.conclusions import Conclusion, conclude
 from dra_operator.questions.copies import Subject, Template, find_gates, find_subject, find_template
+from dra_operator.questions.dependencies import (
+    ALLOCATION,
+    DECISION,
+    NAMED_CLAIM,
+    Aspect,
+    Restriction,
+    find_aspects,
+)
 from dra_operator.questions.placer import Placer
 from dra_operator.questions.state import ClusterState
 
@@ -116,7 +131,9 @@ class ExplainAnswer:
     """Why something waits, or that it does not.
 
     `state` is `waits`, `fits` (nothing is in the way, on `node`), `allocated`, `broken` or `does not wait`. `searched`
-    says what is known where no change is given, or not all kinds of them could be tried.
+    says what is known where no change is given, or not all kinds of them could be tried. `at_most`: there may be less
+    left, so that it fits, or can use what it has, only under the `condition`; `at_least`: there may be more, so that it
+    may not wait.
     """
 
     subject: str
@@ -131,6 +148,14 @@ class ExplainAnswer:
     searched: str = ""
     at_most: bool = False
     restrictions: tuple[str, ...] = ()
+    at_least: bool = False
+    condition: str = ""
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """Whether it does not wait."""
+        is_waiting = self.state in ("waits", "broken")
+        return conclude(is_yes=not is_waiting, may_be_no=self.at_most, may_be_yes=self.at_least)
 
 
 def explain(state: ClusterState, subject: Subject, effort: Effort | None = EFFORT) -> ExplainAnswer:
@@ -138,14 +163,32 @@ def explain(state: ClusterState, subject: Subject, effort: Effort | None = EFFOR
 
     `effort` is what it may cost to find changes; None finds none. Raises QuestionError.
     """
-    restriction = find_restriction(state.unread)
+    DECISION.check(state.unread)
     record = find_subject(state, subject)
     if record is not None and isinstance(record.obj, ResourceClaim):
-        return _Question(state, effort, restriction, _title(record)).explain_claim(record)
+        aspects = _aspects_of_claim(state, record.obj)
+        return _Question(state, effort, aspects, _title(record)).explain_claim(record)
     if record is not None and isinstance(record.obj, Pod) and record.obj.metadata.uid:
-        return _Question(state, effort, restriction, _title(record)).explain_pod(record)
+        aspects = _aspects_of_pods(state, [record])
+        return _Question(state, effort, aspects, _title(record)).explain_pod(record)
     state, template = find_template(state, subject)
-    return _Question(state, effort, restriction, template.subject).explain_copy(template)
+    aspects = template.find_aspects(state.inventory)
+    return _Question(state, effort, aspects, template.subject).explain_copy(template)
+
+
+def _aspects_of_claim(state: ClusterState, claim: ResourceClaim) -> frozenset[Aspect]:
+    """Return what the decision of a claim is about: pods that cannot be read may use it as well."""
+    key = claim_key(claim)
+    pods = [each for each in state.objects.of_kind("Pod") if _uses(each.obj, key)]
+    return _aspects_of_pods(state, pods) | find_aspects(state.inventory, [claim]) | {Aspect.POD}
+
+
+def _aspects_of_pods(state: ClusterState, pods: Iterable[ObjectRecord]) -> frozenset[Aspect]:
+    """Return what the decision of the claims of some pods is about."""
+    pods = list(pods)
+    keys = {(each.obj.metadata.namespace, name) for each in pods for name in named_claims(each.obj)}
+    claims = [claim for key in keys if (claim := state.find_claim(key)) is not None]
+    return find_aspects(state.inventory, claims, (each.body for each in pods))
 
 
 @dataclass(slots=True)
@@ -154,10 +197,12 @@ class _Question:
 
     state: ClusterState
     effort: Effort | None
-    restriction: Restriction
+    aspects: frozenset[Aspect]
     subject: str
     names: dict[str, str] = field(default_factory=dict)
     """The names of claims, by entry."""
+    is_aborted: bool = False
+    """Whether a search ran out of its budget."""
 
     def explain_pod(self, record: ObjectRecord) -> ExplainAnswer:
         """Explain a pod of the cluster."""
@@ -299,6 +344,7 @@ class _Question:
         placer = Placer(self.state, template)
         with self.state.trial():
             placed = placer.place(1)
+        self.is_aborted = placer.is_aborted
         if placed is not None:
             devices = [item for entry, each in placed.allocations.items() for item in devices_of(entry, each)]
             return self._answer(
@@ -389,6 +435,8 @@ class _Question:
         changes: tuple[ChangeAnswer, ...] = (),
         searched: str = "",
     ) -> ExplainAnswer:
+        restriction = self._find_restriction(state, reason)
+        is_aborted = state == "waits" and (self.is_aborted or reason == Reason.SEARCH_ABORTED)
         return ExplainAnswer(
             self.subject,
             state,
@@ -400,9 +448,22 @@ class _Question:
             requests,
             changes,
             searched,
-            self.restriction.at_most,
-            self.restriction.lines,
+            restriction.at_most,
+            restriction.lines,
+            restriction.at_least or is_aborted,
+            restriction.condition,
         )
+
+    def _find_restriction(self, state: str, reason: str) -> Restriction:
+        """Return what an answer is subject to. What a pod, or a claim, says of itself is subject to nothing."""
+        unread = self.state.unread
+        if state in ("allocated", "broken"):
+            return ALLOCATION.find_restriction(unread)
+        if reason == Reason.CLAIM_NOT_FOUND:
+            return NAMED_CLAIM.find_restriction(unread)
+        if state == "does not wait" or (state == "waits" and not reason):
+            return Restriction()
+        return DECISION.find_restriction(unread, self.aspects)
 
 
 def build_funnels(counts: _Counts, namespace: str) -> tuple[RequestFunnel, ...]:

@@ -18,8 +18,10 @@ from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult
 from dra_operator.inventory import PoolKey, Slice, bits
 from dra_operator.inventory.counters import CounterLayout
-from dra_operator.questions.answers import LargestDevice, find_restriction
+from dra_operator.questions.answers import LargestDevice
+from dra_operator.questions.conclusions import Conclusion, conclude
 from dra_operator.questions.copies import Subject, Template, find_template
+from dra_operator.questions.dependencies import DECISION
 from dra_operator.questions.errors import QuestionError
 from dra_operator.questions.fit import FIRST_FIT, NodeCopies
 from dra_operator.questions.placer import PlacedCopy, Placer
@@ -53,7 +55,7 @@ class HeadroomAnswer:
     `unlimited`: each further copy takes nothing away; `more` is then how many take something before. `is_capped`: more
     were not tried. `nodes` are what each node would have. `stranded` is the number of devices of `obstacles`;
     `overlapping` are free partitions beside those that were counted, of which no copy can be made as well. `reason` and
-    `message` are of the first copy that does not fit.
+    `message` are of the first copy that does not fit. `at_most`, `at_least` and `condition` are as in FitAnswer.
     """
 
     subject: str
@@ -70,6 +72,14 @@ class HeadroomAnswer:
     at_most: bool = False
     restrictions: tuple[str, ...] = ()
     method: str = FIRST_FIT
+    at_least: bool = False
+    condition: str = ""
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """Whether there is room for one more."""
+        has_room = self.unlimited or self.more > 0
+        return conclude(is_yes=has_room, may_be_no=self.at_most, may_be_yes=self.at_least)
 
 
 def find_headroom(state: ClusterState, subject: Subject, by: str = "") -> HeadroomAnswer:
@@ -77,8 +87,8 @@ def find_headroom(state: ClusterState, subject: Subject, by: str = "") -> Headro
 
     `by` is the capacity by which the largest device is found, the class's first if it is empty.
     """
-    restriction = find_restriction(state.unread)
     state, template = find_template(state, subject)
+    restriction = DECISION.find_restriction(state.unread, template.find_aspects(state.inventory))
     largest = _find_largest(state, template, by)
     counts: Counter[str] = Counter()
     reason = message = ""
@@ -111,6 +121,8 @@ def find_headroom(state: ClusterState, subject: Subject, by: str = "") -> Headro
         message,
         restriction.at_most,
         restriction.lines,
+        at_least=restriction.at_least or more >= MOST_COPIES or placer.is_aborted,
+        condition=restriction.condition,
     )
 
 

@@ -66,7 +66,8 @@ def remove_objects(
                 del records[key]
             else:
                 records[key] = ended.leave(record)
-    return replace(objects, records=records)
+    # Where the last node is gone, there is none; where none was given, the others are still assumed.
+    return replace(objects, records=records, listed=objects.listed | ({"Node"} if gone_nodes else set()))
 
 
 class _Users:

@@ -189,7 +189,16 @@ FIELDS = {
     ),
     "user": (
         *("token", "tokenFile", "username", "password", "client-certificate", "client-certificate-data"),
-        *("client-key", "client-key-data", "exec", "auth-provider", "as", "as-uid", "as-groups", "as-user-extra"),
+        *(
+            "client-key",
+            "client-key-data",
+            "exec",
+            "auth-provider",
+            "as",
+            "as-uid",
+            "as-groups",
+            "as-user-extra",
+        ),
     ),
     "exec": (
         *("command", "apiVersion", "args", "env", "interactiveMode", "installHint", "provideClusterInfo"),
@@ -201,6 +210,7 @@ SECRET = "hush-hush"
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in FIELDS for name in FIELDS[kind]])
 def test_rubbish_in_a_field_is_no_traceback(load, kind, name):
     """Whatever stands in a field: it is of use, or refused in one line without a secret."""
+    said = []
     for value in RUBBISH:
         config = kubeconfig({"token": SECRET, "username": "ann", "password": SECRET, "as": "bob"})
         bodies = {each: config[f"{each}s"][0][each] for each in ("context", "cluster", "user")}
@@ -211,8 +221,8 @@ def test_rubbish_in_a_field_is_no_traceback(load, kind, name):
         try:
             load(config)
         except AccessError as refused:
-            assert "\n" not in str(refused), (value, refused)
-            assert SECRET not in str(refused), value
+            said.append(str(refused))
+    assert [text for text in said if "\n" in text or SECRET in text] == []
 
 
 @pytest.mark.parametrize(
@@ -244,7 +254,9 @@ def test_server_that_is_no_address_is_refused(load, server):
 
 
 @pytest.mark.parametrize(
-    "token", [f"{SECRET}\n{SECRET}", f"{SECRET}\u00fc", f"{SECRET}\x7f"], ids=["line break", "umlaut", "control"]
+    "token",
+    [f"{SECRET}\n{SECRET}", f"{SECRET}\u00fc", f"{SECRET}\x7f"],
+    ids=["line break", "umlaut", "control"],
 )
 def test_token_that_no_header_can_have_is_not_told(load, plugin, tmp_path, token):
     """Wherever it comes from: the kubeconfig, a file, an old provider or a plugin."""
@@ -325,8 +337,8 @@ def test_named_kubeconfig_has_to_be_there(tmp_path):
         ("import os; os.write(1, bytes([255, 0]))", {}, "what it prints is no ExecCredential with a status"),
         ("print('[' * 100000)", {}, "what it prints is no ExecCredential with a status"),
         ("print('{\"status\": []}')", {}, "what it prints is no ExecCredential with a status"),
-        ("print('{\"status\": {\"token\": 7}}')", {}, "what it prints as token is not text"),
-        ("print('{\"status\": {\"clientKeyData\": {}}}')", {}, "what it prints as clientKeyData is not text"),
+        ('print(\'{"status": {"token": 7}}\')', {}, "what it prints as token is not text"),
+        ('print(\'{"status": {"clientKeyData": {}}}\')', {}, "what it prints as clientKeyData is not text"),
     ],
 )
 def test_plugin_that_gives_nothing_is_named_with_what_to_do(load, plugin, code, fields, words):

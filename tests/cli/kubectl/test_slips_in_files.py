@@ -33,7 +33,9 @@ GIVEN = {
     "lint": [template(), CLASS],
     "top -f": [node("n3"), devices("n3", "gpu-0"), RULE, CLASS],
 }
-RUBBISH = st.sampled_from([None, 7, -1, 1.5, True, "", "a b", "\x00", "\u00fc", [], [7], [None], {}, {"a": 7}, {"": {}}])
+RUBBISH = st.sampled_from(
+    [None, 7, -1, 1.5, True, "", "a b", "\x00", "\u00fc", [], [7], [None], {}, {"a": 7}, {"": {}}]
+)
 
 
 @pytest.fixture(scope="module")

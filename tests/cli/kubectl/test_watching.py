@@ -14,9 +14,7 @@ from dra_operator.cli.kubectl.reading import ListedKind
 from dra_operator.cli.kubectl.watching import follow, follow_to_the_end
 
 CLAIM = {"metadata": {"name": "a", "namespace": "team", "resourceVersion": "8"}}
-LISTED = ListedKind(
-    "/apis/resource.k8s.io/v1/resourceclaims", "7", "resource.k8s.io/v1", "ResourceClaim"
-)
+LISTED = ListedKind("/apis/resource.k8s.io/v1/resourceclaims", "7", "resource.k8s.io/v1", "ResourceClaim")
 SILENT = None
 FORBIDDEN = {"type": "ERROR", "object": {"code": 403, "message": "not yours any more"}}
 
@@ -77,7 +75,9 @@ def test_silence_is_said(client, server):
     """Who waits learns what became of the server."""
     server.watches = [SILENT]
 
-    with pytest.raises(RequestError, match="the watch is silent for longer than 0.2 s: the server is gone, or hangs"):
+    with pytest.raises(
+        RequestError, match=r"the watch is silent for longer than 0\.2 s: the server is gone, or hangs"
+    ):
         list(client.watch("/api/v1/pods", "7", 0, 0.2))
 
 
@@ -88,7 +88,13 @@ def test_silence_is_said(client, server):
         {"type": "ADDED", "object": {}},
         {"type": "ERROR", "object": {"code": "many"}},
         {"object": CLAIM},
-        {"type": "ADDED", "object": {"metadata": {"name": "a", "annotations": [], "managedFields": 1, "resourceVersion": "8"}, "spec": {"devices": 7}}},
+        {
+            "type": "ADDED",
+            "object": {
+                "metadata": {"name": "a", "annotations": [], "managedFields": 1, "resourceVersion": "8"},
+                "spec": {"devices": 7},
+            },
+        },
     ],
 )
 def test_watch_that_cannot_be_understood_ends_the_wait(client, server, event):

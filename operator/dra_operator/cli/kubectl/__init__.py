@@ -39,8 +39,12 @@ def main() -> None:
         import traceback  # noqa: PLC0415 - seldom
 
         # What the error says may be a secret.
-        place = "".join(f"{each.filename}:{each.lineno}" for each in traceback.extract_tb(error.__traceback__)[-1:])
-        sys.stderr.write(f"error: a defect of kubectl dra, please report it: {type(error).__name__} at {place}\n")
+        place = "".join(
+            f"{each.filename}:{each.lineno}" for each in traceback.extract_tb(error.__traceback__)[-1:]
+        )
+        sys.stderr.write(
+            f"error: a defect of kubectl dra, please report it: {type(error).__name__} at {place}\n"
+        )
         sys.exit(2)
 
 

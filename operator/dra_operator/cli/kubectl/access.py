@@ -452,6 +452,7 @@ def _proxy_of_environment(server: str, environ: Mapping[str, str]) -> str:
         return ""
     # It takes longer to import than most need.
     from ipaddress import ip_address, ip_network  # noqa: PLC0415
+
     host = urlsplit(server).hostname or ""
     address = None
     with contextlib.suppress(ValueError):

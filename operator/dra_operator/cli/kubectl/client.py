@@ -103,13 +103,15 @@ class ApiClient:
         connection = self._connect(path, self._timeout)
         try:
             connection.sock.settimeout(seconds + silence)
-            response = self._send(connection, f"{path}?{urlencode(asked)}", path, JSON)
-            if response.status != HTTPStatus.OK:
-                raise self._refusal(path, response.status, response.read())
-            while line := response.readline():
-                yield self._checked_event(path, decode(line))
+            with self._send(connection, f"{path}?{urlencode(asked)}", path, JSON) as response:
+                if response.status != HTTPStatus.OK:
+                    raise self._refusal(path, response.status, response.read())
+                while line := response.readline():
+                    yield self._checked_event(path, decode(line))
         except TimeoutError as error:
-            text = f"the watch is silent for longer than {seconds + silence:g} s: the server is gone, or hangs"
+            text = (
+                f"the watch is silent for longer than {seconds + silence:g} s: the server is gone, or hangs"
+            )
             raise RequestError(f"{self._subject(path)}: {text}") from error
         except (OSError, http.client.HTTPException, orjson.JSONDecodeError) as error:
             raise self._fault(path, error) from error
@@ -212,9 +214,7 @@ class ApiClient:
         if self.access.tls is None:
             raise RequestError("a server without https is not asked by a proxy: leave out proxy-url")
         server_name = self.access.server_name or host
-        connection = _TlsConnection(
-            address.hostname, port_of_proxy, timeout, self.access.tls, server_name
-        )
+        connection = _TlsConnection(address.hostname, port_of_proxy, timeout, self.access.tls, server_name)
         headers = {}
         if address.username:
             from base64 import b64encode  # noqa: PLC0415 - few proxies ask who comes

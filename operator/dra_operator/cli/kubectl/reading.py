@@ -191,6 +191,8 @@ def read_live(client: ApiClient, demand: Demand, namespace: str, progress: Progr
             found.listed.append(listed)
         if reason:
             found.unread[name] = reason
+        else:
+            found.contents.listed.add(name)
     if missing := {
         name: found.unread[name]
         for name in demand.required

@@ -65,6 +65,7 @@ def watch(source: Source, options: Options, ask: Callable[[Source], Answer]) -> 
         while True:
             _apply(objects, changes)
             contents = gather_stored(objects.values())
+            contents.listed |= source.cluster.objects.listed
             following = build_source(contents, source.cluster.unread, options, source.namespace)
             following.client, following.listed = source.client, source.listed
             # Ages go on without a change.
