@@ -11,9 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import kubectl_scene
 from controlplane import install_component, running_control_plane
+from dra_operator.cli.kubectl.commands import app
 from kubectl_scene import READER, VIEWER
 
 PAGE = Path(__file__).parents[2] / "docs" / "kubectl.md"
@@ -51,6 +53,18 @@ def dra(plane, tmp_path_factory):
             timeout=60,
             check=False,
         )
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def ask(plane):
+    """Return a function that asks the same without kubectl, in this process: it takes a tenth of the time."""
+
+    def run(line, user):
+        environment = {"KUBECONFIG": str(plane.admin_kubeconfig)}
+        arguments = [*shlex.split(line), f"--as={user}"]
+        return CliRunner(env=environment).invoke(app, arguments, prog_name="kubectl dra")
 
     return run
 
@@ -95,11 +109,11 @@ def test_page_shows_what_is_printed(dra):
         ("impact node/node-1", 2),
     ],
 )
-def test_viewer_of_a_namespace(dra, line, code):
+def test_viewer_of_a_namespace(ask, line, code):
     """Claims and what the operator wrote on them; for everything else one line that names the missing right."""
-    done = dra(line, VIEWER)
+    done = ask(line, VIEWER)
 
-    assert done.returncode == code, done.stderr
+    assert done.exit_code == code, done.stderr
     if code == 0:
         assert "8 in class large-gpu, 4 in use by claim train-0" in done.stdout
     else:
@@ -107,9 +121,9 @@ def test_viewer_of_a_namespace(dra, line, code):
         assert "not permitted to list resourceslices.resource.k8s.io" in error
 
 
-def test_viewer_learns_what_the_operator_wrote(dra):
+def test_viewer_learns_what_the_operator_wrote(ask):
     """Where devices may not be read, the annotation is the answer."""
-    done = dra("explain claim/train-1 -n team-a", VIEWER)
+    done = ask("explain claim/train-1 -n team-a", VIEWER)
 
     assert "12 devices published, 8 in class large-gpu, 4 in use by claim train-0" in done.stdout
 
@@ -130,11 +144,11 @@ def test_viewer_learns_what_the_operator_wrote(dra):
         ("audit -n team-a", 2, "not checked"),
     ],
 )
-def test_reader_of_what_is_published(dra, line, code, words):
+def test_reader_of_what_is_published(ask, line, code, words):
     """Answers say that they are about what can be read, and a yes is none without that."""
-    done = dra(line, READER)
+    done = ask(line, READER)
 
-    assert (done.returncode, words in done.stdout + done.stderr) == (code, True), done.stdout + done.stderr
+    assert (done.exit_code, words in done.stdout + done.stderr) == (code, True), done.stdout + done.stderr
     assert 'only those of "team-a" are known' in done.stderr or line.startswith("lint")
 
 
@@ -149,7 +163,7 @@ def test_reader_of_what_is_published(dra, line, code, words):
     ],
 )
 def test_exit_codes_of_an_administrator(dra, line, code):
-    """0 is yes, 1 is no, 2 is that it cannot be said."""
+    """0 is yes, 1 is no, 2 is that it cannot be said; kubectl hands them on."""
     done = dra(line)
 
     assert done.returncode == code, done.stdout + done.stderr
