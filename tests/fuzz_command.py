@@ -5,9 +5,12 @@ is 1 then; `--first` begins at that number.
 """
 
 import argparse
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+
+import structlog
 
 Counts = Counter[str]
 Check = Callable[[str, argparse.Namespace, Counts], Iterable[object] | None]
@@ -36,6 +39,8 @@ def run(
     for option, (default, text) in (common | dict(options or {})).items():
         parser.add_argument(f"--{option}", type=int, default=default, help=f"{text} ({default})")
     arguments = parser.parse_args()
+    # What an operator logs on the way is not what is looked for.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     counts, started, number, done, wrong = Counts(), time.process_time(), arguments.first, 0, 0
     while done < arguments.cases and wrong < arguments.most:
         case = f"case {number} of seed {arguments.seed}"
