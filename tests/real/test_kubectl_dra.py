@@ -107,6 +107,18 @@ def test_viewer_of_a_namespace(dra, line, code):
         assert "not permitted to list resourceslices.resource.k8s.io" in error
 
 
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [("who -n team-a", 0, "train-0"), ("audit -n team-a", 2, "nothing is wrong with what was checked")],
+)
+def test_viewer_learns_what_claims_say_by_themselves(dra, line, code, words):
+    """What is held and what is wrong is said of the claims that may be read; the missing role is named once."""
+    done = dra(line, VIEWER)
+
+    assert (done.returncode, words in done.stdout + done.stderr) == (code, True), done.stdout + done.stderr
+    assert done.stderr.count("ClusterRole dra-reader") == 1
+
+
 def test_viewer_learns_what_the_operator_wrote(dra):
     """Where devices may not be read, the annotation is the answer."""
     done = dra("explain claim/train-1 -n team-a", VIEWER)
@@ -118,6 +130,7 @@ def test_viewer_learns_what_the_operator_wrote(dra):
     ("line", "code", "words"),
     [
         ("top -n team-a", 0, "FREE is at most"),
+        ("claims -n team-a", 0, "train-1"),
         ("devices --node node-2 -n team-a", 0, "free is at most"),
         ("fit class/gpu -c 3 -n team-a", 2, "if nobody else holds them"),
         ("fit class/gpu -c 20 -n team-a", 1, "of 20 copies"),
@@ -135,7 +148,7 @@ def test_reader_of_what_is_published(dra, line, code, words):
     done = dra(line, READER)
 
     assert (done.returncode, words in done.stdout + done.stderr) == (code, True), done.stdout + done.stderr
-    assert 'only those of "team-a" are known' in done.stderr or line.startswith("lint")
+    assert 'only those of "team-a" are known' in done.stderr or line.startswith(("lint", "claims"))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from typing import Final, Protocol
 from dra_operator.allocator import Failed
 from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.extended import extended_resources
-from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.cluster.delivery import DOUBT_SECONDS
@@ -33,7 +32,7 @@ from dra_operator.controller.unused_allocations import UnusedAllocations
 from dra_operator.ledger import Ledger
 from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
 from dra_operator.pods.entries import resolve_entries
-from dra_operator.pods.gate import SchedulingPod, read_scheduling_pod
+from dra_operator.pods.gate import SchedulingPod, find_release, not_gated, read_scheduling_pod
 from dra_operator.pods.pod_decision import PodDecider, PodDecision
 
 BUDGET: Final = 1.0
@@ -211,14 +210,8 @@ class GatedPods:
 
     def _find_release(self, pod: SchedulingPod) -> str:
         """Return why a pod is let go without a decision; empty if it is to be decided."""
-        if not pod.claims and not pod.missing:
-            return messages.gate_removed("the pod names no claim")
-        for claim in self.claims.find_all(pod.namespace, pod.claims):
-            if claim.metadata.labels.get(OPT_OUT_LABEL) == "false":
-                return messages.gate_removed(
-                    f'claim "{claim.metadata.name}" has the label {OPT_OUT_LABEL}: "false"'
-                )
-        return ""
+        why = find_release(pod, self.claims.find_all(pod.namespace, pod.claims))
+        return messages.gate_removed(why) if why else ""
 
     def _hand_over(self, gated: GatedPod, claims: list[ResourceClaim]) -> None:
         if self.hand_over.advance(gated, claims):
@@ -412,7 +405,7 @@ class GatedPods:
                 return found
             if claim.status.allocation is None and self._is_of_others(claim):
                 others = sorted(self.claims.users(claim_key(claim)) - {key[1]})
-                return WriteTrouble(messages.EVENT_CLAIM_NOT_GATED, messages.not_gated(claim, others))
+                return WriteTrouble(messages.EVENT_CLAIM_NOT_GATED, not_gated(claim, others))
         if gated.waits_for_earlier_writes:
             return WriteTrouble(messages.EVENT_EARLIER_WRITES, messages.earlier_writes(DOUBT_SECONDS))
         return None
