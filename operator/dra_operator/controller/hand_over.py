@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dra_operator.allocator.decision import claim_key
+from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.api.write import to_wire
 from dra_operator.cluster.pod_writes import GateWrite, NominateWrite, PodWrite
 from dra_operator.cluster.writes import (
+    AnnotateWrite,
     Conflict,
     Consumer,
     Forbidden,
@@ -27,7 +29,7 @@ from dra_operator.cluster.writes import (
     Written,
 )
 from dra_operator.controller import messages
-from dra_operator.controller.claims import ClaimStore, Key, text, version_of
+from dra_operator.controller.claims import ClaimStore, Key, annotation, text, version_of
 from dra_operator.controller.earlier_writes import EarlierWrites
 from dra_operator.controller.event_dedup import EventRequest, Subject
 from dra_operator.controller.gated_state import GatedPod, WriteTrouble
@@ -111,7 +113,7 @@ class HandOver:
         elif self._reserve(pod, claims) or (not is_urgent and self.nominate(gated)):
             # What comes of it touches the pod again.
             pass
-        elif any(map(self.earlier_writes.may_take_back, claims)):
+        elif self._fence(claims):
             self.wait_for_earlier_writes(gated)
         elif is_urgent or all(self.has_told(claim.metadata.resource_version) for claim in claims):
             self.timers.set(("watch", pod.key), None)
@@ -196,6 +198,26 @@ class HandOver:
                 reserved = tuple([to_wire(each) for each in claim.status.reserved_for])
                 consumer = Consumer(pod.name, pod.uid)
                 self.claim_writes.submit(ReserveWrite(*version_of(claim), reserved, consumer=consumer))
+        return is_under_way
+
+    def _fence(self, claims: Sequence[ResourceClaim]) -> bool:
+        """Give claims another version that an earlier operator may be taking back; return whether that is under way.
+
+        They get our annotation, which says so, and lose it again: what was sent for the version before fails then.
+        """
+        is_under_way = False
+        for claim in claims:
+            key, current = claim_key(claim), annotation(claim)
+            is_in_doubt = self.earlier_writes.may_take_back(claim)
+            is_under_way = is_under_way or is_in_doubt
+            if not (is_in_doubt or current) or key in self.claim_writes or self.claim_backoff.holds_claim(claim):
+                continue
+            told = messages.CLAIM_FENCED if current is None else None
+            self.claim_writes.submit(
+                AnnotateWrite(
+                    *version_of(claim), annotation=PENDING_ANNOTATION, current=current, text=told
+                )
+            )
         return is_under_way
 
     def _write(self, write: PodWrite, *, node: str = "", why: str = "") -> None:

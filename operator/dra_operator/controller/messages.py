@@ -96,6 +96,7 @@ EVENT_INTERNAL = "InternalError"
 EVENT_GATE_REMOVED = "GateRemoved"
 EVENT_CLAIM_NOT_GATED = CLAIM_NOT_GATED
 EVENT_EARLIER_WRITES = "EarlierWrites"
+CLAIM_FENCED = "an operator that ended may have sent a write to this claim; it fails now, and the pod goes on"
 EVENT_LEADING = "LeaderElection"
 EVENT_HANDED_BACK = "HandedBack"
 EVENT_NOT_HANDED_BACK = "NotHandedBack"
