@@ -241,7 +241,7 @@ def test_without_devices_only_the_text_is_judged():
         pytest.param(
             f"{ATTRIBUTES}.model ==",
             {"Invalid"},
-            "no expression after",
+            "the expression ends too early",
             (1, 1, 0),
             id="what does not compile",
         ),

@@ -348,13 +348,29 @@ async def test_pods_without_claims_count_in_a_snapshot(cluster, dra, snapshot, t
     assert codes == [0, 1, 1]
 
 
-async def test_file_of_another_origin_is_no_snapshot_that_says_all(dra, snapshot):
+async def test_file_of_another_origin_is_no_snapshot_that_says_all(dra, snapshot, tmp_path):
     """Whoever wrote it may have left out pods without claims; what does not depend on pods is answered."""
+    given = tmp_path / "asking.json"
+    given.write_text(json.dumps(asking("1")))
     file = await snapshot()
     lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
     file.write_text("\n".join([*lines, ""]))
 
-    result = await dra("fit", "class/gpu", "--snapshot", str(file), live=False)
+    of_class = await dra("fit", "class/gpu", "--snapshot", str(file), live=False)
+    of_pod = await dra("fit", str(given), "--snapshot", str(file), live=False)
 
-    assert "does not say when it was taken" in result.stderr
-    assert "1 of 1 copy" in result.stdout
+    assert (of_class.exit_code, of_pod.exit_code) == (0, 2), of_pod.output
+    assert "does not say when it was taken" in of_class.stderr
+
+
+async def test_volumes_are_not_in_a_snapshot(dra, snapshot, tmp_path):
+    """Where a pod with a volume can run is not known, and what has none is answered without a condition."""
+    file = await snapshot()
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    codes = []
+    for volumes in ([], [volume]):
+        given = tmp_path / "asking.json"
+        given.write_text(json.dumps(asking("1", volumes=volumes)))
+        codes.append((await dra("fit", str(given), "--snapshot", str(file), live=False)).exit_code)
+
+    assert codes == [0, 2]

@@ -63,6 +63,15 @@ async def test_code_and_names(used, dra, line, code, printed):
     assert (result.exit_code, result.stdout) == (code, printed), result.stderr
 
 
+async def test_devices_without_a_class_are_published_all_the_same(cluster, dra):
+    """A cluster without classes is not one without drivers."""
+    cluster.server.remove("DeviceClass", "gpu")
+
+    result = await dra("top", "--by", "class")
+
+    assert result.stderr == "note: there is no DeviceClass\n"
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -90,7 +90,10 @@ def _asides(question: Question, report: "UsageReport", by: str) -> list[str]:
         found += [] if rows else [f"no claim{where} holds a published device"]
     elif question.options.namespace and not report.is_at_most:
         found.append("all claims can be read, so -n changes nothing; --by namespace counts what each holds")
-    if by != "namespace" and all(row.total == 0 for row in rows):
+    are_rows_classes = by == "class" and bool(question.cluster.inventory.pools)
+    if are_rows_classes and not rows:
+        found.append("there is no DeviceClass")
+    if by != "namespace" and not are_rows_classes and all(row.total == 0 for row in rows):
         where = " on nodes with these labels" if question.options.labels else ""
         found.append(f"no devices are published{where or ': is a DRA driver running?'}")
     elif by == "class":
