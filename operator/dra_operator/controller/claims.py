@@ -7,7 +7,7 @@ allocated to its claim for it, and clears that again, some twenty times a second
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -113,6 +113,11 @@ class ClaimStore:
     def get(self, key: Key) -> ResourceClaim | None:
         """Return the claim, or None if there is none of that name."""
         return self._claims.get(key)
+
+    def find_all(self, namespace: str, names: Iterable[str]) -> list[ResourceClaim]:
+        """Return those of some claims of a namespace that are there, by name."""
+        found = [self._claims.get((namespace, name)) for name in sorted(names)]
+        return [claim for claim in found if claim is not None]
 
     def allocated(self) -> Iterator[ResourceClaim]:
         """Yield the claims that have an allocation."""

@@ -95,6 +95,7 @@ EVENT_REFUSED = "AllocationRefused"
 EVENT_INTERNAL = "InternalError"
 EVENT_GATE_REMOVED = "GateRemoved"
 EVENT_CLAIM_NOT_GATED = CLAIM_NOT_GATED
+EVENT_EARLIER_WRITES = "EarlierWrites"
 EVENT_LEADING = "LeaderElection"
 EVENT_HANDED_BACK = "HandedBack"
 EVENT_NOT_HANDED_BACK = "NotHandedBack"
@@ -125,6 +126,14 @@ def pod_refused(kind: str, why: str) -> str:
     """Return why a pod stays gated, to which something cannot be written."""
     what = f"the removal of the scheduling gate {GATE}" if kind == "gate" else "status.nominatedNodeName"
     return f"the API server does not accept {what}: {why}"
+
+
+def earlier_writes(seconds: float) -> str:
+    """Return why a pod stays gated that an earlier operator may still be writing to."""
+    return (
+        "an earlier operator may still be writing to this pod or its claims; the gate stays on until that cannot be "
+        f"stored any more, {seconds:.0f} s from the start of this operator at most"
+    )
 
 
 def template_in_vain(problem: str) -> str:

@@ -62,6 +62,11 @@ class SchedulingPod:
         return self.namespace, self.name
 
     @property
+    def version(self) -> tuple[str, str, str, str]:
+        """What each write names: namespace, name, uid and resourceVersion."""
+        return self.namespace, self.name, self.uid, self.resource_version
+
+    @property
     def is_gated(self) -> bool:
         """Whether our gate keeps the pod from kube-scheduler."""
         return GATE in self.gates

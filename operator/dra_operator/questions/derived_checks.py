@@ -94,7 +94,7 @@ class DerivedChecker:
     def _evaluate(self, expression: str, devices: Devices, budget: Budget) -> tuple[Devices, int]:
         """Return the devices on which an expression fails, and how many values it has on the others."""
         failed: list[tuple[Slice, int]] = []
-        found = set()
+        found: set[object] = set()
         for slice_, those in devices:
             values = self._derived.values(expression, slice_, those, budget)
             if failing := values.failed & those:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Failed, Limits, Reason
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Pod
-from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.api.types import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from dra_operator.ledger import ClaimKey
 from dra_operator.pods.claims import SPECIAL
+from dra_operator.pods.entries import MOST_CONSUMERS
 from dra_operator.pods.explanation import PodExplainer, PodExplanation, count_obstacles
 from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.nodes import usable
@@ -68,8 +69,10 @@ class Placer:
 
     def place(self, number: int) -> PlacedCopy | None:
         """Place a copy and let it count, or return None if it fits nowhere."""
-        claims = self._open_claims(number)
         self.is_aborted = False
+        if self._is_any_full(number):
+            return None
+        claims = self._open_claims(number)
         allocator = self.state.allocators[self.template.decider]
         if self._set is None and (nodes := self._nodes()) is not None:
             self._set = allocator.node_set(nodes)
@@ -176,13 +179,28 @@ class Placer:
         """Return why a claim by itself is not allocated."""
         return self.state.allocators[decider].explain([claim], decision, decider=decider)[0]
 
+    def _is_any_full(self, number: int) -> bool:
+        """True if the copies before have taken all places of a claim that all of them name."""
+        return any(
+            len(record.obj.status.reserved_for) + number > MOST_CONSUMERS
+            for record in self.template.named.values()
+        )
+
     def build_explainer(self, number: int) -> PodExplainer:
         """Return what explains the pod of a copy."""
         own = {claim_key(claim): claim for claim in self._open_claims(number).values()}
+        earlier = tuple(
+            [
+                ResourceClaimConsumerReference(resource="pods", uid=f"copy {each}")
+                for each in range(1, min(number, MOST_CONSUMERS + 1))
+            ]
+        )
         for entry, allocation in self._named.items():
             claim = self.template.named[entry].obj
-            status = replace(claim.status, allocation=allocation)
-            own[claim_key(claim)] = replace(claim, status=status)
+            reserved = (*claim.status.reserved_for, *earlier)
+            own[claim_key(claim)] = replace(
+                claim, status=replace(claim.status, allocation=allocation, reserved_for=reserved)
+            )
 
         def find_claim(key: ClaimKey) -> ResourceClaim | None:
             return own.get(key) or self.state.find_claim(key)

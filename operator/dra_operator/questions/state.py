@@ -132,7 +132,8 @@ class ClusterState:
     def overlaid(self, objects: LoadResult) -> Self:
         """Return a state with these objects; they take the place of those of their kind, namespace and name.
 
-        Slices that make a pool invalid or incomplete which was not before are lines in `errors`.
+        Slices that make a pool invalid or incomplete which was not before, or that are of an older generation than
+        those that are there, are lines in `errors`.
         """
         found = self.with_contents(self._given.overlaid(objects))
         if objects.of_kind("ResourceSlice"):
@@ -142,7 +143,21 @@ class ClusterState:
                 for item in found.inventory.problems()
                 if item.kind == "ResourceSlice" and (item.kind, item.name, item.message) not in before
             ]
+            found.objects.errors += self._outdated(objects)
         return found
+
+    def _outdated(self, objects: LoadResult) -> Iterator[str]:
+        """Yield a line for each slice whose pool is there in a newer generation: it would count for nothing."""
+        for record in objects.of_kind("ResourceSlice"):
+            spec = record.obj.spec
+            pool = self.inventory.pools.get((spec.driver, spec.pool.name))
+            newest = max(pool.generations(), default=0) if pool is not None else 0
+            if spec.pool.generation < newest:
+                yield (
+                    f'ResourceSlice "{record.obj.metadata.name}": spec.pool.generation: {spec.pool.generation}: '
+                    f'pool "{spec.pool.name}" is published in generation {newest}, beside which this one counts for '
+                    f"nothing; {_HOW}"
+                )
 
     def without(
         self,

@@ -61,7 +61,11 @@ async def test_kind_that_cannot_be_read_changes_no_answer_but_to_cannot_say(used
         ("lint claim/waiting", "DeviceClass", "not permitted to list deviceclasses"),
         ("top --by class", "DeviceClass", "DeviceClass cannot be read, so nothing can be said"),
         ("top -l zone=a", "Node", "not permitted to list nodes"),
-        ("audit --sort DeletionHangs", "ResourceClaimTemplate", "DeletionHangs not checked: ResourceClaimTemplate"),
+        (
+            "audit --sort DeletionHangs",
+            "ResourceClaimTemplate",
+            "DeletionHangs not checked: ResourceClaimTemplate",
+        ),
         ("fit class/gpu", "Node", "not permitted to list nodes"),
     ],
 )
