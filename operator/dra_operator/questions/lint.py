@@ -32,6 +32,7 @@ from dra_operator.questions.selector_checks import (
     LintRule,
     SelectorChain,
     SelectorChecker,
+    SelectorFacts,
     Severity,
     find_expressions,
 )
@@ -181,20 +182,7 @@ def lint_objects(
                 f"{place.path}.selectors[{number}].cel.expression" for number in range(len(checked.facts))
             ]
             for at, expression, facts in zip(fields, place.chain.expressions, checked.facts, strict=True):
-                selectors.append(
-                    SelectorReport(
-                        *about,
-                        at,
-                        place.request,
-                        expression,
-                        facts.asked,
-                        facts.matched,
-                        facts.failed,
-                        facts.reads,
-                        facts.attributes,
-                        facts.cost,
-                    )
-                )
+                selectors.append(_selector_report(about, at, place.request, expression, facts))
             for issue in checked.issues:
                 at = f"{place.path}.deviceClassName" if issue.number is None else fields[issue.number]
                 findings.append(LintFinding(issue.rule, issue.severity, *about, at, printable(issue.message)))
@@ -216,6 +204,23 @@ def lint_objects(
         unread,
         tuple(derived_reports),
         restriction.at_least,
+    )
+
+
+def _selector_report(
+    about: tuple[str, str, str], path: str, request: str, expression: str, facts: SelectorFacts
+) -> SelectorReport:
+    return SelectorReport(
+        *about,
+        path,
+        request,
+        expression,
+        facts.asked,
+        facts.matched,
+        facts.failed,
+        facts.reads,
+        facts.attributes,
+        facts.cost,
     )
 
 
