@@ -41,7 +41,7 @@ _COLUMNS = (
     Column("CLAIM"),
     Column("EFFECT"),
     Column("DEVICES", is_cut=True),
-    Column("PODS", is_cut=True),
+    Column("PODS", is_cut=True, is_dropped=True),
     Column("FITS ELSEWHERE"),
 )
 
@@ -137,7 +137,7 @@ def _bodies(path: str) -> list[Mapping[str, Any]]:
 def _row(claim: "ClaimImpact") -> Row:
     after = f" after {claim.after_seconds} s" if claim.after_seconds else ""
     fits = (
-        Cell(f"yes, on {claim.new_node}" if claim.new_node else "yes", Colour.GOOD)
+        Cell(f"on {claim.new_node}" if claim.new_node else "yes", Colour.GOOD)
         if claim.fits_elsewhere
         else Cell("no", Colour.BAD)
     )

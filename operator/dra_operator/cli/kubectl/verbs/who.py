@@ -71,7 +71,7 @@ def _answer(question: Question, text: str, driver: str, admin_access: bool, only
         _lines(question, report.holders),
         code,
         names=[f"resourceclaim.resource.k8s.io/{item.name}" for item in report.holders],
-        asides=_asides(question, report, text, code),
+        asides=_asides(question, report, text, code, "held idle" if only_idle else "held"),
     )
 
 
@@ -133,21 +133,23 @@ def _share(consumed: tuple[str, ...]) -> str:
     return f" ({', '.join(consumed)})" if consumed else ""
 
 
-def _asides(question: Question, report: "HolderReport", text: str, code: int) -> list[str]:
+def _asides(question: Question, report: "HolderReport", text: str, code: int, held: str) -> list[str]:
     where = f" of {text}" if text and not text.startswith("device") else ""
     if code == NO:
+        if held != "held":
+            return [f"none of {count(report.devices, 'device')}{where} is {held}"]
         return [f"nobody holds any of {count(report.devices, 'device')}{where}"]
     if code == CANNOT_SAY:
         return [f"no claim that can be read holds any of {count(report.devices, 'device')}{where}"]
     if "ResourceSlice" in question.cluster.unread:
-        return [f"{count(len(_paths(report.holders)), 'device')}{where} held, by {_claims(report.holders)}"]
+        return [f"{count(len(_paths(report.holders)), 'device')}{where} {held}, by {_claims(report.holders)}"]
     there = [
         item
         for item in report.holders
         if any(each.is_published and not each.is_admin_access for each in item.devices)
     ]
-    held = len(_paths(there, is_published=True))
-    found = f"{held:,} of {count(report.devices, 'device')}{where} held"
+    number = len(_paths(there, is_published=True))
+    found = f"{number:,} of {count(report.devices, 'device')}{where} {held}"
     if there:
         found += f", by {_claims(there)}"
     gone = [item for item in report.holders if not all(each.is_published for each in item.devices)]
