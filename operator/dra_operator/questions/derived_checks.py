@@ -12,7 +12,6 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.matching.derived import DerivedAttributes
 from dra_operator.allocator.matching.failures import described
-from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.types import DerivedAttribute
 from dra_operator.cel import CelError, DerivedAttributeProgram, compile_derived_attribute, prepare_device
 from dra_operator.cel.advice.diagnostics import describe
@@ -95,7 +94,7 @@ class DerivedChecker:
     def _evaluate(self, expression: str, devices: Devices, budget: Budget) -> tuple[Devices, int]:
         """Return the devices on which an expression fails, and how many values it has on the others."""
         failed: list[tuple[Slice, int]] = []
-        found: set[AttributeValue] = set()
+        found: set[object] = set()
         for slice_, those in devices:
             values = self._derived.values(expression, slice_, those, budget)
             if failing := values.failed & those:
