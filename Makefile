@@ -36,25 +36,28 @@ test: dev lint ## set up, lint, build control plane and nodes (10 minutes the fi
 conformance: dev ## compare N=2000 new scenarios and as many CEL expressions with Kubernetes' own code; SEED=... repeats a run; needs Go
 	@PYTHONPATH=tests $(BIN)/python -m conformance --count $(or $(N),2000) $(if $(SEED),--seed $(SEED))
 
+FUZZ := PYTHONPATH=tests $(BIN)/python -m
+FUZZ_ARGS = $(if $(N),--cases $(N)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
 .PHONY: stepfuzz
-stepfuzz: dev ## check the allocator's decisions over STEPS=100000 random steps; SEED=... repeats a run
-	@PYTHONPATH=tests $(BIN)/python -m stepfuzz --steps $(or $(STEPS),100000) $(if $(SEED),--seed $(SEED))
+stepfuzz: dev ## check the allocator's decisions in N=2000 random worlds of 50 steps; SEED=... repeats a run
+	@$(FUZZ) $@ $(FUZZ_ARGS)
 
 .PHONY: gatefuzz
 gatefuzz: dev ## run gated pods through N=2000 random interleavings of writes, watches and crashes; SEED=... repeats a run
-	@PYTHONPATH=tests $(BIN)/python -m gatefuzz --cases $(or $(N),2000) $(if $(SEED),--seed $(SEED))
+	@$(FUZZ) $@ $(FUZZ_ARGS)
 
 .PHONY: questionfuzz
 questionfuzz: dev ## ask questions in N=500 clusters at random, and do what is asked about; SEED=... repeats a run
-	@PYTHONPATH=tests $(BIN)/python -m questionfuzz --worlds $(or $(N),500) $(if $(SEED),--seed $(SEED))
+	@$(FUZZ) $@ $(FUZZ_ARGS)
 
 .PHONY: changefuzz
 changefuzz: dev ## apply each change that would make a claim fit, for N=2000 claims at random; SEED=... repeats a run
-	@PYTHONPATH=tests $(BIN)/python -m changefuzz --cases $(or $(N),2000) $(if $(SEED),--seed $(SEED))
+	@$(FUZZ) $@ $(FUZZ_ARGS)
 
 .PHONY: decisionfuzz
 decisionfuzz: dev ## compare decisions about gated pods with brute force in N=1000 random worlds; SEED=... repeats a run
-	@PYTHONPATH=tests $(BIN)/python -m decisionfuzz --cases $(or $(N),1000) $(if $(SEED),--seed $(SEED))
+	@$(FUZZ) $@ $(FUZZ_ARGS)
 
 .PHONY: library
 library: dev ## install the wheel beside the oldest and the newest pydantic that it admits, and run the examples of docs/library.md; 5 minutes

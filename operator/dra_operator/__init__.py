@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dra_operator.questions.answers import Amount, DeviceAnswer, LargestDevice
     from dra_operator.questions.attribute_use import AttributeUse, TypeCount
     from dra_operator.questions.cluster import Cluster
+    from dra_operator.questions.conclusions import Conclusion
     from dra_operator.questions.errors import QuestionError, UnknownObjectError
     from dra_operator.questions.explain import (
         ChangeAnswer,
@@ -51,6 +52,7 @@ __all__ = [
     "ClaimImpact",
     "ClaimReason",
     "Cluster",
+    "Conclusion",
     "Consumer",
     "CopyAnswer",
     "DerivedAttributeReport",
@@ -98,6 +100,7 @@ _QUESTIONS = {
     "answers": ("Amount", "DeviceAnswer", "LargestDevice"),
     "attribute_use": ("AttributeUse", "TypeCount"),
     "cluster": ("Cluster",),
+    "conclusions": ("Conclusion",),
     "errors": ("QuestionError", "UnknownObjectError"),
     "explain": ("ChangeAnswer", "ClaimReason", "ExplainAnswer", "FunnelStep", "NearMiss", "RequestFunnel"),
     "findings": ("AuditReport", "Finding", "Sort", "UncheckedSort"),

@@ -19,6 +19,7 @@ from controlplane.plane import (
 from controlplane.processes import Process
 from controlplane.scene import Scene
 from controlplane.serving import as_of, only
+from controlplane.shared_operator import SharedOperator
 
 __all__ = [
     "Client",
@@ -28,6 +29,7 @@ __all__ = [
     "Process",
     "Programs",
     "Scene",
+    "SharedOperator",
     "UnavailableError",
     "as_of",
     "clear_cluster",

@@ -2,7 +2,7 @@
 
 kubectl takes a tenth of a second a call and prints for people; the operator's own session is what is being
 tested. So tests read and write objects with this: the standard library's HTTP client, the status code beside
-the body, no retries.
+the body.
 """
 
 import http.client
@@ -20,6 +20,8 @@ from dra_operator.cluster.decoding import decode
 MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
+_CLOSED = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""What comes of a request on a connection that the server had closed: it has not seen the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,22 @@ class RefusedError(AssertionError):
 
 
 class Client:
-    """Requests to one API server in the name of one user; one connection for each request."""
+    """Requests to one API server in the name of one user.
+
+    Connections are kept: to open one takes longer than most requests. One that the server has closed meanwhile, as when
+    it was restarted, is opened anew.
+    """
 
     def __init__(self, server: str, token: str, authority: Path) -> None:
         self._address = urllib.parse.urlsplit(server)
         self._token = token
         self._tls = ssl.create_default_context(cafile=str(authority))
+        self._idle: list[http.client.HTTPSConnection] = []
+
+    def __del__(self) -> None:
+        """Close what is open."""
+        for connection in self._idle:
+            connection.close()
 
     def request(
         self,
@@ -58,19 +70,15 @@ class Client:
         seconds: float = 30,
     ) -> Answer:
         """Send one request and return the answer whatever it is; network faults are raised as they come."""
-        connection, response = self._open(
+        status, content = self._ask(
             method, path, body, content_type=content_type, query=query, seconds=seconds
         )
-        try:
-            content = response.read()
-        finally:
-            connection.close()
         for read in (json.loads, decode):
             try:
-                return Answer(response.status, read(content) if content else None)
+                return Answer(status, read(content) if content else None)
             except (ValueError, RecursionError):
                 continue
-        return Answer(response.status, content.decode(errors="replace"))
+        return Answer(status, content.decode(errors="replace"))
 
     def get(self, path: str, **query: str) -> Any:
         """Return an object or a list; raise `RefusedError` when there is none."""
@@ -105,8 +113,9 @@ class Client:
     def watch(self, path: str, *, seconds: float, **query: str) -> Iterator[tuple[str, Any]]:
         """Yield (type, object) of the changes at `path` until the server ends the watch after `seconds`."""
         parameters = {"watch": "true", "timeoutSeconds": str(max(1, int(seconds))), **query}
-        connection, response = self._open("GET", path, query=parameters, seconds=seconds + 10)
+        connection = self._connection(seconds + 10)
         try:
+            response = self._send(connection, "GET", path, query=parameters)
             if response.status != 200:
                 raise RefusedError(f"watch {path}: {response.status} {response.read().decode()}")
             while line := response.readline():
@@ -150,19 +159,55 @@ class Client:
 
     def _exchange(self, method: str, path: str, encoded: bytes | None) -> bytes:
         """Send and take protobuf."""
-        connection, response = self._open(
+        status, answer = self._ask(
             method, path, encoded, content_type=PROTOBUF, accept=PROTOBUF, query=None, seconds=30
         )
-        try:
-            answer = response.read()
-        finally:
-            connection.close()
-        if response.status != 200:
-            raise RefusedError(f"{method} {path}: {response.status} {answer!r}")
+        if status != 200:
+            raise RefusedError(f"{method} {path}: {status} {answer!r}")
         return answer
 
-    def _open(
+    def _ask(
         self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str,
+        accept: str = JSON,
+        query: Mapping[str, str] | None,
+        seconds: float,
+    ) -> tuple[int, bytes]:
+        """Return status and content of the answer to a request."""
+        while True:
+            kept = self._idle.pop() if self._idle else None
+            connection = kept or self._connection(seconds)
+            try:
+                if connection.sock is not None:
+                    connection.sock.settimeout(seconds)
+                response = self._send(
+                    connection, method, path, body, content_type=content_type, accept=accept, query=query
+                )
+                answer = response.status, response.read()
+            except BaseException as error:
+                connection.close()
+                if kept is not None and isinstance(error, _CLOSED):
+                    continue
+                raise
+            if response.will_close:
+                connection.close()
+            else:
+                self._idle.append(connection)
+            return answer
+
+    def _connection(self, seconds: float) -> http.client.HTTPSConnection:
+        assert self._address.hostname is not None
+        return http.client.HTTPSConnection(
+            self._address.hostname, self._address.port, timeout=seconds, context=self._tls
+        )
+
+    def _send(
+        self,
+        connection: http.client.HTTPSConnection,
         method: str,
         path: str,
         body: Any = None,
@@ -170,21 +215,12 @@ class Client:
         content_type: str = JSON,
         accept: str = JSON,
         query: Mapping[str, str] | None,
-        seconds: float,
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        assert self._address.hostname is not None
-        connection = http.client.HTTPSConnection(
-            self._address.hostname, self._address.port, timeout=seconds, context=self._tls
-        )
+    ) -> http.client.HTTPResponse:
         if query:
             path = f"{path}?{urllib.parse.urlencode(query)}"
         headers = {"Authorization": f"Bearer {self._token}", "Accept": accept}
         if body is not None:
             headers["Content-Type"] = content_type
-        try:
-            sent = body if body is None or isinstance(body, bytes) else json.dumps(body)
-            connection.request(method, path, sent, headers)
-            return connection, connection.getresponse()
-        except BaseException:
-            connection.close()
-            raise
+        sent = body if body is None or isinstance(body, bytes) else json.dumps(body)
+        connection.request(method, path, sent, headers)
+        return connection.getresponse()

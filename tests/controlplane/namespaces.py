@@ -6,7 +6,7 @@ a claim. So both are done here, the same way on either control plane.
 
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from controlplane.client import MERGE_PATCH, Client, RefusedError
@@ -78,9 +78,14 @@ def empty(client: Client, collection: str) -> None:
 
 def _release(client: Client, path: str) -> None:
     """Take all finalizers off an object that is being deleted, and may be gone already."""
-    answer = client.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
-    if answer.status == 422:
-        # A claim with opaque parameters that JSON does not carry unharmed takes no patch.
-        client.replace_bytes(path, patched(client.bytes_of(path), {"finalizers": []}))
-    elif not answer.ok and answer.status != 404:
-        raise RefusedError(f"PATCH {path}: {answer.status} {answer.body}")
+    for _ in range(10):
+        answer = client.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
+        if answer.ok or answer.status == 404:
+            return
+        if answer.status == 422:
+            # A claim with opaque parameters that JSON does not carry unharmed takes no patch. An operator that runs may
+            # have written to it meanwhile, or let it go.
+            with suppress(RefusedError):
+                client.replace_bytes(path, patched(client.bytes_of(path), {"finalizers": []}))
+                return
+    raise RefusedError(f"PATCH {path}: {answer.status} {answer.body}")

@@ -23,6 +23,7 @@ from controlplane import (
     OperatorProcess,
     Programs,
     Scene,
+    SharedOperator,
     UnavailableError,
     as_of,
     clear_cluster,
@@ -91,12 +92,27 @@ def full_control_plane(
         yield plane
 
 
+@pytest.fixture(scope="session")
+def shared_operator(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> SharedOperator:
+    """Return the operator that tests of a module share; `operator` runs it."""
+    return SharedOperator(control_plane, tmp_path_factory.mktemp("operators"))
+
+
+@pytest.fixture(scope="session")
+def shared_full_operator(
+    full_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> SharedOperator:
+    """Return the same on the full control plane; `run_full_operator` runs it."""
+    return SharedOperator(full_control_plane, tmp_path_factory.mktemp("full-operators"))
+
+
 @pytest.fixture
-def namespace(control_plane: ControlPlane) -> Iterator[str]:
+def namespace(control_plane: ControlPlane, shared_operator: SharedOperator) -> Iterator[str]:
     """Return a new namespace; afterwards it is gone, and so are all cluster-wide objects of tests."""
     with fresh_namespace(control_plane) as name:
         yield name
     clear_cluster(control_plane)
+    shared_operator.wait_until_empty()
 
 
 @pytest.fixture
@@ -113,11 +129,12 @@ async def session(control_plane: ControlPlane) -> AsyncIterator[ApiSession]:
 
 
 @pytest.fixture
-def full_namespace(full_control_plane: ControlPlane) -> Iterator[str]:
+def full_namespace(full_control_plane: ControlPlane, shared_full_operator: SharedOperator) -> Iterator[str]:
     """Return the same on the full control plane."""
     with fresh_namespace(full_control_plane) as name:
         yield name
     clear_cluster(full_control_plane)
+    shared_full_operator.wait_until_empty()
 
 
 @pytest.fixture
@@ -177,42 +194,69 @@ def through_proxy(access: ControlPlane, proxy: HoldingProxy, tmp_path: Path) -> 
     return path
 
 
+@pytest.fixture(scope="session")
+def full_access(full_control_plane: ControlPlane) -> ControlPlane:
+    """Return the full control plane with the same."""
+    install_access(full_control_plane)
+    return full_control_plane
+
+
+@pytest.fixture(scope="module")
+def operator_of_module(access: ControlPlane, shared_operator: SharedOperator) -> Iterator[SharedOperator]:
+    """Return the shared operator; it stops after the module, as other tests want none beside them."""
+    yield shared_operator
+    shared_operator.stop()
+
+
+@pytest.fixture(scope="module")
+def full_operator_of_module(
+    full_access: ControlPlane, shared_full_operator: SharedOperator
+) -> Iterator[SharedOperator]:
+    """Return the same on the full control plane."""
+    yield shared_full_operator
+    shared_full_operator.stop()
+
+
 @pytest.fixture
-def start_operator(access: ControlPlane, tmp_path: Path) -> Iterator[StartOperator]:
+def operator(operator_of_module: SharedOperator, namespace: str) -> OperatorProcess:
+    """Return a running operator that is ready: one for all tests of a module that do not start others."""
+    return operator_of_module.run()
+
+
+@pytest.fixture
+def full_operator(full_operator_of_module: SharedOperator, full_namespace: str) -> OperatorProcess:
+    """Return the same on the full control plane."""
+    return full_operator_of_module.run()
+
+
+@pytest.fixture
+def run_full_operator(
+    full_operator_of_module: SharedOperator, full_namespace: str
+) -> Callable[..., OperatorProcess]:
+    """Return a function that returns it, with flags of `run`."""
+    return full_operator_of_module.run
+
+
+@pytest.fixture
+def start_operator(
+    access: ControlPlane, shared_operator: SharedOperator, tmp_path: Path
+) -> Iterator[StartOperator]:
     """Return a function that starts an operator, with further flags of `run`; all are stopped afterwards.
 
     It does not wait: `.wait_ready()` does. Keyword arguments are those of `controlplane.start_operator`.
     """
+    shared_operator.stop()
     with _operators(access, tmp_path) as start:
         yield start
 
 
 @pytest.fixture
-def operator(start_operator: StartOperator, namespace: str) -> OperatorProcess:
-    """Return a running operator that is ready. It stops before the namespace goes."""
-    started = start_operator()
-    started.wait_ready()
-    return started
-
-
-@pytest.fixture
-def full_operator(
-    full_control_plane: ControlPlane, full_namespace: str, tmp_path: Path
-) -> Iterator[OperatorProcess]:
-    """Return the same on the full control plane."""
-    install_access(full_control_plane)
-    with _operators(full_control_plane, tmp_path) as start:
-        started = start()
-        started.wait_ready()
-        yield started
-
-
-@pytest.fixture
 def start_full_operator(
-    full_control_plane: ControlPlane, full_namespace: str, tmp_path: Path
+    full_access: ControlPlane, full_namespace: str, shared_full_operator: SharedOperator, tmp_path: Path
 ) -> Iterator[StartOperator]:
-    """Return a function that starts operators on the full control plane, as `start_operator` does on the other."""
-    with _operators(full_control_plane, tmp_path) as start:
+    """Return the same on the full control plane. They stop before the namespace goes."""
+    shared_full_operator.stop()
+    with _operators(full_access, tmp_path) as start:
         yield start
 
 

@@ -10,16 +10,19 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 import beside_scheduler
 import own_disown
 
-LOAD = "--seconds=15 --claims=120 --pods=120 --plain=3 --lifetime=4 --patience=8 --settle=1"
+LOAD = "--seconds=10 --claims=80 --pods=80 --plain=3 --lifetime=4 --patience=5 --settle=1"
 MOVES = "--rounds=1 --devices=160 --pods=150 --unwritten=20 --settle=2"
 
 pytestmark = [pytest.mark.usefixtures("programs"), pytest.mark.timeout(900)]
 
 
-@pytest.mark.parametrize("scheduler", ["default", "fast"])
-def test_no_owned_device_is_held_twice(capsys, scheduler):
-    """While both allocate, each event leaves an owned device one holder, and what waits at the end waits rightly."""
-    code = beside_scheduler.main([*LOAD.split(), f"--scheduler={scheduler}"])
+def test_no_owned_device_is_held_twice(capsys):
+    """While both allocate, each event leaves an owned device one holder, and what waits at the end waits rightly.
+
+    So few pods a second are no load to kube-scheduler at its default limits: it writes as fast as without them. At its
+    limits it is in the other test.
+    """
+    code = beside_scheduler.main([*LOAD.split(), "--scheduler=fast"])
 
     shown = capsys.readouterr().out
     assert code == 0, shown

@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from controlplane import install_access, start_operator
 from controlplane.manifests import NAMESPACE, SERVICE_ACCOUNT, install_fence
 from controlplane.scene import FINALIZER, RESOURCE, allocation, devices
 
@@ -18,20 +17,14 @@ QUIET_SECONDS = float(os.environ.get("QUIET_SECONDS", "5"))
 
 
 @pytest.fixture
-def owned(full_scene, tmp_path):
+def owned(full_access, full_scene, run_full_operator):
     """Return a cluster whose four devices are the operator's, behind the fence, and the operator that uses them."""
-    plane = full_scene.plane
-    install_access(plane)
-    install_fence(plane)
+    install_fence(full_access)
     full_scene.apply(*SETUP)
     taint = {"key": "dra-operator.io/owned", "effect": "NoSchedule"}
     spec = {"deviceSelector": {"driver": DRIVER}, "taint": taint}
     full_scene.client.create(RULES, {"metadata": {"name": "ours"}, "spec": spec})
-    flags = ("--devices=owned", "--ownership-settle-seconds=1")
-    operator = start_operator(plane, tmp_path / "operator.log", *flags)
-    operator.wait_ready()
-    yield full_scene, operator
-    operator.stop()
+    return full_scene, run_full_operator("--devices=owned", "--ownership-settle-seconds=1")
 
 
 @pytest.fixture

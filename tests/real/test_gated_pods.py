@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane import install_access, install_component
+from controlplane import install_component
 from controlplane.scene import RESOURCE, allocation, devices, node
 from dra_operator.api.names import GATE, OWNED_KEY
 
@@ -36,10 +36,9 @@ def create_class(scene, driver):
 
 
 @pytest.fixture
-def fleet(full_control_plane, full_scene):
+def fleet(full_access, full_scene):
     """Two nodes with two GPUs each, and a device in the network; all are ours."""
-    install_access(full_control_plane)
-    install_component(full_control_plane, "gates")
+    install_component(full_access, "gates")
     full_scene.apply("nodes.yaml")
     for driver in (GPU, NET):
         create_class(full_scene, driver)
@@ -89,10 +88,9 @@ def wait_pods(scene, condition, what):
     ]
 
 
-def test_job_of_gated_pods_is_bound_where_its_devices_are(fleet, start_full_operator):
+def test_job_of_gated_pods_is_bound_where_its_devices_are(fleet, run_full_operator):
     """Four pods get a GPU each and share a link; the fifth is bound when the first is gone."""
-    operator = start_full_operator(*FLAGS)
-    operator.wait_ready()
+    run_full_operator(*FLAGS)
     create_job(fleet, 5)
 
     bound = wait_pods(
@@ -120,10 +118,9 @@ def test_job_of_gated_pods_is_bound_where_its_devices_are(fleet, start_full_oper
     )
 
 
-def test_shared_claim_is_kept_for_the_next_pod_while_one_that_has_run_is_there(fleet, start_full_operator):
+def test_shared_claim_is_kept_for_the_next_pod_while_one_that_has_run_is_there(fleet, run_full_operator):
     """A claim that its last pod gave back is allocated for the next one, although the first is still listed."""
-    operator = start_full_operator(*FLAGS)
-    operator.wait_ready()
+    run_full_operator(*FLAGS)
     create_job(fleet, 2, parallelism=1)
     (first,) = wait_pods(
         fleet, lambda pods: any(pod["spec"].get("nodeName") for pod in pods), "the first bound"

@@ -5,7 +5,6 @@ import time
 import pytest
 import yaml
 
-from controlplane import install_access
 from controlplane.fencing import install, remove
 from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT
 from controlplane.scene import RESOURCE, allocation
@@ -40,11 +39,10 @@ BINDING = {
 
 
 @pytest.fixture
-def managed(full_control_plane, full_scene):
+def managed(full_access, full_scene):
     """Return a managed namespace of a cluster with devices, after the component was applied."""
-    install_access(full_control_plane)
     files = [f"--filename={file}" for file in FILES]
-    full_control_plane.kubectl("apply", *files, "--warnings-as-errors")
+    full_access.kubectl("apply", *files, "--warnings-as-errors")
     full_scene.apply(*SETUP)
     own_devices(full_scene.client)
     request = {"name": "gpu", "exactly": {"deviceClassName": "example-device-class"}}
@@ -61,7 +59,7 @@ def managed(full_control_plane, full_scene):
         what="the policy that gates pods",
     )
     yield full_scene
-    full_control_plane.kubectl("delete", *files)
+    full_access.kubectl("delete", *files)
 
 
 def own_devices(client):

@@ -1,22 +1,33 @@
 """Other API servers: some serve one version of `resource.k8s.io` alone, others what comes with their Kubernetes."""
 
+from contextlib import ExitStack
+
 import pytest
 
-from controlplane import as_of, install_access, only, running_control_plane, start_operator
+from controlplane import (
+    as_of,
+    fresh_namespace,
+    install_access,
+    only,
+    running_control_plane,
+    start_operator,
+)
 from controlplane.fleet import DRIVER, create_node
 
 ALONE = {version: only(version) for version in ("v1beta2", "v1beta1")}
-INSTALLED = {minor: as_of(minor) for minor in ("1.34", "1.35", "1.36", "1.37")}
+OLDEST = "1.34"
+"""Of which other tests have an API server as well."""
+INSTALLED = {minor: as_of(minor) for minor in ("1.35", "1.36", "1.37")}
 
 
 class Older:
-    """What is in the default namespace of a control plane that serves one version."""
+    """What is in a namespace of a control plane that serves one version."""
 
-    def __init__(self, client, version):
+    def __init__(self, client, version, namespace):
         self.client = client
         self._root = f"/apis/resource.k8s.io/{version}"
         self._is_flat = version == "v1beta1"
-        self.claims = f"{self._root}/namespaces/default/resourceclaims"
+        self.claims = f"{self._root}/namespaces/{namespace}/resourceclaims"
 
     def publish(self, *devices):
         """Create a class, a node and its slice."""
@@ -34,6 +45,15 @@ class Older:
                 "spec": {"driver": DRIVER, "nodeName": "node-1", "pool": pool, "devices": listed},
             },
         )
+
+    def remove_published(self):
+        """Delete these."""
+        for path in (
+            f"{self._root}/resourceslices/slice",
+            f"{self._root}/deviceclasses/{DRIVER}",
+            "/api/v1/nodes/node-1",
+        ):
+            self.client.delete(path)
 
     def claim(self, name):
         """Create a claim for one device."""
@@ -60,19 +80,24 @@ class Older:
         return found["metadata"]["annotations"][key]
 
 
-@pytest.fixture(params=[*ALONE, *INSTALLED])
+@pytest.fixture(params=[*ALONE, OLDEST, *INSTALLED])
 def older(programs, tmp_path, request):
     """Run such a control plane, and the operator."""
-    version = request.param
-    serving = ALONE.get(version) or INSTALLED[version]
-    with running_control_plane(programs, tmp_path, serving) as plane:
-        install_access(plane)
+    version, namespace = request.param, "default"
+    with ExitStack() as stack:
+        if version == OLDEST:
+            plane = request.getfixturevalue("old_plane")
+            namespace = stack.enter_context(fresh_namespace(plane))
+        else:
+            serving = ALONE.get(version) or INSTALLED[version]
+            plane = stack.enter_context(running_control_plane(programs, tmp_path, serving))
+            install_access(plane)
+        older = Older(plane.client, version if version in ALONE else "v1", namespace)
+        stack.callback(older.remove_published)
         operator = start_operator(plane, tmp_path / "operator.log")
-        try:
-            operator.wait_ready()
-            yield Older(plane.client, version if version in ALONE else "v1")
-        finally:
-            operator.stop(grace=10)
+        stack.callback(operator.stop, grace=10)
+        operator.wait_ready()
+        yield older
 
 
 def test_an_older_version_is_as_good(older):

@@ -5,7 +5,7 @@ import time
 import pytest
 import yaml
 
-from controlplane import install_access, install_component
+from controlplane import install_component
 from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT
 from controlplane.scene import annotations
 
@@ -15,19 +15,12 @@ TEMPLATE = "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates"
 
 
 @pytest.fixture
-def walkthrough(full_control_plane, full_scene):
-    """Return the walkthrough's cluster, with the rights of the operator."""
-    install_access(full_control_plane)
+def explaining(full_access, full_scene, run_full_operator):
+    """Return the walkthrough's cluster; an operator with the rights of the component explains all pods."""
+    install_component(full_access, "explain-pods")
+    run_full_operator("--explain=all")
     full_scene.apply(*SETUP)
     return full_scene
-
-
-@pytest.fixture
-def explaining(walkthrough, start_full_operator):
-    """Return the same with an operator that explains all pods, and has the rights of the component."""
-    install_component(walkthrough.plane, "explain-pods")
-    start_full_operator("--explain=all").wait_ready()
-    return walkthrough
 
 
 def create_template(scene, name="one-gpu", device_class="example-device-class"):
@@ -75,19 +68,23 @@ def describe(scene, name):
     return " ".join(scene.plane.kubectl("describe", "pod", name, f"--namespace={scene.namespace}").split())
 
 
-def test_pod_too_many_is_told_why(explaining):
-    """Four devices and five pods: kubectl describes the fifth with the reason, and its claim with the same."""
+def test_pod_too_many_is_told_why_until_kube_scheduler_places_it(explaining):
+    """Four devices and five pods: kubectl describes the fifth with the reason, and its claim with the same.
+
+    It is placed when a device is free, and nothing of ours stays on its claim.
+    """
     create_template(explaining)
     for number in range(5):
         create_pod(explaining, f"p{number}")
-    explaining.client.wait_for(
-        f"/api/v1/namespaces/{explaining.namespace}/pods",
+    path = f"/api/v1/namespaces/{explaining.namespace}/pods"
+    listed = explaining.client.wait_for(
+        path,
         lambda pods: sum(bool(pod["spec"].get("nodeName")) for pod in pods["items"]) == 4,
         seconds=30,
         what="four pods bound",
     )
-    pods = explaining.client.get(f"/api/v1/namespaces/{explaining.namespace}/pods")["items"]
-    (waiting,) = [pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName")]
+    bound = next(pod["metadata"]["name"] for pod in listed["items"] if pod["spec"].get("nodeName"))
+    (waiting,) = [pod["metadata"]["name"] for pod in listed["items"] if not pod["spec"].get("nodeName")]
 
     event = wait_told(explaining, waiting)
 
@@ -103,23 +100,9 @@ def test_pod_too_many_is_told_why(explaining):
     told = explaining.wait_pending(claim["metadata"]["name"], "in use", seconds=30)
     assert told == event["message"]
 
+    explaining.client.delete(f"{path}/{bound}?gracePeriodSeconds=0")
 
-def test_annotation_goes_once_kube_scheduler_allocates(explaining):
-    """A pod that waited is placed when a device is free, and nothing of ours stays on its claim."""
-    create_template(explaining)
-    for number in range(5):
-        create_pod(explaining, f"p{number}")
-    pods = f"/api/v1/namespaces/{explaining.namespace}/pods"
-    listed = explaining.client.wait_for(
-        pods, lambda pods: sum(bool(pod["spec"].get("nodeName")) for pod in pods["items"]) == 4, seconds=30
-    )
-    bound = next(pod["metadata"]["name"] for pod in listed["items"] if pod["spec"].get("nodeName"))
-    (waiting,) = [pod["metadata"]["name"] for pod in listed["items"] if not pod["spec"].get("nodeName")]
-    wait_told(explaining, waiting)
-
-    explaining.client.delete(f"{pods}/{bound}?gracePeriodSeconds=0")
-
-    explaining.client.wait_for(f"{pods}/{waiting}", lambda pod: pod["spec"].get("nodeName"), seconds=60)
+    explaining.client.wait_for(f"{path}/{waiting}", lambda pod: pod["spec"].get("nodeName"), seconds=60)
     explaining.client.wait_for(
         explaining.claims,
         lambda claims: not any("dra-operator.io/pending" in annotations(claim) for claim in claims["items"]),
@@ -128,16 +111,27 @@ def test_annotation_goes_once_kube_scheduler_allocates(explaining):
     )
 
 
-def test_node_that_does_not_suit_is_named_with_its_condition(explaining):
-    """The devices are free, and the pod selects a node that has none."""
+def test_what_keeps_a_pod_from_its_devices_is_named(explaining):
+    """A node that does not suit, with its condition; a missing template; one that cannot work, before a pod uses it."""
     create_template(explaining)
+    create_template(explaining, "typo", device_class="gpu.exmaple.com")
+    # The devices are free, and the pod selects a node that has none.
     create_pod(explaining, "picky", nodeSelector={"disk": "ssd"})
+    # kube-controller-manager cannot make its claim.
+    create_pod(explaining, "lost", template="other")
 
-    event = wait_told(explaining, "picky")
+    picky, lost = wait_told(explaining, "picky"), wait_told(explaining, "lost")
+    typo = wait_told(explaining, "typo", "ResourceClaimTemplate")
 
-    assert event["reason"] == "NodeUnsuitable"
-    assert event["message"].startswith("its claim fits on ")
-    assert "nodeSelector disk=ssd" in event["message"]
+    assert picky["reason"] == "NodeUnsuitable"
+    assert picky["message"].startswith("its claim fits on ")
+    assert "nodeSelector disk=ssd" in picky["message"]
+    assert (lost["reason"], lost["message"]) == (
+        "TemplateNotFound",
+        'there is no ResourceClaimTemplate "other"',
+    )
+    assert typo["reason"] == "InvalidObject"
+    assert "device class gpu.exmaple.com does not exist" in typo["message"]
 
 
 def test_job_of_the_documentation_is_told_what_it_competes_for(explaining):
@@ -152,41 +146,17 @@ def test_job_of_the_documentation_is_told_what_it_competes_for(explaining):
     assert event["reason"] in ("ClaimsDoNotFitTogether", "DeviceInUse")
 
 
-def test_template_that_cannot_work_has_its_event(explaining):
-    """Before any pod uses it."""
-    create_template(explaining, "typo", device_class="gpu.exmaple.com")
-
-    event = wait_told(explaining, "typo", "ResourceClaimTemplate")
-
-    assert event["reason"] == "InvalidObject"
-    assert "device class gpu.exmaple.com does not exist" in event["message"]
-
-
-def test_missing_template_is_named(explaining):
-    """kube-controller-manager cannot make the claim, and the pod is told which template is missing."""
-    create_template(explaining)
-    create_pod(explaining, "lost", template="other")
-
-    event = wait_told(explaining, "lost")
-
-    assert (event["reason"], event["message"]) == (
-        "TemplateNotFound",
-        'there is no ResourceClaimTemplate "other"',
-    )
-
-
-def test_missing_right_to_volumes_or_templates_is_named_and_the_rest_goes_on(
-    walkthrough, start_full_operator
-):
+def test_missing_right_to_volumes_or_templates_is_named_and_the_rest_goes_on(full_scene, start_full_operator):
     """Without the component's role, /readyz is ready and names the rights, and pods are told of all the same."""
-    walkthrough.plane.kubectl("delete", f"--filename={COMPONENT}", "--ignore-not-found")
+    full_scene.apply(*SETUP)
+    full_scene.plane.kubectl("delete", f"--filename={COMPONENT}", "--ignore-not-found")
     operator = start_full_operator("--explain=all")
     operator.wait_ready()
     operator.wait_until(lambda: "persistentvolumes" in operator.http("/readyz")[1], seconds=30)
-    create_template(walkthrough)
-    create_pod(walkthrough, "picky", nodeSelector={"disk": "ssd"})
+    create_template(full_scene)
+    create_pod(full_scene, "picky", nodeSelector={"disk": "ssd"})
 
-    assert wait_told(walkthrough, "picky")["reason"] == "NodeUnsuitable"
+    assert wait_told(full_scene, "picky")["reason"] == "NodeUnsuitable"
     assert operator.http("/readyz")[0] == 200
 
 

@@ -7,8 +7,8 @@ stale shows only on a second asking, so each claim is asked for again after each
 nodes with little left, and several claims in each step that differ only in what they tolerate, how much they ask for or
 which device they name; what one of them leaves behind lets the next pass over nodes.
 
-`python -m stepfuzz` looks for exceptions from that for as long as one likes, `tests/allocator/test_searches.py` for a
-moment.
+`python -m stepfuzz` looks for exceptions from that for as long as one likes, `tests/allocator/search/test_chain.py` for
+a moment.
 """
 
 from stepfuzz.world import World

@@ -26,7 +26,8 @@ _NO_PLACE: Final = Place("", 0, 0)
 class LoadResult(ObjectSet):
     """The objects of some manifests; lines about those that cannot be read; lines about what is worth knowing.
 
-    `refused` has the kinds of which one is wrong, `volumes` the PersistentVolumes and their claims.
+    `refused` has the kinds of which one is wrong, `volumes` the PersistentVolumes and their claims. `listed` are the
+    kinds of which all objects are there, be it none: an API server listed them, and files do not say so.
     The pods of DaemonSets are made later, when it is known which nodes there are.
     """
 
@@ -35,6 +36,7 @@ class LoadResult(ObjectSet):
     notes: list[str] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
     volumes: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
+    listed: set[str] = field(default_factory=set)
 
     def update(self, other: "LoadResult") -> None:
         """Take what another result has as well; where both have an object, that of the other counts."""
@@ -44,6 +46,7 @@ class LoadResult(ObjectSet):
         self.notes += other.notes
         self.refused |= other.refused
         self.volumes.update(other.volumes)
+        self.listed |= other.listed
 
     def copied(self) -> "LoadResult":
         """Return a result that can be changed without this one."""
@@ -58,6 +61,7 @@ class LoadResult(ObjectSet):
             notes=[*self.notes, *other.notes],
             refused=self.refused | other.refused,
             volumes={**self.volumes, **other.volumes},
+            listed=self.listed | other.listed,
         )
 
 

@@ -24,11 +24,13 @@ from dra_operator.api.types import (
     ResourceClaim,
     ResourceClaimSpec,
 )
+from dra_operator.inventory import Inventory
 from dra_operator.pods.claims import make_claims
 from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet, Place
 from dra_operator.pods.special_claims import ExtendedResources
 from dra_operator.pods.workloads import find_workload
 from dra_operator.questions.contents import DEFAULT_NAMESPACE, LoadResult
+from dra_operator.questions.dependencies import Aspect, find_aspects
 from dra_operator.questions.errors import QuestionError, UnknownObjectError
 from dra_operator.questions.load import gather
 from dra_operator.questions.manifests import Source, Unreadable, read_source
@@ -51,6 +53,8 @@ _OF_CLAIMS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
 _SUBJECTS: Final = ("Pod", *_OF_CLAIMS)
 _HARMLESS: Final = frozenset(("Pod", "ResourceClaimTemplate"))
 """Kinds of which a new object changes nothing for others, as long as it is not placed."""
+_NAMED: Final = ("ResourceClaim", "ResourceClaimTemplate", "PodGroup")
+"""What a pod names."""
 _REQUEST: Final = "device"
 _NO_PLACE: Final = Place("", 0, 0)
 
@@ -74,6 +78,11 @@ class Template:
     def build_claims(self, number: int) -> dict[str, ResourceClaim]:
         """Return the claims that a copy has of its own, by entry."""
         return {entry: number_claim(record.obj, number) for entry, record in self.claims.items()}
+
+    def find_aspects(self, inventory: Inventory) -> frozenset[Aspect]:
+        """Return what its placement is about."""
+        claims = [record.obj for record in (*self.claims.values(), *self.named.values())]
+        return find_aspects(inventory, claims, () if self.pod is None else (self.pod.body,))
 
     def build_pod(self, number: int) -> ObjectRecord | None:
         """Return the pod of a copy, which knows its claims."""
@@ -293,7 +302,9 @@ def _template_of_pod(
     objects = ObjectSet({**known, **beside, own: record})
     made, problems = make_claims(objects)
     if problems:
-        raise QuestionError(problems[0])
+        unread = [f"{kind} ({state.unread[kind]})" for kind in _NAMED if kind in state.unread]
+        rest = f"; it may be there, as not all can be read of {', '.join(unread)}" if unread else ""
+        raise QuestionError(f"{problems[0]}{rest}")
     claims: dict[str, ObjectRecord] = {}
     named: dict[str, ObjectRecord] = {}
     for claim in made:

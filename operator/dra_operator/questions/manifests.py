@@ -21,8 +21,8 @@ from dra_operator.api.kinds import KINDS
 from dra_operator.api.opaque import readable
 from dra_operator.api.text import shown
 from dra_operator.pods.objects import Manifest, Place
+from dra_operator.questions.bounded_yaml import BoundedLoader
 from dra_operator.questions.documents import (
-    MOST_LEVELS,
     TOO_DEEP,
     UNREADABLE,
     find_problem,
@@ -33,9 +33,8 @@ from dra_operator.questions.errors import QuestionError
 
 try:
     from yaml import CSafeDumper as SafeDumper
-    from yaml import CSafeLoader as SafeLoader
 except ImportError:  # PyYAML built without libyaml is slower and otherwise the same
-    from yaml import SafeDumper, SafeLoader  # type: ignore[assignment]
+    from yaml import SafeDumper  # type: ignore[assignment]
 
 STDIN = "-"
 SUFFIXES = (".yaml", ".yml", ".json", ".yaml.gz", ".yml.gz", ".json.gz")
@@ -67,22 +66,10 @@ Source: TypeAlias = str | Path | Mapping[str, Any] | Iterable[str | Path | Mappi
 """Files and folders, or objects as mappings, or several of these; `-` is stdin."""
 
 
-class _Loader(SafeLoader):
+class _Loader(BoundedLoader):
     """Reads YAML as kubectl does: what looks like a time is text, one letter may be a bool."""
 
-    bool_values = SafeLoader.bool_values | {"y": True, "n": False}
-    _levels = 0
-
-    def descend_resolver(self, *_: object) -> None:
-        """Go into a value, before it is read. Raises RecursionError where libyaml would run out of stack later on."""
-        self._levels += 1
-        # The innermost level may hold a value.
-        if self._levels > MOST_LEVELS + 1:
-            raise RecursionError
-
-    def ascend_resolver(self) -> None:
-        """Leave a value."""
-        self._levels -= 1
+    bool_values = BoundedLoader.bool_values | {"y": True, "n": False}
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's own
         """Return a map whose keys are text, as in JSON: {10: a} is {"10": a}, {yes: a} is {"true": a}."""
@@ -93,7 +80,7 @@ class _Loader(SafeLoader):
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own name
         first: [(tag, pattern) for tag, pattern in resolvers if tag not in _STRINGS]
-        for first, resolvers in SafeLoader.yaml_implicit_resolvers.items()
+        for first, resolvers in BoundedLoader.yaml_implicit_resolvers.items()
     }
 
 

@@ -62,7 +62,7 @@ def _decide(
     state: ClusterState, objects: LoadResult, claims: AbstractSet[ClaimKey], again: AbstractSet[ClaimKey]
 ) -> dict[ClaimKey, Outcome]:
     """Return what some claims come to, of those that begin anew among some objects."""
-    copy = ClusterState(objects, only_nodes=state.only_nodes, unread=state.unread, now=state.now)
+    copy = state.with_contents(objects)
     sets = [
         item
         for item in make_sets(copy.objects, copy.objects.of_kind("ResourceClaim"))

@@ -46,10 +46,10 @@ class ClusterState:
     """Objects, and what is made of them.
 
     `objects` are all that could be read, `errors` lines about the others, `notes` lines about what was assumed and
-    what is wrong. `inventory` is what exists, `ledger` what is used, `nodes` those that claims may go to, by name,
-    `pods` what pods have of nodes; `allocators` decide, each on behalf of its decider. `unread` are the kinds that
-    could not be read, with the reason: answers are then said with that restriction. `now` is the time of the state,
-    in seconds since 1970.
+    what is wrong. `inventory` is what exists, `ledger` what is used, `nodes` those that claims may go to, by name, and
+    `are_nodes_assumed` if nobody gave any. `pods` are what pods have of nodes; `allocators` decide, each on behalf of
+    its decider. `unread` are the kinds that could not be read, or not all of it, with the reason: what that makes of
+    answers is in `dependencies`. `now` is the time of the state, in seconds since 1970.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class ClusterState:
                 self.inventory.put(record.obj)
         choice = choose_nodes(objects, self.only_nodes)
         self._assumptions = choice.notes
+        self.are_nodes_assumed = choice.are_assumed
         for name, node in choice.nodes.items():
             self.inventory.put(node)
             if only_nodes and name not in only_nodes:
@@ -101,17 +102,25 @@ class ClusterState:
         *,
         only_nodes: Sequence[str] = (),
         unread: Mapping[str, str] = _NOTHING,
+        listed: Iterable[str] = (),
         now: float | None = None,
     ) -> Self:
         """Return the state of some objects, given as mappings or as files and folders to read.
 
         What cannot be read is a line in `errors`, and the rest counts. An object that is there twice counts as it
-        stands last. Raises UnknownNodeError.
+        stands last. `listed` are kinds of which all objects are given, be it none: then no node is assumed where there
+        is none. A snapshot says itself when it was taken, and what could not be read then. Raises UnknownNodeError.
         """
         from dra_operator.questions.load import gather  # noqa: PLC0415 - what comes from an API server needs none
         from dra_operator.questions.manifests import read_source  # noqa: PLC0415
+        from dra_operator.questions.snapshot_header import find_header  # noqa: PLC0415
 
-        return cls(gather(read_source(source)), only_nodes=only_nodes, unread=unread, now=now)
+        if (header := find_header(source)) is not None:
+            now, unread = header.taken if now is None else now, {**header.unread, **unread}
+            listed = {*listed, "Node"}
+        objects = gather(read_source(source))
+        objects.listed |= {*listed} - unread.keys()
+        return cls(objects, only_nodes=only_nodes, unread=unread, now=now)
 
     def with_objects(self, source: "Source") -> Self:
         """Return a state with these objects; they take the place of those of their kind, namespace and name."""
@@ -123,11 +132,10 @@ class ClusterState:
     def overlaid(self, objects: LoadResult) -> Self:
         """Return a state with these objects; they take the place of those of their kind, namespace and name.
 
-        Slices that make a pool invalid or incomplete which was not before are lines in `errors`.
+        Slices that make a pool invalid or incomplete which was not before, or that are of an older generation than
+        those that are there, are lines in `errors`.
         """
-        found = type(self)(
-            self._given.overlaid(objects), only_nodes=self.only_nodes, unread=self.unread, now=self.now
-        )
+        found = self.with_contents(self._given.overlaid(objects))
         if objects.of_kind("ResourceSlice"):
             before = {(item.kind, item.name, item.message) for item in self.inventory.problems()}
             found.objects.errors += [
@@ -135,7 +143,21 @@ class ClusterState:
                 for item in found.inventory.problems()
                 if item.kind == "ResourceSlice" and (item.kind, item.name, item.message) not in before
             ]
+            found.objects.errors += self._outdated(objects)
         return found
+
+    def _outdated(self, objects: LoadResult) -> Iterator[str]:
+        """Yield a line for each slice whose pool is there in a newer generation: it would count for nothing."""
+        for record in objects.of_kind("ResourceSlice"):
+            spec = record.obj.spec
+            pool = self.inventory.pools.get((spec.driver, spec.pool.name))
+            newest = max(pool.generations(), default=0) if pool is not None else 0
+            if spec.pool.generation < newest:
+                yield (
+                    f'ResourceSlice "{record.obj.metadata.name}": spec.pool.generation: {spec.pool.generation}: '
+                    f'pool "{spec.pool.name}" is published in generation {newest}, beside which this one counts for '
+                    f"nothing; {_HOW}"
+                )
 
     def without(
         self,
@@ -153,7 +175,11 @@ class ClusterState:
         from dra_operator.questions.removal import remove_objects  # noqa: PLC0415
 
         left = remove_objects(self._given, claims=claims, pods=pods, nodes=nodes, drivers=drivers)
-        return type(self)(left, only_nodes=self.only_nodes, unread=self.unread, now=self.now)
+        return self.with_contents(left)
+
+    def with_contents(self, objects: LoadResult) -> Self:
+        """Return a state of these objects instead, with the nodes, the time and what was not read as here."""
+        return type(self)(objects, only_nodes=self.only_nodes, unread=self.unread, now=self.now)
 
     @contextmanager
     def trial(self) -> Iterator[None]:
@@ -223,7 +249,9 @@ class ClusterState:
     @cached_property
     def broken(self) -> Mapping[ClaimKey, str]:
         """What is wrong with each allocation that cannot be used any more."""
-        return _broken_allocations(self.objects, self.inventory, self.now)
+        return _broken_allocations(
+            self.objects, self.inventory, self.now, are_nodes_known=self.has_all("Node")
+        )
 
     @cached_property
     def scheduler(self) -> "Scheduler":
@@ -253,6 +281,14 @@ class ClusterState:
             limits=Limits(),
         )
 
+    def has_all(self, kind: str) -> bool:
+        """Return whether all objects of a kind are known: some are given or it was listed, and all could be read.
+
+        Files may leave out nodes and pods altogether: that there is none of them proves nothing.
+        """
+        is_there = kind in self.objects.listed or bool(self.objects.of_kind(kind))
+        return is_there and kind not in self.unread
+
     def find_record(self, kind: str, namespace: str, name: str) -> ObjectRecord | None:
         """Return an object, or None."""
         return self.objects.records.get((kind, namespace, name))
@@ -272,15 +308,16 @@ class ClusterState:
         return _share_ids(self.objects)
 
 
-def _broken_allocations(gathered: LoadResult, inventory: Inventory, now: float) -> dict[ClaimKey, str]:
+def _broken_allocations(
+    gathered: LoadResult, inventory: Inventory, now: float, *, are_nodes_known: bool
+) -> dict[ClaimKey, str]:
     """Return what is wrong with each allocation that is broken. Nodes that nobody gives are not gone."""
     allocations = BrokenAllocations(inventory, missing_seconds=0)
     for record in gathered.of_kind("ResourceClaim"):
         allocations.put(claim_key(record.obj), record.obj.status.allocation)
     allocations.refresh(0.0, now)
-    are_nodes_given = any(True for _ in gathered.of_kind("Node"))
     found = {
-        key: [item for item in breakages if are_nodes_given or item.cause is not Cause.NODE_GONE]
+        key: [item for item in breakages if are_nodes_known or item.cause is not Cause.NODE_GONE]
         for key, breakages in allocations.found.items()
     }
     return {key: fault_texts.broken(breakages) for key, breakages in found.items() if breakages}

@@ -88,9 +88,9 @@ def test_hypothetical_node_is_no_matter_of_what_the_scheduler_did():
     """It would fit there, and has not been placed as the node is not there."""
     node = SNAPSHOT.with_name("node-8.yaml")
 
-    done, printed = ask(f"explain pod/train-1 -n team-a -f {node}")
+    done, _ = ask(f"explain pod/train-1 -n team-a -f {node}")
 
-    assert printed.strip() == 'Pod "team-a/train-1" would fit on node-8'
+    assert done.stdout.strip() == 'Pod "team-a/train-1" would fit on node-8'
     assert done.exit_code == 0
 
 

@@ -191,6 +191,8 @@ def read_live(client: ApiClient, demand: Demand, namespace: str, progress: Progr
             found.listed.append(listed)
         if reason:
             found.unread[name] = reason
+        else:
+            found.contents.listed.add(name)
     if missing := {
         name: found.unread[name]
         for name in demand.required
@@ -370,12 +372,14 @@ def read_names(client: ApiClient, kind: Kind, namespace: str) -> Iterable[str]:
 
 
 def unread_lines(unread: Mapping[str, str]) -> Sequence[str]:
-    """Return lines that name what is missing; kinds that miss the same right are in one.
+    """Return lines that name the rights that are missing; kinds that miss the same one are in one line.
 
     The first that a ClusterRole would give says which.
     """
     groups: dict[str, list[str]] = {}
     for reason in dict.fromkeys(unread.values()):
+        if not reason.startswith(_NOT_PERMITTED):
+            continue
         resource, _, where = reason.removeprefix(_NOT_PERMITTED).partition(" ")
         groups.setdefault(where, []).append(resource)
     lines, is_said = [], False

@@ -206,8 +206,13 @@ def labels_test(text: str) -> Callable[[Mapping[str, Any]], bool]:
 
 
 def nodes_with_labels(cluster: "ClusterState", text: str) -> frozenset[str]:
-    """Return the names of the nodes that a label selector selects. Raises ClickException if it is none."""
+    """Return the names of the nodes that a label selector selects.
+
+    Raises ClickException if it is none, or if nodes cannot be read.
+    """
     matches = labels_test(text)
+    if missing := cluster.unread.get("Node"):
+        raise click.ClickException(f"-l {shown(text)} selects nodes: {missing}")
     return frozenset(
         record.obj.metadata.name for record in cluster.objects.of_kind("Node") if matches(record.body)
     )

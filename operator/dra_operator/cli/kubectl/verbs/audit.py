@@ -5,20 +5,19 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CODES, Answer, Question, run
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, Options, shared
 from dra_operator.cli.kubectl.subjects import kubectl_name
 from dra_operator.cli.kubectl.tables import Style, count, wrapped
+from dra_operator.questions.dependencies import AUDIT, Dependencies
 
 if TYPE_CHECKING:
     from dra_operator.questions.findings import AuditReport, Finding, Sort
 
-DEMAND = Demand(
-    cluster=(
-        *("ResourceSlice", "ResourceClaim", "Pod", "DeviceClass", "DeviceTaintRule", "Node", "Namespace"),
-        *("ResourceClaimTemplate", "PodGroup"),
-    ),
+_KINDS: Final = dict.fromkeys(kind for kinds in AUDIT.values() for kind in kinds)
+DEMAND = Demand.for_question(
+    Dependencies(details=(*_KINDS, "Namespace")),
     required=("ResourceClaim",),
     engine="dra_operator.questions.audit",
 )
@@ -62,12 +61,11 @@ def _answer(question: Question, sorts: tuple[str, ...]) -> Answer:
         ),
         unchecked=tuple(item for item in report.unchecked if not sorts or item.sort in sorts),
     )
-    code = NO if report.findings else CANNOT_SAY if report.unchecked else YES
     return Answer(
         "Audit",
         report,
         _lines(report, question.style, None if sorts or question.style.width is None else _MOST_OF_SORT),
-        code,
+        CODES[report.conclusion],
         names=list(dict.fromkeys(kubectl_name(item.kind, item.name) for item in report.findings)),
         asides=[*_asides(report), *([] if sorts else [_OTHERS])],
     )

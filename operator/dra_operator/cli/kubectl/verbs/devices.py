@@ -10,15 +10,12 @@ from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import no_device_line, nodes_with_labels, not_free
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, names_cell, table
+from dra_operator.questions.dependencies import USAGE
 
 if TYPE_CHECKING:
     from dra_operator.questions.device_list import DeviceItem
 
-DEMAND = Demand(
-    cluster=("ResourceSlice", "ResourceClaim", "DeviceTaintRule", "DeviceClass", "Node"),
-    required=("ResourceSlice",),
-    engine="dra_operator.questions.device_list",
-)
+DEMAND = Demand.for_question(USAGE, required=USAGE.required, engine="dra_operator.questions.device_list")
 _STATES: Final = ("free", "used", "shared", "tainted", "blocked")
 _COLOURS: Final = {
     "free": Colour.GOOD,
@@ -100,8 +97,6 @@ def _answer(
     from dra_operator.questions.holders import HolderQuery, find_holders  # noqa: PLC0415
 
     subject = HolderQuery(driver=driver, node=node, device_class=device_class)
-    if device_class and (missing := question.cluster.unread.get("DeviceClass")):
-        raise click.ClickException(missing)
     # It knows what is meant by a name that is not there.
     is_class_empty = False
     if node or device_class or driver:

@@ -1,11 +1,12 @@
 """`kubectl dra explain`: why a claim or pod waits, request by request, and the smallest change that would help."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CANNOT_SAY, CODES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, Options, shared
@@ -22,13 +23,13 @@ from dra_operator.cli.kubectl.subjects import (
     without_option,
 )
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, Style, table, wrapped
+from dra_operator.questions.dependencies import DECISION
 
 if TYPE_CHECKING:
     from dra_operator.questions.explain import ExplainAnswer, FunnelStep, RequestFunnel
 
-DEMAND = Demand.for_decisions("ResourceClaim", engine="dra_operator.questions.explain")
+DEMAND = Demand.for_question(DECISION, required=("ResourceClaim",), engine="dra_operator.questions.explain")
 _COLUMNS: Final = (Column("DEVICES", is_number=True), Column("", is_cut=True), Column("BECAUSE", is_cut=True))
-_WAITING: Final = ("waits", "broken")
 _COPIES: Final = ("DeviceClass/", "ResourceClaimTemplate/")
 _A_COPY: Final = {"DeviceClass": "a device of ", "ResourceClaimTemplate": "a copy of "}
 _WOULD: Final = {"waits": "would wait", "fits": "would fit"}
@@ -49,7 +50,7 @@ def app(*, subjects: tuple[str, ...], no_changes: bool, without: tuple[str, ...]
     """Say why a claim or pod waits: how many devices each condition leaves, and the smallest change that would help.
 
     A name alone is a claim, or else a pod. A file, a template or a class is explained as a copy of it would be. Exit
-    code 0: it does not wait; 1: it does; 2: it cannot be said, or it fits only if nobody else holds the devices.
+    code 0: it does not wait; 1: it does; 2: it cannot be said, or only if nobody else holds devices.
     """
     subject = one_subject(subjects)
     run(
@@ -64,14 +65,12 @@ def _answer(question: Question, text: str, without: tuple[str, ...], *, are_chan
 
     text = _named(question, text)
     unread = question.cluster.unread
-    if missing := [unread[kind] for kind in ("ResourceSlice", "DeviceClass") if kind in unread]:
+    if missing := [unread[kind] for kind in DECISION.required if kind in unread]:
         return _as_written(question, text, missing[0])
     cluster = remove(question, without)
     subject = resolve_subject(question, text)
     report = explain(cluster, subject, EFFORT if are_changes_sought else None)
-    asides = (
-        ["there may be less left: not everything that holds devices can be read"] if report.at_most else []
-    )
+    asides = list(_restriction_lines(report))
     asides += [
         no_device_line(each.device_class)
         for each in report.requests
@@ -84,17 +83,25 @@ def _answer(question: Question, text: str, without: tuple[str, ...], *, are_chan
     ]
     is_copy = not isinstance(subject, str) or subject.startswith(_COPIES)
     would = is_copy or bool(question.given)
-    code = (
-        NO if report.state in _WAITING else CANNOT_SAY if report.at_most and report.state == "fits" else YES
-    )
     return Answer(
         "Explanation",
         report,
         list(_lines(question.style, report, would=would)),
-        code,
+        CODES[report.conclusion],
         names=[_name(subject, text)],
         asides=list(dict.fromkeys(asides)),
     )
+
+
+def _restriction_lines(report: "ExplainAnswer") -> Iterator[str]:
+    """Yield what the answer is subject to, as not everything could be read or searched."""
+    if report.state == "waits":
+        if report.at_most:
+            yield "there may be less left: not everything that takes devices can be read"
+        if report.at_least:
+            yield "it may not wait: not everything that it depends on could be read, or tried in time"
+    elif report.condition:
+        yield f"it is so only {report.condition}"
 
 
 def _name(subject: Any, text: str) -> str:

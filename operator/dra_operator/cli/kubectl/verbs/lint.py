@@ -4,23 +4,19 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CODES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import kubectl_name, parse_subject
 from dra_operator.cli.kubectl.tables import Column, Row, Style, count, table, wrapped
+from dra_operator.questions.dependencies import LINT, Aspect
 
 if TYPE_CHECKING:
     from dra_operator.pods.objects import ObjectRecord
     from dra_operator.questions.lint import DerivedAttributeReport, LintReport, SelectorReport
 
-DEMAND = Demand(
-    cluster=("ResourceSlice", "DeviceClass"),
-    namespaced=("ResourceClaim", "ResourceClaimTemplate"),
-    required=("ResourceSlice", "DeviceClass"),
-    engine="dra_operator.questions.lint",
-)
+DEMAND = Demand.for_question(LINT, required=LINT.required, engine="dra_operator.questions.lint")
 _SUBJECTS: Final = {"class/": "DeviceClass", "claim/": "ResourceClaim", "template/": "ResourceClaimTemplate"}
 _MOST_FINDINGS: Final = 50
 """So many are shown at a terminal."""
@@ -67,13 +63,15 @@ def app(*, subjects: tuple[str, ...], options: Options) -> None:
 def _answer(question: Question, subjects: tuple[str, ...]) -> Answer:
     from dra_operator.questions.lint import lint_objects  # noqa: PLC0415 - after reading
 
-    report = lint_objects(question.cluster, _records(question, subjects))
+    are_all_asked = not subjects and not question.given
+    aspects = {Aspect.EVERY_OBJECT} if are_all_asked else set[Aspect]()
+    report = lint_objects(question.cluster, _records(question, subjects), aspects)
     bad = [item for item in report.findings if item.severity.value != "note"]
     return Answer(
         "Lint",
         report,
         _lines(question, report),
-        NO if bad else YES,
+        CODES[report.conclusion],
         names=list(dict.fromkeys(kubectl_name(item.kind, item.name) for item in report.findings)),
         asides=_asides(report, len(bad)),
     )

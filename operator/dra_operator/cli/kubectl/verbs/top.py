@@ -9,15 +9,12 @@ from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, NAMESPACE_OF_CLAIMS, WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import kubectl_name, no_device_line, nodes_with_labels, not_free
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, table
+from dra_operator.questions.dependencies import USAGE
 
 if TYPE_CHECKING:
     from dra_operator.questions.usage import UsageReport, UsageRow
 
-DEMAND = Demand(
-    cluster=("ResourceSlice", "ResourceClaim", "Pod", "DeviceClass", "DeviceTaintRule", "Node"),
-    required=("ResourceSlice",),
-    engine="dra_operator.questions.usage",
-)
+DEMAND = Demand.for_question(USAGE, required=USAGE.required, engine="dra_operator.questions.usage")
 GROUPINGS: Final = ("node", "pool", "class", "namespace")
 _TITLES: Final = {"node": "NODE", "pool": "POOL", "class": "CLASS", "namespace": "NAMESPACE"}
 _KINDS: Final = {"class": "DeviceClass"}

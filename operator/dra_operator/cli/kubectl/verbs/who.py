@@ -5,21 +5,18 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CANNOT_SAY, CODES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import KINDS, parse_subject
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, names_cell, table
+from dra_operator.questions.dependencies import HOLDERS
 
 if TYPE_CHECKING:
     from dra_operator.questions.holders import Holder, HolderQuery, HolderReport
 
-DEMAND = Demand(
-    cluster=("ResourceClaim", "Pod", "ResourceSlice", "DeviceClass", "Node"),
-    required=("ResourceClaim",),
-    engine="dra_operator.questions.holders",
-)
+DEMAND = Demand.for_question(HOLDERS, required=("ResourceClaim",), engine="dra_operator.questions.holders")
 _COLUMNS: Final = (
     Column("CLAIM"),
     Column("DEVICES", is_cut=True),
@@ -59,12 +56,10 @@ def _answer(question: Question, text: str, driver: str, admin_access: bool, only
     from dra_operator.questions.holders import find_holders  # noqa: PLC0415
 
     subject = _subject(text, driver, question.options.namespace)
-    if subject.device_class and (missing := question.cluster.unread.get("DeviceClass")):
-        raise click.ClickException(missing)
     report = find_holders(question.cluster, replace(subject, admin_access=admin_access))
     if only_idle:
-        report = replace(report, holders=tuple(item for item in report.holders if item.is_idle))
-    code = YES if report.holders else CANNOT_SAY if "ResourceClaim" in question.cluster.unread else NO
+        report = report.idle()
+    code = CODES[report.conclusion]
     return Answer(
         "Holders",
         report,
@@ -135,13 +130,14 @@ def _share(consumed: tuple[str, ...]) -> str:
 
 def _asides(question: Question, report: "HolderReport", text: str, code: int, held: str) -> list[str]:
     where = f" of {text}" if text and not text.startswith("device") else ""
-    if code == NO:
-        if held != "held":
+    are_counted = "ResourceSlice" not in question.cluster.unread
+    if not report.holders:
+        whom = "no claim that can be read" if code == CANNOT_SAY else "nobody"
+        number = f"any of {count(report.devices, 'device')}" if are_counted else "a device"
+        if held != "held" and code != CANNOT_SAY and are_counted:
             return [f"none of {count(report.devices, 'device')}{where} is {held}"]
-        return [f"nobody holds any of {count(report.devices, 'device')}{where}"]
-    if code == CANNOT_SAY:
-        return [f"no claim that can be read holds any of {count(report.devices, 'device')}{where}"]
-    if "ResourceSlice" in question.cluster.unread:
+        return [f"{whom} holds {number}{where}"]
+    if not are_counted:
         return [f"{count(len(_paths(report.holders)), 'device')}{where} {held}, by {_claims(report.holders)}"]
     there = [
         item
