@@ -133,10 +133,10 @@ def _asides(question: Question, report: "HolderReport", text: str, code: int, he
     are_counted = "ResourceSlice" not in question.cluster.unread
     if not report.holders:
         whom = "no claim that can be read" if code == CANNOT_SAY else "nobody"
-        number = f"any of {count(report.devices, 'device')}" if are_counted else "a device"
+        what = f"any of {count(report.devices, 'device')}" if are_counted else "a device"
         if held != "held" and code != CANNOT_SAY and are_counted:
             return [f"none of {count(report.devices, 'device')}{where} is {held}"]
-        return [f"{whom} holds {number}{where}"]
+        return [f"{whom} holds {what}{where}"]
     if not are_counted:
         return [f"{count(len(_paths(report.holders)), 'device')}{where} {held}, by {_claims(report.holders)}"]
     there = [
