@@ -25,6 +25,8 @@ def ask(command):
     [
         ("who", 0, "note: 11 of 20 devices held, by 8 claims note: 1 claim holds devices that are not"),
         ("who", 0, "team-b/eval node-9/gpu-0 (gone)"),
+        ("who --idle", 0, "note: 2 of 20 devices held idle, by 2 claims"),
+        ("who node/node-1 --idle", 1, "note: none of 2 devices of node/node-1 is held idle"),
         ("top", 0, "(7) 20 11 5 4 2"),
         ("top --by namespace", 0, "team-a 7 0 0 4 team-b 4 0 2 4"),
         ("who node/node-9", 0, "note: 1 claim holds devices that are not published (team-b/eval)"),

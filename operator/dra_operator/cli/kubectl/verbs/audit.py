@@ -1,5 +1,6 @@
 """`kubectl dra audit`: what is wrong in a cluster, each with the object and what to do."""
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -80,9 +81,10 @@ def _lines(report: "AuditReport", style: Style, most: int | None) -> list[str]:
         title = f"{sort.value} ({len(findings):,})"
         lines += [*([""] if lines else []), click.style(title, bold=True) if style.colours else title]
         shown = findings[:most]
-        for item in shown:
-            lines += wrapped(f"{_subject(item)}: {item.message}", style, "  ")
-            lines += wrapped(f"-> {item.action}", style, "     ")
+        for action, group in groupby(shown, lambda item: item.action):
+            for item in group:
+                lines += wrapped(f"{_subject(item)}: {item.message}", style, "  ")
+            lines += wrapped(f"-> {action}", style, "     ")
         if rest := len(findings) - len(shown):
             lines.append(f"  and {rest:,} more: kubectl dra audit --sort {sort.value}")
     return lines

@@ -105,10 +105,10 @@ def _answer(
     nodes = nodes_with_labels(question.cluster, labels) if labels else None
     report = list_devices(question.cluster, subject, nodes)
     items = [item for item in report.items if (not states or item.state in states) and _is_named(item, names)]
-    missing = [name for name in names if not any(_is_named(item, (name,)) for item in report.items)]
-    if missing:
+    absent = [name for name in names if not any(_is_named(item, (name,)) for item in report.items)]
+    if absent:
         raise click.ClickException(
-            f"there is no pool or device {', '.join(missing)}: write POOL or POOL/DEVICE"
+            f"there is no pool or device {', '.join(absent)}: write POOL or POOL/DEVICE"
         )
     report = replace(report, items=tuple(items))
     return Answer(

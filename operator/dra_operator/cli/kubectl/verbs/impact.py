@@ -41,7 +41,7 @@ _COLUMNS = (
     Column("CLAIM"),
     Column("EFFECT"),
     Column("DEVICES", is_cut=True),
-    Column("PODS", is_cut=True),
+    Column("PODS", is_cut=True, is_dropped=True),
     Column("FITS ELSEWHERE"),
 )
 
@@ -151,7 +151,7 @@ def _fits_cell(claim: "ClaimImpact", condition: str) -> Cell:
         return Cell("cannot say", Colour.WARNING)
     if not claim.fits_elsewhere:
         return Cell("no", Colour.BAD)
-    found = f"yes, on {claim.new_node}" if claim.new_node else "yes"
+    found = f"on {claim.new_node}" if claim.new_node else "yes"
     return Cell(f"{found}, if" if condition else found, Colour.WARNING if condition else Colour.GOOD)
 
 

@@ -66,7 +66,7 @@ def _answer(question: Question, text: str, driver: str, admin_access: bool, only
         _lines(question, report.holders),
         code,
         names=[f"resourceclaim.resource.k8s.io/{item.name}" for item in report.holders],
-        asides=_asides(question, report, text, code),
+        asides=_asides(question, report, text, code, "held idle" if only_idle else "held"),
     )
 
 
@@ -128,22 +128,24 @@ def _share(consumed: tuple[str, ...]) -> str:
     return f" ({', '.join(consumed)})" if consumed else ""
 
 
-def _asides(question: Question, report: "HolderReport", text: str, code: int) -> list[str]:
+def _asides(question: Question, report: "HolderReport", text: str, code: int, held: str) -> list[str]:
     where = f" of {text}" if text and not text.startswith("device") else ""
     are_counted = "ResourceSlice" not in question.cluster.unread
     if not report.holders:
         whom = "no claim that can be read" if code == CANNOT_SAY else "nobody"
-        number = f"any of {count(report.devices, 'device')}" if are_counted else "a device"
-        return [f"{whom} holds {number}{where}"]
+        what = f"any of {count(report.devices, 'device')}" if are_counted else "a device"
+        if held != "held" and code != CANNOT_SAY and are_counted:
+            return [f"none of {count(report.devices, 'device')}{where} is {held}"]
+        return [f"{whom} holds {what}{where}"]
     if not are_counted:
-        return [f"{count(len(_paths(report.holders)), 'device')}{where} held, by {_claims(report.holders)}"]
+        return [f"{count(len(_paths(report.holders)), 'device')}{where} {held}, by {_claims(report.holders)}"]
     there = [
         item
         for item in report.holders
         if any(each.is_published and not each.is_admin_access for each in item.devices)
     ]
-    held = len(_paths(there, is_published=True))
-    found = f"{held:,} of {count(report.devices, 'device')}{where} held"
+    number = len(_paths(there, is_published=True))
+    found = f"{number:,} of {count(report.devices, 'device')}{where} {held}"
     if there:
         found += f", by {_claims(there)}"
     gone = [item for item in report.holders if not all(each.is_published for each in item.devices)]
