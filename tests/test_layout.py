@@ -65,7 +65,9 @@ def test_folder_says_which_rules_are_where(folder):
     """The docstring of a folder names in backticks what is in it, and nothing else; or it imports all of that."""
     tree = ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))
     named = set(re.findall(r"`(\w+)`", ast.get_docstring(tree) or ""))
-    imported = {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    imported = {
+        alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
     modules = {path.parent if path.name == "__init__.py" else path for path in folder.glob("**/*.py")}
     stems = {path.stem for path in modules if path.parent == folder}
 

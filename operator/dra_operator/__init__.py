@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dra_operator.questions.answers import Amount, DeviceAnswer, LargestDevice
     from dra_operator.questions.attribute_use import AttributeUse, TypeCount
     from dra_operator.questions.cluster import Cluster
+    from dra_operator.questions.conclusions import Conclusion
     from dra_operator.questions.errors import QuestionError, UnknownObjectError
     from dra_operator.questions.explain import (
         ChangeAnswer,
@@ -29,7 +30,13 @@ if TYPE_CHECKING:
     from dra_operator.questions.headroom import HeadroomAnswer, StrandedDevices
     from dra_operator.questions.holders import Consumer, HeldDevice, Holder, HolderQuery, HolderReport, Use
     from dra_operator.questions.impact import ClaimImpact, Effect, ImpactReport, PodImpact
-    from dra_operator.questions.lint import LintFinding, LintReport, SelectorReport, lint
+    from dra_operator.questions.lint import (
+        DerivedAttributeReport,
+        LintFinding,
+        LintReport,
+        SelectorReport,
+        lint,
+    )
     from dra_operator.questions.request_counts import RequestImpact
     from dra_operator.questions.selector_checks import LintRule, Severity
     from dra_operator.questions.selectors import SelectorError, SelectorProgram, selector
@@ -45,8 +52,10 @@ __all__ = [
     "ClaimImpact",
     "ClaimReason",
     "Cluster",
+    "Conclusion",
     "Consumer",
     "CopyAnswer",
+    "DerivedAttributeReport",
     "DeviceAnswer",
     "Effect",
     "ExplainAnswer",
@@ -91,6 +100,7 @@ _QUESTIONS = {
     "answers": ("Amount", "DeviceAnswer", "LargestDevice"),
     "attribute_use": ("AttributeUse", "TypeCount"),
     "cluster": ("Cluster",),
+    "conclusions": ("Conclusion",),
     "errors": ("QuestionError", "UnknownObjectError"),
     "explain": ("ChangeAnswer", "ClaimReason", "ExplainAnswer", "FunnelStep", "NearMiss", "RequestFunnel"),
     "findings": ("AuditReport", "Finding", "Sort", "UncheckedSort"),
@@ -98,7 +108,7 @@ _QUESTIONS = {
     "headroom": ("HeadroomAnswer", "StrandedDevices"),
     "holders": ("Consumer", "HeldDevice", "Holder", "HolderQuery", "HolderReport", "Use"),
     "impact": ("ClaimImpact", "Effect", "ImpactReport", "PodImpact"),
-    "lint": ("LintFinding", "LintReport", "SelectorReport", "lint"),
+    "lint": ("DerivedAttributeReport", "LintFinding", "LintReport", "SelectorReport", "lint"),
     "request_counts": ("RequestImpact",),
     "selector_checks": ("LintRule", "Severity"),
     "selectors": ("SelectorError", "SelectorProgram", "selector"),

@@ -5,8 +5,9 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from dra_operator.api.names import FIELD_MANAGER
 from dra_operator.cluster.credentials import Access, Credentials
-from dra_operator.cluster.session import ApiSession
+from dra_operator.cluster.session import MERGE_PATCH, ApiSession
 from dra_operator.controller.dry_run import DryRun
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
@@ -125,6 +126,16 @@ class Cluster:
         assert body is not None
         change(body)
         self.server.put(body)
+
+    async def nominate(self, node: str, name: str = "pod", *, manager: str = FIELD_MANAGER) -> None:
+        """Nominate a pod to a node, as an operator or somebody else does."""
+        await self.session.request(
+            "PATCH",
+            f"/api/v1/namespaces/default/pods/{name}/status",
+            params={"fieldManager": manager},
+            body={"status": {"nominatedNodeName": node}},
+            content_type=MERGE_PATCH,
+        )
 
     def claim(self, name: str = "claim", namespace: str = "default") -> dict[str, Any]:
         """Return a claim."""

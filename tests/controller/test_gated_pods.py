@@ -40,6 +40,11 @@ def node(name="node-1", **spec):
     return body
 
 
+def leave_our_gate(body):
+    """Take all gates but ours off a pod."""
+    body["spec"]["schedulingGates"] = [{"name": GATE}]
+
+
 class Pods:
     """What tests ask of the pods of a cluster."""
 
@@ -133,6 +138,35 @@ async def test_node_is_not_held_for_a_pod_whose_claim_cannot_be_stored(cluster, 
     await cluster.until(lambda: not pods.nominated(), "the end of the nomination")
 
     assert pods.gates() == [GATE]
+
+
+@pytest.mark.parametrize("name", ["big", "absent"], ids=["no room", "claim absent"])
+async def test_nomination_that_somebody_else_set_stays(cluster, pods, operator, name):
+    """An autoscaler may make room on that node; what the operator did not set is not for it to clear."""
+    cluster.put(claim("big", request={"allocationMode": "ExactCount", "count": 3}))
+    cluster.put(pod("pod", name, gates=(GATE, "example.com/other")))
+    await cluster.nominate("node-2", manager="autoscaler")
+
+    cluster.change("Pod", "pod", leave_our_gate, "default")
+
+    await cluster.until(lambda: cluster.reasons("pod", "Pod"), "the Event")
+    await cluster.stays(lambda: pods.nominated() == "node-2")
+
+
+async def test_claim_is_taken_back_although_somebody_else_nominated_the_pod(cluster, pods, start_gated):
+    """Its node is cordoned; the nomination stays, and does not keep the devices."""
+    await start_gated(claims="all")
+    cluster.put(claim("a"))
+    await cluster.allocated("a")
+    for name in ("node-1", "node-2"):
+        cluster.change("Node", name, lambda body: body["spec"].update(unschedulable=True))
+    cluster.put(pod("pod", "a", gates=(GATE, "example.com/other")))
+    await cluster.nominate("node-1", manager="autoscaler")
+
+    cluster.change("Pod", "pod", leave_our_gate, "default")
+
+    await cluster.until(lambda: not cluster.devices("a"), "the end of the allocation")
+    await cluster.stays(lambda: pods.nominated() == "node-1")
 
 
 async def test_all_allocations_of_a_pod_have_one_time(cluster, pods, operator, monkeypatch):
@@ -284,6 +318,23 @@ async def test_gate_that_cannot_be_taken_off_is_reported(cluster, pods, operator
     assert "keep the gate" in event["message"]
 
 
+async def test_pods_that_were_refused_go_on_once_one_of_them_is_accepted(
+    cluster, pods, operator, monkeypatch
+):
+    """A webhook was wrong for all; the pod that waits for an hour is tried as soon as another one gets through."""
+    fault = cluster.server.faults.answer(422, verb="patch", kind="Pod", times=None, message="no")
+    fault.subresource = ""
+    for name, pause in (("long", 3600.0), ("short", 0.1)):
+        monkeypatch.setattr("dra_operator.controller.hand_over.REFUSAL", (pause, pause))
+        cluster.put(claim(name), pod(name, name))
+        await cluster.until(lambda name=name: cluster.reasons(name, "Pod"), "the Event")
+
+    fault.times = 0
+
+    await pods.let_go("short")
+    await pods.let_go("long")
+
+
 async def test_pod_whose_devices_must_get_ready_first_is_not_nominated(cluster, pods, operator):
     """With binding conditions the gate comes off as soon as all is stored: the time that they have runs already."""
     slow = resource_slice("slow-0", name="slice-1")
@@ -312,6 +363,21 @@ async def test_claim_that_is_deleted_while_its_pod_is_gated_is_named(cluster, po
     await pods.let_go()
 
 
+async def test_claim_that_goes_before_it_could_be_stored_is_named(cluster, pods, operator):
+    """Its pod was decided already: the pod says what is missing, and holds nothing of the node meanwhile."""
+    fault = cluster.server.faults.answer(503, verb="patch", kind="ResourceClaim", times=None)
+    cluster.put(claim("a"), pod("pod", "a"))
+    await cluster.until(pods.nominated, "the nomination")
+
+    await cluster.delete("a")
+
+    await cluster.until(lambda: "ClaimNotFound" in cluster.reasons("pod", "Pod"), "the Event")
+    await cluster.until(lambda: not pods.nominated(), "the end of the nomination")
+    fault.times = 0
+    cluster.put(claim("a"))
+    await pods.let_go()
+
+
 async def test_successor_goes_on_where_an_operator_was_killed(cluster, pods, start_gated):
     """Claims are stored and the gate is on: the next operator nominates the pod to their node and lets it go.
 
@@ -327,6 +393,7 @@ async def test_successor_goes_on_where_an_operator_was_killed(cluster, pods, sta
     fault.times = 0
 
     await start_gated()
+    await cluster.until(lambda: "EarlierWrites" in cluster.reasons("pod", "Pod"), "the Event")
     await cluster.stays(lambda: pods.gates() == [GATE])
 
     for name in ("a", "b"):
@@ -357,6 +424,33 @@ async def test_what_was_stored_is_taken_back_if_the_node_does_not_suit_any_more(
 
     await pods.let_go()
     assert pods.nominated() == "node-2"
+
+
+async def test_pod_says_that_it_waits_for_earlier_writes_until_these_are_over(
+    cluster, pods, start_gated, monkeypatch
+):
+    """Its claim, on a node that is cordoned, is taken back only then; what the pod waits for next is said."""
+    first = await start_gated(claims="all")
+    cluster.put(claim("a"))
+    await cluster.allocated("a")
+    cluster.put(pod("pod", "a", gates=(GATE, "example.com/other")))
+    await cluster.nominate("node-1", manager="autoscaler")
+    await first.kill()
+    for name in ("node-1", "node-2"):
+        cluster.change("Node", name, lambda body: body["spec"].update(unschedulable=True))
+    cluster.change("Pod", "pod", leave_our_gate, "default")
+    monkeypatch.setattr("dra_operator.controller.earlier_writes.DOUBT_SECONDS", 3.0)
+    operator = await start_gated(claims="all")
+
+    await cluster.until(lambda: cluster.reasons("pod", "Pod"), "the Event")
+
+    assert cluster.reasons("pod", "Pod") == ["EarlierWrites"]
+    assert cluster.devices("a")
+    await cluster.until(lambda: not cluster.devices("a"), "the end of the allocation")
+    await cluster.until(lambda: "NodeUnsuitable" in cluster.reasons("pod", "Pod"), "the other Event")
+    assert pods.nominated() == "node-1"
+    values = operator.manager.metrics.registry.get_sample_value
+    assert values("dra_operator_waiting_pods", {"reason": "EarlierWrites"}) is None
 
 
 async def test_without_the_lease_the_gate_stays_on(cluster, pods, start_gated):
@@ -580,7 +674,7 @@ async def test_sound_allocation_stays_when_the_search_is_aborted(cluster, pods, 
 @pytest.mark.parametrize("kind", ["ResourceClaim", "Pod"])
 async def test_refusal_is_forgotten_once_a_pod_waits_for_room(cluster, pods, start_gated, monkeypatch, kind):
     """A webhook refused the first try; now the nodes are cordoned, and the pod says that."""
-    for module in ("write_results", "gated_pods"):
+    for module in ("write_results", "hand_over"):
         monkeypatch.setattr(f"dra_operator.controller.{module}.REFUSAL", (0.5, 0.5))
     await start_gated()
     fault = cluster.server.faults.answer(422, verb="patch", kind=kind, times=None, message="no")

@@ -37,6 +37,7 @@ POD = SchedulingPod(
     scheduled=UNSCHEDULABLE,
     is_finished=False,
     is_deleted=False,
+    is_nominated_by_operator=True,
 )
 KEY = ("default", "claim")
 USER = {"resource": "pods", "name": "pod", "uid": "uid-pod"}
@@ -206,7 +207,8 @@ def test_pod_that_may_yet_be_placed_keeps_its_devices(bench, changes):
     ids=["reserved for the pod", "reserved for another", "without devices", "being deleted"],
 )
 def test_claim_that_is_used_or_ends_anyway_is_left_alone(bench, claim_as_it_is):
-    """A pod in its binding cycle has reserved the claim."""
+    """A pod in its binding cycle has reserved the claim; one whose nomination is not ours was not left over either."""
+    bench.observe(is_nominated_by_operator=False)
     bench.put(**claim_as_it_is)
 
     assert bench.wait() == []
@@ -346,6 +348,16 @@ def test_nomination_that_the_scheduler_took_off_is_not_touched_again(bench):
     bench.observe(nominated_node=NODE)
 
     assert bench.run() == []
+
+
+def test_nomination_that_somebody_else_set_stays(bench):
+    """An autoscaler may have set the same node before us, as the API server records; it is not ours to clear."""
+    bench.observe(is_nominated_by_operator=False)
+    bench.wait()
+    bench.put(allocated=False, finalizers=())
+
+    assert bench.run() == []
+    assert bench.handback.is_handed_back(POD.key)
 
 
 def test_nomination_is_taken_off_until_the_pod_is_without(bench):

@@ -120,18 +120,6 @@ async def test_claim_with_nothing_but_admin_access_is_not_taken_for_ours(cluster
     assert cluster.reasons("pod", "Pod") == []
 
 
-def nominated_by_operator(cluster, name="pod"):
-    """Record, as an API server does, that an operator set the nomination of a pod."""
-    fields = {"f:status": {"f:nominatedNodeName": {}}}
-    entry = {"manager": "dra-operator", "operation": "Update", "fieldsV1": fields, "subresource": "status"}
-
-    def record(body):
-        return {**body, "metadata": {**body["metadata"], "managedFields": [entry]}}
-
-    # The server in memory records nothing, and takes off what it is given.
-    cluster.server.touch("Pod", name, "default", record)
-
-
 async def test_next_operator_hands_back_a_claim_that_the_pod_only_names(cluster, pods, start):
     """The nomination is its predecessor's, which shows that the pod was let go."""
     first = await start()
@@ -139,7 +127,6 @@ async def test_next_operator_hands_back_a_claim_that_the_pod_only_names(cluster,
     await pods.let_go()
     await first.manager.close()
     refuse(cluster)
-    nominated_by_operator(cluster)
     await start()
 
     await is_handed_back(cluster, pods)
@@ -147,11 +134,9 @@ async def test_next_operator_hands_back_a_claim_that_the_pod_only_names(cluster,
 
 async def test_next_operator_ends_what_was_taken_back_and_not_told(cluster, pods, start):
     """An operator was killed after its claims were free: the nomination would stay, and nobody would be told."""
-    body = pod("pod", "claim", gates=())
-    body["status"]["nominatedNodeName"] = "node-1"
-    cluster.put(claim(finalizers=[FINALIZER]), body)
+    cluster.put(claim(finalizers=[FINALIZER]), pod("pod", "claim", gates=()))
+    await cluster.nominate("node-1")
     refuse(cluster)
-    nominated_by_operator(cluster)
     await start()
 
     await is_handed_back(cluster, pods)

@@ -31,7 +31,7 @@ def queue(clock, timers):
 
 def begin(queue, *pods):
     """Begin a cycle over some pods; return the names of those to be tried."""
-    return [each.name for each in queue.begin_cycle({each.key: each for each in pods})]
+    return [each.name for each in queue.begin_cycle({each.key: each for each in pods}.get)]
 
 
 def test_priority_comes_before_the_name(queue):

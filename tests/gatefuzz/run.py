@@ -15,6 +15,7 @@ from gatefuzz.server import (
     is_gated,
     is_over,
     node_of,
+    nominated_node,
 )
 from pod_world import claim, device_class, named, node, resource_slice
 from pod_world import pod as bare_pod
@@ -71,6 +72,7 @@ class Case:
             (1, self.finish),
             (2, self.reserve_for_finished),
             (1, self.cordon),
+            (1, self.nominate),
             (1, self.wait),
         ]
         weights = [weight for weight, _ in steps]
@@ -220,6 +222,14 @@ class Case:
         spec = {} if body["spec"].get("unschedulable") else {"unschedulable": True}
         self.server.put({**body, "spec": spec})
 
+    def nominate(self) -> None:
+        """Nominate a gated pod to a node, as an autoscaler does."""
+        pods = [pod for pod in self.server.of_kind("Pod") if is_gated(pod) and not is_over(pod)]
+        node = self.random.choice(("n1", "n2"))
+        if pods and nominated_node(pod := self.random.choice(pods)) != node:
+            status = {**pod["status"], "nominatedNodeName": node}
+            self.server.put({**pod, "metadata": {**pod["metadata"], "managedFields": []}, "status": status})
+
     def wait(self) -> None:
         """Let time pass."""
         self.clock.now += self.random.choice((0.1, 2.0, 40.0))
@@ -269,8 +279,8 @@ class Case:
         own = [body for body in found if body is not None and body["metadata"]["name"] != "shared"]
         if any(devices_of(body) for body in own):
             raise BrokenError(f"pod {name} waits and holds devices")
-        if pod["status"].get("nominatedNodeName"):
-            raise BrokenError(f"pod {name} waits and is nominated")
+        if nominated_node(pod) and pod["metadata"].get("managedFields"):
+            raise BrokenError(f"pod {name} waits and is nominated by an operator")
         asked = sum(body is not None and not devices_of(body) for body in found)
         shared = next(
             (body for body in found if body is not None and body["metadata"]["name"] == "shared"), None

@@ -10,6 +10,8 @@ from dra_operator.cluster.reflector import Delta
 
 GATE = "dra-operator.io/allocation"
 FINALIZER = "resource.kubernetes.io/delete-protection"
+NOMINATED = {"manager": "dra-operator", "fieldsV1": {"f:status": {"f:nominatedNodeName": {}}}}
+"""What managedFields say of a pod that an operator nominated."""
 Key = tuple[str, str, str]
 
 
@@ -65,7 +67,12 @@ class Server:
         if body is None or (body["metadata"]["uid"], body["metadata"]["resourceVersion"]) != (uid, version):
             raise ConflictError(copy.deepcopy(body))
         merged = _merged(body, patch)
-        return copy.deepcopy(body) if merged == body else self.put(merged)
+        if merged == body:
+            return copy.deepcopy(body)
+        if nominated_node(merged) != nominated_node(body):
+            # Only operators patch.
+            merged["metadata"] = {**merged["metadata"], "managedFields": [NOMINATED]}
+        return self.put(merged)
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         """Return the objects of a kind."""
@@ -120,6 +127,12 @@ class Server:
             raise BrokenError(f"the claims of pod {name} are on {sorted(nodes)}")
         if pod["status"].get("nominatedNodeName") not in nodes:
             raise BrokenError(f"pod {name} is not nominated to the node of its claims")
+
+
+def nominated_node(body: dict[str, Any]) -> str | None:
+    """Return the node that a pod is nominated to."""
+    found: str | None = (body.get("status") or {}).get("nominatedNodeName")
+    return found
 
 
 def is_gated(pod: dict[str, Any]) -> bool:

@@ -64,14 +64,14 @@ def holder(name, *devices, node="n1", namespace="ns", used=True, memory=""):
     return {"metadata": {"name": name, "namespace": namespace}, "spec": {}, "status": status}
 
 
-def case(*slices, asks=(), holders=(), obstacles=(), class_selectors=()):
+def case(*slices, asks=(), holders=(), obstacles=(), class_selectors=(), rules=()):
     """A case with one claim, or those given."""
     nodes = [("Node", {"metadata": {"name": body["spec"]["nodeName"]}}) for _, body in slices]
     selectors = [{"cel": {"expression": expression}} for expression in class_selectors]
     device_class = "DeviceClass", {"metadata": {"name": "any"}, "spec": {"selectors": selectors}}
     claims = [body if "metadata" in body else claim(body) for body in asks]
     return Case(
-        (*nodes, device_class, *slices),
+        (*nodes, device_class, *slices, *rules),
         {(body["metadata"]["namespace"], body["metadata"]["name"]): body for body in holders},
         {body["metadata"]["name"]: body for body in claims},
         dict(obstacles),
@@ -112,6 +112,25 @@ def test_all_requests_tolerate_the_taint():
 
     assert text_of(slice_of("n1", *devices), asks=asks) == (
         "; it would fit if all requests tolerated k=v:NoSchedule"
+    )
+
+
+def taint_rule(name, key, driver=DRIVER):
+    """A rule that taints all devices of a driver."""
+    spec = {"deviceSelector": {"driver": driver}, "taint": {"key": key, "effect": "NoSchedule"}}
+    return "DeviceTaintRule", {"metadata": {"name": name}, "spec": spec}
+
+
+def test_rule_that_taints_is_named():
+    """Whoever may change it lifts the taint; rules of another taint, or of no device here, are none of it."""
+    rules = [
+        taint_rule("repair", "k"),
+        taint_rule("other", "j", "nic.example.com"),
+        taint_rule("none", "k", "x"),
+    ]
+
+    assert text_of(slice_of("n1", device("a")), asks=[request()], rules=rules) == (
+        "; it would fit if request gpu tolerated k:NoSchedule (set by DeviceTaintRule repair)"
     )
 
 

@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
 
 from fuzz_command import Counts, run
 from questionfuzz.compare import find_wrong_fit, find_wrong_headroom, find_wrong_pods, find_wrong_removal
+from questionfuzz.unread import KINDS, find_unsound, make_whole_world
 from questionfuzz.world import make_world
 
 
@@ -21,11 +22,14 @@ def check(seed: str, _arguments: argparse.Namespace, _counts: Counts) -> list[st
 
 async def _find_problems(seed: str) -> list[str]:
     world = make_world(seed)
+    random = Random(seed)  # noqa: S311 - a seed makes a run repeatable
+    unread = random.sample(KINDS, random.choice([1, 1, 2, 3]))
     return [
         *await find_wrong_fit(world),
         *await find_wrong_headroom(world),
         *find_wrong_pods(world),
-        *find_wrong_removal(world, Random(seed)),  # noqa: S311 - a seed makes a run repeatable
+        *find_wrong_removal(world, Random(seed)),  # noqa: S311 - as above
+        *find_unsound(make_whole_world(seed), unread),
     ]
 
 

@@ -102,8 +102,10 @@ def test_files_without_nodes_accuse_no_node():
     assert report.findings == ()
     assert {each.sort for each in report.unchecked} == {
         Sort.NODE_GONE,
+        Sort.DELETION_HANGS,
         Sort.SLICE_WITHOUT_NODE,
         Sort.SERVED_TWICE,
+        Sort.GATE_LEFT_BEHIND,
     }
     assert {each.why for each in report.unchecked} == {"Node: no Node is given"}
 

@@ -5,7 +5,7 @@ import pytest
 from dra_operator import QuestionError
 from dra_operator.pods.smallest_change import Effort
 from factories import claim, request
-from small_cluster import cluster, devices, holding, node, pod, template
+from small_cluster import CLASS, cluster, devices, holding, node, pod, template
 
 LARGE = 'device.capacity["gpu.example.com"].memory.isGreaterThan(quantity("60Gi"))'
 
@@ -36,12 +36,25 @@ def test_the_funnel_counts_devices_down_to_those_left():
     ]
     selector, in_use = answer.requests[0].steps[2:]
     assert [(miss.text, miss.devices) for miss in selector.near_misses] == [("memory 40Gi <= 60Gi", 2)]
-    assert in_use.claims == ("team/held",)
+    assert (in_use.claims, in_use.holders) == (("team/held",), "held")
     assert (answer.requests[0].asked, answer.requests[0].most_on_a_node, answer.requests[0].node) == (
         "2",
         1,
         "n2",
     )
+
+
+def test_holders_are_told_as_in_the_message():
+    """Of claims of other namespaces the message has the number, and so has the step; it has their names beside it."""
+    holders = [holding(f"held-{each}", "n2", each) for each in ("gpu-0", "gpu-1")]
+    holders[1]["metadata"]["namespace"] = "other"
+
+    answer = cluster(waiting("waits", LARGE, count=2), *holders).explain("ResourceClaim/team/waits")
+
+    step = answer.requests[0].steps[-1]
+    assert step.holders == "held-gpu-0, 1 of another namespace"
+    assert f"in use by 2 claims ({step.holders})" in answer.message
+    assert step.claims == ("other/held-gpu-1", "team/held-gpu-0")
 
 
 def test_the_smallest_changes_are_given_by_kind():
@@ -102,10 +115,10 @@ def test_a_claim_of_a_pod_has_the_reason_of_the_pod():
             id="a pod on a node",
         ),
         pytest.param(
-            [pod("train", uid="train", schedulingGates=[{"name": "hold"}])],
+            [{**pod("train", uid="train"), "status": {"phase": "Succeeded"}}],
             "pod/team/train",
             ("does not wait", ""),
-            id="a gated pod",
+            id="a pod that has run",
         ),
         pytest.param(
             [
@@ -179,3 +192,99 @@ def test_a_pod_with_the_operator_s_gate_waits_for_devices_that_are_owned():
     waits = asked.with_objects(holding("held", "n1", "gpu-0")).explain("Pod/team/train")
     assert (waits.state, waits.reason) == ("waits", "DeviceInUse")
     assert steps(waits)[2:] == [("DeviceNotOwned", 2, 1), ("DeviceInUse", 1, 0)]
+
+
+EXTENDED = {**CLASS, "spec": {**CLASS["spec"], "extendedResourceName": "example.com/gpu"}}
+ALL_HELD = (holding("held-1", "n1", "gpu-0", "gpu-1"), holding("held-2", "n2", "gpu-0", "gpu-1"))
+
+
+def asking(count, **fields):
+    """A pod that asks for devices by the name of a resource, and names no claim."""
+    found = pod("train", uid="train", entries=[], **fields)
+    found["spec"]["containers"][0]["resources"]["limits"] = {"example.com/gpu": str(count)}
+    return found
+
+
+def test_extended_resources_that_are_in_use_keep_a_pod_waiting():
+    """No claim is there yet: kube-scheduler makes it once there is room, and it waits for the same devices."""
+    answer = cluster(EXTENDED, *ALL_HELD, asking(1)).explain("Pod/team/train")
+
+    assert (answer.state, answer.reason) == ("waits", "DeviceInUse")
+    assert [(each.claim, each.reason) for each in answer.claims] == [("extended resources", "DeviceInUse")]
+    assert steps(answer)[-1] == ("DeviceInUse", 4, 0)
+    assert answer.changes == ()
+
+
+def test_extended_resources_fit_on_a_node_that_has_them():
+    """The node is the first on which all of the pod fits."""
+    answer = cluster(EXTENDED, holding("held", "n1", "gpu-0"), asking(2)).explain("Pod/team/train")
+
+    assert (answer.state, answer.reason, answer.node) == ("fits", "NotScheduled", "n2")
+
+
+def test_extended_resources_on_nodes_that_do_not_suit():
+    """What keeps the pod from the nodes is the reason, though it names no claim."""
+    answer = cluster(EXTENDED, asking(1, nodeSelector={"zone": "a"})).explain("Pod/team/train")
+
+    assert (answer.state, answer.reason) == ("waits", "NodeUnsuitable")
+    assert "node selector" in answer.message or "nodeSelector" in answer.message
+
+
+def test_gates_of_others_keep_a_pod_waiting_and_its_claims_with_it():
+    """kube-scheduler does not look at it before they are off."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "train", "controller": True}
+    held = pod("train", uid="train", schedulingGates=[{"name": "example.com/hold"}])
+    held["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "train-gpu-x"}]}
+    asked = cluster(waiting("train-gpu-x", ownerReferences=[owner]), held)
+
+    for subject in ("pod/team/train", "claim/team/train-gpu-x"):
+        answer = asked.explain(subject)
+        assert answer.state == "waits"
+        assert (
+            "scheduling gates, and is not scheduled before they are off: example.com/hold" in answer.message
+        )
+
+
+def test_claim_that_the_operator_leaves_alone_waits_with_its_pod():
+    """kube-scheduler allocates it, whatever the label says."""
+    labels = {"dra-operator.io/allocate": "false"}
+    named = pod("train", uid="train", entries=[{"name": "gpu", "resourceClaimName": "waits"}])
+    asked = cluster(waiting(labels=labels), *ALL_HELD, named)
+
+    answer = asked.explain("claim/team/waits")
+
+    assert (answer.state, answer.reason) == ("waits", "DeviceInUse")
+
+
+def gated(name, claim_name):
+    """A pod with the operator's gate that names a claim."""
+    entries = [{"name": "gpu", "resourceClaimName": claim_name}]
+    return pod(name, uid=name, entries=entries, schedulingGates=[{"name": "dra-operator.io/allocation"}])
+
+
+def test_gated_pod_waits_for_a_claim_that_an_ordinary_pod_names():
+    """The operator decides no claim that kube-scheduler may decide."""
+    other = pod("other", uid="other", entries=[{"name": "gpu", "resourceClaimName": "waits"}])
+
+    answer = cluster(waiting(), gated("train", "waits"), other).explain("pod/team/train")
+
+    assert (answer.state, answer.reason) == ("waits", "ClaimNotGated")
+    assert "pod other" in answer.message
+
+
+def test_gated_pod_whose_claim_opted_out_waits_for_its_gate():
+    """Nothing is decided for it: its gate comes off, if an operator runs."""
+    labels = {"dra-operator.io/allocate": "false"}
+
+    answer = cluster(waiting(labels=labels), gated("train", "waits")).explain("pod/team/train")
+
+    assert answer.state == "waits"
+    assert "is to come off" in answer.message
+
+
+def test_claim_of_a_gated_pod_fits_where_the_pod_does():
+    """It is decided on devices that the operator owns."""
+    taints = [{"key": "dra-operator.io/owned", "effect": "NoSchedule"}]
+    asked = cluster(devices("n2", "gpu-0", taints=taints), waiting(), gated("train", "waits"))
+
+    assert (asked.explain("claim/team/waits").state, asked.explain("claim/team/waits").node) == ("fits", "n2")

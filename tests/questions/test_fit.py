@@ -3,6 +3,7 @@
 import pytest
 
 from dra_operator import QuestionError, UnknownObjectError
+from factories import resource_slice
 from small_cluster import CLASS, cluster, devices, holding, names, node, pod, template
 
 EXTENDED = {**CLASS, "spec": {**CLASS["spec"], "extendedResourceName": "example.com/gpu"}}
@@ -128,7 +129,7 @@ def test_a_yes_is_conditional_where_claims_cannot_be_read():
 
     assert (yes.fits, yes.condition, yes.at_most) == (True, "if nobody else holds them", True)
     assert yes.restrictions == (
-        'ResourceClaims cannot be read: User "jane" cannot list resource "resourceclaims"',
+        'ResourceClaim cannot be read: User "jane" cannot list resource "resourceclaims"',
     )
     assert (no.fits, no.condition) == (False, "")
 
@@ -136,7 +137,7 @@ def test_a_yes_is_conditional_where_claims_cannot_be_read():
 def test_nothing_is_said_without_slices():
     """Without the right to list slices there is no answer, not one that says no."""
     with pytest.raises(
-        QuestionError, match="ResourceSlices cannot be read, so nothing can be said: forbidden"
+        QuestionError, match="ResourceSlice cannot be read, so nothing can be said: forbidden"
     ):
         cluster(unread={"ResourceSlice": "forbidden"}).fit(template())
 
@@ -176,6 +177,12 @@ def test_nothing_is_said_without_slices():
             "what is given contradicts what is published",
             id="slices of a pool that is complete",
         ),
+        pytest.param(
+            [template(), resource_slice("second", [{"name": "gpu-9"}], pool="n1", generation=0)],
+            1,
+            'ResourceSlice "second": spec.pool.generation: 0: pool "n1" is published in generation 1',
+            id="a slice of an older generation",
+        ),
     ],
 )
 def test_what_cannot_be_asked_is_said_in_one_line(subject, copies, message):
@@ -185,6 +192,19 @@ def test_what_cannot_be_asked_is_said_in_one_line(subject, copies, message):
 
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_copies_that_name_one_claim_are_as_many_as_it_can_be_reserved_for():
+    """A claim is reserved for 256 pods, and what keeps the next one out is said."""
+    big = [node(name, cpu="999") for name in ("n1", "n2")]
+    for each in big:
+        each["status"]["allocatable"]["pods"] = "999"
+    entries = [{"name": "gpu", "resourceClaimName": "shared"}]
+
+    answer = cluster(*big, holding("shared", "n1", "gpu-0")).fit(pod(cpu="1m", entries=entries), 300)
+
+    assert (answer.fits, answer.fitting, answer.reason) == (False, 256, "ClaimReservedTooOften")
+    assert answer.message == 'ResourceClaim "shared" is reserved for 256 pods, and no more can use it'
 
 
 def test_an_unknown_object_is_told_apart():

@@ -47,6 +47,16 @@ def test_another_capacity_must_be_published():
             id="one left on each node",
         ),
         pytest.param(
+            [
+                devices("n1", "gpu-0"),
+                resource_slice("more", [{"name": "gpu-1"}], pool="more", nodeName="n1"),
+                devices("n2"),
+            ],
+            template(3),
+            [("NotEnoughDevices", "2 left on a node, 3 requested", 2)],
+            id="left in two slices of a node",
+        ),
+        pytest.param(
             [node("n1", unschedulable=True)],
             template(),
             [("NodeUnusable", "node n1 cordoned", 2)],

@@ -365,6 +365,24 @@ def test_asking_changes_nothing(world):
         ({"rule": worlds.factories.device_class()}, 'kind: "DeviceClass" is no DeviceTaintRule'),
         ({"rule": worlds.factories.taint_rule("odd", {"driver": GPU}, effect="Never")}, "spec.taint.effect"),
         ({"rule": {"kind": "DeviceTaintRule", "apiVersion": worlds.factories.V1}}, "metadata.name"),
+        (
+            {
+                "rule": {
+                    **worlds.factories.taint_rule("x", {"driver": GPU}),
+                    "metadata": {"generateName": "x-"},
+                }
+            },
+            "metadata.name: is required, as the change is about one object",
+        ),
+        (
+            {
+                "rule": {
+                    **worlds.factories.taint_rule("x", {"driver": GPU}),
+                    "apiVersion": "example.com/v1",
+                }
+            },
+            'apiVersion: "example.com/v1" is not of resource.k8s.io',
+        ),
         ({"device_class": worlds.manifest("DeviceClass", "gpu", {"selectors": 7})}, "spec.selectors"),
     ],
 )

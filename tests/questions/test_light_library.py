@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,39 @@ def test_importing_the_package_alone_loads_no_question():
         "dra_operator",
         "dra_operator._version",
     }
+
+
+def test_counting_devices_imports_neither_search_nor_compiler():
+    """`kubectl dra top` takes little longer than the server; what decides about claims is for who asks for it."""
+    code = """
+import sys
+from dra_operator.questions.contents import gather_stored
+from dra_operator.questions.state import ClusterState
+from dra_operator.questions.usage import find_usage
+node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}}
+find_usage(ClusterState(gather_stored([node])))
+print(*sys.modules)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert not set(result.stdout.split()) & {
+        "dra_operator.allocator.allocator",
+        "dra_operator.allocator.explanation",
+        "dra_operator.allocator.search",
+        "dra_operator.cel.program",
+        "dra_operator.pods.scheduler",
+        "dra_operator.questions.load",
+    }
+
+
+@pytest.mark.parametrize("package", ["dra_operator.allocator", "dra_operator.cel"])
+def test_each_name_of_a_package_that_is_imported_late_is_there(package):
+    """What `__all__` names can be imported, and nothing else."""
+    module = import_module(package)
+
+    assert all(getattr(module, name) is not None for name in module.__all__)
+    with pytest.raises(AttributeError, match=f"'{package}' has no attribute 'Nothing'"):
+        _ = module.Nothing
 
 
 @pytest.mark.parametrize("name", dra_operator.__all__)

@@ -218,6 +218,57 @@ def test_without_devices_only_the_text_is_judged():
 
 
 @pytest.mark.parametrize(
+    ("expression", "rules", "text", "numbers"),
+    [
+        pytest.param(f"{ATTRIBUTES}.model", set(), "", (1, 0, 1), id="what all selected devices have"),
+        pytest.param(
+            f"{ATTRIBUTES}.numa",
+            {"UnguardedAttribute", "UnknownName"},
+            "fails on 1 of 1 device that the request selects: gpu.example.com/node-1/gpu-0: no such key: numa",
+            (1, 1, 0),
+            id="what one of them lacks",
+        ),
+        pytest.param(
+            f'{ATTRIBUTES}.?modle.orValue("none")',
+            {"UnknownName"},
+            f'none of 1 devices has attribute {GPU}/modle; did you mean "{GPU}/model"?',
+            (1, 0, 1),
+            id="a misspelt attribute that is guarded",
+        ),
+        pytest.param(
+            f"{ATTRIBUTES}.model + 1", {"TypeClash"}, "fails on 1 of 1 device", (1, 1, 0), id="another type"
+        ),
+        pytest.param(
+            f"{ATTRIBUTES}.model ==",
+            {"Invalid"},
+            "no expression after",
+            (1, 1, 0),
+            id="what does not compile",
+        ),
+    ],
+)
+def test_a_derived_attribute_is_asked_about_the_devices_that_its_request_selects(
+    expression, rules, text, numbers
+):
+    """The second device has no model, and the selector leaves it out before."""
+    asked = request(
+        "gpu",
+        "gpu",
+        f"has({ATTRIBUTES}.model)",
+        derivedAttributes=[{"name": "x.com/y", "expression": expression}],
+    )
+    constraints = [{"matchAttribute": "x.com/y"}]
+    report = lint(two_kinds(), device_class("gpu"), claim("c", asked, constraints=constraints, uid="taken"))
+
+    (told,) = report.derived_attributes
+    assert (told.request, told.attribute) == ("gpu", "x.com/y")
+    assert (told.asked, told.failed, told.values) == numbers
+    findings = [each for each in report.findings if each.field.endswith(".derivedAttributes[0].expression")]
+    assert {each.rule for each in findings} == rules
+    assert not rules or text in findings[0].message
+
+
+@pytest.mark.parametrize(
     ("compared", "severity", "text"),
     [
         pytest.param("a", None, "", id="a third of the limit"),

@@ -131,3 +131,13 @@ def test_all_claims_are_allocated_in_order():
         ("team/b", "pending", "", "NotEnoughDevices"),
     ]
     assert asked.headroom("DeviceClass/gpu").more == 4
+
+
+def test_a_pod_that_is_gone_leaves_what_is_reserved_for_others_of_its_name():
+    """A claim that is reserved for a PodGroup goes on without a pod that has the group's name."""
+    group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "ring", "uid": "r"}
+    held = holding("c", "n1", "gpu-0")
+    held["status"]["reservedFor"] = [group]
+    asked = cluster(held, pod("ring", entries=[], uid="p"))
+
+    assert asked.without(pods=["team/ring"]).headroom("DeviceClass/gpu").more == 3

@@ -101,3 +101,20 @@ def test_deallocation_drops_the_devices_that_are_gone() -> None:
     strategy.prepare_status_update(BY_KIND["ResourceClaim"], body, old)
 
     assert body["status"] == {}
+
+
+def test_who_nominated_a_pod_is_recorded_for_as_long_as_that_stands() -> None:
+    """A write of somebody else to another field changes nothing of it; a new nomination, or none, does."""
+
+    def written(node: str | None, old: dict[str, Any], manager: str) -> dict[str, Any]:
+        body: dict[str, Any] = {"metadata": {}, "status": {} if node is None else {"nominatedNodeName": node}}
+        strategy.record_nomination(BY_KIND["Pod"], body, old, manager)
+        return body
+
+    nobody: dict[str, Any] = {"metadata": {}, "status": {}}
+    first = written("node-1", nobody, "first")
+    (entry,) = first["metadata"]["managedFields"]
+    assert (entry["manager"], entry["fieldsV1"]) == ("first", {"f:status": {"f:nominatedNodeName": {}}})
+    assert written("node-1", first, "second")["metadata"] == first["metadata"]
+    assert written("node-2", first, "second")["metadata"]["managedFields"][0]["manager"] == "second"
+    assert written(None, first, "second")["metadata"] == {}

@@ -15,13 +15,31 @@ Beside these steps: `extended` makes the claims that stand for extended resource
 cluster at the start. docs/engine.md says why the fast searches answer as the exhaustive one does.
 """
 
-from dra_operator.allocator.allocator import AdminAccess, Allocator
-from dra_operator.allocator.budget import Limits
-from dra_operator.allocator.decider import Decider
-from dra_operator.allocator.decision import Allocated, Decision, Explanation, Failed, Unsatisfied
-from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.search.chain import SearchMode
+from typing import TYPE_CHECKING
+
+from dra_operator._lazy import lazy_names
 from dra_operator.inventory import Features
+
+if TYPE_CHECKING:
+    from dra_operator.allocator.allocator import AdminAccess, Allocator
+    from dra_operator.allocator.budget import Limits
+    from dra_operator.allocator.decider import Decider
+    from dra_operator.allocator.decision import Allocated, Decision, Explanation, Failed, Unsatisfied
+    from dra_operator.allocator.reasons import Reason
+    from dra_operator.allocator.search.chain import SearchMode
+else:
+    # Who counts devices needs no search.
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "allocator": ("AdminAccess", "Allocator"),
+            "budget": ("Limits",),
+            "decider": ("Decider",),
+            "decision": ("Allocated", "Decision", "Explanation", "Failed", "Unsatisfied"),
+            "reasons": ("Reason",),
+            "search.chain": ("SearchMode",),
+        },
+    )
 
 __all__ = [
     "AdminAccess",

@@ -6,6 +6,6 @@
 - In and out: `read`, `write`, with `convert` between versions and `defaults` for what passed no API server.
   `interning` keeps what many claims have alike in memory once.
 - Values: `quantity`, `semver`, `attributes`, `node_selector`; `text` is how they are shown, and `durations` ages.
-  `opaque` parameters.
+  `opaque` parameters. `likeness` is of names.
 - `validation` is what an API server would refuse.
 """

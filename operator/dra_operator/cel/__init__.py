@@ -20,17 +20,40 @@ what all evaluation is made of, `errors` has the one exception; `device` is what
 `cases` are for recorded answers.
 """
 
-from dra_operator.cel.device import PreparedDevice, prepare_device
-from dra_operator.cel.environment import STORED, Environment
-from dra_operator.cel.errors import CelError
-from dra_operator.cel.program import (
-    DerivedAttributeProgram,
-    Program,
-    Selector,
-    compile_derived_attribute,
-    compile_program,
-    compile_selector,
-)
+from typing import TYPE_CHECKING
+
+from dra_operator._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from dra_operator.cel.device import PreparedDevice, prepare_device
+    from dra_operator.cel.environment import STORED, Environment
+    from dra_operator.cel.errors import CelError
+    from dra_operator.cel.program import (
+        DerivedAttributeProgram,
+        Program,
+        Selector,
+        compile_derived_attribute,
+        compile_program,
+        compile_selector,
+    )
+else:
+    # Devices are prepared also where no expression is ever compiled.
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "device": ("PreparedDevice", "prepare_device"),
+            "environment": ("STORED", "Environment"),
+            "errors": ("CelError",),
+            "program": (
+                "DerivedAttributeProgram",
+                "Program",
+                "Selector",
+                "compile_derived_attribute",
+                "compile_program",
+                "compile_selector",
+            ),
+        },
+    )
 
 __all__ = [
     "STORED",

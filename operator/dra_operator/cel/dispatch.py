@@ -13,7 +13,7 @@ from typing import Any, Final
 from dra_operator.cel.declarations import Overload
 from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import CelError, compile_error, runtime_error
-from dra_operator.cel.library import OVERLOADS
+from dra_operator.cel.library.overloads import OVERLOADS
 from dra_operator.cel.operators import SINGLETONS
 from dra_operator.cel.types import DYN, Kind, Type, list_of
 from dra_operator.cel.values import CelMap, held, type_name

@@ -10,8 +10,8 @@ from typing import Final
 
 from dra_operator.cel.checker import Checked
 from dra_operator.cel.errors import CelError, compile_error, place
-from dra_operator.cel.library import OVERLOADS
 from dra_operator.cel.library.formatting import FormatError, check_literal
+from dra_operator.cel.library.overloads import OVERLOADS
 from dra_operator.cel.library.regex import Patterns
 from dra_operator.cel.syntax import nodes
 from dra_operator.cel.types import Kind, Type, is_equivalent, shown

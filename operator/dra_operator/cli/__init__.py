@@ -7,7 +7,7 @@ third of a second, and Kopf and the kubernetes package alone take longer than th
 - `demo`: `describe` shows objects as kubectl does.
 - `cel`. `replay`: `scenarios` are read and compared.
 - `simulate`: `outcomes` prints what it decides.
-- `snapshot`: `redact` gives other names.
+- `snapshot`: `redact` gives other names, `summed_pods` stand for the pods without claims.
 - `ownership`: the commands that own devices, disown them and list them; a `client` asks the cluster.
 - `release`: gated pods are handed over as they are.
 - `kubectl`: `kubectl dra`, a program of its own.

@@ -125,7 +125,7 @@ def next_write(body: Mapping[str, Any]) -> "PodWrite | None":
         return None
     version = (metadata["namespace"], metadata["name"], metadata["uid"], metadata["resourceVersion"])
     gates, node = gates_of(pod), nominated_node(pod)
-    if node is not None and (GATE in gates or is_nominated_by_operator(body)):
+    if node is not None and is_nominated_by_operator(body):
         return NominateWrite(*version, node, None)
     return GateWrite(*version, gates) if GATE in gates else None
 

@@ -22,7 +22,8 @@ from dra_operator.pods.scheduler import Outcome, State
 from dra_operator.questions.allocate import decide_all
 from dra_operator.questions.assumed_nodes import UnknownNodeError
 from dra_operator.questions.cluster import Cluster
-from dra_operator.questions.load import LoadResult, gather
+from dra_operator.questions.contents import LoadResult
+from dra_operator.questions.load import gather
 from dra_operator.questions.manifests import read
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)

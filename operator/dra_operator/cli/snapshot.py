@@ -1,11 +1,12 @@
 """`dra-operator snapshot`: the state of a cluster as a file, for `simulate` to run again.
 
 What allocation depends on, and no more: of nodes their labels, taints and whether they can be used, of pods which
-claims they name and what they ask of a node. It is read with the operator's own rights; what those do not cover is left
-out and said.
+claims they name and what they ask of a node; of those without claims how much all of them have of each node. It is read
+with the operator's own rights; what those do not cover is left out and said, in the file as well.
 Source: docs/cli.md.
 """
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from dra_operator.cli.output import opened, refusing
 from dra_operator.cli.redact import redact
 from dra_operator.questions.managers import trim_managed_fields
 from dra_operator.questions.manifests import write_yaml
+from dra_operator.questions.snapshot_header import SnapshotHeader, write_header
 
 if TYPE_CHECKING:
     from dra_operator.cluster.discovery import Served
@@ -46,10 +48,14 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @dataclass(slots=True)
 class Snapshot:
-    """The objects of a cluster, as on the wire, and lines about what is not among them."""
+    """The objects of a cluster, as on the wire, and lines about what is not among them.
+
+    `unread` has the reason for each kind that could not be read.
+    """
 
     bodies: list[Body] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    unread: dict[str, str] = field(default_factory=dict)
 
 
 @app.command()
@@ -70,9 +76,11 @@ def snapshot(
     context: Context = "",
 ) -> None:
     """Write the state of a cluster, as far as claims depend on it, for `simulate -f`. Only reads from the cluster."""
+    begun = time.time()
     taken = ask(kubeconfig, context, read_objects)
     bodies = redact(taken.bodies) if redacted else taken.bodies
     with refusing(None, out), opened(out or Path("-"), "wb") as file:
+        file.write(write_header(SnapshotHeader(begun, taken.unread)))
         file.writelines(write_yaml(bodies))
         # By this it is known that nothing was cut off.
         file.write(END_OF_DOCUMENTS)
@@ -105,9 +113,22 @@ async def read_objects(session: "ApiSession", kinds: Sequence[str] = TAKEN) -> S
             if error.status != 403 or name in NEEDED:
                 raise
             taken.notes.append(f"not permitted to {error.verb} {error.resource}: left out")
+            kind = KINDS[name]
+            resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+            taken.unread[name] = f"not permitted to {error.verb} {resource} when the snapshot was taken"
             continue
         taken.bodies += [trimmed for body in bodies if (trimmed := _TRIM.get(name, _whole)(body)) is not None]
+        if name == "Pod":
+            taken.bodies += _sum_others(taken.bodies, bodies)
     return taken
+
+
+def _sum_others(taken: Iterable[Body], pods: Iterable[Body]) -> Iterable[Body]:
+    """Return what stands for the pods on nodes that have to do with no claim."""
+    from dra_operator.cli.summed_pods import sum_pods  # noqa: PLC0415
+
+    others = [body for body in pods if (body.get("spec") or {}).get("nodeName") and _pod(body) is None]
+    return sum_pods([body for body in taken if body["kind"] == "Node"], others)
 
 
 async def _list(session: "ApiSession", kind: "Served") -> list[Body]:

@@ -4,7 +4,7 @@ The loader of the `kubernetes` package takes that for granted, and what is not e
 and switches where somebody forgot the quotes, and text where somebody forgot to indent.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,17 +16,33 @@ _FIELDS: Final[Mapping[str, Mapping[str, type]]] = {
         **dict.fromkeys(("server", "certificate-authority", "certificate-authority-data"), str),
         **dict.fromkeys(("proxy-url", "tls-server-name"), str),
         "insecure-skip-tls-verify": bool,
+        "extensions": list,
     },
     "user": {
         **dict.fromkeys(("token", "tokenFile", "username", "password"), str),
         **dict.fromkeys(("client-certificate", "client-certificate-data"), str),
         **dict.fromkeys(("client-key", "client-key-data"), str),
         **dict.fromkeys(("exec", "auth-provider"), dict),
+        **dict.fromkeys(("as", "as-uid"), str),
+        "as-groups": list,
+        "as-user-extra": dict,
     },
-    "exec": {**dict.fromkeys(("command", "apiVersion"), str), "args": list, "env": list},
+    "exec": {
+        **dict.fromkeys(("command", "apiVersion", "interactiveMode", "installHint"), str),
+        "provideClusterInfo": bool,
+        "args": list,
+        "env": list,
+    },
+    "env": dict.fromkeys(("name", "value"), str),
+    "auth-provider": {"name": str, "config": dict},
 }
-_REQUIRED: Final = {"context": ("cluster",), "cluster": ("server",), "user": (), "exec": ()}
-_SECRET: Final = frozenset({"token", "password", "client-key-data"})
+_REQUIRED: Final[Mapping[str, Sequence[str]]] = {
+    "context": ("cluster",),
+    "cluster": ("server",),
+    "exec": ("command",),
+    "env": ("name",),
+}
+_SECRET: Final = frozenset({"token", "password", "client-key-data", "value", "config"})
 _WORDS: Final = {str: "text", bool: "true or false", dict: "an object", list: "a list"}
 
 
@@ -48,7 +64,7 @@ def choose(config: Mapping[str, Any], context: str) -> KubeconfigContext:
     chosen = _entry(config, "context", context)
     cluster = _entry(config, "cluster", chosen.get("cluster"))
     user = _entry(config, "user", chosen.get("user"))
-    _check(f"user {shown(chosen.get('user'))}: exec", "exec", user.get("exec") or {})
+    _check_parts(f"user {shown(chosen.get('user'))}", user)
     return KubeconfigContext(chosen, cluster, user)
 
 
@@ -86,6 +102,32 @@ def _plain(node: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
+def _check_parts(where: str, user: Mapping[str, Any]) -> None:
+    """Look at what is in the lists and objects of a user."""
+    plugin = user.get("exec")
+    if plugin:
+        _check(f"{where}: exec", "exec", plugin)
+        _check_texts(f"{where}: exec: args", plugin.get("args") or ())
+        for number, entry in enumerate(plugin.get("env") or ()):
+            at = f"{where}: exec: env[{number}]"
+            if not isinstance(entry, dict):
+                raise KubeconfigError(f"{at}: is not an object")
+            _check(at, "env", entry)
+    _check(f"{where}: auth-provider", "auth-provider", user.get("auth-provider") or {})
+    _check_texts(f"{where}: as-groups", user.get("as-groups") or ())
+    for name, values in (user.get("as-user-extra") or {}).items():
+        at = f"{where}: as-user-extra: {shown(name)}"
+        if not isinstance(name, str) or not isinstance(values, list):
+            raise KubeconfigError(f"{at}: {shown(values)} is not a list")
+        _check_texts(at, values)
+
+
+def _check_texts(where: str, items: Iterable[object]) -> None:
+    for number, item in enumerate(items):
+        if not isinstance(item, str):
+            raise KubeconfigError(f"{where}[{number}]: {shown(item)} is not text: write it in quotes")
+
+
 def _check(where: str, kind: str, body: Mapping[str, Any]) -> None:
     for field, expected in _FIELDS[kind].items():
         value = body.get(field)
@@ -94,6 +136,6 @@ def _check(where: str, kind: str, body: Mapping[str, Any]) -> None:
         text = f"{where}: {field}: {'' if field in _SECRET else f'{shown(value)} '}is not {_WORDS[expected]}"
         quotes = expected is str and isinstance(value, bool | int | float)
         raise KubeconfigError(f"{text}: write it in quotes" if quotes else text)
-    for field in _REQUIRED[kind]:
+    for field in _REQUIRED.get(kind, ()):
         if not body.get(field):
             raise KubeconfigError(f"{where}: {field}: is required")

@@ -7,8 +7,10 @@
 - A scheduling cycle (`cycle`): `ingest` takes in what arrived and keeps the claim store (`claims`), `write_results` the
   answers to writes and what claims need without a decision; the `queue` says which claims are tried, in which order,
   and which have a write in flight. `fencing` holds decisions up for late writes of an earlier operator.
-- Pods that our gate holds: `gated_pods` decides all claims of a pod together and lets it go, by its own `pod_queue`;
-  `gated_reasons` says why one waits. `handback` takes back the claims of pods that were let go and cannot be placed.
+- Pods that our gate holds: `gated_pods` decides all claims of a pod together, by its own `pod_queue`, and `hand_over`
+  lets it go; `gated_state` is what is known of one, `gated_reasons` says why it waits. `unused_allocations` takes back
+  what no pod is going to use, `handback` the claims of pods that were let go and cannot be placed; `earlier_writes`
+  holds both up for late writes of an earlier operator.
 - Devices that are ours: `owned_devices` says from when they may be used, and keeps their rules.
 - What people read: `pending_status` of a claim that waits, `object_problems` of other objects, `allocation_checks` of
   devices that two claims hold or nobody can use any more; by `event_dedup`, once for each change. Of what is not ours:

@@ -7,7 +7,7 @@ allocated to its claim for it, and clears that again, some twenty times a second
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.names import ENDED_PHASES, FINALIZER, GATE, OPT_OUT_LABEL, PENDING_ANNOTATION
 from dra_operator.api.types import ResourceClaim
+from dra_operator.pods.gate import has_only_gated
 
 Key: TypeAlias = tuple[str, str]
 """Namespace and name of a claim or a pod."""
@@ -113,6 +114,11 @@ class ClaimStore:
         """Return the claim, or None if there is none of that name."""
         return self._claims.get(key)
 
+    def find_all(self, namespace: str, names: Iterable[str]) -> list[ResourceClaim]:
+        """Return those of some claims of a namespace that are there, by name."""
+        found = [self._claims.get((namespace, name)) for name in sorted(names)]
+        return [claim for claim in found if claim is not None]
+
     def allocated(self) -> Iterator[ResourceClaim]:
         """Yield the claims that have an allocation."""
         return (claim for claim in self._claims.values() if claim.status.allocation is not None)
@@ -189,13 +195,7 @@ class ClaimStore:
         return Standing.OURS if self.scope.has_standalone else Standing.STANDALONE
 
     def _has_only_gated(self, key: Key, claim: ResourceClaim) -> bool:
-        """Return whether unfinished pods name a claim, all of them gated, and it is reserved for nobody else."""
-        uses = [self._pods[key[0], name] for name in self._users[key]]
-        unfinished = [use for use in uses if not use.is_finished]
-        if not unfinished or not all(use.is_gated for use in unfinished):
-            return False
-        uids = {use.uid for use in unfinished}
-        return all(each.resource == "pods" and each.uid in uids for each in claim.status.reserved_for)
+        return has_only_gated(claim, [self._pods[key[0], name] for name in self._users[key]])
 
     def is_shared(self, key: Key) -> bool:
         """True if several pods name the claim, also such that have run."""

@@ -35,6 +35,7 @@ from dra_operator.controller.claims import (
     text,
     version_of,
 )
+from dra_operator.controller.earlier_writes import EarlierWrites
 from dra_operator.controller.event_dedup import (
     EventDeduplicator,
     EventRequest,
@@ -43,8 +44,10 @@ from dra_operator.controller.event_dedup import (
     warning,
 )
 from dra_operator.controller.fencing import WriteFence
-from dra_operator.controller.gated_pods import GatedPods, WriteTrouble
+from dra_operator.controller.gated_pods import GatedPods
 from dra_operator.controller.gated_reasons import GatedReasons, UngatedReasons
+from dra_operator.controller.gated_state import WriteTrouble
+from dra_operator.controller.hand_over import HandOver
 from dra_operator.controller.handback import Handback
 from dra_operator.controller.ingest import DeltaEffects, Ingest, name_of
 from dra_operator.controller.logs import get_logger
@@ -53,11 +56,13 @@ from dra_operator.controller.object_problems import ObjectProblems
 from dra_operator.controller.owned_devices import OwnedDevices, PolicyState, SettlementTimer
 from dra_operator.controller.pending_status import PendingReason, PendingStatus
 from dra_operator.controller.permissions import WriteAccess
+from dra_operator.controller.pod_queue import PodQueue
 from dra_operator.controller.queue import InFlightWrites, SchedulingQueue
 from dra_operator.controller.reallocation import Reallocation
 from dra_operator.controller.template_checks import KIND as KIND_OF_TEMPLATES
 from dra_operator.controller.template_checks import TemplateChecks
 from dra_operator.controller.timers import BatchLimit, BestEffortTask, Timers
+from dra_operator.controller.unused_allocations import UnusedAllocations
 from dra_operator.controller.waiting_pods import BATCH, BATCH_SECONDS, VOLUMES, WaitingPods
 from dra_operator.controller.waiting_pods import KINDS as KINDS_OF_PODS
 from dra_operator.controller.write_results import ClaimReleaser, WriteResultHandler
@@ -217,12 +222,11 @@ class SchedulingCycle:
         if self.scope.has_gated:
             decider = PodDecider(self.allocator, cluster, find_claim, has_template)
             gated = self._gated = self._build_gated_pods(cluster, decider)
-            gated.handback = self._build_handback(gated)
             self._write_results.report_for_pods = lambda key, why: gated.report_claim(
                 key, None if why is None else WriteTrouble(why.reason, why.message)
             )
             reasons = GatedReasons(gated, decider, explainer, ungated if self.explains_pods else None)
-        waiting_pods = WaitingPods(
+        return WaitingPods(
             cluster,
             reasons,
             self._claims,
@@ -237,43 +241,63 @@ class SchedulingCycle:
             templates_version=lambda: self._templates.version,
             hears_volumes=lambda: all(map(self.hears, VOLUMES)),
         )
-        if self._gated is not None:
-            self._gated.on_changed = waiting_pods.explain_again
-        return waiting_pods
 
     def _build_gated_pods(self, cluster: ClusterPods, decider: PodDecider) -> GatedPods:
-        return GatedPods(
-            self._claims,
+        claims, clock, timers, in_flight = self._claims, self.clock, self._timers, self._in_flight
+        is_ours, shares_a_device = self._owned.is_ours, self.ledger.shares_a_device
+        backoff, queue = self._queue.backoff, PodQueue(clock, timers)
+        earlier_writes = EarlierWrites(clock, timers)
+        hand_over = HandOver(
+            claims,
             cluster,
             decider,
-            self.ledger,
-            self._in_flight,
-            self._queue,
+            in_flight,
+            backoff,
+            queue,
+            earlier_writes,
             self._pod_access,
-            self.clock,
-            self._timers,
+            clock,
+            timers,
             send=self._effects.append,
-            assume=self._assume,
             record=self._events.record,
-            defect_logger=self.metrics.defect_logger,
             has_told=self.has_told,
-            is_ours=self._owned.is_ours,
-            shares_a_device=self.ledger.shares_a_device,
+            is_ours=is_ours,
+            on_changed=self._explain_pod_again,
         )
-
-    def _build_handback(self, gated: GatedPods) -> Handback:
-        return Handback(
-            self._claims,
-            self._in_flight,
-            self._queue.backoff,
-            is_ours=self._owned.is_ours,
-            shares_a_device=self.ledger.shares_a_device,
-            write_to_pod=gated.write_to_pod,
+        handback = Handback(
+            claims,
+            in_flight,
+            backoff,
+            is_ours=is_ours,
+            shares_a_device=shares_a_device,
+            write_to_pod=hand_over.write_let_go,
             events=self._events,
             metrics=self.metrics,
             seconds=self.handback_seconds,
-            clock=self.clock,
+            clock=clock,
         )
+        return GatedPods(
+            claims,
+            cluster,
+            decider,
+            self.ledger,
+            in_flight,
+            backoff,
+            queue,
+            hand_over,
+            handback,
+            UnusedAllocations(claims, cluster, in_flight, backoff, is_ours, shares_a_device),
+            earlier_writes,
+            clock,
+            assume=self._assume,
+            defect_logger=self.metrics.defect_logger,
+            is_ours=is_ours,
+            on_changed=self._explain_pod_again,
+        )
+
+    def _explain_pod_again(self, key: Key) -> None:
+        if self._waiting_pods is not None:
+            self._waiting_pods.explain_again(key)
 
     # --- what others ask
 
@@ -314,7 +338,7 @@ class SchedulingCycle:
             self._tasks["rules"].run(self._owned.write_rules)
             if self._gated is not None:
                 self._gated.advance()
-                self._tasks["handback"].run(self._gated.hand_back)
+                self._tasks["handback"].run(self._gated.handback.run)
         self._flush(emit)
         is_done = is_fenced or self._decide_all(emit, stopping)
         if self._gated is not None and not is_fenced:

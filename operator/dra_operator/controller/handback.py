@@ -6,10 +6,11 @@ for is none, as a binding cycle may take minutes. Whoever is in one after all fa
 (k8s.io/kubernetes, dynamicresources, `bindClaim`), and nobody allocates the claim anew while the pod names it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from dra_operator.allocator.decision import claim_key
 from dra_operator.api.names import FINALIZER
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.pod_writes import NominateWrite
@@ -135,16 +136,16 @@ class Handback:
         if pod.nominated_node and known.is_nomination_over:
             # A nomination that is not ours: kube-scheduler makes room there.
             return False
-        is_any_held = any(self._is_held(claim) for _, claim in self._claims_of(pod))
+        is_any_held = any(map(self._is_held, self.claims.find_all(pod.namespace, pod.claims)))
         return is_any_held or bool(self._kept_claims(pod)) or self._is_left_over(known)
 
     def _kept_claims(self, pod: SchedulingPod) -> list[str]:
         """Return the names of the claims of ours that stay, as we have reserved them for the pods that share them."""
         return [
             claim.metadata.name
-            for key, claim in self._claims_of(pod)
+            for claim in self.claims.find_all(pod.namespace, pod.claims)
             if claim.status.allocation is not None
-            and self.claims.is_shared(key)
+            and self.claims.is_shared(claim_key(claim))
             and any(consumer.uid == pod.uid for consumer in claim.status.reserved_for)
             and self.is_ours(claim)
         ]
@@ -154,28 +155,24 @@ class Handback:
 
         An operator before this one has taken back its claims, and was killed before it could say so.
         """
-        pod, claims = known.pod, dict(self._claims_of(known.pod))
+        pod = known.pod
+        claims = self.claims.find_all(pod.namespace, pod.claims)
         return (
             pod.is_nominated_by_operator
             and not known.is_nomination_over
             and 0 < len(claims) == len(pod.claims)
-            and not any(claim.status.allocation for claim in claims.values())
+            and not any(claim.status.allocation for claim in claims)
         )
 
     def _observe_reservations(self, known: _LetGoPod) -> bool:
         """Take in which claims are reserved for a pod; return whether that has changed."""
-        before, uid = known.reserved, known.pod.uid
+        before, pod = known.reserved, known.pod
         known.reserved = frozenset(
-            key
-            for key, claim in self._claims_of(known.pod)
-            if any(consumer.uid == uid for consumer in claim.status.reserved_for)
+            claim_key(claim)
+            for claim in self.claims.find_all(pod.namespace, pod.claims)
+            if any(consumer.uid == pod.uid for consumer in claim.status.reserved_for)
         )
         return known.reserved != before
-
-    def _claims_of(self, pod: SchedulingPod) -> Iterator[tuple[Key, ResourceClaim]]:
-        for name in sorted(pod.claims):
-            if (claim := self.claims.get((pod.namespace, name))) is not None:
-                yield (pod.namespace, name), claim
 
     def _is_held(self, claim: ResourceClaim) -> bool:
         """Return whether a claim has an allocation of ours that nobody uses and that may end.
@@ -193,7 +190,8 @@ class Handback:
         """Take back the claims that no pod but those that are due names; when none is left the pod is handed back."""
         pod, is_done = known.pod, True
         known.withdraws = known.withdraws or self._is_left_over(known)
-        for key, claim in self._claims_of(pod):
+        for claim in self.claims.find_all(pod.namespace, pod.claims):
+            key = claim_key(claim)
             others = {(pod.namespace, name) for name in self.claims.users(key)} - due
             if others or not self._is_left(known, key, claim):
                 continue
@@ -231,9 +229,9 @@ class Handback:
         )
 
     def _clear_nomination(self, known: _LetGoPod) -> None:
-        """Have our nomination taken off; whether that is done the pod itself says."""
+        """Have our nomination taken off; whether that is done the pod itself says. What somebody else set stays."""
         pod = known.pod
-        if pod.nominated_node and not known.is_nomination_over:
+        if pod.is_nominated_by_operator and not known.is_nomination_over:
             self.write_to_pod(
                 NominateWrite(*pod.key, pod.uid, pod.resource_version, pod.nominated_node, None)
             )

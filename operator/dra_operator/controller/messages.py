@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from dra_operator.api.names import GATE
 from dra_operator.api.text import listed
-from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.api.types import AllocationResult
 from dra_operator.ledger import Breakage, Cause, Overcommitment
+from dra_operator.pods.gate import CLAIM_NOT_GATED
 from dra_operator.questions.fault_texts import (
     DELETE_CLAIM,
     END_BOTH,
@@ -93,7 +94,8 @@ EVENT_FORBIDDEN = "Forbidden"
 EVENT_REFUSED = "AllocationRefused"
 EVENT_INTERNAL = "InternalError"
 EVENT_GATE_REMOVED = "GateRemoved"
-EVENT_CLAIM_NOT_GATED = "ClaimNotGated"
+EVENT_CLAIM_NOT_GATED = CLAIM_NOT_GATED
+EVENT_EARLIER_WRITES = "EarlierWrites"
 EVENT_LEADING = "LeaderElection"
 EVENT_HANDED_BACK = "HandedBack"
 EVENT_NOT_HANDED_BACK = "NotHandedBack"
@@ -126,17 +128,11 @@ def pod_refused(kind: str, why: str) -> str:
     return f"the API server does not accept {what}: {why}"
 
 
-def not_gated(claim: ResourceClaim, pods: Sequence[str]) -> str:
-    """Return why the claim of a gated pod is not decided with it: other pods name it, or it is reserved for others."""
-    name = claim.metadata.name
-    if claim.status.reserved_for:
-        others = listed([each.name for each in claim.status.reserved_for])
-        return f'claim "{name}" has no allocation and is reserved for {others}'
-    if not pods:
-        return f'claim "{name}" is not named by pods with the scheduling gate {GATE} alone'
+def earlier_writes(seconds: float) -> str:
+    """Return why a pod stays gated that an earlier operator may still be writing to."""
     return (
-        f'claim "{name}" is also named by {listed([f"pod {pod}" for pod in pods])}, not all of which have the '
-        f"scheduling gate {GATE}: kube-scheduler allocates it, and this pod goes on then; or gate all that share it"
+        "an earlier operator may still be writing to this pod or its claims; the gate stays on until that cannot be "
+        f"stored any more, {seconds:.0f} s from the start of this operator at most"
     )
 
 

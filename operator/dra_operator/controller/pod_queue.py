@@ -5,7 +5,7 @@ vain becomes active by a change that may help: of its claims, or of devices at o
 change all the time, after a pause that grows with what it takes to try all.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -38,11 +38,11 @@ class PodQueue:
     def __post_init__(self) -> None:
         self.backoff = Backoff("pod", self.clock, self.timers)
 
-    def begin_cycle(self, pods: Mapping[Key, SchedulingPod]) -> list[SchedulingPod]:
+    def begin_cycle(self, find_pod: Callable[[Key], SchedulingPod | None]) -> list[SchedulingPod]:
         """Begin a cycle: return the pods to be tried, in their order; others are active no more."""
         ready = []
         for key in self.active.begin_cycle():
-            pod = pods.get(key)
+            pod = find_pod(key)
             if pod is None or not pod.is_ours or self.is_held(pod):
                 self.active.remove(key)
             else:

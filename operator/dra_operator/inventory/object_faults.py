@@ -10,8 +10,6 @@ from typing import NamedTuple
 from dra_operator.api.node_selector import NodeSelectorError, parse_node_selector
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceClass, DeviceTaintRule
-from dra_operator.cel import CelError, compile_selector
-from dra_operator.cel.advice.diagnostics import describe
 from dra_operator.inventory import bits
 from dra_operator.inventory.change_set import ChangeSet
 from dra_operator.inventory.features import Features
@@ -160,6 +158,10 @@ def describe_surplus(pool: Pool) -> str:
 
 
 def _class_problems(item: DeviceClass) -> Iterator[Problem]:
+    # Who counts devices asks for no problems, and need not wait for the compiler.
+    from dra_operator.cel import CelError, compile_selector  # noqa: PLC0415
+    from dra_operator.cel.advice.diagnostics import describe  # noqa: PLC0415
+
     name = item.metadata.name
     for number, selector in enumerate(item.spec.selectors):
         if selector.cel is None:

@@ -8,14 +8,18 @@ Source: ResourceSlice tracker of Kubernetes 1.33 and 1.34 (docs/dra-semantics 5.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dra_operator.api.types import DeviceClass, DeviceSelector, DeviceTaint, DeviceTaintRule
-from dra_operator.cel import CelError, Selector, compile_selector, prepare_device
-from dra_operator.cel.advice.diagnostics import describe
+from dra_operator.cel.device import prepare_device
+from dra_operator.cel.errors import CelError
 from dra_operator.inventory import bits
 from dra_operator.inventory.slices import Slice
 from dra_operator.inventory.taints import names_device, touches
+
+if TYPE_CHECKING:
+    # The compiler is imported for rules that have expressions, which are few.
+    from dra_operator.cel import Selector
 
 _SELECTORS: Final = "spec.deviceSelector.selectors"
 _CLASS: Final = "spec.deviceSelector.deviceClassName"
@@ -31,7 +35,7 @@ class _Source(NamedTuple):
 
     title: str
     expression: str
-    selector: Selector
+    selector: "Selector"
 
 
 class _Failures(NamedTuple):
@@ -118,6 +122,8 @@ class RuleSelectors:
         rule.failures.pop(slice_.name, None)
         if rule.problem:
             return 0
+        from dra_operator.cel.advice.diagnostics import describe  # noqa: PLC0415
+
         selected, failures = slice_.every, []
         devices = [prepare_device(slice_.driver, slice_.device(index)) for index in bits.each(slice_.every)]
         for source in rule.sources:
@@ -165,6 +171,9 @@ class RuleSelectors:
 
 
 def _compiled(selectors: tuple[DeviceSelector, ...], title: str = f"{_SELECTORS}[{{}}]") -> Iterator[_Source]:
+    from dra_operator.cel import compile_selector  # noqa: PLC0415
+    from dra_operator.cel.advice.diagnostics import describe  # noqa: PLC0415
+
     for number, selector in enumerate(selectors):
         place = title.format(number)
         if selector.cel is None:

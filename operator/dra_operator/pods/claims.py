@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from dra_operator.allocator.explanation.suggestions import near_object
 from dra_operator.api.core import (
     OwnerReference,
     Pod,
@@ -19,6 +18,7 @@ from dra_operator.api.core import (
     PodResourceClaimStatus,
 )
 from dra_operator.api.kinds import KINDS
+from dra_operator.api.likeness import near_object
 from dra_operator.api.names import ENDED_PHASES, POD_CLAIM_NAME
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim, ResourceClaimSpec

@@ -137,14 +137,17 @@ class PodExplainer:
         return self._advice[key]
 
     def count_devices(
-        self, pod: Pod, requirements: PodRequirements
+        self, pod: Pod, requirements: PodRequirements, extended: ResourceClaim | None = None
     ) -> Mapping[str, tuple[tuple[Alternative, DeviceCounts], ...]]:
         """Return, by entry of a pod, for each alternative of its claims how many devices each stage keeps away.
 
         Devices on nodes that do not suit the pod are kept away by that, where nodes are not too many to be copied.
+        `extended` is as for `explain`.
         """
         self._refresh()
         entries = list(resolve_entries(pod, self.find_claim, self.has_template))
+        if extended is not None:
+            entries.append(PodEntry(EXTENDED, extended))
         used = [entry for entry in entries if entry.claim is not None and entry.problem is None]
         return _Attempt(self, requirements, used).count_devices()
 

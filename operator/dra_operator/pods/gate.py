@@ -5,16 +5,20 @@ so the gate is what hands a pod over. Source: core/v1 Pod, `spec.schedulingGates
 SchedulingGates.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
-from dra_operator.api.names import ENDED_PHASES, GATE
+from dra_operator.api.names import ENDED_PHASES, GATE, OPT_OUT_LABEL
 from dra_operator.api.nomination import is_nominated_by_operator
+from dra_operator.api.text import listed
+from dra_operator.api.types import ResourceClaim
 from dra_operator.pods.field_reader import FieldReader
 
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
+CLAIM_NOT_GATED: Final = "ClaimNotGated"
+"""The reason of a gated pod that shares a claim with pods which are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,11 @@ class SchedulingPod:
         return self.namespace, self.name
 
     @property
+    def version(self) -> tuple[str, str, str, str]:
+        """What each write names: namespace, name, uid and resourceVersion."""
+        return self.namespace, self.name, self.uid, self.resource_version
+
+    @property
     def is_gated(self) -> bool:
         """Whether our gate keeps the pod from kube-scheduler."""
         return GATE in self.gates
@@ -82,6 +91,58 @@ class SchedulingPod:
         """Whether kube-scheduler says that it found no node for the pod."""
         found = self.scheduled
         return found is not None and (found.status, found.reason) == ("False", "Unschedulable")
+
+
+class ClaimUser(Protocol):
+    """A pod that names a claim."""
+
+    @property
+    def uid(self) -> str:
+        """Its uid, where that is known."""
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether our gate holds it."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has run."""
+
+
+def has_only_gated(claim: ResourceClaim, users: Iterable[ClaimUser]) -> bool:
+    """Return whether unfinished pods name a claim, all of them gated, and it is reserved for nobody else."""
+    unfinished = [user for user in users if not user.is_finished]
+    if not unfinished or not all(user.is_gated for user in unfinished):
+        return False
+    uids = {user.uid for user in unfinished}
+    return all(each.resource == "pods" and each.uid in uids for each in claim.status.reserved_for)
+
+
+def not_gated(claim: ResourceClaim, pods: Sequence[str]) -> str:
+    """Return why the claim of a gated pod is not decided with it: other pods name it, or it is reserved for others."""
+    name = claim.metadata.name
+    if claim.status.reserved_for:
+        others = listed([each.name for each in claim.status.reserved_for])
+        return f'claim "{name}" has no allocation and is reserved for {others}'
+    if not pods:
+        return f'claim "{name}" is not named by pods with the scheduling gate {GATE} alone'
+    return (
+        f'claim "{name}" is also named by {listed([f"pod {pod}" for pod in pods])}, not all of which have the '
+        f"scheduling gate {GATE}: kube-scheduler allocates it, and this pod goes on then; or gate all that share it"
+    )
+
+
+def find_release(pod: SchedulingPod, claims: Iterable[ResourceClaim]) -> str:
+    """Return why the gate of a pod comes off without a decision; empty if the pod is to be decided.
+
+    `claims` are those of the pod that are there.
+    """
+    if not pod.claims and not pod.missing:
+        return "the pod names no claim"
+    for claim in claims:
+        if claim.metadata.labels.get(OPT_OUT_LABEL) == "false":
+            return f'claim "{claim.metadata.name}" has the label {OPT_OUT_LABEL}: "false"'
+    return ""
 
 
 def order(pod: SchedulingPod) -> tuple[int, str, str, str]:

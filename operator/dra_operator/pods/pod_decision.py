@@ -40,19 +40,20 @@ class PodDecider:
     """Decides pods by the present state of `allocator`'s inventory and ledger, and of the nodes of `cluster`.
 
     Nothing is written and nothing enters the ledger. `find_claim` returns a claim with the allocation that counts,
-    also one that is not stored yet: a claim without one is decided.
+    also one that is not stored yet: a claim without one is decided, on behalf of `decider`.
     """
 
     allocator: Allocator
     cluster: ClusterPods
     find_claim: ClaimLookup
     has_template: TemplateLookup
+    decider: Decider = Decider.OPERATOR
     _explainer: PodExplainer = field(init=False)
     _unready: tuple[object, frozenset[str]] = (None, frozenset())
 
     def __post_init__(self) -> None:
         self._explainer = PodExplainer(
-            self.allocator, self.cluster, self.find_claim, self.has_template, Decider.OPERATOR
+            self.allocator, self.cluster, self.find_claim, self.has_template, self.decider
         )
 
     def decide(self, pod: Pod, requirements: PodRequirements) -> PodDecision | PodExplanation:
@@ -77,7 +78,7 @@ class PodDecider:
             if not asked:
                 return self._first_node(excluded | others)
             decision = self.allocator.allocate_for_pod(
-                asked, excluded | others, decider=Decider.OPERATOR, limits=self._limits(until)
+                asked, excluded | others, decider=self.decider, limits=self._limits(until)
             )
             if isinstance(decision, Allocated):
                 names = [claim.metadata.name for claim in unallocated]
@@ -104,10 +105,7 @@ class PodDecider:
 
     def explain(self, pod: Pod, requirements: PodRequirements) -> PodExplanation:
         """Return why a pod waits for which no node was found."""
-        excluded = self._excluded_nodes(pod, requirements, ())
-        # It is another one on nodes with a device plugin; which of them are explained matters little.
-        extended = next((claim for claim, _ in self._options(pod, excluded) if claim is not None), None)
-        found = self._explainer.explain(pod, requirements, extended)
+        found = self._explainer.explain(pod, requirements, self.find_extended(pod, requirements))
         if found is None:
             return PodExplanation(Reason.NODE_UNSUITABLE, "the pod names no claim, and no node suits it")
         if not found.node:
@@ -118,6 +116,19 @@ class PodDecider:
         else:
             reason, text = Reason.CLAIMS_DO_NOT_FIT_TOGETHER, f"{text} without some of its {EXTENDED}"
         return PodExplanation(reason, text)
+
+    def find_extended(self, pod: Pod, requirements: PodRequirements) -> ResourceClaim | None:
+        """Return a claim for a pod's extended resources; None if it needs none.
+
+        It is another one on nodes with a device plugin; which of them is returned matters little.
+        """
+        if not extended_resources(pod):
+            return None
+        excluded = self._excluded_nodes(pod, requirements, ())
+        if excluded >= self.allocator.inventory.nodes.keys():
+            # No node suits, and what is said of that is said of its claims.
+            return special_claim(pod, classes_by_resource(self.allocator.inventory.classes.values()), {})
+        return next((claim for claim, _ in self._options(pod, excluded) if claim is not None), None)
 
     def advise(self, pod: Pod, requirements: PodRequirements, effort: Effort) -> str:
         """Return what would make the claims of a pod fit, as the end of its explanation; nothing if it is not known."""

@@ -13,6 +13,7 @@ from dra_operator.allocator import Allocated, Failed
 from dra_operator.allocator.explanation.text import taint_text
 from dra_operator.api.names import OWNED_KEY
 from dra_operator.api.quantity import NANO, Quantity, family, format_amount
+from dra_operator.api.text import listed
 from dra_operator.api.types import CapacityRequirements, DeviceCapacity, DeviceConstraint, DeviceToleration
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.taints import UNOWNED, EffectiveTaint
@@ -45,7 +46,8 @@ def find_toleration(trials: Trials) -> Change | None:
         edited = _tolerating(claims, DeviceToleration(taint.key, "Equal", taint.value, taint.effect))
         if trials.fit(edited):
             subject = name_request(parts[0], parts) if len(parts) == 1 else "all requests"
-            return Change(Kind.TOLERATION, f"{subject} tolerated {taint_text(taint)}", (1,), edited)
+            source = _source(trials.situation.allocator.inventory, taint)
+            return Change(Kind.TOLERATION, f"{subject} tolerated {taint_text(taint)}{source}", (1,), edited)
     return None
 
 
@@ -67,6 +69,18 @@ def _taints_in_force(inventory: Inventory) -> list[EffectiveTaint]:
         if taint.effect != UNOWNED and taint.key != OWNED_KEY
     }
     return sorted(found, key=lambda taint: (taint.effect != "NoSchedule", taint))
+
+
+def _source(inventory: Inventory, taint: EffectiveTaint) -> str:
+    """Return a clause with the rules by which devices have a taint; nothing if drivers publish it."""
+    slices = [slice_ for pool in inventory.pools.values() for slice_ in pool.slices.values()]
+    rules = [
+        name
+        for name, rule in sorted(inventory.rules.items())
+        if (rule.spec.taint.key, rule.spec.taint.value, rule.spec.taint.effect) == taint
+        and any(inventory.tainted_by(rule, slice_) for slice_ in slices)
+    ]
+    return f" (set by DeviceTaintRule {listed(rules)})" if rules else ""
 
 
 # --- amounts

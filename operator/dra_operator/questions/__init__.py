@@ -2,15 +2,18 @@
 
 Pure but for reading the files that a caller names: no Kopf, no client, no asyncio.
 
-- `manifests` reads files, `documents` says which nobody can walk through, `load` makes objects of them or says what is
-  wrong; `errors` are about questions.
-- `state`: objects with what decides by them, on given or `assumed_nodes`; `removal` leaves some out. `notes` are worth
-  knowing about it, and `fault_texts` what is said of devices held twice and the like.
+- `manifests` reads files, by `bounded_yaml`; `documents` says which nobody can walk through, `load` makes objects of
+  them or says what is wrong. `contents` are the objects, also as an API server sends them. `errors` are about
+  questions.
+- `state`: objects with what decides by them, on given or `assumed_nodes`; `placed_pods` have room there, and `removal`
+  leaves objects out. `notes` are worth knowing about it, and `fault_texts` what is said of devices held twice and the
+  like. A `snapshot_header` says as of when.
 - `claim_list`: claims with what they have. `device_list`: devices, and who holds them.
 - `selectors` asks an expression about devices. `lint` says what is wrong with the selectors of classes, claims and
-  templates: by `selector_checks`, with the `attribute_use` of each.
+  templates: by `selector_checks`, with the `attribute_use` of each, and by `derived_checks` of derived attributes.
 - `allocate`: what becomes of all claims. `explain`: why one waits. `fit`: how many `copies` of a template a `placer`
-  places; `headroom`: how many more there is room for. `answers` are plain.
+  places; `headroom`: how many more there is room for. `answers` are plain; what they come to are `conclusions`, given
+  the `dependencies` of each question on kinds that could not be read.
 - `holders`: who holds devices, since when, and whether they are idle. `usage`: how much is used and free. Both go over
   the `published_devices`; `times` of objects are texts, and `managers` wrote their status.
 - `audit`: what is wrong, as `findings`: `allocation_faults`, `deletion_faults`, `pod_faults`, `pool_faults`.

@@ -8,14 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from dra_operator.allocator import Decider
+from dra_operator.allocator import Decider, Reason
 from dra_operator.api.text import listed, printable
 from dra_operator.pods.claim_sets import decide, make_sets
 from dra_operator.pods.claims import find_unused_templates, make_claims
 from dra_operator.pods.nodes import find_pods_apart
 from dra_operator.pods.scheduler import Outcome, State, by_name
 from dra_operator.pods.special_claims import decide_special_claims
-from dra_operator.questions.answers import DeviceAnswer, devices_of, find_restriction
+from dra_operator.questions.answers import DeviceAnswer, devices_of
+from dra_operator.questions.dependencies import DECISION, find_aspects
 from dra_operator.questions.fault_texts import NOT_REACHED
 from dra_operator.questions.state import ClusterState
 
@@ -50,21 +51,38 @@ class ClaimAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AllocateAnswer:
-    """What becomes of all claims, by name; `missing` are lines about claims of pods that cannot be made."""
+    """What becomes of all claims, by name; `missing` are lines about claims of pods that cannot be made.
+
+    `at_most`: what is allocated is so under a `condition` alone; `at_least`: more may be, as in FitAnswer.
+    """
 
     claims: tuple[ClaimAnswer, ...]
     missing: tuple[str, ...]
     notes: tuple[str, ...]
     at_most: bool = False
     restrictions: tuple[str, ...] = ()
+    at_least: bool = False
+    condition: str = ""
 
 
 def allocate(state: ClusterState) -> AllocateAnswer:
     """Return what would become of all claims that wait, decided one after the other. Raises QuestionError."""
-    restriction = find_restriction(state.unread)
+    DECISION.check(state.unread)
     decided = decide_all(state)
+    asked = (outcome.claim for outcome in decided.outcomes)
+    pods = (record.body for record in state.objects.of_kind("Pod"))
+    restriction = DECISION.find_restriction(state.unread, find_aspects(state.inventory, asked, pods))
     claims = tuple(map(_answer, decided.outcomes))
-    return AllocateAnswer(claims, decided.missing, decided.notes, restriction.at_most, restriction.lines)
+    is_aborted = any(outcome.reason == Reason.SEARCH_ABORTED for outcome in decided.outcomes)
+    return AllocateAnswer(
+        claims,
+        decided.missing,
+        decided.notes,
+        restriction.at_most,
+        restriction.lines,
+        restriction.at_least or is_aborted,
+        restriction.condition,
+    )
 
 
 def _answer(outcome: Outcome) -> ClaimAnswer:

@@ -83,7 +83,7 @@ def _broken(state: ClusterState) -> Iterator[tuple[ResourceClaim, list[str], lis
     for claim in claims:
         allocations.put(claim_key(claim), claim.status.allocation)
     allocations.refresh(0.0, state.now)
-    are_nodes_known = bool(state.objects.of_kind("Node")) and "Node" not in state.unread
+    are_nodes_known = state.has_all("Node")
     are_slices_known = "ResourceSlice" not in state.unread
     for claim in claims:
         breakages = allocations.found.get(claim_key(claim), ())
@@ -111,10 +111,10 @@ def find_lost_consumers(state: ClusterState) -> Iterator[Finding]:
     """Yield the claims that are reserved for pods, or groups of pods, that are gone."""
     consumers = ConsumerIndex.build(state)
     groups: set[tuple[str, str]] = set()
-    for record in state.objects.of_kind("PodGroup"):
+    for record in state.objects.of_kind("PodGroup") if "PodGroup" not in state.unread else ():
         group: PodGroup = record.obj
         groups.add((group.metadata.namespace, group.metadata.name))
-    if not consumers.are_pods_known or not consumers.pods:
+    if not state.has_all("Pod"):
         return
     for record in state.objects.of_kind("ResourceClaim"):
         claim: ResourceClaim = record.obj
@@ -191,6 +191,9 @@ def find_foreign_allocations(state: ClusterState) -> Iterator[Finding]:
     the claim opted out, if the allocation has no time, which the operator always writes, or one from before the device
     was owned.
     """
+    if "DeviceTaintRule" in state.unread:
+        # Since when a device is owned is not known then.
+        return
     published = PublishedDevices(state.inventory)
     rules = [rule for _, rule in sorted(state.inventory.rules.items()) if owns(rule)]
     for record in state.objects.of_kind("ResourceClaim"):

@@ -1,21 +1,12 @@
-"""What answers have in common: devices, and what is not known for want of rights.
+"""What answers have in common: devices and amounts.
 
 Answers are plain: texts, numbers, tuples. Amounts are texts with units, as Kubernetes writes them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from dra_operator.api.types import AllocationResult
-from dra_operator.questions.errors import QuestionError
-
-IF_NOBODY_ELSE: Final = "if nobody else holds them"
-"""The condition of a yes where not everything that holds devices could be read."""
-_REQUIRED: Final = ("ResourceSlice", "DeviceClass")
-"""Without these nothing can be said."""
-_HOLDING: Final = ("ResourceClaim", "DeviceTaintRule", "Node", "Pod")
-"""Objects of these kinds may only take something away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +41,6 @@ class LargestDevice:
     amount: str
 
 
-@dataclass(frozen=True, slots=True)
-class Restriction:
-    """What an answer is subject to: kinds that could not be read, a line each; `at_most` if there may be less."""
-
-    at_most: bool = False
-    lines: tuple[str, ...] = ()
-
-
 def devices_of(claim: str, allocation: AllocationResult) -> Iterator[DeviceAnswer]:
     """Yield the devices of an allocation."""
     for result in allocation.devices.results:
@@ -71,12 +54,3 @@ def devices_of(claim: str, allocation: AllocationResult) -> Iterator[DeviceAnswe
             consumed,
             bool(result.admin_access),
         )
-
-
-def find_restriction(unread: Mapping[str, str], kinds: Iterable[str] = _HOLDING) -> Restriction:
-    """Return what answers about free devices are subject to. Raises QuestionError if nothing can be said at all."""
-    for kind in _REQUIRED:
-        if kind in unread:
-            raise QuestionError(f"{kind}s cannot be read, so nothing can be said: {unread[kind]}")
-    lines = tuple([f"{kind}s cannot be read: {unread[kind]}" for kind in kinds if kind in unread])
-    return Restriction(bool(lines), lines)

@@ -1,6 +1,7 @@
 """Nodes: those that are given, or else those that slices name, which are assumed to be ready.
 
-What files leave open is settled here: without Nodes nobody knows more of them than their names.
+What files leave open is settled here: without Nodes nobody knows more of them than their names. Where an API server has
+listed none, there is none, and nothing is assumed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from dra_operator.api.core import Metadata, Node, NodeSelector
 from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.text import listed
 from dra_operator.api.types import Device, ResourceSlice, ResourceSliceSpec
-from dra_operator.questions.load import LoadResult
+from dra_operator.questions.contents import LoadResult
 
 _HOSTNAME = "kubernetes.io/hostname"
 _MADE_UP = "node-1"
@@ -24,10 +25,11 @@ class UnknownNodeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NodeChoice:
-    """All nodes by name, sorted, and lines about what was assumed."""
+    """All nodes by name, sorted, and lines about what was assumed; `are_assumed` if none was given."""
 
     nodes: Mapping[str, Node]
     notes: tuple[str, ...]
+    are_assumed: bool
 
 
 def choose_nodes(gathered: LoadResult, wanted: Sequence[str]) -> NodeChoice:
@@ -43,7 +45,8 @@ def choose_nodes(gathered: LoadResult, wanted: Sequence[str]) -> NodeChoice:
     is_new = gathered.daemon_sets or any(not record.obj.metadata.uid for record in asked)
     if is_new and not gathered.of_kind("ResourceSlice") and "ResourceSlice" not in gathered.refused:
         notes.append(_NO_SLICES)
-    if not nodes:
+    are_assumed = not nodes and "Node" not in gathered.listed
+    if are_assumed:
         names = sorted({*named, *wanted}) or [_MADE_UP]
         nodes = {name: Node(Metadata(name=name, labels={_HOSTNAME: name})) for name in names}
         if asked or gathered.daemon_sets:
@@ -52,10 +55,11 @@ def choose_nodes(gathered: LoadResult, wanted: Sequence[str]) -> NodeChoice:
         notes.append(f"slices name nodes that are not given: {listed(missing)}")
     notes += _undeclared(gathered, nodes)
     if unknown := [name for name in wanted if name not in nodes]:
-        raise UnknownNodeError(f"there is no node {listed(unknown)}; there is {listed(sorted(nodes))}")
+        there_is = listed(sorted(nodes)) or "none"
+        raise UnknownNodeError(f"there is no node {listed(unknown)}; there is {there_is}")
     if wanted:
         notes.append(f"only {listed(sorted(set(wanted)))} may be chosen; other nodes count as unusable")
-    return NodeChoice(dict(sorted(nodes.items())), tuple(notes))
+    return NodeChoice(dict(sorted(nodes.items())), tuple(notes), are_assumed)
 
 
 def _undeclared(gathered: LoadResult, nodes: Mapping[str, Node]) -> Iterator[str]:

@@ -73,7 +73,7 @@ def ask(answers: SelectorAnswers, devices: Devices, budget: Budget) -> tuple[Dev
 
 @dataclass(slots=True)
 class AttributeUses:
-    """Finds what selectors read of devices. Methods with a budget raise AbortedError if the time is used up."""
+    """Finds what expressions read of devices. Methods with a budget raise AbortedError if the time is used up."""
 
     selectors: SelectorCache
     _types: dict[object, Counter[str]] = field(default_factory=dict)
@@ -107,14 +107,20 @@ class AttributeUses:
 
     def _use(self, answers: SelectorAnswers, path: str, devices: Devices, budget: Budget) -> AttributeUse:
         table, _, name = path.partition("/")
-        types = Counter[str]()
-        for slice_, those in devices:
-            types.update(self._count_types(slice_, those, table, name))
+        types = self.count_types(path, devices)
         counts = tuple(
             TypeCount(*item) for item in sorted(types.items(), key=lambda item: (-item[1], item[0]))
         )
         is_guarded = self._is_guarded(answers, path, devices, budget)
         return AttributeUse(table, name, types.total(), count(devices), counts, is_guarded)
+
+    def count_types(self, path: str, devices: Devices) -> Counter[str]:
+        """Return on how many of some devices what a path names is there, by type."""
+        table, _, name = path.partition("/")
+        types = Counter[str]()
+        for slice_, those in devices:
+            types.update(self._count_types(slice_, those, table, name))
+        return types
 
     def _count_types(self, slice_: Slice, devices: int, table: str, name: str) -> Counter[str]:
         columns = find_columns(slice_, table, name)

@@ -4,7 +4,7 @@ What controllers mend by themselves is found once they have had the time. What c
 is said and not found.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Final
 
@@ -18,6 +18,7 @@ from dra_operator.questions.allocation_faults import (
     find_unreserved,
 )
 from dra_operator.questions.deletion_faults import find_hanging_deletions
+from dra_operator.questions.dependencies import AUDIT
 from dra_operator.questions.findings import AuditReport, Finding, Sort, UncheckedSort
 from dra_operator.questions.pod_faults import find_gates_left_behind
 from dra_operator.questions.pool_faults import (
@@ -43,23 +44,6 @@ _CHECKS: Final[tuple[Callable[[ClusterState], Iterator[Finding]], ...]] = (
     find_half_owned,
     find_unreserved,
 )
-_NEEDED: Final[Mapping[Sort, tuple[str, ...]]] = {
-    Sort.TWO_HOLDERS: ("ResourceClaim",),
-    Sort.EXCLUSIVE_BESIDE_SHARES: ("ResourceClaim",),
-    Sort.OVERDRAWN: ("ResourceClaim", "ResourceSlice"),
-    Sort.NOT_PUBLISHED: ("ResourceClaim", "ResourceSlice"),
-    Sort.NODE_GONE: ("ResourceClaim", "Node"),
-    Sort.CONSUMER_GONE: ("ResourceClaim", "Pod"),
-    Sort.DELETION_HANGS: ("ResourceClaim", "Pod"),
-    Sort.POOL_NOT_COMPLETE: ("ResourceSlice",),
-    Sort.SLICE_WITHOUT_NODE: ("ResourceSlice", "Node"),
-    Sort.SERVED_TWICE: ("ResourceSlice", "Node", "DeviceClass"),
-    Sort.GATE_LEFT_BEHIND: ("ResourceClaim", "Pod"),
-    Sort.FOREIGN_ALLOCATION: ("ResourceClaim", "ResourceSlice", "DeviceTaintRule"),
-    Sort.COUNTERS_HALF_OWNED: ("ResourceSlice", "DeviceTaintRule"),
-    Sort.UNRESERVED: ("ResourceClaim",),
-}
-"""The kinds without which a sort is not judged, or not fully."""
 _OBJECTS: Final = ("Node", "Pod")
 """Kinds that files may leave out: that there is none of them proves nothing."""
 
@@ -77,9 +61,9 @@ def audit(state: ClusterState) -> AuditReport:
 def _find_unchecked(state: ClusterState) -> Iterator[UncheckedSort]:
     missing = dict(state.unread)
     for kind in _OBJECTS:
-        if not state.objects.of_kind(kind):
+        if not state.has_all(kind):
             missing.setdefault(kind, f"no {kind} is given")
-    for sort, kinds in _NEEDED.items():
+    for sort, kinds in AUDIT.items():
         causes = [f"{kind}: {missing[kind]}" for kind in kinds if kind in missing]
         if causes:
             yield UncheckedSort(sort, "; ".join(causes))

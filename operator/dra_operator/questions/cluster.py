@@ -10,6 +10,7 @@ from dra_operator.pods.smallest_change import Effort
 from dra_operator.questions.allocate import AllocateAnswer, allocate
 from dra_operator.questions.audit import audit
 from dra_operator.questions.copies import Subject
+from dra_operator.questions.dependencies import Aspect
 from dra_operator.questions.errors import QuestionError
 from dra_operator.questions.explain import EFFORT, ExplainAnswer, explain
 from dra_operator.questions.findings import AuditReport
@@ -26,7 +27,8 @@ from dra_operator.questions.impact import (
     find_impact,
 )
 from dra_operator.questions.lint import LintReport, find_lintable, lint, lint_objects
-from dra_operator.questions.state import ClusterState, Source
+from dra_operator.questions.manifests import Source
+from dra_operator.questions.state import ClusterState
 from dra_operator.questions.usage import Grouping, UsageReport, find_usage
 
 
@@ -46,7 +48,9 @@ class Cluster(ClusterState):
 
         The source lies over the objects of the cluster, and only its own are judged.
         """
-        return lint_objects(self, find_lintable(self)) if source is None else lint(source, self)
+        if source is not None:
+            return lint(source, self)
+        return lint_objects(self, find_lintable(self), {Aspect.EVERY_OBJECT})
 
     def explain(self, subject: Subject, effort: Effort | None = EFFORT) -> ExplainAnswer:
         """Return why a pod or a claim waits, request by request, and the smallest changes with which it would not.

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from dra_operator.allocator import Decider
-from dra_operator.allocator.explanation.suggestions import near_object
 from dra_operator.allocator.extended import classes_by_resource, extended_resources
 from dra_operator.api.core import Metadata, Pod, PodResourceClaimStatus
 from dra_operator.api.kinds import KINDS
+from dra_operator.api.likeness import near_object
 from dra_operator.api.names import GATE, POD_CLAIM_NAME
 from dra_operator.api.read import ObjectError
 from dra_operator.api.types import (
@@ -24,14 +24,17 @@ from dra_operator.api.types import (
     ResourceClaim,
     ResourceClaimSpec,
 )
+from dra_operator.inventory import Inventory
 from dra_operator.pods.claims import make_claims
 from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet, Place
 from dra_operator.pods.special_claims import ExtendedResources
 from dra_operator.pods.workloads import find_workload
+from dra_operator.questions.contents import DEFAULT_NAMESPACE, LoadResult
+from dra_operator.questions.dependencies import Aspect, find_aspects
 from dra_operator.questions.errors import QuestionError, UnknownObjectError
-from dra_operator.questions.load import DEFAULT_NAMESPACE, LoadResult, gather
-from dra_operator.questions.manifests import Unreadable
-from dra_operator.questions.state import ClusterState, Source, read_source
+from dra_operator.questions.load import gather
+from dra_operator.questions.manifests import Source, Unreadable, read_source
+from dra_operator.questions.state import ClusterState
 
 Subject: TypeAlias = str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any] | Manifest]
 """What is asked about: `KIND/NAMESPACE/NAME` or `KIND/NAME` of an object that is there, a file, or a mapping; objects
@@ -50,6 +53,8 @@ _OF_CLAIMS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
 _SUBJECTS: Final = ("Pod", *_OF_CLAIMS)
 _HARMLESS: Final = frozenset(("Pod", "ResourceClaimTemplate"))
 """Kinds of which a new object changes nothing for others, as long as it is not placed."""
+_NAMED: Final = ("ResourceClaim", "ResourceClaimTemplate", "PodGroup")
+"""What a pod names."""
 _REQUEST: Final = "device"
 _NO_PLACE: Final = Place("", 0, 0)
 
@@ -73,6 +78,11 @@ class Template:
     def build_claims(self, number: int) -> dict[str, ResourceClaim]:
         """Return the claims that a copy has of its own, by entry."""
         return {entry: number_claim(record.obj, number) for entry, record in self.claims.items()}
+
+    def find_aspects(self, inventory: Inventory) -> frozenset[Aspect]:
+        """Return what its placement is about."""
+        claims = [record.obj for record in (*self.claims.values(), *self.named.values())]
+        return find_aspects(inventory, claims, () if self.pod is None else (self.pod.body,))
 
     def build_pod(self, number: int) -> ObjectRecord | None:
         """Return the pod of a copy, which knows its claims."""
@@ -292,7 +302,9 @@ def _template_of_pod(
     objects = ObjectSet({**known, **beside, own: record})
     made, problems = make_claims(objects)
     if problems:
-        raise QuestionError(problems[0])
+        unread = [f"{kind} ({state.unread[kind]})" for kind in _NAMED if kind in state.unread]
+        rest = f"; it may be there, as not all can be read of {', '.join(unread)}" if unread else ""
+        raise QuestionError(f"{problems[0]}{rest}")
     claims: dict[str, ObjectRecord] = {}
     named: dict[str, ObjectRecord] = {}
     for claim in made:

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dra_operator.allocator import Decider
+from dra_operator.allocator.decider import Decider
 from dra_operator.api.quantity import family, format_amount
 from dra_operator.api.types import DeviceTaint
 from dra_operator.inventory import Slice, bits
+from dra_operator.questions.dependencies import OF_CLASS, USAGE
 from dra_operator.questions.holders import HolderQuery, unread_lines
 from dra_operator.questions.published_devices import devices_in_class, node_of_device
 from dra_operator.questions.state import ClusterState
@@ -64,7 +65,7 @@ class DeviceItem:
 
 @dataclass(frozen=True, slots=True)
 class DeviceList:
-    """Devices by driver and pool, in the order of their slices. `is_at_most`: claims were not all read."""
+    """Devices by driver and pool, in the order of their slices. `is_at_most` is as in `UsageReport`."""
 
     items: tuple[DeviceItem, ...]
     is_at_most: bool = False
@@ -76,7 +77,13 @@ def list_devices(
     subject: HolderQuery = HolderQuery(),  # noqa: B008 - it is frozen
     nodes: Collection[str] | None = None,
 ) -> DeviceList:
-    """Return the devices that a subject selects; if nodes are given, of these alone."""
+    """Return the devices that a subject selects; if nodes are given, of these alone.
+
+    Raises QuestionError if slices, or classes, were not read.
+    """
+    restriction = USAGE.find_restriction(state.unread)
+    if subject.device_class:
+        OF_CLASS.check(state.unread)
     found: list[DeviceItem] = []
     for states in find_device_states(state):
         slice_ = states.slice_
@@ -92,7 +99,7 @@ def list_devices(
             node = node_of_device(slice_, index)
             if subject.node in ("", node) and (nodes is None or node in nodes):
                 found.append(_item(state, states, index, node))
-    return DeviceList(tuple(found), "ResourceClaim" in state.unread, unread_lines(state))
+    return DeviceList(tuple(found), restriction.at_most, unread_lines(state))
 
 
 def _item(state: ClusterState, states: SliceStates, index: int, node: str) -> DeviceItem:

@@ -5,30 +5,49 @@ no pod uses. The funnel is how many devices each condition leaves; near misses a
 Source: docs/reasons.md, docs/pods.md.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from dra_operator.allocator import Allocated, Decider, Explanation, Limits
+from dra_operator.allocator import Allocated, Decider, Explanation, Limits, Reason
 from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.explanation.device_counts import CLASS, DeviceCounts, Refusals
 from dra_operator.allocator.explanation.obstacles import TITLES
+from dra_operator.allocator.explanation.text import holders_text
+from dra_operator.allocator.extended import extended_resources
 from dra_operator.allocator.plan import Alternative
 from dra_operator.api.core import Pod
 from dra_operator.api.names import ENDED_PHASES, GATE
 from dra_operator.api.text import printable
 from dra_operator.api.types import ResourceClaim
+from dra_operator.ledger import ClaimKey
 from dra_operator.pods.change import Change, Kind
 from dra_operator.pods.claims import is_over, named_claims
-from dra_operator.pods.explanation import PodExplainer, PodExplanation
+from dra_operator.pods.explanation import EXTENDED, PodExplainer, PodExplanation
+from dra_operator.pods.gate import (
+    CLAIM_NOT_GATED,
+    find_release,
+    has_only_gated,
+    not_gated,
+    read_scheduling_pod,
+)
 from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.pods.pod_decision import PodDecider, PodDecision
 from dra_operator.pods.scheduler import State, find_settled
 from dra_operator.pods.situation import Situation
 from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes
-from dra_operator.questions.answers import DeviceAnswer, Restriction, devices_of, find_restriction
+from dra_operator.questions.answers import DeviceAnswer, devices_of
+from dra_operator.questions.conclusions import Conclusion, conclude
 from dra_operator.questions.copies import Subject, Template, find_gates, find_subject, find_template
+from dra_operator.questions.dependencies import (
+    ALLOCATION,
+    DECISION,
+    NAMED_CLAIM,
+    Aspect,
+    Restriction,
+    find_aspects,
+)
 from dra_operator.questions.placer import Placer
 from dra_operator.questions.state import ClusterState
 
@@ -60,7 +79,7 @@ class FunnelStep:
     """A condition, how many devices it refuses, and how many are left after it.
 
     `name` is `published`, `class`, `selector #N` or a reason of docs/reasons.md. `claims` are those whose uses are the
-    cause, as `namespace/name`.
+    cause, as `namespace/name`; `holders` says of them what the message does: those of other namespaces by number.
     """
 
     name: str
@@ -69,6 +88,7 @@ class FunnelStep:
     left: int
     near_misses: tuple[NearMiss, ...] = ()
     claims: tuple[str, ...] = ()
+    holders: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +131,9 @@ class ExplainAnswer:
     """Why something waits, or that it does not.
 
     `state` is `waits`, `fits` (nothing is in the way, on `node`), `allocated`, `broken` or `does not wait`. `searched`
-    says what is known where no change is given, or not all kinds of them could be tried.
+    says what is known where no change is given, or not all kinds of them could be tried. `at_most`: there may be less
+    left, so that it fits, or can use what it has, only under the `condition`; `at_least`: there may be more, so that it
+    may not wait.
     """
 
     subject: str
@@ -126,6 +148,14 @@ class ExplainAnswer:
     searched: str = ""
     at_most: bool = False
     restrictions: tuple[str, ...] = ()
+    at_least: bool = False
+    condition: str = ""
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """Whether it does not wait."""
+        is_waiting = self.state in ("waits", "broken")
+        return conclude(is_yes=not is_waiting, may_be_no=self.at_most, may_be_yes=self.at_least)
 
 
 def explain(state: ClusterState, subject: Subject, effort: Effort | None = EFFORT) -> ExplainAnswer:
@@ -133,14 +163,32 @@ def explain(state: ClusterState, subject: Subject, effort: Effort | None = EFFOR
 
     `effort` is what it may cost to find changes; None finds none. Raises QuestionError.
     """
-    restriction = find_restriction(state.unread)
+    DECISION.check(state.unread)
     record = find_subject(state, subject)
     if record is not None and isinstance(record.obj, ResourceClaim):
-        return _Question(state, effort, restriction, _title(record)).explain_claim(record)
+        aspects = _aspects_of_claim(state, record.obj)
+        return _Question(state, effort, aspects, _title(record)).explain_claim(record)
     if record is not None and isinstance(record.obj, Pod) and record.obj.metadata.uid:
-        return _Question(state, effort, restriction, _title(record)).explain_pod(record)
+        aspects = _aspects_of_pods(state, [record])
+        return _Question(state, effort, aspects, _title(record)).explain_pod(record)
     state, template = find_template(state, subject)
-    return _Question(state, effort, restriction, template.subject).explain_copy(template)
+    aspects = template.find_aspects(state.inventory)
+    return _Question(state, effort, aspects, template.subject).explain_copy(template)
+
+
+def _aspects_of_claim(state: ClusterState, claim: ResourceClaim) -> frozenset[Aspect]:
+    """Return what the decision of a claim is about: pods that cannot be read may use it as well."""
+    key = claim_key(claim)
+    pods = [each for each in state.objects.of_kind("Pod") if _uses(each.obj, key)]
+    return _aspects_of_pods(state, pods) | find_aspects(state.inventory, [claim]) | {Aspect.POD}
+
+
+def _aspects_of_pods(state: ClusterState, pods: Iterable[ObjectRecord]) -> frozenset[Aspect]:
+    """Return what the decision of the claims of some pods is about."""
+    pods = list(pods)
+    keys = {(each.obj.metadata.namespace, name) for each in pods for name in named_claims(each.obj)}
+    claims = [claim for key in keys if (claim := state.find_claim(key)) is not None]
+    return find_aspects(state.inventory, claims, (each.body for each in pods))
 
 
 @dataclass(slots=True)
@@ -149,10 +197,12 @@ class _Question:
 
     state: ClusterState
     effort: Effort | None
-    restriction: Restriction
+    aspects: frozenset[Aspect]
     subject: str
     names: dict[str, str] = field(default_factory=dict)
     """The names of claims, by entry."""
+    is_aborted: bool = False
+    """Whether a search ran out of its budget."""
 
     def explain_pod(self, record: ObjectRecord) -> ExplainAnswer:
         """Explain a pod of the cluster."""
@@ -160,68 +210,131 @@ class _Question:
         devices = tuple(self._devices_of(pod))
         if pod.status.phase in ENDED_PHASES:
             return self._answer("does not wait", f"its phase is {pod.status.phase}")
+        if pod.metadata.deletion_timestamp and not pod.spec.node_name:
+            return self._answer("does not wait", "it is being deleted")
         if pod.spec.node_name:
             text = f"it is on node {pod.spec.node_name}"
             return self._answer("does not wait", text, node=pod.spec.node_name, devices=devices)
         gates = find_gates(record)
         if others := [name for name in gates if name != GATE]:
             text = f"it has scheduling gates, and is not scheduled before they are off: {', '.join(others)}"
-            return self._answer("does not wait", text)
+            return self._answer("waits", text)
         if gates:
             return self._explain_gated(record)
         explainer = self.state.pod_explainer
         self.names = explainer.claims_of(pod)
         requirements = self.state.placement.requirements(record)
-        found = explainer.explain(pod, requirements)
-        if found is None:
+        extended = self._find_special(pod)
+        if extended is None and extended_resources(pod):
+            decider = self._pod_decider(Decider.KUBE_SCHEDULER)
+            if (extended := decider.find_extended(pod, requirements)) is not None:
+                found = decider.decide(pod, requirements)
+                if isinstance(found, PodDecision):
+                    return self._answer(
+                        "fits",
+                        f"it fits on node {found.node}, and the scheduler has not placed it",
+                        reason=Reason.NOT_SCHEDULED.value,
+                        node=found.node,
+                    )
+                return self._answer_pod(explainer, pod, requirements, found, extended)
+        waits = explainer.explain(pod, requirements, extended)
+        if waits is None:
             return self._answer("does not wait", "it waits for no claim", devices=devices)
-        return self._answer_pod(explainer, pod, requirements, found)
+        return self._answer_pod(explainer, pod, requirements, waits, extended)
 
     def _explain_gated(self, record: ObjectRecord) -> ExplainAnswer:
         """Explain a pod whose claims the operator decides."""
         state, pod = self.state, record.obj
+        gated = read_scheduling_pod(record.body)
+        claims = [claim for name in named_claims(pod) if (claim := self._find_claim(pod, name)) is not None]
+        if gated is not None and (why := find_release(gated, claims)):
+            text = f"its scheduling gate {GATE} is to come off, as {why}: see whether the operator runs with gates on"
+            return self._answer("waits", text)
+        for claim in claims:
+            if claim.status.allocation is None and (text := self._find_ungated(pod, claim)):
+                return self._answer("waits", text, reason=CLAIM_NOT_GATED)
         requirements = state.placement.requirements(record)
-        allocator = state.allocators[Decider.OPERATOR]
-        found = PodDecider(allocator, state.pods, state.find_claim, state.has_template).decide(
-            pod, requirements
-        )
+        decider = self._pod_decider(Decider.OPERATOR)
+        found = decider.decide(pod, requirements)
         if isinstance(found, PodDecision):
             return self._answer("fits", f"it fits on node {found.node}", node=found.node)
         explainer = PodExplainer(
-            allocator, state.pods, state.find_claim, state.has_template, Decider.OPERATOR, limits=Limits()
+            decider.allocator,
+            state.pods,
+            state.find_claim,
+            state.has_template,
+            Decider.OPERATOR,
+            limits=Limits(),
         )
         self.names = explainer.claims_of(pod)
-        return self._answer_pod(explainer, pod, requirements, found)
+        extended = decider.find_extended(pod, requirements)
+        return self._answer_pod(explainer, pod, requirements, found, extended)
+
+    def _pod_decider(self, decider: Decider) -> PodDecider:
+        state = self.state
+        return PodDecider(
+            state.allocators[decider], state.pods, state.find_claim, state.has_template, decider
+        )
+
+    def _find_claim(self, pod: Pod, name: str) -> ResourceClaim | None:
+        return self.state.find_claim((pod.metadata.namespace, name))
+
+    def _find_special(self, pod: Pod) -> ResourceClaim | None:
+        """Return the claim that kube-scheduler made for the extended resources of a pod, if it did."""
+        status = pod.status.extended_resource_claim_status
+        found = None if status is None else self._find_claim(pod, status.resource_claim_name)
+        if found is not None:
+            self.names = {**self.names, EXTENDED: found.metadata.name}
+        return found
+
+    def _find_ungated(self, pod: Pod, claim: ResourceClaim) -> str:
+        """Return why the operator does not decide a claim with a gated pod; empty if it does."""
+        users = [
+            each
+            for each in self.state.objects.of_kind("Pod")
+            if each.obj.spec.resource_claims and _names(each.obj, claim_key(claim))
+        ]
+        if has_only_gated(claim, filter(None, [read_scheduling_pod(each.body) for each in users])):
+            return ""
+        return not_gated(claim, sorted({each.obj.metadata.name for each in users} - {pod.metadata.name}))
 
     def explain_claim(self, record: ObjectRecord) -> ExplainAnswer:
         """Explain a claim of the cluster: by the first pod that waits for it, if there is one."""
         claim: ResourceClaim = record.obj
         key = claim_key(claim)
-        if (
-            outcome := find_settled(record, self.state.broken if claim.status.allocation else {})
-        ) is not None:
-            if outcome.allocation is None:
-                return self._answer("does not wait", outcome.message)
-            devices = tuple(devices_of("", outcome.allocation))
-            word = "broken" if outcome.state is State.BROKEN else "allocated"
-            return self._answer(word, outcome.message, devices=devices)
+        settled = find_settled(record, self.state.broken if claim.status.allocation else {})
+        if settled is not None and settled.allocation is not None:
+            devices = tuple(devices_of("", settled.allocation))
+            word = "broken" if settled.state is State.BROKEN else "allocated"
+            return self._answer(word, settled.message, devices=devices)
         pods = [each for each in self.state.objects.of_kind("Pod") if _uses(each.obj, key)]
+        # A claim that the operator leaves alone is allocated for the pods that name it all the same.
+        if settled is not None and (claim.metadata.deletion_timestamp or not pods):
+            return self._answer("does not wait", settled.message)
         for pod in pods:
             explained = self.explain_pod(pod) if pod.obj.metadata.uid and not pod.obj.spec.node_name else None
-            if explained is not None and explained.claims:
-                own = next((each for each in explained.claims if each.name == key[1]), explained.claims[0])
-                return self._answer(
-                    explained.state,
-                    own.message,
-                    reason=own.reason,
-                    node=explained.node,
-                    requests=tuple([each for each in explained.requests if each.claim == own.claim]),
-                    changes=explained.changes,
-                    searched=explained.searched,
-                )
+            if explained is not None and explained.state == "waits":
+                return self._answer_with_pod(key[1], pod.obj, explained)
+            if explained is not None and explained.state == "fits":
+                return replace(explained, devices=())
         is_of_pod = bool(pods) or any(owner.controller for owner in claim.metadata.owner_references)
         decider = Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR
         return self._explain_alone(claim, decider, "")
+
+    def _answer_with_pod(self, name: str, pod: Pod, explained: ExplainAnswer) -> ExplainAnswer:
+        """Return why a claim waits with its pod: by its own reason, or else by that of the pod."""
+        own = next((each for each in explained.claims if each.name == name), None)
+        if own is None:
+            message = f'pod "{pod.metadata.name}" waits: {explained.message}'
+            return self._answer("waits", message, reason=explained.reason)
+        return self._answer(
+            "waits",
+            own.message,
+            reason=own.reason,
+            requests=tuple([each for each in explained.requests if each.claim == own.claim]),
+            changes=explained.changes,
+            searched=explained.searched,
+        )
 
     def explain_copy(self, template: Template) -> ExplainAnswer:
         """Explain what a copy of a template would wait for."""
@@ -231,6 +344,7 @@ class _Question:
         placer = Placer(self.state, template)
         with self.state.trial():
             placed = placer.place(1)
+        self.is_aborted = placer.is_aborted
         if placed is not None:
             devices = [item for entry, each in placed.allocations.items() for item in devices_of(entry, each)]
             return self._answer(
@@ -252,7 +366,8 @@ class _Question:
                 "fits", f"it fits on node {decision.node}", node=decision.node, devices=devices
             )
         found = allocator.explain([claim], decision, decider=decider)[0]
-        requests = build_funnels({entry: allocator.count_devices(claim, decider=decider)})
+        counts = {entry: allocator.count_devices(claim, decider=decider)}
+        requests = build_funnels(counts, claim.metadata.namespace)
         changes = None
         if self.effort is not None:
             situation = Situation(
@@ -273,12 +388,19 @@ class _Question:
         )
 
     def _answer_pod(
-        self, explainer: PodExplainer, pod: Pod, requirements: PodRequirements, found: PodExplanation
+        self,
+        explainer: PodExplainer,
+        pod: Pod,
+        requirements: PodRequirements,
+        found: PodExplanation,
+        extended: ResourceClaim | None = None,
     ) -> ExplainAnswer:
         if found.node:
             return self._answer("fits", found.message, reason=found.reason.value, node=found.node)
-        requests = build_funnels(explainer.count_devices(pod, requirements))
-        effort = self.effort
+        counts = explainer.count_devices(pod, requirements, extended)
+        requests = build_funnels(counts, pod.metadata.namespace)
+        # Nobody can edit the requests that kube-scheduler makes of extended resources.
+        effort = None if extended is not None else self.effort
         changes = None if effort is None else explainer.find_changes(pod, requirements, effort)
         return self._answer(
             "waits",
@@ -313,6 +435,8 @@ class _Question:
         changes: tuple[ChangeAnswer, ...] = (),
         searched: str = "",
     ) -> ExplainAnswer:
+        restriction = self._find_restriction(state, reason)
+        is_aborted = state == "waits" and (self.is_aborted or reason == Reason.SEARCH_ABORTED)
         return ExplainAnswer(
             self.subject,
             state,
@@ -324,30 +448,48 @@ class _Question:
             requests,
             changes,
             searched,
-            self.restriction.at_most,
-            self.restriction.lines,
+            restriction.at_most,
+            restriction.lines,
+            restriction.at_least or is_aborted,
+            restriction.condition,
         )
 
+    def _find_restriction(self, state: str, reason: str) -> Restriction:
+        """Return what an answer is subject to. What a pod, or a claim, says of itself is subject to nothing."""
+        unread = self.state.unread
+        if state in ("allocated", "broken"):
+            return ALLOCATION.find_restriction(unread)
+        if reason == Reason.CLAIM_NOT_FOUND:
+            return NAMED_CLAIM.find_restriction(unread)
+        if state == "does not wait" or (state == "waits" and not reason):
+            return Restriction()
+        return DECISION.find_restriction(unread, self.aspects)
 
-def build_funnels(counts: _Counts) -> tuple[RequestFunnel, ...]:
-    """Return how many devices each condition leaves, for each alternative of each request, by claim."""
-    return tuple([_funnel(claim, item, each) for claim, pairs in counts.items() for item, each in pairs])
+
+def build_funnels(counts: _Counts, namespace: str) -> tuple[RequestFunnel, ...]:
+    """Return how many devices each condition leaves, for each alternative of each request, by claim.
+
+    `namespace` is that of the claims.
+    """
+    return tuple(
+        [_funnel(claim, item, each, namespace) for claim, pairs in counts.items() for item, each in pairs]
+    )
 
 
-def _funnel(claim: str, item: Alternative, counts: DeviceCounts) -> RequestFunnel:
+def _funnel(claim: str, item: Alternative, counts: DeviceCounts, namespace: str) -> RequestFunnel:
     return RequestFunnel(
         claim,
         item.name,
         item.device_class.metadata.name,
         "all" if item.count is None else str(item.count),
-        tuple(_steps(item, counts)),
+        tuple(_steps(item, counts, namespace)),
         counts.figures.left,
         counts.most_on_a_node,
         counts.node,
     )
 
 
-def _steps(item: Alternative, counts: DeviceCounts) -> Iterator[FunnelStep]:
+def _steps(item: Alternative, counts: DeviceCounts, namespace: str) -> Iterator[FunnelStep]:
     figures = counts.figures
     yield FunnelStep("published", "published", 0, figures.published)
     left = figures.in_class
@@ -364,8 +506,15 @@ def _steps(item: Alternative, counts: DeviceCounts) -> Iterator[FunnelStep]:
         if reason in counts.refusals:
             refusals = counts.refusals[reason]
             left -= refusals.count
-            claims = tuple(sorted("/".join(key) for key in counts.holders.get(reason, ())))
-            yield FunnelStep(reason.value, title, refusals.count, left, _near(refusals), claims)
+            keys = counts.holders.get(reason, ())
+            claims = tuple(sorted("/".join(key) for key in keys))
+            holders = _holders(keys, namespace) if keys else ""
+            yield FunnelStep(reason.value, title, refusals.count, left, _near(refusals), claims, holders)
+
+
+def _holders(claims: Collection[ClaimKey], namespace: str) -> str:
+    number, names = holders_text(claims, namespace)
+    return names or number.removeprefix("by ")
 
 
 def _near(refusals: Refusals) -> tuple[NearMiss, ...]:
@@ -386,8 +535,12 @@ def _searched(found: SmallestChanges | None) -> str:
     return "" if found.changes else found.text.removeprefix("; ")
 
 
+def _names(pod: Pod, claim: tuple[str, str]) -> bool:
+    return pod.metadata.namespace == claim[0] and claim[1] in named_claims(pod)
+
+
 def _uses(pod: Pod, claim: tuple[str, str]) -> bool:
-    return pod.metadata.namespace == claim[0] and not is_over(pod) and claim[1] in named_claims(pod)
+    return not is_over(pod) and _names(pod, claim)
 
 
 def _title(record: ObjectRecord) -> str:

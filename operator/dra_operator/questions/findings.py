@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from dra_operator.questions.conclusions import Conclusion, conclude
+
 
 class Sort(StrEnum):
     """The sorts of findings, the most urgent first."""
@@ -57,6 +59,11 @@ class AuditReport:
 
     findings: tuple[Finding, ...]
     unchecked: tuple[UncheckedSort, ...] = ()
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """Whether nothing is wrong."""
+        return conclude(is_yes=not self.findings, may_be_no=bool(self.unchecked), may_be_yes=False)
 
 
 def claim_names(claims: Iterable[tuple[str, str]]) -> tuple[str, ...]:

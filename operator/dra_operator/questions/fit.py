@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from dra_operator.api.text import printable
-from dra_operator.questions.answers import IF_NOBODY_ELSE, DeviceAnswer, devices_of, find_restriction
+from dra_operator.questions.answers import DeviceAnswer, devices_of
+from dra_operator.questions.conclusions import Conclusion, conclude
 from dra_operator.questions.copies import Subject, find_template
+from dra_operator.questions.dependencies import DECISION
 from dra_operator.questions.errors import QuestionError
 from dra_operator.questions.placer import PlacedCopy, Placer
 from dra_operator.questions.state import ClusterState
@@ -41,9 +43,10 @@ class CopyAnswer:
 class FitAnswer:
     """How many of the copies that were asked for fit.
 
-    `fits` says whether all do, `condition` under which condition, if not everything could be read. `nodes` and `copies`
-    are what each node and each copy would have. `reason` (of docs/reasons.md) and `message` are of the first copy that
-    does not fit. `method` says how the number was found: it is no maximum.
+    `fits` says whether all do, `condition` under which condition, if not everything could be read. `at_most`: it is so
+    only then; `at_least`: more may fit, as what could not be read may add to it, or as a search ran out of its time.
+    `nodes` and `copies` are what each node and each copy would have. `reason` (of docs/reasons.md) and `message` are of
+    the first copy that does not fit. `method` says how the number was found: it is no maximum.
     """
 
     subject: str
@@ -58,6 +61,12 @@ class FitAnswer:
     at_most: bool = False
     restrictions: tuple[str, ...] = ()
     method: str = FIRST_FIT
+    at_least: bool = False
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """Whether all fit."""
+        return conclude(is_yes=self.fits, may_be_no=self.at_most, may_be_yes=self.at_least)
 
 
 def find_fit(state: ClusterState, subject: Subject, copies: int = 1) -> FitAnswer:
@@ -66,8 +75,8 @@ def find_fit(state: ClusterState, subject: Subject, copies: int = 1) -> FitAnswe
         raise QuestionError(
             f"copies: {copies} is not from 1 to {MOST_COPIES:,}: ask for as many as are to be placed"
         )
-    restriction = find_restriction(state.unread)
     state, template = find_template(state, subject)
+    restriction = DECISION.find_restriction(state.unread, template.find_aspects(state.inventory))
     placed: list[PlacedCopy] = []
     reason = message = ""
     with state.trial():
@@ -86,13 +95,14 @@ def find_fit(state: ClusterState, subject: Subject, copies: int = 1) -> FitAnswe
         copies,
         len(placed),
         fits,
-        IF_NOBODY_ELSE if fits and restriction.at_most else "",
+        restriction.condition if fits else "",
         tuple([NodeCopies(node, count) for node, count in sorted(counts.items())]),
         tuple([_answer(each) for each in placed]),
         reason,
         message,
         restriction.at_most,
         restriction.lines,
+        at_least=restriction.at_least or (not fits and placer.is_aborted),
     )
 
 

@@ -18,8 +18,10 @@ from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult
 from dra_operator.inventory import PoolKey, Slice, bits
 from dra_operator.inventory.counters import CounterLayout
-from dra_operator.questions.answers import LargestDevice, find_restriction
+from dra_operator.questions.answers import LargestDevice
+from dra_operator.questions.conclusions import Conclusion, conclude
 from dra_operator.questions.copies import Subject, Template, find_template
+from dra_operator.questions.dependencies import DECISION
 from dra_operator.questions.errors import QuestionError
 from dra_operator.questions.fit import FIRST_FIT, NodeCopies
 from dra_operator.questions.placer import PlacedCopy, Placer
@@ -53,7 +55,7 @@ class HeadroomAnswer:
     `unlimited`: each further copy takes nothing away; `more` is then how many take something before. `is_capped`: more
     were not tried. `nodes` are what each node would have. `stranded` is the number of devices of `obstacles`;
     `overlapping` are free partitions beside those that were counted, of which no copy can be made as well. `reason` and
-    `message` are of the first copy that does not fit.
+    `message` are of the first copy that does not fit. `at_most`, `at_least` and `condition` are as in FitAnswer.
     """
 
     subject: str
@@ -70,6 +72,14 @@ class HeadroomAnswer:
     at_most: bool = False
     restrictions: tuple[str, ...] = ()
     method: str = FIRST_FIT
+    at_least: bool = False
+    condition: str = ""
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """Whether there is room for one more."""
+        has_room = self.unlimited or self.more > 0
+        return conclude(is_yes=has_room, may_be_no=self.at_most, may_be_yes=self.at_least)
 
 
 def find_headroom(state: ClusterState, subject: Subject, by: str = "") -> HeadroomAnswer:
@@ -77,8 +87,8 @@ def find_headroom(state: ClusterState, subject: Subject, by: str = "") -> Headro
 
     `by` is the capacity by which the largest device is found, the class's first if it is empty.
     """
-    restriction = find_restriction(state.unread)
     state, template = find_template(state, subject)
+    restriction = DECISION.find_restriction(state.unread, template.find_aspects(state.inventory))
     largest = _find_largest(state, template, by)
     counts: Counter[str] = Counter()
     reason = message = ""
@@ -111,6 +121,8 @@ def find_headroom(state: ClusterState, subject: Subject, by: str = "") -> Headro
         message,
         restriction.at_most,
         restriction.lines,
+        at_least=restriction.at_least or more >= MOST_COPIES or placer.is_aborted,
+        condition=restriction.condition,
     )
 
 
@@ -180,6 +192,25 @@ class _Obstacle(NamedTuple):
 
 
 @dataclass(slots=True)
+class _LeftOnNodes:
+    """How many devices are left on each node for each alternative, of whatever slice and pool."""
+
+    _counts: Counter[tuple[int, str | None]] = field(default_factory=Counter)
+    """By the alternative and the node; None for devices that several nodes see."""
+
+    def count(self, item: Alternative, found: SliceDevices) -> None:
+        """Count what is left of a slice."""
+        slice_ = found.slice_.slice_
+        self._counts.update(
+            (id(item), slice_.effective_nodes(index).node_name) for index in bits.each(found.left)
+        )
+
+    def most_on(self, item: Alternative, node: str) -> int:
+        """Return how many there can be on a node at most."""
+        return self._counts[id(item), node] + self._counts[id(item), None]
+
+
+@dataclass(slots=True)
 class _StrandedGroups:
     """The free devices that no further copy can take, by obstacle; `reason` is why the next copy does not fit."""
 
@@ -212,7 +243,11 @@ class _StrandedGroups:
         unsuitable = self.placer.find_obstacles()
         allocator = self.placer.state.allocators[template.decider]
         for claim in template.build_claims(0).values():
-            for item, found in allocator.find_devices(claim, decider=template.decider):
+            slices = list(allocator.find_devices(claim, decider=template.decider))
+            left = _LeftOnNodes()
+            for item, found in slices:
+                left.count(item, found)
+            for item, found in slices:
                 free = ~(found.slice_.taken | found.slice_.sharing)
                 for refusal in found.refusals:
                     if refusal.reason is Reason.COUNTERS_EXHAUSTED:
@@ -220,20 +255,24 @@ class _StrandedGroups:
                     elif refusal.reason not in _IN_USE:
                         text = printable(refusal.detail) or refusal.reason.value
                         self._add(found, refusal.devices & free, _Obstacle(refusal.reason.value, text))
-                self._add_left(item, found, found.left & free, unsuitable)
+                self._add_left(item, found, found.left & free, unsuitable, left)
 
     def _add_left(
-        self, item: Alternative, found: SliceDevices, devices: int, unsuitable: Mapping[str, str]
+        self,
+        item: Alternative,
+        found: SliceDevices,
+        devices: int,
+        unsuitable: Mapping[str, str],
+        left: "_LeftOnNodes",
     ) -> None:
         """Add devices that nothing keeps from one device, and something from a whole copy."""
         slice_ = found.slice_.slice_
-        left = devices.bit_count()
         for index in bits.each(devices):
             node = slice_.effective_nodes(index).node_name
             if node is not None and node in unsuitable:
                 obstacle = _Obstacle(Reason.NODE_UNSUITABLE.value, unsuitable[node])
-            elif node is not None and item.count is not None and left < item.count:
-                text = f"{left} left on a node, {item.count} requested"
+            elif node is not None and item.count is not None and left.most_on(item, node) < item.count:
+                text = f"{left.most_on(item, node)} left on a node, {item.count} requested"
                 obstacle = _Obstacle(Reason.NOT_ENOUGH_DEVICES.value, text)
             else:
                 text = _OTHERWISE.get(self.reason, "left, but not enough for a copy")

@@ -6,14 +6,14 @@ Source: docs/audit.md.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from dra_operator.allocator import Decider
+from dra_operator.allocator.decider import Decider
 from dra_operator.allocator.decision import claim_key
-from dra_operator.allocator.explanation.suggestions import near_object
 from dra_operator.api.core import Pod
+from dra_operator.api.likeness import near_object
 from dra_operator.api.names import ENDED_PHASES
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import ResourceClaim, ResourceClaimConsumerReference
@@ -21,6 +21,8 @@ from dra_operator.inventory import Slice
 from dra_operator.ledger import ClaimKey
 from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.objects import ObjectSet
+from dra_operator.questions.conclusions import Conclusion, conclude
+from dra_operator.questions.dependencies import HOLDERS, OF_CLASS, Aspect
 from dra_operator.questions.errors import UnknownObjectError
 from dra_operator.questions.published_devices import (
     PublishedDevices,
@@ -118,13 +120,27 @@ class HolderQuery:
 class HolderReport:
     """The claims that hold something, by namespace and name, and how many devices were asked about.
 
-    `unread` has a line for each kind that could not be read: there may be more holders then.
+    `unread` has a line for each kind that could not be read. `at_least`: there may be more holders; `at_most`: some may
+    hold no such device.
     """
 
     query: HolderQuery
     holders: tuple[Holder, ...]
     devices: int
     unread: tuple[str, ...] = ()
+    at_least: bool = False
+    at_most: bool = False
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """Whether somebody holds one."""
+        return conclude(is_yes=bool(self.holders), may_be_no=self.at_most, may_be_yes=self.at_least)
+
+    def idle(self) -> "HolderReport":
+        """Return the report of those alone that are idle; of some that may not be known."""
+        found = tuple([item for item in self.holders if item.is_idle])
+        is_unknown = any(item.is_idle is None for item in self.holders)
+        return replace(self, holders=found, at_least=self.at_least or is_unknown)
 
 
 _ORDER: Final = (Use.RUNNING, Use.UNKNOWN, Use.STARTING, Use.WAITING, Use.ENDED, Use.GONE)
@@ -134,8 +150,14 @@ _ORDER: Final = (Use.RUNNING, Use.UNKNOWN, Use.STARTING, Use.WAITING, Use.ENDED,
 def find_holders(state: ClusterState, query: HolderQuery = HolderQuery()) -> HolderReport:
     """Return the claims that hold devices of a query, by namespace and name, with these devices alone.
 
-    Raises UnknownObjectError if the query names what is not there.
+    Raises UnknownObjectError if the query names what is not there, QuestionError for a class where none could be read.
     """
+    aspects = {
+        aspect for aspect, name in ((Aspect.CLASS, query.device_class), (Aspect.NODE, query.node)) if name
+    }
+    restriction = HOLDERS.find_restriction(state.unread, aspects)
+    if query.device_class:
+        OF_CLASS.check(state.unread)
     published = PublishedDevices(state.inventory)
     matcher = _QueryMatcher(state, query, published)
     matcher.check()
@@ -147,7 +169,14 @@ def find_holders(state: ClusterState, query: HolderQuery = HolderQuery()) -> Hol
         if (devices := [item for item in held_devices(claim, published) if matcher.matches(claim, item)])
     ]
     holders.sort(key=lambda item: (item.namespace, item.name))
-    return HolderReport(query, tuple(holders), matcher.count(), unread_lines(state))
+    return HolderReport(
+        query,
+        tuple(holders),
+        matcher.count(),
+        unread_lines(state),
+        restriction.at_least,
+        restriction.at_most,
+    )
 
 
 def unread_lines(state: ClusterState) -> tuple[str, ...]:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
-from dra_operator.allocator import Decider
+from dra_operator.allocator import Decider, Reason
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Pod
+from dra_operator.api.kinds import RESOURCE_GROUP
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.text import listed, shown
 from dra_operator.api.types import (
@@ -28,8 +29,10 @@ from dra_operator.inventory.ownership import is_owned_taint, owns
 from dra_operator.inventory.taints import tolerates
 from dra_operator.ledger import ClaimKey
 from dra_operator.ledger.broken import tolerated_until
-from dra_operator.pods.claims import is_over
+from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.workloads import part
+from dra_operator.questions.conclusions import Conclusion, conclude
+from dra_operator.questions.dependencies import DECISION, IMPACT, Aspect, Restriction, find_aspects
 from dra_operator.questions.device_table import build_table
 from dra_operator.questions.errors import QuestionError, UnknownObjectError
 from dra_operator.questions.holders import (
@@ -92,6 +95,8 @@ class Effect(StrEnum):
 
     EVICTED = "evicted"
     """Its pods are evicted: a NoExecute taint that it does not tolerate, or a drained node."""
+    UNKNOWN = "unknown"
+    """It is on a node that is drained, and nobody knows whether its pods are evicted: they cannot be read."""
     KEPT = "kept"
     """It keeps its devices; after its end they are not given to a claim like it."""
     LOST = "lost"
@@ -116,7 +121,8 @@ class ClaimImpact:
     """A claim that holds devices which are hit.
 
     `after_seconds` is how long its toleration still lasts. `fits_elsewhere` says whether it gets devices if it is
-    decided anew after the change: on `new_node`, `new_devices`; or `reason` and `message` why not.
+    decided anew after the change: on `new_node`, `new_devices`; or `reason` and `message` why not. It is None if that
+    cannot be said, as not everything could be read or as a search ran out of its time.
     """
 
     namespace: str
@@ -124,7 +130,7 @@ class ClaimImpact:
     devices: tuple[str, ...]
     effect: Effect
     pods: tuple[PodImpact, ...]
-    fits_elsewhere: bool
+    fits_elsewhere: bool | None
     new_node: str = ""
     new_devices: tuple[str, ...] = ()
     reason: str = ""
@@ -137,7 +143,9 @@ class ClaimImpact:
 class ImpactReport:
     """What a change hits: `devices` of them, `used` of which are held.
 
-    `problems` say why the change does not do what it should, `warnings` what else to think of.
+    `problems` say why the change does not do what it should, `warnings` what else to think of. `at_least`: more may be
+    hit, and `at_most`: less, as not everything could be read; `condition` is that under which claims fit elsewhere.
+    `restrictions` name what could not be read.
     """
 
     change: str
@@ -148,10 +156,25 @@ class ImpactReport:
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    at_least: bool = False
+    at_most: bool = False
+    condition: str = ""
+    restrictions: tuple[str, ...] = ()
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """Whether nothing that is in use is hit."""
+        is_hit = any(claim.effect is not Effect.UNKNOWN for claim in self.claims)
+        may_be_hit = self.at_least or bool(self.claims)
+        return conclude(is_yes=not is_hit, may_be_no=may_be_hit, may_be_yes=self.at_most)
 
 
 def find_impact(state: ClusterState, change: ClusterChange) -> ImpactReport:
-    """Return what a change hits. Raises QuestionError for a change that cannot be made, naming the field."""
+    """Return what a change hits.
+
+    Raises QuestionError for a change that cannot be made, naming the field, or if slices or classes were not read.
+    """
+    IMPACT.check(state.unread)
     match change:
         case RuleChange():
             return _build_report(state, _apply_rules(state, (change.body, *change.others)))
@@ -187,23 +210,28 @@ class _ChangeOutcome:
     """The pods that are evicted, by namespace and name; None if all users of a claim that is hit are."""
     drained: str = ""
     """The node that is drained."""
+    aspects: frozenset[Aspect] = frozenset()
+    """What else than claims it depends on."""
 
 
 def _build_report(state: ClusterState, change: _ChangeOutcome) -> ImpactReport:
     outcomes = decide_anew(change.state, {claim_key(hit.claim) for hit in change.hits}, change.drained)
     consumers = ConsumerIndex.build(state)
+    restriction = IMPACT.find_restriction(state.unread, change.aspects)
+    elsewhere = _find_restriction_elsewhere(state, change.hits)
     claims: list[ClaimImpact] = []
     for hit in change.hits:
         key = claim_key(hit.claim)
         outcome = outcomes[key]
         allocation = outcome.allocation
+        may_fit = elsewhere.at_least or outcome.reason == Reason.SEARCH_ABORTED
         claims.append(
             ClaimImpact(
                 *key,
                 hit.devices,
                 hit.effect,
                 tuple(_find_users(consumers, hit, change.evicted)),
-                fits_elsewhere=allocation is not None,
+                fits_elsewhere=allocation is not None or (None if may_fit else False),
                 new_node=outcome.node,
                 new_devices=tuple(map(_path, allocation.devices.results)) if allocation is not None else (),
                 reason=outcome.reason,
@@ -228,7 +256,25 @@ def _build_report(state: ClusterState, change: _ChangeOutcome) -> ImpactReport:
         change.problems,
         change.warnings,
         unread_lines(state),
+        restriction.at_least,
+        restriction.at_most,
+        elsewhere.condition if any(item.fits_elsewhere for item in claims) else "",
+        tuple(dict.fromkeys((*restriction.lines, *(elsewhere.lines if claims else ())))),
     )
+
+
+def _find_restriction_elsewhere(state: ClusterState, hits: Iterable[_Hit]) -> Restriction:
+    """Return what it is subject to whether claims fit elsewhere, with the pods that use them."""
+    consumers = ConsumerIndex.build(state)
+    keys = {claim_key(hit.claim) for hit in hits}
+    pods = {_pod_key(pod): pod for key in keys for pod in find_users(state, consumers, key)}
+    # The other claims of these pods may begin anew as well.
+    keys |= {(namespace, name) for (namespace, _), pod in pods.items() for name in named_claims(pod)}
+    claims = [claim for key in keys if (claim := state.find_claim(key)) is not None]
+    bodies = [state.objects.records["Pod", namespace, name].body for namespace, name in pods]
+    aspects = find_aspects(state.inventory, claims, bodies)
+    # Pods that cannot be read may use it as well.
+    return DECISION.find_restriction(state.unread, aspects | {Aspect.POD})
 
 
 # --- a DeviceTaintRule
@@ -261,6 +307,7 @@ def _apply_rules(state: ClusterState, bodies: Sequence[Mapping[str, Any]]) -> _C
         tuple(hits.values()),
         tuple(problems),
         (*_new_notes(state, changed, "DeviceTaintRule", names), *warnings),
+        aspects=frozenset((Aspect.RULE,)),
     )
 
 
@@ -392,7 +439,7 @@ def _drain(state: ClusterState, name: str) -> _ChangeOutcome:
         elif not users & staying and (
             pinned_to(_allocation(claim).node_selector) == name or not local.isdisjoint(devices)
         ):
-            hits.append(_Hit(claim, devices, Effect.KEPT))
+            hits.append(_Hit(claim, devices, _effect_of_drain(consumers, claim)))
     warnings = [
         f"pods of DaemonSets stay on node {name}: {listed(['/'.join(key) for key in sorted(staying)])}"
     ]
@@ -404,7 +451,17 @@ def _drain(state: ClusterState, name: str) -> _ChangeOutcome:
         warnings=tuple(warnings if staying else ()),
         evicted=evicted,
         drained=name,
+        aspects=frozenset((Aspect.DRAIN,)),
     )
+
+
+def _effect_of_drain(consumers: ConsumerIndex, claim: ResourceClaim) -> Effect:
+    """Return what becomes of a claim on the node that no pod which could be read uses."""
+    if consumers.are_pods_known or all(
+        item.use is not Use.UNKNOWN for item in consumers.find_consumers(claim)
+    ):
+        return Effect.KEPT
+    return Effect.UNKNOWN
 
 
 def _absent_node(state: ClusterState, name: str) -> QuestionError:
@@ -470,6 +527,12 @@ def _with_objects(state: ClusterState, bodies: Sequence[Mapping[str, Any]], kind
     for error in changed.errors:
         if error not in known:
             raise QuestionError(error)
+    for body in bodies:
+        name = body["metadata"].get("name")
+        if not name:
+            raise QuestionError("metadata.name: is required, as the change is about one object")
+        if changed.find_record(kind, "", name) is None:
+            raise QuestionError(f"apiVersion: {shown(body.get('apiVersion'))} is not of {RESOURCE_GROUP}")
     return changed
 
 

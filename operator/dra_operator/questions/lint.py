@@ -1,10 +1,11 @@
-"""Lint of selectors: what is wrong with those of classes, claims and templates, held against what is published.
+"""Lint of selectors and derived attributes of classes, claims and templates, held against what is published.
 
-`selector_checks` says what is wrong, and here it gets the object and the field that it is about.
+`selector_checks` and `derived_checks` say what is wrong, and here it gets the object and the field that it is about.
 Source: docs/library.md, "Lint".
 """
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +13,7 @@ from dra_operator.allocator import Decider
 from dra_operator.api.names import POD_CLAIM_NAME
 from dra_operator.api.text import printable
 from dra_operator.api.types import (
+    DerivedAttribute,
     DeviceClaim,
     DeviceClass,
     DeviceSubRequest,
@@ -22,6 +24,10 @@ from dra_operator.api.types import (
 from dra_operator.cel.costs.meter import COST_LIMIT
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions.attribute_use import AttributeUse, count
+from dra_operator.questions.conclusions import Conclusion, conclude
+from dra_operator.questions.dependencies import LINT, Aspect
+from dra_operator.questions.derived_checks import DerivedChecker, DerivedFacts
+from dra_operator.questions.manifests import Source
 from dra_operator.questions.selector_checks import (
     LintRule,
     SelectorChain,
@@ -29,7 +35,7 @@ from dra_operator.questions.selector_checks import (
     Severity,
     find_expressions,
 )
-from dra_operator.questions.state import ClusterState, Source
+from dra_operator.questions.state import ClusterState
 
 KINDS: Final = ("DeviceClass", "ResourceClaimTemplate", "ResourceClaim")
 """The kinds that have selectors."""
@@ -79,11 +85,34 @@ class SelectorReport:
 
 
 @dataclass(frozen=True, slots=True)
+class DerivedAttributeReport:
+    """A derived attribute of a request, and what it does on published devices.
+
+    It was `asked` about the devices that the selectors of the request leave, `failed` on some, and has so many
+    different `values` on the others. The rest is as in `SelectorReport`.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    field: str
+    request: str
+    attribute: str
+    expression: str
+    asked: int
+    failed: int
+    values: int
+    reads: tuple[str, ...] | None
+    cost: int | None
+    cost_limit: int = COST_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
 class LintReport:
     """What there is to say of the selectors of some objects, against so many published devices; the worst comes first.
 
     `errors` are lines about objects that cannot be read; `unread` are the kinds that could not be read, each with the
-    reason: what depends on them is not said.
+    reason: what depends on them is not said. `at_least`: objects of theirs were to be checked as well.
     """
 
     devices: int
@@ -91,15 +120,27 @@ class LintReport:
     findings: tuple[LintFinding, ...]
     errors: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    derived_attributes: tuple[DerivedAttributeReport, ...] = ()
+    at_least: bool = False
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """Whether there is nothing worse than a note."""
+        is_bad = any(item.severity is not Severity.NOTE for item in self.findings)
+        return conclude(is_yes=not is_bad, may_be_no=self.at_least, may_be_yes=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the selectors of a chain stand in an object: the field with the list, and the request."""
+    """Where the selectors of a chain stand in an object: the field with the list, and the request.
+
+    Behind them come the derived attributes of the request.
+    """
 
     path: str
     request: str
     chain: SelectorChain
+    derived: tuple[DerivedAttribute, ...] = ()
 
 
 def lint(source: Source, cluster: ClusterState | None = None) -> LintReport:
@@ -111,23 +152,26 @@ def lint(source: Source, cluster: ClusterState | None = None) -> LintReport:
     given = ClusterState.load(source)
     if cluster is None:
         return lint_objects(given, find_lintable(given))
-    over = ClusterState(
-        cluster.objects.overlaid(given.objects),
-        only_nodes=cluster.only_nodes,
-        unread=cluster.unread,
-        now=cluster.now,
-    )
+    over = cluster.with_contents(cluster.objects.overlaid(given.objects))
     return lint_objects(over, find_lintable(given))
 
 
-def lint_objects(state: ClusterState, records: Iterable[ObjectRecord]) -> LintReport:
+def lint_objects(
+    state: ClusterState,
+    records: Iterable[ObjectRecord],
+    aspects: AbstractSet[Aspect] = frozenset(),
+) -> LintReport:
     """Return what there is to say of the selectors of some classes, claims and templates, against a state.
 
-    Objects of other kinds have no selectors and are passed over.
+    Objects of other kinds have no selectors and are passed over. With Aspect.EVERY_OBJECT those that cannot be read
+    were asked about as well. Raises QuestionError if slices or classes were not read.
     """
+    restriction = LINT.find_restriction(state.unread, aspects)
     checker = SelectorChecker.from_allocator(state.allocators[Decider.KUBE_SCHEDULER])
     selectors: list[SelectorReport] = []
     findings: list[LintFinding] = []
+    derived = DerivedChecker(checker)
+    derived_reports: list[DerivedAttributeReport] = []
     for record in records:
         metadata = record.obj.metadata
         about = type(record.obj).__name__, metadata.namespace, metadata.name
@@ -154,10 +198,41 @@ def lint_objects(state: ClusterState, records: Iterable[ObjectRecord]) -> LintRe
             for issue in checked.issues:
                 at = f"{place.path}.deviceClassName" if issue.number is None else fields[issue.number]
                 findings.append(LintFinding(issue.rule, issue.severity, *about, at, printable(issue.message)))
+            for number, item in enumerate(place.derived):
+                at = f"{place.path}.derivedAttributes[{number}].expression"
+                found = derived.check(number, item, checked.selected)
+                derived_reports.append(_derived_report(about, at, place.request, item, found.facts))
+                findings += [
+                    LintFinding(issue.rule, issue.severity, *about, at, printable(issue.message))
+                    for issue in found.issues
+                ]
     findings.sort(key=lambda item: _SEVERITIES.index(item.severity))
     unread = tuple(f"{kind}: {why}" for kind, why in sorted(state.unread.items()))
     return LintReport(
-        count(checker.published), tuple(selectors), tuple(findings), tuple(state.errors), unread
+        count(checker.published),
+        tuple(selectors),
+        tuple(findings),
+        tuple(state.errors),
+        unread,
+        tuple(derived_reports),
+        restriction.at_least,
+    )
+
+
+def _derived_report(
+    about: tuple[str, str, str], path: str, request: str, item: DerivedAttribute, facts: DerivedFacts
+) -> DerivedAttributeReport:
+    return DerivedAttributeReport(
+        *about,
+        path,
+        request,
+        item.name,
+        item.expression,
+        facts.asked,
+        facts.failed,
+        facts.values,
+        facts.reads,
+        facts.cost,
     )
 
 
@@ -197,4 +272,5 @@ def _find_requests(devices: DeviceClaim, path: str, *, is_new: bool) -> Iterator
         ]
         for place, name, item in parts:
             expressions = tuple(each.cel.expression for each in item.selectors if each.cel is not None)
-            yield _Place(place, name, SelectorChain(item.device_class_name, expressions, is_new))
+            chain = SelectorChain(item.device_class_name, expressions, is_new)
+            yield _Place(place, name, chain, item.derived_attributes)

@@ -40,12 +40,11 @@ from dra_operator.cel import (
 from dra_operator.cel.advice.diagnostics import describe
 from dra_operator.cel.costs.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
-from dra_operator.pods.bound_volumes import read_volume, read_volume_claim
-from dra_operator.pods.field_reader import FieldReader
 from dra_operator.pods.generated_names import Names
 from dra_operator.pods.node_fit import read_requirements, read_whole_node
-from dra_operator.pods.objects import Key, Manifest, ObjectRecord, ObjectSet, Place
+from dra_operator.pods.objects import Key, Manifest, ObjectRecord, Place
 from dra_operator.pods.workloads import DAEMON_SET, Workload, daemon_pods, find_workload, may_make_pods
+from dra_operator.questions.contents import DEFAULT_NAMESPACE, NAMELESS, VOLUME_KINDS, LoadResult, add_volume
 from dra_operator.questions.manifests import Found, Unreadable, template_hint
 from dra_operator.sim.schema import element, types
 
@@ -162,9 +161,6 @@ def _is_looked_at(expression: str) -> bool:
     return 0 < len(expression.encode(errors="surrogatepass")) <= MAX_BYTES
 
 
-DEFAULT_NAMESPACE = "default"
-_NAMELESS = "is required, or a text in metadata.generateName"
-
 _FORMER = dict.fromkeys(("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"), ("v1alpha3",))
 """Versions that no server of today offers, and old files still have."""
 _BEFORE_THOSE = (f"{RESOURCE_GROUP}/v1alpha1", f"{RESOURCE_GROUP}/v1alpha2")
@@ -172,39 +168,7 @@ _REWRITE = "; until Kubernetes 1.30 its fields were others: write it anew"
 _NO_RESOURCE_CLASS = '"ResourceClass" is no kind since Kubernetes 1.31: write a DeviceClass'
 _OTHERS_OF_THE_GROUP = ("ResourcePoolStatusRequest",)
 _KUSTOMIZATION = "Kustomization"
-_NO_PLACE: Final = Place("", 0, 0)
-_VOLUME_KINDS = ("PersistentVolume", "PersistentVolumeClaim")
 _INDEX = re.compile(r'\[(\d+|"([^"\\]|\\.)*")\]')
-
-
-@dataclass(slots=True)
-class LoadResult(ObjectSet):
-    """The objects of some manifests; lines about those that cannot be read; lines about what is worth knowing.
-
-    `refused` has the kinds of which one is wrong, `volumes` the PersistentVolumes and their claims.
-    The pods of DaemonSets are made later, when it is known which nodes there are.
-    """
-
-    daemon_sets: list[Workload] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    refused: set[str] = field(default_factory=set)
-    volumes: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
-
-    def copied(self) -> "LoadResult":
-        """Return a result that can be changed without this one."""
-        return self.overlaid(LoadResult())
-
-    def overlaid(self, other: "LoadResult") -> "LoadResult":
-        """Return both together; where both have an object, that of the other counts, and stands last."""
-        return LoadResult(
-            {key: record for key, record in self.records.items() if key not in other.records} | other.records,
-            daemon_sets=[*self.daemon_sets, *other.daemon_sets],
-            errors=[*self.errors, *other.errors],
-            notes=[*self.notes, *other.notes],
-            refused=self.refused | other.refused,
-            volumes={**self.volumes, **other.volumes},
-        )
 
 
 @dataclass(slots=True)
@@ -244,8 +208,8 @@ def gather(found: Iterable[Found]) -> LoadResult:
         item = names.named(each)
         if _is_kustomization(item):
             others[False, _KUSTOMIZATION] += 1
-        elif item.body.get("kind") in _VOLUME_KINDS and item.body.get("apiVersion") == "v1":
-            _add_volume(gathered, item)
+        elif item.body.get("kind") in VOLUME_KINDS and item.body.get("apiVersion") == "v1":
+            add_volume(gathered, item)
         elif not _is_foreign(item.body):
             _add(gathered, left_out, item)
         elif (workload := find_workload(item)) is None:
@@ -264,29 +228,6 @@ def gather(found: Iterable[Found]) -> LoadResult:
             gathered.notes.append(f"{told}: {', '.join(counts)}")
     if any(kind == _KUSTOMIZATION for _, kind in others):
         gathered.notes.append("a Kustomization changes nothing here: give what `kubectl kustomize` prints")
-    return gathered
-
-
-def gather_stored(bodies: Iterable[Mapping[str, Any]]) -> LoadResult:
-    """Return objects as an API server sends them.
-
-    It has accepted them, so neither unknown fields nor values that it would refuse are sought, which takes longer than
-    reading them. One that cannot be read is a line in `errors`.
-    """
-    gathered = LoadResult()
-    for body in bodies:
-        kind = str(body.get("kind"))
-        if kind in _VOLUME_KINDS:
-            _add_volume(gathered, Manifest(_NO_PLACE, body))
-            continue
-        try:
-            obj = apply_defaults(read_object(body))
-        except ObjectError as error:
-            gathered.errors.append(str(error))
-            gathered.refused.add(kind)
-            continue
-        key = kind, obj.metadata.namespace, obj.metadata.name
-        gathered.records[key] = ObjectRecord(_NO_PLACE, to_v1(body), obj)
     return gathered
 
 
@@ -348,24 +289,6 @@ def _add(gathered: LoadResult, left_out: _LeftOut, manifest: Manifest) -> None:
     gathered.records[key] = record
 
 
-def _add_volume(gathered: LoadResult, manifest: Manifest) -> None:
-    kind = str(manifest.body["kind"])
-    reader = FieldReader(kind, manifest.body)
-    if kind == "PersistentVolume":
-        read_volume(reader, manifest.body)
-        namespace = ""
-    else:
-        read_volume_claim(reader, manifest.body)
-        namespace = reader.namespace or DEFAULT_NAMESPACE
-    if not reader.name:
-        reader.reject("metadata.name", None, _NAMELESS)
-    if reader.problems:
-        gathered.errors.append(f"{manifest.place}: {reader.problems[0]}")
-        return
-    metadata = {**manifest.body["metadata"], "namespace": namespace}
-    gathered.volumes[kind, namespace, reader.name] = {**manifest.body, "metadata": metadata}
-
-
 def _is_kustomization(manifest: Manifest) -> bool:
     """True for what kustomize knows by the name of its file, so that it needs no kind."""
     if "kind" in manifest.body:
@@ -394,7 +317,7 @@ def _read(place: Place, body: Mapping[str, Any]) -> ObjectRecord:
     namespace = (obj.metadata.namespace or DEFAULT_NAMESPACE) if kind.namespaced else ""
     name = obj.metadata.name
     if not name:
-        raise ObjectError(kind.kind, namespace, "", "metadata.name", value=None, message=_NAMELESS)
+        raise ObjectError(kind.kind, namespace, "", "metadata.name", value=None, message=NAMELESS)
     if obj.metadata.namespace != namespace:
         obj = replace(obj, metadata=replace(obj.metadata, namespace=namespace))
     obj = apply_defaults(obj)

@@ -21,20 +21,20 @@ from dra_operator.api.kinds import KINDS
 from dra_operator.api.opaque import readable
 from dra_operator.api.text import shown
 from dra_operator.pods.objects import Manifest, Place
+from dra_operator.questions.bounded_yaml import BoundedLoader
 from dra_operator.questions.documents import (
-    MOST_LEVELS,
     TOO_DEEP,
     UNREADABLE,
     find_problem,
     stdin,
     why,
 )
+from dra_operator.questions.errors import QuestionError
 
 try:
     from yaml import CSafeDumper as SafeDumper
-    from yaml import CSafeLoader as SafeLoader
 except ImportError:  # PyYAML built without libyaml is slower and otherwise the same
-    from yaml import SafeDumper, SafeLoader  # type: ignore[assignment]
+    from yaml import SafeDumper  # type: ignore[assignment]
 
 STDIN = "-"
 SUFFIXES = (".yaml", ".yml", ".json", ".yaml.gz", ".yml.gz", ".json.gz")
@@ -62,24 +62,14 @@ class Unreadable:
 
 
 Found: TypeAlias = Manifest | Unreadable
+Source: TypeAlias = str | Path | Mapping[str, Any] | Iterable[str | Path | Mapping[str, Any] | Manifest]
+"""Files and folders, or objects as mappings, or several of these; `-` is stdin."""
 
 
-class _Loader(SafeLoader):
+class _Loader(BoundedLoader):
     """Reads YAML as kubectl does: what looks like a time is text, one letter may be a bool."""
 
-    bool_values = SafeLoader.bool_values | {"y": True, "n": False}
-    _levels = 0
-
-    def descend_resolver(self, *_: object) -> None:
-        """Go into a value, before it is read. Raises RecursionError where libyaml would run out of stack later on."""
-        self._levels += 1
-        # The innermost level may hold a value.
-        if self._levels > MOST_LEVELS + 1:
-            raise RecursionError
-
-    def ascend_resolver(self) -> None:
-        """Leave a value."""
-        self._levels -= 1
+    bool_values = BoundedLoader.bool_values | {"y": True, "n": False}
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's own
         """Return a map whose keys are text, as in JSON: {10: a} is {"10": a}, {yes: a} is {"true": a}."""
@@ -90,7 +80,7 @@ class _Loader(SafeLoader):
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own name
         first: [(tag, pattern) for tag, pattern in resolvers if tag not in _STRINGS]
-        for first, resolvers in SafeLoader.yaml_implicit_resolvers.items()
+        for first, resolvers in BoundedLoader.yaml_implicit_resolvers.items()
     }
 
 
@@ -275,6 +265,22 @@ def _problem(error: yaml.YAMLError, offset: int) -> str:
     mark = getattr(error, "problem_mark", None)
     text = getattr(error, "problem", None) or " ".join(str(error).split())
     return f"no YAML: {text}" if mark is None else f"line {mark.line + 1 + offset}: no YAML: {text}"
+
+
+def read_source(source: Source) -> Iterable[Found]:
+    """Yield the objects of files and folders, and those that are given as mappings. Raises QuestionError."""
+    items = (
+        [source] if isinstance(source, str | Path | Mapping) or not isinstance(source, Iterable) else source
+    )
+    for number, item in enumerate(items, 1):
+        if isinstance(item, Manifest):
+            yield item
+        elif isinstance(item, Mapping):
+            yield from find_given(number, item)
+        elif isinstance(item, str | Path):
+            yield from read([str(item)])
+        else:
+            raise QuestionError(f"object {number}: {shown(item)} is neither a mapping nor the path of a file")
 
 
 def find_given(number: int, value: Mapping[str, Any]) -> Iterator[Found]:

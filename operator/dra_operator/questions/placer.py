@@ -7,13 +7,14 @@ that a copy asks for fits. Copies ask for the same, so a node that a copy cannot
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Limits, Reason
+from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Failed, Limits, Reason
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Pod
-from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.api.types import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from dra_operator.ledger import ClaimKey
 from dra_operator.pods.claims import SPECIAL
-from dra_operator.pods.explanation import PodExplainer, PodExplanation
+from dra_operator.pods.entries import MOST_CONSUMERS
+from dra_operator.pods.explanation import PodExplainer, PodExplanation, count_obstacles
 from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.nodes import usable
 from dra_operator.pods.objects import ObjectRecord
@@ -33,12 +34,14 @@ class PlacedCopy:
 class Placer:
     """Places copies of a template in a state, within a trial of it.
 
-    `decision` is the last one that was not in favour.
+    `decision` is the last one that was not in favour; `is_aborted` if the last copy might fit, as a search for it ran
+    out of its budget.
     """
 
     state: ClusterState
     template: Template
     decision: Decision | None = None
+    is_aborted: bool = False
     _names: dict[str, None] | None = field(init=False)
     """The nodes that suit the pod, in their order; None for all."""
     _set: int | None = None
@@ -53,7 +56,7 @@ class Placer:
         pod = self.template.pod
         self._names = None
         self._requirements = None
-        if pod is not None and self.state.objects.of_kind("Node"):
+        if pod is not None and not self.state.are_nodes_assumed:
             # Of nodes that are only assumed nobody knows what they have.
             found = self.state.placement.find_suitable(pod)
             self._names = None if found is None else dict.fromkeys(found.nodes)
@@ -66,6 +69,9 @@ class Placer:
 
     def place(self, number: int) -> PlacedCopy | None:
         """Place a copy and let it count, or return None if it fits nowhere."""
+        self.is_aborted = False
+        if self._is_any_full(number):
+            return None
         claims = self._open_claims(number)
         allocator = self.state.allocators[self.template.decider]
         if self._set is None and (nodes := self._nodes()) is not None:
@@ -92,6 +98,7 @@ class Placer:
         decision = self.state.allocators[decider].allocate([*claims.values()], nodes, decider=decider)
         if not isinstance(decision, Allocated):
             self.decision = decision
+            self.is_aborted |= isinstance(decision, Failed) and decision.kind == "aborted"
             return None
         for claim, result in zip(claims.values(), decision.results, strict=True):
             self.state.ledger.assume(*claim_key(claim), result)
@@ -145,8 +152,15 @@ class Placer:
             return PodExplanation(found.reason, found.message, dict.fromkeys(claims, found))
         copy: Pod = pod.obj
         explained = self.build_explainer(number).explain(copy, self._requirements or PodRequirements())
-        assert explained is not None
-        return explained
+        return self._explain_place() if explained is None else explained
+
+    def _explain_place(self) -> PodExplanation:
+        """Return why a pod that needs no device can run nowhere."""
+        obstacles = self.state.pods.find_obstacles(self.requirements)
+        if not self.state.nodes:
+            return PodExplanation(Reason.NO_NODES, "there are no nodes")
+        why = count_obstacles(obstacles) if obstacles else "no node can be used"
+        return PodExplanation(Reason.NODE_UNSUITABLE, f"the pod can run on no node: {why}")
 
     def _explain_special(self, claim: ResourceClaim) -> Explanation:
         """Return why what is asked for by the name of a resource fits on no node that suits the rest."""
@@ -165,13 +179,28 @@ class Placer:
         """Return why a claim by itself is not allocated."""
         return self.state.allocators[decider].explain([claim], decision, decider=decider)[0]
 
+    def _is_any_full(self, number: int) -> bool:
+        """True if the copies before have taken all places of a claim that all of them name."""
+        return any(
+            len(record.obj.status.reserved_for) + number > MOST_CONSUMERS
+            for record in self.template.named.values()
+        )
+
     def build_explainer(self, number: int) -> PodExplainer:
         """Return what explains the pod of a copy."""
         own = {claim_key(claim): claim for claim in self._open_claims(number).values()}
+        earlier = tuple(
+            [
+                ResourceClaimConsumerReference(resource="pods", uid=f"copy {each}")
+                for each in range(1, min(number, MOST_CONSUMERS + 1))
+            ]
+        )
         for entry, allocation in self._named.items():
             claim = self.template.named[entry].obj
-            status = replace(claim.status, allocation=allocation)
-            own[claim_key(claim)] = replace(claim, status=status)
+            reserved = (*claim.status.reserved_for, *earlier)
+            own[claim_key(claim)] = replace(
+                claim, status=replace(claim.status, allocation=allocation, reserved_for=reserved)
+            )
 
         def find_claim(key: ClaimKey) -> ResourceClaim | None:
             return own.get(key) or self.state.find_claim(key)

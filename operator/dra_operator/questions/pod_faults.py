@@ -87,7 +87,7 @@ def _gate_problem(
 def _nomination_problem(state: ClusterState, pod: Pod, claims: Sequence[ResourceClaim]) -> str | None:
     """Return why a pod cannot go to the node that it is nominated for, or None."""
     name = pod.status.nominated_node_name
-    if not name or "Node" in state.unread or not state.objects.of_kind("Node"):
+    if not name or not state.has_all("Node"):
         return None
     text = f"is nominated for node {name}"
     node = state.nodes.get(name)

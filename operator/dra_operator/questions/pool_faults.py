@@ -43,9 +43,9 @@ def find_incomplete_pools(state: ClusterState) -> Iterator[Finding]:
 
 def find_slices_without_node(state: ClusterState) -> Iterator[Finding]:
     """Yield the slices that are for nodes which are gone, or some of whose devices are."""
-    nodes = {record.obj.metadata.name for record in state.objects.of_kind("Node")}
-    if not nodes or "Node" in state.unread:
+    if not state.has_all("Node"):
         return
+    nodes = {record.obj.metadata.name for record in state.objects.of_kind("Node")}
     for pool in state.inventory.pools.values():
         for slice_ in pool.slices.values():
             if slice_.per_device_nodes:
@@ -104,6 +104,9 @@ def find_served_twice(state: ClusterState) -> Iterator[Finding]:
 
 def find_half_owned(state: ClusterState) -> Iterator[Finding]:
     """Yield the slices of whose devices the operator owns some, and not all that draw on the same counters."""
+    if "DeviceTaintRule" in state.unread:
+        # The others may be owned by a rule.
+        return
     for _, slice_ in PublishedDevices(state.inventory).slices():
         if not (half := slice_.half_owned):
             continue

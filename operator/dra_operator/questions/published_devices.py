@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dra_operator.allocator.budget import unlimited
-from dra_operator.allocator.matching.candidates import KeyContent
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.inventory import Features, Inventory, PoolKey, Slice, bits
 from dra_operator.inventory.pool import Judgement
@@ -91,6 +90,8 @@ def devices_in_class(allocator: "Allocator", name: str, slice_: Slice) -> int:
 
     A device on which a selector fails is not selected.
     """
+    from dra_operator.allocator.matching.candidates import KeyContent  # noqa: PLC0415 - not every count needs it
+
     found = allocator.inventory.classes.get(name)
     if found is None:
         return 0

@@ -8,12 +8,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
-from dra_operator.allocator.explanation.suggestions import near_object
 from dra_operator.api.core import Pod
-from dra_operator.api.types import ResourceClaim, ResourceClaimStatus, ResourceSlice
+from dra_operator.api.likeness import near_object
+from dra_operator.api.types import (
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceClaimStatus,
+    ResourceSlice,
+)
 from dra_operator.pods.objects import Key, ObjectRecord
+from dra_operator.questions.contents import DEFAULT_NAMESPACE, LoadResult
 from dra_operator.questions.errors import UnknownObjectError
-from dra_operator.questions.load import DEFAULT_NAMESPACE, LoadResult
 
 _Name: TypeAlias = tuple[str, str]
 
@@ -61,7 +66,8 @@ def remove_objects(
                 del records[key]
             else:
                 records[key] = ended.leave(record)
-    return replace(objects, records=records)
+    # Where the last node is gone, there is none; where none was given, the others are still assumed.
+    return replace(objects, records=records, listed=objects.listed | ({"Node"} if gone_nodes else set()))
 
 
 class _Users:
@@ -83,7 +89,7 @@ class _Users:
         """Return a claim that they do not use any more; if nobody else does, it is deallocated."""
         claim: ResourceClaim = record.obj
         users = claim.status.reserved_for
-        left = tuple([user for user in users if not self._is_gone(claim.metadata.namespace, user.name)])
+        left = tuple([user for user in users if not self._is_gone(claim.metadata.namespace, user)])
         if left == users:
             return record
         if not left:
@@ -91,8 +97,9 @@ class _Users:
             return replace(record, body=body, obj=replace(claim, status=ResourceClaimStatus()))
         return replace(record, obj=replace(claim, status=replace(claim.status, reserved_for=left)))
 
-    def _is_gone(self, namespace: str, name: str) -> bool:
-        return (namespace, name) in self._uids
+    def _is_gone(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
+        is_pod = (user.api_group, user.resource) == ("", "pods")
+        return is_pod and (namespace, user.name) in self._uids
 
 
 def split_name(text: str) -> _Name:

@@ -18,9 +18,9 @@ from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.objects import Key, ObjectRecord
 from dra_operator.pods.scheduler import Outcome, State
 from dra_operator.pods.workloads import part
+from dra_operator.questions.contents import LoadResult
 from dra_operator.questions.errors import UnknownObjectError
 from dra_operator.questions.holders import ConsumerIndex
-from dra_operator.questions.load import LoadResult
 from dra_operator.questions.removal import remove_objects
 from dra_operator.questions.state import ClusterState
 
@@ -62,7 +62,7 @@ def _decide(
     state: ClusterState, objects: LoadResult, claims: AbstractSet[ClaimKey], again: AbstractSet[ClaimKey]
 ) -> dict[ClaimKey, Outcome]:
     """Return what some claims come to, of those that begin anew among some objects."""
-    copy = ClusterState(objects, only_nodes=state.only_nodes, unread=state.unread, now=state.now)
+    copy = state.with_contents(objects)
     sets = [
         item
         for item in make_sets(copy.objects, copy.objects.of_kind("ResourceClaim"))

@@ -15,7 +15,6 @@ from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.comparison import Comparison, conjuncts, find_literals, read, reading
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.explanation.pool_records import PublishedSlices
-from dra_operator.allocator.explanation.suggestions import near_name, near_object
 from dra_operator.allocator.matching.failures import (
     describe_failure,
     find_driver_meant,
@@ -25,6 +24,7 @@ from dra_operator.allocator.matching.failures import (
 )
 from dra_operator.allocator.matching.selectors import SelectorAnswers, SelectorCache
 from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.likeness import near_name, near_object
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceClass
 from dra_operator.cel import CelError, Environment, PreparedDevice, compile_selector
@@ -125,10 +125,14 @@ class SelectorFacts:
 
 @dataclass(frozen=True, slots=True)
 class CheckedChain:
-    """The facts of each selector of a chain, and what is wrong with it."""
+    """The facts of each selector of a chain, what is wrong with it, and the devices that all of it selects.
+
+    These are None if not all devices could be asked.
+    """
 
     facts: tuple[SelectorFacts, ...]
     issues: tuple[Issue, ...]
+    selected: Devices | None
 
 
 @dataclass(slots=True)
@@ -201,10 +205,12 @@ class _Check:
 
     def run(self) -> CheckedChain:
         chain, budget = self.chain, self.checker.new_budget()
+        selected: Devices | None = None
         try:
             devices = self._find_asked(budget)
             for number, expression in enumerate(chain.expressions):
                 devices = self._check(number, expression, devices, budget)
+            selected = devices
             self._check_other_drivers()
         except AbortedError:
             number = len(self.facts)
@@ -213,7 +219,7 @@ class _Check:
                 self._add(LintRule.UNFINISHED, Severity.WARNING, number, text)
             for expression in chain.expressions[number:]:
                 self.facts.append(self._untried(expression))
-        return CheckedChain(tuple(self.facts), tuple(self.issues))
+        return CheckedChain(tuple(self.facts), tuple(self.issues), selected)
 
     def _add(self, rule: LintRule, severity: Severity, number: int | None, message: str) -> None:
         self.issues.append(Issue(rule, severity, number, message))
@@ -273,17 +279,7 @@ class _Check:
     # --- the text
 
     def _check_text(self, number: int, expression: str, cost: int) -> None:
-        for _, text in mistaken_texts(expression):
-            self._add(LintRule.INVALID, Severity.ERROR, number, f"fails wherever this is evaluated: {text}")
-        if (size := len(expression.encode(errors="surrogatepass"))) > MAX_BYTES:
-            text = f"{size:,} bytes are more than the {MAX_BYTES:,} that the API server admits"
-            self._add(LintRule.TOO_COMPLEX, Severity.ERROR, number, text)
-        if cost > COST_LIMIT:
-            text = f"can cost {cost:,}, more than the {COST_LIMIT:,} that the API server admits: write it more simply"
-            self._add(LintRule.TOO_COMPLEX, Severity.ERROR, number, text)
-        elif cost > COST_LIMIT // 2:
-            text = f"can cost {cost:,}, {cost / COST_LIMIT:.0%} of what the API server admits"
-            self._add(LintRule.TOO_COMPLEX, Severity.NOTE, number, text)
+        self.issues += check_text(number, expression, cost)
         if self.chain.is_new:
             try:
                 compile_selector(expression, _NEW)
@@ -331,7 +327,7 @@ class _Check:
             try:
                 answers.program.match(device)
             except CelError as error:
-                rule = _rule_of(error)
+                rule = rule_of(error)
                 found[rule] = found.get(rule, 0) | here
         return [(devices, rule) for rule, devices in found.items()]
 
@@ -393,21 +389,12 @@ class _Check:
     def _check_names(
         self, number: int, answers: SelectorAnswers, devices: Devices, uses: Iterable[AttributeUse]
     ) -> None:
-        published = _find_names(devices)
-        for use in uses:
-            if use.present or not use.devices:
-                continue
-            other = TABLES[1 - TABLES.index(use.table)]
-            near = near_name(use.name, published[use.table])
-            if use.name in published[other]:
-                kind = "a capacity" if other == "capacity" else "an attribute"
-                domain, _, name = use.name.partition("/")
-                hint = f': it is {kind}, device.{other}["{domain}"].{name}'
-            else:
-                hint = f'; did you mean "{near}"?' if near else ""
-            severity = Severity.WARNING if hint else Severity.NOTE
-            text = f"none of {use.devices} devices has {_singular(use.table)} {use.name}{hint}"
-            self._add(LintRule.UNKNOWN_NAME, severity, number, text)
+        published = find_names(devices)
+        self.issues += [
+            unknown_name(number, use.table, use.name, use.devices, published)
+            for use in uses
+            if not use.present and use.devices
+        ]
         drivers = {slice_.driver for slice_, _ in self.checker.published}
         for literal in find_literals(answers.expression):
             if literal.table == "driver" and drivers and literal.text not in drivers:
@@ -461,7 +448,40 @@ class _Check:
         return details
 
 
-def _rule_of(error: CelError) -> LintRule:
+def check_text(number: int, expression: str, cost: int) -> Iterator[Issue]:
+    """Yield what is wrong with an expression wherever it is evaluated, and whether the API server admits its cost."""
+    for _, text in mistaken_texts(expression):
+        yield Issue(LintRule.INVALID, Severity.ERROR, number, f"fails wherever this is evaluated: {text}")
+    if (size := len(expression.encode(errors="surrogatepass"))) > MAX_BYTES:
+        text = f"{size:,} bytes are more than the {MAX_BYTES:,} that the API server admits"
+        yield Issue(LintRule.TOO_COMPLEX, Severity.ERROR, number, text)
+    if cost > COST_LIMIT:
+        text = f"can cost {cost:,}, more than the {COST_LIMIT:,} that the API server admits: write it more simply"
+        yield Issue(LintRule.TOO_COMPLEX, Severity.ERROR, number, text)
+    elif cost > COST_LIMIT // 2:
+        text = f"can cost {cost:,}, {cost / COST_LIMIT:.0%} of what the API server admits"
+        yield Issue(LintRule.TOO_COMPLEX, Severity.NOTE, number, text)
+
+
+def unknown_name(
+    number: int, table: str, name: str, devices: int, published: Mapping[str, set[str]]
+) -> Issue:
+    """Return that none of some devices has an attribute or a capacity, and what was probably meant."""
+    other = TABLES[1 - TABLES.index(table)]
+    near = near_name(name, published[table])
+    if name in published[other]:
+        kind = "a capacity" if other == "capacity" else "an attribute"
+        domain, _, bare = name.partition("/")
+        hint = f': it is {kind}, device.{other}["{domain}"].{bare}'
+    else:
+        hint = f'; did you mean "{near}"?' if near else ""
+    severity = Severity.WARNING if hint else Severity.NOTE
+    text = f"none of {devices} devices has {_singular(table)} {name}{hint}"
+    return Issue(LintRule.UNKNOWN_NAME, severity, number, text)
+
+
+def rule_of(error: CelError) -> LintRule:
+    """Return what a failure on a device is about."""
     if error.message.startswith(MISSING_KEY):
         return LintRule.UNGUARDED_ATTRIBUTE
     return LintRule.TYPE_CLASH if is_type_failure(error) else LintRule.FAILS
@@ -497,7 +517,7 @@ def _value_meant(answers: SelectorAnswers, devices: Devices) -> str:
     return ""
 
 
-def _find_names(devices: Devices) -> dict[str, set[str]]:
+def find_names(devices: Devices) -> dict[str, set[str]]:
     """Return the attributes and capacities of the slices of some devices, as `domain/name`."""
     found: dict[str, set[str]] = {table: set() for table in TABLES}
     for schema in {slice_.schema for slice_, _ in devices}:

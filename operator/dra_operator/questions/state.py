@@ -6,41 +6,37 @@ used by one thread at a time: a question may try decisions in it, and takes them
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from random import Random
 from types import MappingProxyType
-from typing import Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Self
 
-from dra_operator.allocator import Allocator, Decider, Limits
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decider import Decider
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Node
 from dra_operator.api.names import share_id
-from dra_operator.api.read import ObjectError
-from dra_operator.api.text import shown
 from dra_operator.api.types import ResourceClaim
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement
 from dra_operator.ledger import BrokenAllocations, Cause, ClaimKey, Ledger
-from dra_operator.pods.cluster_pods import ClusterPods
-from dra_operator.pods.explanation import PodExplainer
-from dra_operator.pods.objects import Manifest, ObjectRecord
-from dra_operator.pods.placement import PodPlacement
-from dra_operator.pods.scheduler import Scheduler
-from dra_operator.pods.workloads import part
+from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions import fault_texts
 from dra_operator.questions.assumed_nodes import choose_nodes
-from dra_operator.questions.errors import QuestionError
-from dra_operator.questions.load import LoadResult, add_daemon_pods, gather
-from dra_operator.questions.manifests import Found, find_given, read
+from dra_operator.questions.contents import LoadResult
 from dra_operator.questions.notes import find_notes, find_owners
-from dra_operator.questions.removal import remove_objects
 
-Source: TypeAlias = str | Path | Mapping[str, Any] | Iterable[str | Path | Mapping[str, Any] | Manifest]
-"""Files and folders, or objects as mappings, or several of these; `-` is stdin."""
-_ENOUGH: Final = dict.fromkeys(("cpu", "memory", "ephemeral-storage", "pods"), "1P")
+if TYPE_CHECKING:
+    # Imported where they are made: counting devices takes no decision, and `kubectl dra top` would wait for the import.
+    from dra_operator.allocator import Allocator
+    from dra_operator.pods.cluster_pods import ClusterPods
+    from dra_operator.pods.explanation import PodExplainer
+    from dra_operator.pods.placement import PodPlacement
+    from dra_operator.pods.scheduler import Scheduler
+    from dra_operator.questions.manifests import Source
+
 _NOT_CHOSEN: Final = "left out by --node"
 _HOW: Final = "give the slices a pool of their own, or the names of those they replace"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -50,10 +46,10 @@ class ClusterState:
     """Objects, and what is made of them.
 
     `objects` are all that could be read, `errors` lines about the others, `notes` lines about what was assumed and
-    what is wrong. `inventory` is what exists, `ledger` what is used, `nodes` those that claims may go to, by name,
-    `pods` what pods have of nodes; `allocators` decide, each on behalf of its decider. `unread` are the kinds that
-    could not be read, with the reason: answers are then said with that restriction. `now` is the time of the state,
-    in seconds since 1970.
+    what is wrong. `inventory` is what exists, `ledger` what is used, `nodes` those that claims may go to, by name, and
+    `are_nodes_assumed` if nobody gave any. `pods` are what pods have of nodes; `allocators` decide, each on behalf of
+    its decider. `unread` are the kinds that could not be read, or not all of it, with the reason: what that makes of
+    answers is in `dependencies`. `now` is the time of the state, in seconds since 1970.
     """
 
     def __init__(
@@ -80,6 +76,7 @@ class ClusterState:
                 self.inventory.put(record.obj)
         choice = choose_nodes(objects, self.only_nodes)
         self._assumptions = choice.notes
+        self.are_nodes_assumed = choice.are_assumed
         for name, node in choice.nodes.items():
             self.inventory.put(node)
             if only_nodes and name not in only_nodes:
@@ -88,7 +85,10 @@ class ClusterState:
         self.nodes: Mapping[str, Node] = {
             name: node for name, node in choice.nodes.items() if not only_nodes or name in only_nodes
         }
-        add_daemon_pods(self.objects, self.nodes)
+        if objects.daemon_sets:
+            from dra_operator.questions.load import add_daemon_pods  # noqa: PLC0415 - as below
+
+            add_daemon_pods(self.objects, self.nodes)
         for record in objects.of_kind("ResourceClaim"):
             self.ledger.put(record.obj)
         if settlement is not None:
@@ -98,31 +98,44 @@ class ClusterState:
     @classmethod
     def load(
         cls,
-        source: Source,
+        source: "Source",
         *,
         only_nodes: Sequence[str] = (),
         unread: Mapping[str, str] = _NOTHING,
+        listed: Iterable[str] = (),
         now: float | None = None,
     ) -> Self:
         """Return the state of some objects, given as mappings or as files and folders to read.
 
         What cannot be read is a line in `errors`, and the rest counts. An object that is there twice counts as it
-        stands last. Raises UnknownNodeError.
+        stands last. `listed` are kinds of which all objects are given, be it none: then no node is assumed where there
+        is none. A snapshot says itself when it was taken, and what could not be read then. Raises UnknownNodeError.
         """
-        return cls(gather(read_source(source)), only_nodes=only_nodes, unread=unread, now=now)
+        from dra_operator.questions.load import gather  # noqa: PLC0415 - what comes from an API server needs none
+        from dra_operator.questions.manifests import read_source  # noqa: PLC0415
+        from dra_operator.questions.snapshot_header import find_header  # noqa: PLC0415
 
-    def with_objects(self, source: Source) -> Self:
+        if (header := find_header(source)) is not None:
+            now, unread = header.taken if now is None else now, {**header.unread, **unread}
+            listed = {*listed, "Node"}
+        objects = gather(read_source(source))
+        objects.listed |= {*listed} - unread.keys()
+        return cls(objects, only_nodes=only_nodes, unread=unread, now=now)
+
+    def with_objects(self, source: "Source") -> Self:
         """Return a state with these objects; they take the place of those of their kind, namespace and name."""
+        from dra_operator.questions.load import gather  # noqa: PLC0415 - as above
+        from dra_operator.questions.manifests import read_source  # noqa: PLC0415
+
         return self.overlaid(gather(read_source(source)))
 
     def overlaid(self, objects: LoadResult) -> Self:
         """Return a state with these objects; they take the place of those of their kind, namespace and name.
 
-        Slices that make a pool invalid or incomplete which was not before are lines in `errors`.
+        Slices that make a pool invalid or incomplete which was not before, or that are of an older generation than
+        those that are there, are lines in `errors`.
         """
-        found = type(self)(
-            self._given.overlaid(objects), only_nodes=self.only_nodes, unread=self.unread, now=self.now
-        )
+        found = self.with_contents(self._given.overlaid(objects))
         if objects.of_kind("ResourceSlice"):
             before = {(item.kind, item.name, item.message) for item in self.inventory.problems()}
             found.objects.errors += [
@@ -130,7 +143,21 @@ class ClusterState:
                 for item in found.inventory.problems()
                 if item.kind == "ResourceSlice" and (item.kind, item.name, item.message) not in before
             ]
+            found.objects.errors += self._outdated(objects)
         return found
+
+    def _outdated(self, objects: LoadResult) -> Iterator[str]:
+        """Yield a line for each slice whose pool is there in a newer generation: it would count for nothing."""
+        for record in objects.of_kind("ResourceSlice"):
+            spec = record.obj.spec
+            pool = self.inventory.pools.get((spec.driver, spec.pool.name))
+            newest = max(pool.generations(), default=0) if pool is not None else 0
+            if spec.pool.generation < newest:
+                yield (
+                    f'ResourceSlice "{record.obj.metadata.name}": spec.pool.generation: {spec.pool.generation}: '
+                    f'pool "{spec.pool.name}" is published in generation {newest}, beside which this one counts for '
+                    f"nothing; {_HOW}"
+                )
 
     def without(
         self,
@@ -145,8 +172,14 @@ class ClusterState:
         With a pod go what it has of its node, the claims made for it, and the allocations that only it uses; with a
         node its pods and slices; with a driver its slices. Raises UnknownObjectError.
         """
+        from dra_operator.questions.removal import remove_objects  # noqa: PLC0415
+
         left = remove_objects(self._given, claims=claims, pods=pods, nodes=nodes, drivers=drivers)
-        return type(self)(left, only_nodes=self.only_nodes, unread=self.unread, now=self.now)
+        return self.with_contents(left)
+
+    def with_contents(self, objects: LoadResult) -> Self:
+        """Return a state of these objects instead, with the nodes, the time and what was not read as here."""
+        return type(self)(objects, only_nodes=self.only_nodes, unread=self.unread, now=self.now)
 
     @contextmanager
     def trial(self) -> Iterator[None]:
@@ -171,7 +204,7 @@ class ClusterState:
         return [*self._assumptions, *find_notes(self.objects, self.inventory, self.ledger)]
 
     @cached_property
-    def allocators(self) -> Mapping[Decider, Allocator]:
+    def allocators(self) -> "Mapping[Decider, Allocator]":
         """What decides, by whose devices it may take. Where nothing is owned, both take the same."""
         operator = self.build_allocator(Decider.OPERATOR, self.inventory)
         if self.inventory.settlement is None:
@@ -179,8 +212,10 @@ class ClusterState:
         other = self.build_allocator(Decider.KUBE_SCHEDULER, self.inventory)
         return {Decider.OPERATOR: operator, Decider.KUBE_SCHEDULER: other}
 
-    def build_allocator(self, decider: Decider, inventory: Inventory) -> Allocator:
+    def build_allocator(self, decider: Decider, inventory: Inventory) -> "Allocator":
         """Return an allocator for an inventory, beside the ledger of this state."""
+        from dra_operator.allocator import Allocator  # noqa: PLC0415
+
         return Allocator(
             inventory,
             self.ledger,
@@ -191,7 +226,7 @@ class ClusterState:
         )
 
     @cached_property
-    def pods(self) -> ClusterPods:
+    def pods(self) -> "ClusterPods":
         """What pods have of nodes, and which nodes suit others.
 
         What a node does not say to have of each, it has enough of.
@@ -199,22 +234,30 @@ class ClusterState:
         return self._placed_pods[0]
 
     @cached_property
-    def placement(self) -> PodPlacement:
+    def placement(self) -> "PodPlacement":
         """Where pods can run, as far as the objects say."""
+        from dra_operator.pods.placement import PodPlacement  # noqa: PLC0415
+
         return PodPlacement(self.pods, self.nodes, self._placed_pods[1])
 
     @cached_property
-    def _placed_pods(self) -> tuple[ClusterPods, frozenset[tuple[str, str]]]:
-        return _read_pods(self.objects, self.nodes)
+    def _placed_pods(self) -> "tuple[ClusterPods, frozenset[tuple[str, str]]]":
+        from dra_operator.questions.placed_pods import read_placed_pods  # noqa: PLC0415
+
+        return read_placed_pods(self.objects, self.nodes)
 
     @cached_property
     def broken(self) -> Mapping[ClaimKey, str]:
         """What is wrong with each allocation that cannot be used any more."""
-        return _broken_allocations(self.objects, self.inventory, self.now)
+        return _broken_allocations(
+            self.objects, self.inventory, self.now, are_nodes_known=self.has_all("Node")
+        )
 
     @cached_property
-    def scheduler(self) -> Scheduler:
+    def scheduler(self) -> "Scheduler":
         """What decides the claims of pods together, where these can run."""
+        from dra_operator.pods.scheduler import Scheduler  # noqa: PLC0415
+
         return Scheduler(
             self.objects,
             self.nodes,
@@ -226,8 +269,10 @@ class ClusterState:
         )
 
     @cached_property
-    def pod_explainer(self) -> PodExplainer:
+    def pod_explainer(self) -> "PodExplainer":
         """What explains pods by the present state."""
+        from dra_operator.pods.explanation import PodExplainer  # noqa: PLC0415
+
         return PodExplainer(
             self.allocators[Decider.KUBE_SCHEDULER],
             self.pods,
@@ -235,6 +280,14 @@ class ClusterState:
             self.has_template,
             limits=Limits(),
         )
+
+    def has_all(self, kind: str) -> bool:
+        """Return whether all objects of a kind are known: some are given or it was listed, and all could be read.
+
+        Files may leave out nodes and pods altogether: that there is none of them proves nothing.
+        """
+        is_there = kind in self.objects.listed or bool(self.objects.of_kind(kind))
+        return is_there and kind not in self.unread
 
     def find_record(self, kind: str, namespace: str, name: str) -> ObjectRecord | None:
         """Return an object, or None."""
@@ -255,62 +308,16 @@ class ClusterState:
         return _share_ids(self.objects)
 
 
-def read_source(source: Source) -> Iterable[Found]:
-    """Yield the objects of files and folders, and those that are given as mappings. Raises QuestionError."""
-    items = (
-        [source] if isinstance(source, str | Path | Mapping) or not isinstance(source, Iterable) else source
-    )
-    for number, item in enumerate(items, 1):
-        if isinstance(item, Manifest):
-            yield item
-        elif isinstance(item, Mapping):
-            yield from find_given(number, item)
-        elif isinstance(item, str | Path):
-            yield from read([str(item)])
-        else:
-            raise QuestionError(f"object {number}: {shown(item)} is neither a mapping nor the path of a file")
-
-
-def _read_pods(
-    gathered: LoadResult, nodes: Mapping[str, Node]
-) -> tuple[ClusterPods, frozenset[tuple[str, str]]]:
-    """Return what pods have of nodes, and the volume claims that count.
-
-    What a node does not say to have of each, it has enough of. A volume claim that is not given counts for nothing, nor
-    does one that nobody had the time to bind.
-    """
-    cluster = ClusterPods()
-    for kind in ("DeviceClass", "Pod"):
-        for record in gathered.of_kind(kind):
-            # Of a pod with a slip in its status the rest counts.
-            with suppress(ObjectError):
-                cluster.put(kind, record.body)
-    bodies = {record.obj.metadata.name: record.body for record in gathered.of_kind("Node")}
-    for name, node in nodes.items():
-        body = bodies.get(name, {"metadata": {"name": name, "labels": node.metadata.labels}})
-        status = body.get("status") or {}
-        allocatable = {**_ENOUGH, **(status.get("allocatable") or {})}
-        cluster.put("Node", {**body, "status": {**status, "allocatable": allocatable}})
-    claims: set[tuple[str, str]] = set()
-    for (kind, namespace, name), body in gathered.volumes.items():
-        is_claim = kind == "PersistentVolumeClaim"
-        if is_claim and not (body["metadata"].get("uid") or part(body, "spec").get("volumeName")):
-            continue
-        cluster.put(kind, body)
-        if is_claim:
-            claims.add((namespace, name))
-    return cluster, frozenset(claims)
-
-
-def _broken_allocations(gathered: LoadResult, inventory: Inventory, now: float) -> dict[ClaimKey, str]:
+def _broken_allocations(
+    gathered: LoadResult, inventory: Inventory, now: float, *, are_nodes_known: bool
+) -> dict[ClaimKey, str]:
     """Return what is wrong with each allocation that is broken. Nodes that nobody gives are not gone."""
     allocations = BrokenAllocations(inventory, missing_seconds=0)
     for record in gathered.of_kind("ResourceClaim"):
         allocations.put(claim_key(record.obj), record.obj.status.allocation)
     allocations.refresh(0.0, now)
-    are_nodes_given = any(True for _ in gathered.of_kind("Node"))
     found = {
-        key: [item for item in breakages if are_nodes_given or item.cause is not Cause.NODE_GONE]
+        key: [item for item in breakages if are_nodes_known or item.cause is not Cause.NODE_GONE]
         for key, breakages in allocations.found.items()
     }
     return {key: fault_texts.broken(breakages) for key, breakages in found.items() if breakages}

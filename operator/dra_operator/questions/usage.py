@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from dra_operator.allocator import Decider
+from dra_operator.allocator.decider import Decider
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.quantity import family, format_amount
 from dra_operator.inventory import PoolKey, Slice, Verdict, bits
@@ -19,6 +19,7 @@ from dra_operator.inventory.ownership import is_owned_taint
 from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.ledger.counters import CounterState
 from dra_operator.questions.answers import LargestDevice
+from dra_operator.questions.dependencies import OF_CLASS, USAGE
 from dra_operator.questions.holders import ConsumerIndex, Use, allocated_claims, unread_lines
 from dra_operator.questions.published_devices import (
     NewestGeneration,
@@ -68,7 +69,7 @@ class UsageRow:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """Rows sorted by name. `is_at_most`: claims were not all read, so that less may be free."""
+    """Rows sorted by name. `is_at_most`: claims, taint rules or nodes were not all read, so that less may be free."""
 
     grouping: Grouping
     rows: tuple[UsageRow, ...]
@@ -80,8 +81,11 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
     """Return a row for each node, pool or namespace that has devices, and for each class.
 
     `by` is the capacity by which a device is the largest, with or without its domain; without it, it is the first
-    capacity by name that any device of the row has.
+    capacity by name that any device of the row has. Raises QuestionError if slices, or classes, were not read.
     """
+    restriction = USAGE.find_restriction(state.unread)
+    if grouping is Grouping.CLASS:
+        OF_CLASS.check(state.unread)
     claims = _ClaimUses.build(state)
     if grouping is Grouping.NAMESPACE:
         published = PublishedDevices(state.inventory)
@@ -90,7 +94,7 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
             for name, keys in claims.by_namespace().items()
         ]
     else:
-        conditions = _NodeConditions(state, bool(state.objects.of_kind("Node")))
+        conditions = _NodeConditions(state)
         # A class that selects no device has a row as well: that is what is wrong with it.
         classes = state.inventory.classes if grouping is Grouping.CLASS else ()
         tallies = {name: _Tally() for name in classes}
@@ -102,9 +106,8 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
             rows = [replace(row, condition=tallies[row.name].verdict) for row in rows]
         if grouping is Grouping.NODE:
             rows = [replace(row, condition=conditions.find(row.name) if row.name else "") for row in rows]
-    is_at_most = "ResourceClaim" in state.unread
     return UsageReport(
-        grouping, tuple(sorted(rows, key=lambda row: row.name)), is_at_most, unread_lines(state)
+        grouping, tuple(sorted(rows, key=lambda row: row.name)), restriction.at_most, unread_lines(state)
     )
 
 
@@ -139,7 +142,7 @@ class SliceStates:
 
 def find_device_states(state: ClusterState) -> Iterator[SliceStates]:
     """Yield what state the devices of each slice of a newest generation are in, pools in order."""
-    yield from _find_states(state, _NodeConditions(state, bool(state.objects.of_kind("Node"))))
+    yield from _find_states(state, _NodeConditions(state))
 
 
 def _find_states(state: ClusterState, conditions: "_NodeConditions") -> Iterator[SliceStates]:
@@ -166,13 +169,12 @@ class _NodeConditions:
     """Why nodes cannot be used; where none is given, none is gone."""
 
     state: ClusterState
-    are_given: bool
 
     def find(self, name: str) -> str:
         """Return why a node cannot be used, or nothing."""
         node = self.state.inventory.nodes.get(name)
         if node is None:
-            return "gone" if self.are_given else ""
+            return "gone" if self.state.has_all("Node") else ""
         return node.unusable or ""
 
 

@@ -2,8 +2,9 @@
 
 It answers as kube-apiserver 1.37 does, every gate of DRA on, for the kinds that the operator uses; tests/real compares
 the two, request by request, and tests/sim holds it to recorded answers. What it leaves out: authentication and
-authorization, server-side apply and managedFields, protobuf, garbage collection by owner, the check of CEL expressions,
-some of the written rules about values (see `validation`), and what nodes must declare for the devices of a slice.
+authorization, server-side apply, managedFields but for who nominated a pod, protobuf, garbage collection by owner, the
+check of CEL expressions, some of the written rules about values (see `validation`), and what nodes must declare for the
+devices of a slice.
 
 - A request: `server` listens, `requests` reads path, parameters and body, `handler` answers, `errors` refuse in
   kube-apiserver's words; an `interceptor` may come between, as tests have it.

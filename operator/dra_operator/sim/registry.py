@@ -56,10 +56,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How to write: `dry_run` stores nothing, `field_validation` says what becomes of unknown fields."""
+    """How to write: `dry_run` stores nothing, `field_validation` says what becomes of unknown fields.
+
+    `manager` is who writes, as far as that is recorded.
+    """
 
     dry_run: bool = False
     field_validation: FieldValidation = FieldValidation.WARN
+    manager: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +197,7 @@ class Registry:
         if old is not None:
             before = old.body["metadata"]
             metadata["uid"], metadata["creationTimestamp"] = before["uid"], before["creationTimestamp"]
+            strategy.record_nomination(target.resource, body, old.body, "")
             if target.resource.has_generation:
                 grown = body["spec"] != old.body["spec"]
                 metadata["generation"] = before.get("generation", 1) + int(grown)
@@ -267,6 +272,7 @@ class Registry:
         else:
             strategy.prepare_update(resource, body, old.body, self._now())
         strategy.apply_defaults(resource, body, self._now())
+        strategy.record_nomination(resource, body, old.body, options.manager)
         problems = validation.metadata_errors(resource, body["metadata"]) + update_problems
         if target.subresource == "status":
             problems += admit_status(self._admin_access, self.store, resource, body, old.body)

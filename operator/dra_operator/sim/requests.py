@@ -159,7 +159,9 @@ def for_write(query: Query, verb: str) -> WriteOptions:
     except ValueError:
         allowed = ("", *(mode.value for mode in FieldValidation))
         raise errors.invalid_options(kind, errors.unsupported("fieldValidation", text, allowed)) from None
-    return WriteOptions(_dry_run(_given(query, "dryRun"), kind), field_validation)
+    return WriteOptions(
+        _dry_run(_given(query, "dryRun"), kind), field_validation, query.get("fieldManager", "")
+    )
 
 
 def _given(query: Query, name: str) -> list[str]:

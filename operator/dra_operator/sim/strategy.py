@@ -202,6 +202,25 @@ def prepare_status_update(resource: Resource, body: Body, old: Mapping[str, Any]
         _drop_deallocated_devices(body["status"], old["status"])
 
 
+def record_nomination(resource: Resource, body: Body, old: Mapping[str, Any], manager: str) -> None:
+    """Record in managedFields who nominated a pod, for as long as the nomination stands; nothing else is recorded."""
+    if resource.kind != "Pod":
+        return
+    node = (body.get("status") or {}).get("nominatedNodeName")
+    kept = old["metadata"].get("managedFields")
+    if node != (old.get("status") or {}).get("nominatedNodeName"):
+        kept = [{**_NOMINATION, "manager": manager}] if node and manager else None
+    if kept:
+        body["metadata"]["managedFields"] = kept
+
+
+_NOMINATION = {
+    "operation": "Update",
+    "apiVersion": "v1",
+    "fieldsType": "FieldsV1",
+    "fieldsV1": {"f:status": {"f:nominatedNodeName": {}}},
+    "subresource": "status",
+}
 _Device = tuple[str, str, str, str]
 
 

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import Reason
-from dra_operator.allocator.explanation.suggestions import near_name
 
 DRIVER = "gpu.example.com"
 ANY_VALUE = "; without operator: Exists, a toleration is for one value: add it to tolerate any"
@@ -266,14 +265,6 @@ def test_derived_attributes_of_two_requests_that_read_what_no_device_has(gpus: A
         "the requests fit together on node n1, but not with constraint #0 (distinctAttribute d/x); "
         f'for {DRIVER}/modle, did you mean "{DRIVER}/model"?'
     )
-
-
-@pytest.mark.parametrize(("others", "near"), [(254, f"{DRIVER}/model"), (255, "")])
-def test_nothing_is_near_among_names_that_differ_from_device_to_device(others: int, near: str) -> None:
-    """A driver may publish millions, and to compare each takes time that other claims wait for."""
-    names = {f"{DRIVER}/model", *(f"{DRIVER}/{number}" for number in range(others + 1))}
-
-    assert near_name(f"{DRIVER}/modle", names) == near
 
 
 # --- taints

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dra_operator.cel.errors import CelError
-from dra_operator.cel.library import OVERLOADS
+from dra_operator.cel.library.overloads import OVERLOADS
 
 
 @pytest.fixture

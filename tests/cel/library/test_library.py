@@ -9,7 +9,8 @@ import pytest
 from dra_operator.api.semver import parse_semver
 from dra_operator.cel.environment import STORED
 from dra_operator.cel.errors import CelError
-from dra_operator.cel.library import OVERLOADS, named_formats, network, quantities, times, urls
+from dra_operator.cel.library import named_formats, network, quantities, times, urls
+from dra_operator.cel.library.overloads import OVERLOADS
 from dra_operator.cel.operators import SINGLETONS
 from dra_operator.cel.values import NONE, CelMap, Duration, Optional_, Timestamp, TypeValue, Uint
 from recordings import recorded

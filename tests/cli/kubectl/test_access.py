@@ -180,6 +180,98 @@ def test_certificate_in_the_kubeconfig_is_shown(load, authority):
 
 # --- what is said of a kubeconfig that is no good
 
+RUBBISH = (7, True, "\x00", "\u00fc", "a\nb", [7], {"a": 7}, None)
+FIELDS = {
+    "context": ("cluster", "user", "namespace"),
+    "cluster": (
+        *("server", "certificate-authority", "certificate-authority-data", "proxy-url", "tls-server-name"),
+        *("insecure-skip-tls-verify", "extensions"),
+    ),
+    "user": (
+        *("token", "tokenFile", "username", "password", "client-certificate", "client-certificate-data"),
+        *(
+            "client-key",
+            "client-key-data",
+            "exec",
+            "auth-provider",
+            "as",
+            "as-uid",
+            "as-groups",
+            "as-user-extra",
+        ),
+    ),
+    "exec": (
+        *("command", "apiVersion", "args", "env", "interactiveMode", "installHint", "provideClusterInfo"),
+    ),
+}
+SECRET = "hush-hush"
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in FIELDS for name in FIELDS[kind]])
+def test_rubbish_in_a_field_is_no_traceback(load, kind, name):
+    """Whatever stands in a field: it is of use, or refused in one line without a secret."""
+    said = []
+    for value in RUBBISH:
+        config = kubeconfig({"token": SECRET, "username": "ann", "password": SECRET, "as": "bob"})
+        bodies = {each: config[f"{each}s"][0][each] for each in ("context", "cluster", "user")}
+        if kind == "exec":
+            bodies["exec"] = {"command": "true", "apiVersion": "v1", "provideClusterInfo": True}
+            config["users"][0]["user"] = {"exec": bodies["exec"]}
+        bodies[kind][name] = value
+        try:
+            load(config)
+        except AccessError as refused:
+            said.append(str(refused))
+    assert [text for text in said if "\n" in text or SECRET in text] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[" * 5000, "nested too deeply"),
+        ("current-context: 2026-13-45\n", "no YAML"),
+        ("\x00", "no YAML"),
+        ("a: &a [*a]\n", "names no current context"),
+        ("contexts: {c: {}}", "its content is not a kubeconfig"),
+        ("- " * 5000, "nested too deeply"),
+    ],
+)
+def test_text_that_is_no_kubeconfig_is_refused_in_one_line(load, text, words):
+    """The line names the file."""
+    with pytest.raises(AccessError, match=r"^kubeconfig [^\n]*$") as refused:
+        load(text)
+
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "server", ["https://host:port", "https://[::1", "https://host:99999", "https://a b", "https://\u00fc"]
+)
+def test_server_that_is_no_address_is_refused(load, server):
+    """Before anything is sent."""
+    with pytest.raises(AccessError, match="is no address such as"):
+        load(kubeconfig(cluster={"server": server}))
+
+
+@pytest.mark.parametrize(
+    "token",
+    [f"{SECRET}\n{SECRET}", f"{SECRET}\u00fc", f"{SECRET}\x7f"],
+    ids=["line break", "umlaut", "control"],
+)
+def test_token_that_no_header_can_have_is_not_told(load, plugin, tmp_path, token):
+    """Wherever it comes from: the kubeconfig, a file, an old provider or a plugin."""
+    (tmp_path / "token").write_text(token)
+    code = f"""
+        import json, os
+        print(json.dumps({{**json.loads(os.environ["KUBERNETES_EXEC_INFO"]), "status": {{"token": {token!r}}}}}))
+    """
+    provider = {"name": "oidc", "config": {"id-token": token}}
+    for user in ({"token": token}, {"tokenFile": "token"}, {"auth-provider": provider}, plugin(code)):
+        with pytest.raises(AccessError, match=r"^[^\n]*HTTP forbids$") as refused:
+            load(kubeconfig(user))
+
+        assert SECRET not in str(refused.value)
+
 
 @pytest.mark.parametrize(
     ("config", "words"),
@@ -242,6 +334,11 @@ def test_named_kubeconfig_has_to_be_there(tmp_path):
         ),
         ("print('hello')", {}, "what it prints is no ExecCredential with a status"),
         ("print('{\"status\": {}}')", {}, 'it prints apiVersion null, the kubeconfig says "client.auth'),
+        ("import os; os.write(1, bytes([255, 0]))", {}, "what it prints is no ExecCredential with a status"),
+        ("print('[' * 100000)", {}, "what it prints is no ExecCredential with a status"),
+        ("print('{\"status\": []}')", {}, "what it prints is no ExecCredential with a status"),
+        ('print(\'{"status": {"token": 7}}\')', {}, "what it prints as token is not text"),
+        ('print(\'{"status": {"clientKeyData": {}}}\')', {}, "what it prints as clientKeyData is not text"),
     ],
 )
 def test_plugin_that_gives_nothing_is_named_with_what_to_do(load, plugin, code, fields, words):

@@ -24,7 +24,7 @@ def ask(command):
     ("command", "code", "words"),
     [
         ("who", 0, "note: 11 of 20 devices held, by 8 claims note: 1 claim holds devices that are not"),
-        ("who", 0, "team-b/eval node-9/gpu-0 (not published)"),
+        ("who", 0, "team-b/eval node-9/gpu-0 (gone)"),
         ("top", 0, "(7) 20 11 5 4 2"),
         ("top --by namespace", 0, "team-a 7 0 0 4 team-b 4 0 2 4"),
         ("who node/node-9", 0, "note: 1 claim holds devices that are not published (team-b/eval)"),
@@ -52,11 +52,10 @@ def test_drain_says_why_the_other_nodes_do_not_do():
     """That the drained node is cordoned is no reason; the devices of the others are counted."""
     done, printed = ask("impact node/node-5")
 
-    assert "train-0 no: NotEnoughDevices" in printed
     assert (
-        "train-0-gpu-c7k2p: request gpu: 16 devices published, 8 in class h100.example.com, 4 tainted"
-        in printed
-    )
+        "train-0 no team-a/train-0-gpu-c7k2p: NotEnoughDevices: request gpu: 16 devices published, 8 in class "
+        "h100.example.com, 4 tainted"
+    ) in printed
     assert "unschedulable" not in printed
     assert done.exit_code == 1
 
@@ -87,9 +86,9 @@ def test_hypothetical_node_is_no_matter_of_what_the_scheduler_did():
     """It would fit there, and has not been placed as the node is not there."""
     node = SNAPSHOT.with_name("node-8.yaml")
 
-    done, printed = ask(f"explain pod/train-1 -n team-a -f {node}")
+    done, _ = ask(f"explain pod/train-1 -n team-a -f {node}")
 
-    assert printed.strip() == 'Pod "team-a/train-1" would fit on node-8'
+    assert done.stdout.strip() == 'Pod "team-a/train-1" would fit on node-8'
     assert done.exit_code == 0
 
 

@@ -54,7 +54,9 @@ def run_at_terminal(command):
             printed += chunk
         os.close(leader)
         assert process.wait() in (0, 1), printed.decode()
-    return printed.decode().replace("\r\n", "\n")
+    lines = printed.decode().replace("\r\n", "\n").splitlines(keepends=True)
+    # Of a cluster it is not said.
+    return "".join([line for line in lines if not line.startswith("note: as of ")])
 
 
 def draw(name):

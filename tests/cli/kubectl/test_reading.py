@@ -2,11 +2,12 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from cluster import claim, pod, resource_slice
+from cluster import allocation, claim, node, pod, resource_slice
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "questions" / "cluster.yaml"
 
@@ -37,7 +38,47 @@ async def test_kind_without_which_there_is_no_answer_ends_with_2(cluster, dra):
     result = await dra("top")
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "error: not permitted to list resourceslices.resource.k8s.io\n"
+    assert result.stderr == (
+        "error: not permitted to list resourceslices.resource.k8s.io: "
+        "ClusterRole dra-reader has it (manifests/components/reader)\n"
+    )
+
+
+async def test_role_that_has_missing_rights_is_named_once(cluster, dra):
+    """Rights that are missed in several lines are in one ClusterRole, which has none for claims."""
+    forbid(cluster, "ResourceClaim", "Node", "DeviceClass", "DeviceTaintRule")
+
+    result = await dra("top")
+
+    assert result.stderr.splitlines()[:2] == [
+        'note: not permitted to list resourceclaims.resource.k8s.io in namespace "default"',
+        (
+            "note: not permitted to list nodes, deviceclasses.resource.k8s.io, devicetaintrules.resource.k8s.io: "
+            "ClusterRole dra-reader has it (manifests/components/reader)"
+        ),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["Node", "DeviceTaintRule"])
+async def test_what_is_free_is_at_most_where_a_taint_or_a_node_may_be_in_the_way(cluster, dra, kind):
+    """A cordoned node is not seen by who may not read nodes."""
+    forbid(cluster, kind)
+
+    result = await dra("top")
+
+    assert "FREE is at most: nodes and taint rules that cannot be read may keep devices" in result.stderr
+
+
+async def test_device_that_two_claims_hold_is_found_in_their_namespace(cluster, dra):
+    """The finding is about the device, which has no namespace; the claims that take part have one."""
+    held = {"status": {"allocation": allocation()}}
+    cluster.put(claim("one") | held, claim("other") | held)
+
+    found = await dra("audit", "-n", "default", "--sort", "TwoHolders")
+    elsewhere = await dra("audit", "-n", "team-b", "--sort", "TwoHolders")
+
+    assert (found.exit_code, "gpu-0" in found.stdout) == (1, True), found.output
+    assert elsewhere.exit_code != 1
 
 
 async def test_list_is_read_page_by_page(cluster, dra, monkeypatch):
@@ -231,3 +272,89 @@ async def test_snapshot_of_json_is_whole_if_it_parses(dra, tmp_path, kept, code)
     result = await dra("claims", "--snapshot", str(file), live=False)
 
     assert result.exit_code == code
+
+
+def asking(cpu, **spec):
+    """A pod that asks for cpu, and for no claim by itself."""
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"asks-{cpu}", "namespace": "default"},
+        "spec": {"containers": [container], **spec},
+        "status": {"phase": "Running"},
+    }
+
+
+async def test_snapshot_answers_as_of_when_it_was_taken(cluster, dra, snapshot):
+    """A claim that was unreserved for an hour then is not so for months."""
+    idle = claim("idle") | {"status": {"allocation": allocation()}}
+    cluster.put(idle)
+    file = await snapshot()
+
+    today = await dra("audit", "--sort", "Unreserved", "--snapshot", str(file), live=False)
+    text = re.sub(r"creationTimestamp: .*", "creationTimestamp: '2026-01-01T00:00:00Z'", file.read_text())
+    file.write_text(re.sub(r"^# taken: .*", "# taken: 2026-01-01T01:00:00Z", text, flags=re.MULTILINE))
+    then = await dra("audit", "--sort", "Unreserved", "--snapshot", str(file), live=False)
+    claims = await dra("claims", "--snapshot", str(file), live=False)
+
+    assert (today.exit_code, then.exit_code) == (1, 0), then.output
+    assert "note: as of 2026-01-01T01:00:00Z, " in then.stderr
+    assert " 60m" in claims.stdout
+
+
+async def test_snapshot_says_what_could_not_be_read(dra, snapshot):
+    """A kind that was forbidden when it was taken restricts the answer, as it would on the cluster."""
+    file = await snapshot()
+    header, rest = file.read_text().split("\n", 1)
+    why = "not permitted to list devicetaintrules.resource.k8s.io when the snapshot was taken"
+    file.write_text(f"{header}\n# not read: DeviceTaintRule: {why}\n{rest}")
+
+    result = await dra("fit", "class/gpu", "--snapshot", str(file), live=False)
+
+    assert result.exit_code == 2, result.output
+    assert f"note: {why}" in result.stderr
+
+
+async def test_pods_without_claims_count_in_a_snapshot(cluster, dra, snapshot, tmp_path):
+    """They are not in it one by one, and what they have of the nodes is."""
+    for number in (1, 2):
+        body = node(f"node-{number}")
+        room = {"cpu": "10", "memory": "8Gi", "pods": "3"}
+        cluster.put(body | {"status": {**body["status"], "allocatable": room}})
+        for index, cpu in enumerate(("4", "2500m")):
+            other = asking(cpu, nodeName=f"node-{number}")
+            cluster.put(other | {"metadata": {"name": f"other-{number}-{index}", "namespace": "default"}})
+    file = await snapshot()
+    template = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "one", "namespace": "default"},
+        "spec": {"spec": claim()["spec"]},
+    }
+    codes = []
+    for cpu, copies in (("1", 2), ("1", 3), ("4", 1)):
+        items = [template, asking(cpu, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])]
+        given = tmp_path / f"{cpu}.json"
+        given.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        live = await dra("fit", str(given), "-c", str(copies), "-o", "json")
+        offline = await dra(
+            *("fit", str(given), "-c", str(copies), "-o", "json", "--snapshot", str(file)), live=False
+        )
+        assert json.loads(offline.stdout).get("copies") == json.loads(live.stdout).get("copies")
+        codes.append(offline.exit_code)
+
+    # A third one finds devices and cpu, and no place.
+    assert codes == [0, 1, 1]
+
+
+async def test_file_of_another_origin_is_no_snapshot_that_says_all(dra, snapshot):
+    """Whoever wrote it may have left out pods without claims; what does not depend on pods is answered."""
+    file = await snapshot()
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+    file.write_text("\n".join([*lines, ""]))
+
+    result = await dra("fit", "class/gpu", "--snapshot", str(file), live=False)
+
+    assert "does not say when it was taken" in result.stderr
+    assert "1 of 1 copy" in result.stdout

@@ -50,9 +50,10 @@ async def used(cluster):
         ("explain holder -o name", 0, "resourceclaim.resource.k8s.io/holder\n"),
         ("impact node/node-1 -o name", 1, "resourceclaim.resource.k8s.io/holder\n"),
         ("impact node/node-2 -o name", 0, ""),
-        ("headroom class/gpu -o name", 0, "node/node-1\nnode/node-2\n"),
         ("lint -o name", 0, ""),
         ("top --by class -o name", 0, "deviceclass.resource.k8s.io/gpu\n"),
+        ("top --by namespace -n default -o name", 0, "namespace/default\n"),
+        ("top --by namespace -n other -o name", 0, ""),
     ],
 )
 async def test_code_and_names(used, dra, line, code, printed):
@@ -60,6 +61,21 @@ async def test_code_and_names(used, dra, line, code, printed):
     result = await dra(*line.split())
 
     assert (result.exit_code, result.stdout) == (code, printed), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("top -n default", "all claims can be read, so -n changes nothing; --by namespace counts"),
+        ("top --by namespace -n other", 'no claim of namespace "other" holds a published device'),
+        ("top -l zone=none", "no devices are published on nodes with these labels"),
+    ],
+)
+async def test_what_an_option_leaves_of_the_counts_is_said(used, dra, line, words):
+    """A table that is empty, or as it was before, says why."""
+    result = await dra(*line.split())
+
+    assert words in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -97,6 +113,9 @@ async def test_wrong_input_is_one_line_with_what_to_do(cluster, dra, line, words
         ("claims --request-timeout soon", "is no duration"),
         ("impact", "say what changes"),
         ("top --by rack", "'rack' is not one of"),
+        ("top -A", "No such option"),
+        ("impact node/node-1 -A", "No such option"),
+        ("headroom class/gpu -o name", "'name' is not one of 'wide', 'json', 'yaml'"),
     ],
 )
 async def test_wrong_usage_ends_with_2(cluster, dra, line, words):
@@ -231,21 +250,29 @@ def test_durations_are_read_as_go_writes_them(text, seconds):
     assert read_seconds(text) == seconds
 
 
-async def test_watch_prints_what_changes(used, tmp_path):
-    """First the list, then the row of a claim that is new; ages are no change."""
+@pytest.mark.parametrize(
+    ("line", "first", "changed"),
+    [
+        ("claims", ["holder", "waiting"], "fresh"),
+        ("devices pool-1", ["pool-1/gpu-0", "pool-1/gpu-1"], "pool-1/gpu-1"),
+        ("top --by namespace", ["default"], "default"),
+    ],
+)
+async def test_watch_prints_what_changes(used, tmp_path, line, first, changed):
+    """First the list, then the row of a claim that is new, or of the device that it holds; ages are no change."""
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(used.server.kubeconfig())
     code = "from dra_operator.cli.kubectl import main; main()"
-    arguments = ["claims", "-w", "--no-headers", "--kubeconfig", str(kubeconfig)]
+    arguments = [*line.split(), "-w", "--no-headers", "--kubeconfig", str(kubeconfig)]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, *arguments, stdout=asyncio.subprocess.PIPE
     )
     try:
-        first = [await process.stdout.readline() for _ in range(2)]
-        used.put(claim("fresh"))
-        third = await process.stdout.readline()
+        printed = [await process.stdout.readline() for _ in first]
+        used.put(claim("fresh") | {"status": {"allocation": allocation(device="gpu-1")}})
+        printed.append(await process.stdout.readline())
     finally:
         process.terminate()
         await process.communicate()
 
-    assert [line.split()[0] for line in [*first, third]] == [b"holder", b"waiting", b"fresh"]
+    assert [each.split()[0].decode() for each in printed] == [*first, changed]

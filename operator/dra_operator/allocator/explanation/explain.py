@@ -32,7 +32,6 @@ from dra_operator.allocator.explanation.relaxation import (
 from dra_operator.allocator.explanation.suggestions import (
     Suggestions,
     derived_names,
-    near_object,
     tolerations_meant,
 )
 from dra_operator.allocator.explanation.text import (
@@ -47,6 +46,7 @@ from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.allocator.surplus import advise_first, in_pools
+from dra_operator.api.likeness import near_object
 from dra_operator.api.text import listed
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import ClaimKey

@@ -7,7 +7,7 @@ Source: docs/dra-semantics 3.7 and 5.1.
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher, get_close_matches
+from difflib import get_close_matches
 from itertools import chain
 
 from dra_operator.allocator.budget import Budget
@@ -19,6 +19,7 @@ from dra_operator.allocator.explanation.text import taint_text, toleration_text
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.likeness import NEAR, near_name
 from dra_operator.api.text import listed, shortened
 from dra_operator.api.types import Device, DeviceToleration
 from dra_operator.cel import CelError, Selector, prepare_device
@@ -26,9 +27,6 @@ from dra_operator.inventory import Slice, bits
 from dra_operator.inventory.ownership import Ownership
 from dra_operator.inventory.taints import UNOWNED, touches
 
-_NEAR = 0.7
-_MOST_NAMES = 256
-"""Among more names nothing is near: they differ from device to device, and each takes 10 microseconds to compare."""
 _MOST_KNOWN = 1024
 _DRIVER = frozenset(("driver",))
 _ANY_VALUE = "; without operator: Exists, a toleration is for one value: add it to tolerate any"
@@ -427,38 +425,4 @@ def _is_near_key(one: str, other: str) -> bool:
     mine, theirs = one.rpartition("/"), other.rpartition("/")
     if mine[2] == theirs[2]:
         return True
-    return mine[0] == theirs[0] and bool(get_close_matches(mine[2], [theirs[2]], 1, cutoff=_NEAR))
-
-
-def near_name(attribute: str, names: set[str]) -> str:
-    """Return the name that was probably meant: the same in another domain, or a similar one in the same; or nothing."""
-    domain, _, identifier = attribute.rpartition("/")
-    elsewhere = sorted(name for name in names if name.partition("/")[2] == identifier)
-    if elsewhere:
-        return elsewhere[0]
-    # Domains are long, and would make any two names of one domain look alike.
-    same = sorted(name.partition("/")[2] for name in names if name.partition("/")[0] == domain)
-    close = get_close_matches(identifier, same, 1, cutoff=_NEAR) if len(same) <= _MOST_NAMES else ()
-    return f"{domain}/{close[0]}" if close else ""
-
-
-def near_object(name: str, names: Iterable[str]) -> str:
-    """Return the object that was probably meant by one that does not exist, or nothing where none is close.
-
-    A domain that both end in says nothing: typo.example.com is not like gpu.example.com.
-    """
-    alike = [(_likeness(name.lower(), each.lower()), each) for each in sorted(names)]
-    likeness, near = max(alike, key=lambda found: found[0], default=(0.0, ""))
-    return near if likeness >= _NEAR else ""
-
-
-def _likeness(one: str, other: str) -> float:
-    mine, theirs = one.split("."), other.split(".")
-    while len(mine) > 1 and len(theirs) > 1 and mine[-1] == theirs[-1]:
-        mine.pop()
-        theirs.pop()
-    matcher = SequenceMatcher(None, ".".join(mine), ".".join(theirs))
-    # The bounds are quick, and there may be many classes.
-    if min(matcher.real_quick_ratio(), matcher.quick_ratio()) < _NEAR:
-        return 0.0
-    return matcher.ratio()
+    return mine[0] == theirs[0] and bool(get_close_matches(mine[2], [theirs[2]], 1, cutoff=NEAR))

@@ -35,6 +35,17 @@ def main() -> None:
         # Whoever reads has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except Exception as error:  # noqa: BLE001 - 1, with which Python ends, is an answer
+        import traceback  # noqa: PLC0415 - seldom
+
+        # What the error says may be a secret.
+        place = "".join(
+            f"{each.filename}:{each.lineno}" for each in traceback.extract_tb(error.__traceback__)[-1:]
+        )
+        sys.stderr.write(
+            f"error: a defect of kubectl dra, please report it: {type(error).__name__} at {place}\n"
+        )
+        sys.exit(2)
 
 
 def complete() -> None:

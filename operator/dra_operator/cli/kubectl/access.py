@@ -18,8 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote, urlsplit
 
-from dra_operator.api.text import shown
+from dra_operator.api.text import printable, shown
 from dra_operator.cli.kubectl.errors import AccessError
 from dra_operator.cli.kubectl.options import Impersonation
 from dra_operator.cluster.kubeconfig import KubeconfigContext, KubeconfigError, choose
@@ -34,6 +35,8 @@ _PATHS: Final = {
 }
 """The fields of a kubeconfig that are paths."""
 _PLUGIN_SECONDS: Final = 60.0
+_OF_HEADERS: Final = "!#$&'*+-.^_`|~"
+"""What the name of a header may have beside letters and digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +130,18 @@ def _parse(path: str, text: bytes) -> dict[str, Any]:
     # Most kubeconfigs are YAML, some are JSON, which is YAML too.
     import yaml  # noqa: PLC0415 - `--help` needs none
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    from dra_operator.questions.bounded_yaml import BoundedLoader  # noqa: PLC0415
+
     try:
-        config = yaml.load(text, Loader=loader)  # noqa: S506 - it is the safe one
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        config = yaml.load(text, Loader=BoundedLoader)  # noqa: S506 - derived from the safe one
+    except RecursionError as error:
+        raise AccessError(f"kubeconfig {path}: it is nested too deeply") from error
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        # A date with a 13th month is a ValueError; what the text is may be a secret.
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
-        raise AccessError(
-            f"kubeconfig {path}{line}: no YAML: {getattr(error, 'problem', None) or error}"
-        ) from error
+        problem = getattr(error, "problem", None) or type(error).__name__
+        raise AccessError(f"kubeconfig {path}{line}: no YAML: {problem}") from error
     if config is None:
         return {}
     lists = (
@@ -171,6 +177,8 @@ def _access(
     server = str(cluster["server"]).rstrip("/")
     if not server.lower().startswith(("https://", "http://")):
         raise AccessError(f"{where}: server {shown(server)} does not begin with https://")
+    if not _is_address(server):
+        raise AccessError(f"{where}: server {shown(server)} is no address such as https://10.0.0.1:6443")
     headers = list(_impersonation_headers(user, impersonation))
     tls = None
     if server.lower().startswith("https:"):
@@ -182,7 +190,10 @@ def _access(
             # ssl.SSLError is an OSError.
             file = getattr(error, "filename", None)
             why = getattr(error, "strerror", None) or error
-            raise AccessError(f"{where}: {f'{file}: ' if file else ''}{why}") from error
+            raise AccessError(f"{where}: {f'{printable(str(file))}: ' if file else ''}{why}") from error
+        except ValueError as error:
+            # What is not text, or has a zero byte in it; what it says may be a secret.
+            raise AccessError(f"{where}: a path, a file or data that it names is not text") from error
         if authorization:
             headers.append(("Authorization", authorization))
     return UserAccess(
@@ -193,6 +204,17 @@ def _access(
         server_name=cluster.get("tls-server-name") or None,
         proxy=cluster.get("proxy-url") or _proxy_of_environment(server, environ),
     )
+
+
+def _is_address(server: str) -> bool:
+    """Return whether a URL names a host, and a port if any."""
+    if not server.isascii() or not server.isprintable() or " " in server:
+        return False
+    try:
+        address = urlsplit(server)
+        return bool(address.hostname) and (address.port is None or address.port > 0)
+    except ValueError:
+        return False
 
 
 def _from_pod(environ: Mapping[str, str], service_account: Path, impersonation: Impersonation) -> UserAccess:
@@ -231,7 +253,11 @@ def _impersonation_headers(
     headers = [("Impersonate-User", name), *(("Impersonate-Group", str(group)) for group in groups)]
     if uid:
         headers.append(("Impersonate-Uid", uid))
-    headers += [(f"Impersonate-Extra-{key}", str(value)) for key, values in extra.items() for value in values]
+    headers += [
+        (f"Impersonate-Extra-{quote(key, safe=_OF_HEADERS)}", str(value))
+        for key, values in extra.items()
+        for value in values
+    ]
     if bad := [value for _, value in headers if not value.isprintable() or not value.isascii()]:
         raise AccessError(f"--as: {shown(bad[0])} has a character that HTTP forbids")
     return headers
@@ -309,7 +335,7 @@ def _provided_token(where: str, provider: Mapping[str, Any]) -> str:
     if not token:
         name = shown(provider.get("name"))
         raise AccessError(f"{where}: auth-provider {name} is not supported: use an exec plugin")
-    return str(token)
+    return _checked_token(str(token))
 
 
 def _pem(user: Mapping[str, Any], field: str) -> bytes | str | None:
@@ -319,8 +345,13 @@ def _pem(user: Mapping[str, Any], field: str) -> bytes | str | None:
 
 def _token(user: Mapping[str, Any]) -> str:
     file = user.get("tokenFile")
-    token = Path(file).read_text().strip() if file else str(user.get("token") or "").strip()
-    if not token.isprintable():
+    return _checked_token(Path(file).read_text() if file else str(user.get("token") or ""))
+
+
+def _checked_token(text: str) -> str:
+    """Return a token as it is sent. Raises AccessError for one that no header can have; the token is not told."""
+    token = text.strip()
+    if not token.isprintable() or not token.isascii():
         raise AccessError("the token has a line break in it, or another character that HTTP forbids")
     return token
 
@@ -336,7 +367,7 @@ def _run_plugin(
     is_terminal = sys.stdin is not None and sys.stdin.isatty()
     if mode == "Always" and not is_terminal:
         raise AccessError(f"{subject}: it asks for input, and stdin is no terminal: log in at one first")
-    given = {each["name"]: each["value"] for each in plugin.get("env") or ()}
+    given = {each["name"]: each.get("value") or "" for each in plugin.get("env") or ()}
     ended = bound(plugin)
     try:
         done = subprocess.run(  # noqa: S603 - whoever wrote the kubeconfig wants it
@@ -344,7 +375,11 @@ def _run_plugin(
             env={
                 **environ,
                 **given,
-                "KUBERNETES_EXEC_INFO": json.dumps(_exec_info(plugin, chosen, is_terminal)),
+                "KUBERNETES_EXEC_INFO": json.dumps(
+                    # YAML has dates.
+                    _exec_info(plugin, chosen, is_terminal),
+                    default=str,
+                ),
             },
             stdin=None if is_terminal and mode != "Never" else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -353,7 +388,7 @@ def _run_plugin(
             timeout=None if is_terminal else _PLUGIN_SECONDS + 5,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         hint = f"; {plugin['installHint']}" if plugin.get("installHint") else ""
         raise AccessError(f"{subject}: {getattr(error, 'strerror', None) or error}{hint}") from error
     if done.returncode:
@@ -372,7 +407,12 @@ def _exec_info(plugin: Mapping[str, Any], chosen: KubeconfigContext, is_terminal
         if extensions := chosen.cluster.get("extensions"):
             named = "client.authentication.k8s.io/exec"
             spec["cluster"]["config"] = next(
-                (each.get("extension") for each in extensions if each.get("name") == named), None
+                (
+                    each.get("extension")
+                    for each in extensions
+                    if isinstance(each, dict) and each.get("name") == named
+                ),
+                None,
             )
     return {"kind": "ExecCredential", "apiVersion": plugin.get("apiVersion"), "spec": spec}
 
@@ -382,16 +422,26 @@ def _use_credentials(subject: str, version: str, printed: bytes, tls: ssl.SSLCon
         found = json.loads(printed)
         status = found["status"]
         token, certificate = status.get("token"), status.get("clientCertificateData")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        certificate_key = status.get("clientKeyData")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise AccessError(f"{subject}: what it prints is no ExecCredential with a status") from error
+    for name, value in (
+        *(("token", token), ("clientCertificateData", certificate)),
+        ("clientKeyData", certificate_key),
+    ):
+        if not isinstance(value, str | None):
+            raise AccessError(f"{subject}: what it prints as {name} is not text")
     if found.get("apiVersion") != version:
         said = shown(found.get("apiVersion"))
         raise AccessError(f"{subject}: it prints apiVersion {said}, the kubeconfig says {shown(version)}")
     if certificate:
-        _add_certificate(tls, certificate.encode(), str(status.get("clientKeyData") or "").encode())
+        _add_certificate(tls, certificate.encode(), (certificate_key or "").encode())
     if not token and not certificate:
         raise AccessError(f"{subject}: gave no credentials: neither token nor certificate in its status")
-    return f"Bearer {token.strip()}" if token else ""
+    try:
+        return f"Bearer {_checked_token(token)}" if token else ""
+    except AccessError as error:
+        raise AccessError(f"{subject}: {error}") from None
 
 
 def _proxy_of_environment(server: str, environ: Mapping[str, str]) -> str:
@@ -402,7 +452,6 @@ def _proxy_of_environment(server: str, environ: Mapping[str, str]) -> str:
         return ""
     # It takes longer to import than most need.
     from ipaddress import ip_address, ip_network  # noqa: PLC0415
-    from urllib.parse import urlsplit  # noqa: PLC0415
 
     host = urlsplit(server).hostname or ""
     address = None

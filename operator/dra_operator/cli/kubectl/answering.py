@@ -14,6 +14,7 @@ from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import AccessError, ReadingError, RefusedError, RequestError
 from dra_operator.cli.kubectl.options import JSON, NAME, WIDE, YAML, Options, use_colours
 from dra_operator.cli.kubectl.tables import Style, is_cut, terminal_style, wrapped
+from dra_operator.questions.conclusions import Conclusion
 from dra_operator.questions.errors import QuestionError, UnknownObjectError
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 YES: Final = 0
 NO: Final = 1
 CANNOT_SAY: Final = 2
+CODES: Final = {Conclusion.YES: YES, Conclusion.NO: NO, Conclusion.CANNOT_SAY: CANNOT_SAY}
+"""The exit codes, by what an answer comes to."""
 _MOST_WARNINGS: Final = 10
 
 
@@ -83,7 +86,8 @@ def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> 
         if is_short
         else []
     )
-    say(f"note: {line}" for line in [*unread_lines(source.cluster.unread), *answer.asides, *rest])
+    notes = [*source.notes, *unread_lines(source.cluster.unread), *answer.asides, *rest]
+    say(f"note: {line}" for line in notes)
     sys.stdout.flush()
     raise SystemExit(answer.code)
 
@@ -98,7 +102,7 @@ def check_namespace(cluster: "ClusterState", namespace: str) -> None:
         return
     if any(key[1] == namespace for key in cluster.objects.records):
         return
-    from dra_operator.allocator.explanation.suggestions import near_object  # noqa: PLC0415 - after reading
+    from dra_operator.api.likeness import near_object  # noqa: PLC0415 - `--help` needs none
 
     near = near_object(namespace, known)
     hint = f'did you mean "{near}"?' if near else "choose another with -n"

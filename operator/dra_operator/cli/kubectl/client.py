@@ -30,6 +30,8 @@ ATTEMPTS: Final = 3
 """How often a list is begun anew if the server forgets it, and a request sent again that it puts off."""
 _LONGEST_DELAY: Final = 10.0
 _CONNECT_SECONDS: Final = 10.0
+SILENT_SECONDS: Final = 10.0
+"""How long after its end a watch may be silent."""
 
 
 class ApiClient:
@@ -86,18 +88,31 @@ class ApiClient:
             asked = {**first, "continue": proceed}
 
     def watch(
-        self, path: str, version: str, params: Mapping[str, str] | None = None
+        self, path: str, version: str, seconds: int, silence: float = SILENT_SECONDS
     ) -> Iterator[dict[str, Any]]:
-        """Yield the events after a version of a list until the server ends them."""
-        asked = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true", **(params or {})}
-        connection = self._connect(path, None)
+        """Yield the events after a version of a list until the server ends them, after some seconds at the latest.
+
+        A server that is silent for so much longer is gone, or hangs. Raises RefusedError, RequestError.
+        """
+        asked = {
+            "watch": "true",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(seconds),
+        }
+        connection = self._connect(path, self._timeout)
         try:
-            response = self._send(connection, f"{path}?{urlencode(asked)}", path, JSON)
-            if response.status != HTTPStatus.OK:
-                raise self._refusal(path, response.status, response.read())
-            # The socket outlives the exchange; a server that is silent is asked by the kernel.
-            while line := response.readline():
-                yield self._checked_event(path, decode(line))
+            connection.sock.settimeout(seconds + silence)
+            with self._send(connection, f"{path}?{urlencode(asked)}", path, JSON) as response:
+                if response.status != HTTPStatus.OK:
+                    raise self._refusal(path, response.status, response.read())
+                while line := response.readline():
+                    yield self._checked_event(path, decode(line))
+        except TimeoutError as error:
+            text = (
+                f"the watch is silent for longer than {seconds + silence:g} s: the server is gone, or hangs"
+            )
+            raise RequestError(f"{self._subject(path)}: {text}") from error
         except (OSError, http.client.HTTPException, orjson.JSONDecodeError) as error:
             raise self._fault(path, error) from error
         finally:
@@ -175,12 +190,21 @@ class ApiClient:
             connection.connect()
         except (OSError, http.client.HTTPException) as error:
             raise self._fault(path, error) from error
+        except ValueError as error:
+            # A name that is too long, or begins with a dot.
+            text = "the name of the server, or its tls-server-name, is none that a host can have"
+            raise RequestError(f"{self.access.server}: {text}") from error
         return connection
 
     def _by_proxy(self, proxy: str, timeout: float | None) -> http.client.HTTPConnection:
         """Return a connection by the tunnel of a proxy. Raises RequestError for one that nobody here speaks to."""
         scheme, mark, rest = proxy.partition("://")
-        address = urlsplit(f"//{rest if mark else proxy}")
+        try:
+            address = urlsplit(f"//{rest if mark else proxy}")
+            port_of_proxy = address.port or 80
+        except ValueError:
+            # What follows a colon may be a password.
+            raise RequestError("proxy-url is no address such as http://proxy:3128") from None
         if (mark and scheme.lower() != "http") or not address.hostname:
             # What follows may be a password.
             raise RequestError(
@@ -190,9 +214,7 @@ class ApiClient:
         if self.access.tls is None:
             raise RequestError("a server without https is not asked by a proxy: leave out proxy-url")
         server_name = self.access.server_name or host
-        connection = _TlsConnection(
-            address.hostname, address.port or 80, timeout, self.access.tls, server_name
-        )
+        connection = _TlsConnection(address.hostname, port_of_proxy, timeout, self.access.tls, server_name)
         headers = {}
         if address.username:
             from base64 import b64encode  # noqa: PLC0415 - few proxies ask who comes

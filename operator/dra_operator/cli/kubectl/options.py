@@ -52,10 +52,19 @@ class Options:
     has_wide: bool = False
 
 
-def shared(*formats: str, labels: str = "", watch: bool = False) -> Callable[[_Command], _Command]:
+NAMESPACE_OF_CLAIMS: Final = (
+    "Where not all claims may be read: those of this namespace; of the context's if left out."
+)
+"""What `-n` is for where devices of the whole cluster are asked about."""
+
+
+def shared(
+    *formats: str, labels: str = "", watch: bool = False, namespace: str = ""
+) -> Callable[[_Command], _Command]:
     """Return a decorator that gives a command the shared options, as `options: Options`.
 
     `labels` says what `-l` selects, if it is there; `formats` are those beside the table, `json` and `yaml`.
+    `namespace` says what `-n` is for where it is not for what is named or listed; then there is no `-A`.
     """
     choices = [*formats, JSON, YAML]
 
@@ -65,23 +74,31 @@ def shared(*formats: str, labels: str = "", watch: bool = False) -> Callable[[_C
             return command(options=_options(given, has_wide=WIDE in formats), **given)
 
         decorated: Any = with_options
-        for option in reversed(_declare(choices, labels, watch)):
+        for option in reversed(_declare(choices, labels, watch, namespace)):
             decorated = option(decorated)
         return cast("_Command", decorated)
 
     return decorate
 
 
-def _declare(formats: Sequence[str], labels: str, watch: bool) -> list[Callable[[Any], Any]]:  # noqa: FBT001 - as in `shared`
+def _declare(
+    formats: Sequence[str],
+    labels: str,
+    watch: bool,  # noqa: FBT001 - as in `shared`
+    namespace: str,
+) -> list[Callable[[Any], Any]]:
     found = [
         click.option(
             "-n",
             "--namespace",
             metavar="NAME",
             default="",
-            help="Namespace; that of the context if left out.",
+            help=namespace or "Namespace; that of the context if left out.",
         ),
-        click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces."),
+    ]
+    if not namespace:
+        found.append(click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces."))
+    found += [
         click.option(
             "-f",
             "--filename",
@@ -145,7 +162,7 @@ def _options(given: dict[str, Any], *, has_wide: bool) -> Options:
         impersonation=Impersonation(given.pop("as_user"), given.pop("as_groups"), given.pop("as_uid")),
         timeout=given.pop("request_timeout"),
         namespace=given.pop("namespace"),
-        all_namespaces=given.pop("all_namespaces"),
+        all_namespaces=given.pop("all_namespaces", False),
         files=given.pop("files"),
         snapshot=given.pop("snapshot"),
         labels=given.pop("labels", ""),

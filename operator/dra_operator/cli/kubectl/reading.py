@@ -1,9 +1,11 @@
 """Reading a cluster with the rights of the user: which objects there are, and which kinds could not be read.
 
-Kinds are read side by side, each page by page. A kind that may not be listed in all namespaces is listed in the one
-that is asked about; what stays unread is named once, with the right that is missing. Half a list is an error.
+Kinds are read side by side, each page by page; what a page holds is made of it while the server makes the next one. A
+kind that may not be listed in all namespaces is listed in the one that is asked about; what stays unread is named once,
+with the right that is missing. Half a list is an error.
 """
 
+import importlib
 import shutil
 import sys
 import threading
@@ -11,13 +13,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
 from dra_operator.cli.kubectl.client import ATTEMPTS, ApiClient
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import ReadingError, RefusedError, RequestError
 from dra_operator.questions.managers import trim_managed_fields
+
+if TYPE_CHECKING:
+    from dra_operator.questions.contents import LoadResult
 
 _OPTIONAL: Final = frozenset(("DeviceTaintRule", "PersistentVolume", "PersistentVolumeClaim", "PodGroup"))
 """Kinds that some clusters do not serve: then there are none."""
@@ -45,6 +50,9 @@ _DROPPED_OF_CONTAINERS: Final = (
         "volumeMounts",
     ),
 )
+_OF_READER: Final = frozenset(("resourceslices", "deviceclasses", "devicetaintrules", "nodes"))
+"""What the ClusterRole `dra-reader` of manifests/components/reader gives; what holds devices it does not."""
+_READER: Final = "ClusterRole dra-reader has it (manifests/components/reader)"
 _MOST_NAMES: Final = 5000
 """So many names are offered at most."""
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -62,10 +70,38 @@ class ListedKind:
     kind: str
 
 
+class Engine:
+    """What answers a question, imported in a thread of its own: that takes as long as the server for a first page."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._thread = threading.Thread(target=self._import, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_ready(self) -> bool:
+        """True once everything is imported."""
+        return not self._thread.is_alive()
+
+    def read(self, bodies: Sequence[Body]) -> "LoadResult":
+        """Return the objects that some bodies stand for; waits for the import."""
+        self._thread.join()
+        from dra_operator.questions.contents import gather_stored  # noqa: PLC0415 - imported by now
+
+        return gather_stored(bodies)
+
+    def _import(self) -> None:
+        importlib.import_module(self._module)
+
+
 @dataclass(slots=True)
 class LiveObjects:
-    """The objects of a cluster, as on the wire; `unread` has the reason for each kind that is not there, or in part."""
+    """The objects of a cluster, read and as on the wire.
 
+    `unread` has the reason for each kind that is not there, or in part.
+    """
+
+    contents: "LoadResult"
     bodies: list[Body] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
     listed: list[ListedKind] = field(default_factory=list)
@@ -135,27 +171,34 @@ def read_live(client: ApiClient, demand: Demand, namespace: str, progress: Progr
     Raises ReadingError if the server cannot be read, or a required kind may not be.
     """
     kinds = list(dict.fromkeys((*demand.cluster, *demand.namespaced)))
-    found = LiveObjects()
+    engine = Engine(demand.engine)
 
-    def read(name: str) -> tuple[list[Body], str, ListedKind | None]:
+    def read(name: str) -> tuple[_Listing, str, ListedKind | None]:
         try:
-            return _read_kind(client, KINDS[name], demand, namespace, progress)
+            return _read_kind(client, KINDS[name], demand, namespace, progress, engine)
         finally:
             client.close()
 
     # Large kinds first, as they take longest.
     with ThreadPoolExecutor(min(len(kinds), _MOST_AT_ONCE)) as pool:
         answers = list(pool.map(read, kinds))
-    for name, (bodies, reason, listed) in zip(kinds, answers, strict=True):
-        found.bodies += bodies
+    found = LiveObjects(engine.read([]))
+    for name, (listing, reason, listed) in zip(kinds, answers, strict=True):
+        found.bodies += listing.bodies
+        for part in listing.parts:
+            found.contents.update(part)
         if listed is not None:
             found.listed.append(listed)
         if reason:
             found.unread[name] = reason
-    if missing := [
-        found.unread[name] for name in demand.required if name in found.unread and not _is_part(found, name)
-    ]:
-        raise ReadingError("; ".join(dict.fromkeys(missing)))
+        else:
+            found.contents.listed.add(name)
+    if missing := {
+        name: found.unread[name]
+        for name in demand.required
+        if name in found.unread and not _is_part(found, name)
+    }:
+        raise ReadingError("; ".join(unread_lines(missing)))
     return found
 
 
@@ -163,16 +206,25 @@ def _is_part(found: LiveObjects, name: str) -> bool:
     return any(each.kind == name for each in found.listed)
 
 
-def _read_kind(
-    client: ApiClient, kind: Kind, demand: Demand, namespace: str, progress: Progress
-) -> tuple[list[Body], str, ListedKind | None]:
+@dataclass(slots=True)
+class _Listing:
+    """The objects of a list as on the wire, what was made of them, and the list's version."""
+
+    bodies: list[Body] = field(default_factory=list)
+    parts: "list[LoadResult]" = field(default_factory=list)
+    version: str = ""
+
+
+def _read_kind(  # noqa: PLR0917 - what is read, and with what
+    client: ApiClient, kind: Kind, demand: Demand, namespace: str, progress: Progress, engine: Engine
+) -> tuple[_Listing, str, ListedKind | None]:
     """Return the objects of a kind, why there are not all, and where they were listed."""
     is_own = kind.namespaced and kind.kind not in demand.cluster
     scopes = [namespace] if is_own else ["", namespace] if kind.namespaced else [""]
     reason = ""
     for scope in dict.fromkeys(scopes):
         try:
-            bodies, listed = _list_newest(client, kind, scope, progress)
+            listing, listed = _list_newest(client, kind, scope, progress, engine)
         except RefusedError as error:
             if error.status != HTTPStatus.FORBIDDEN:
                 raise ReadingError(_words(error)) from error
@@ -181,8 +233,8 @@ def _read_kind(
             continue
         except RequestError as error:
             raise ReadingError(str(error)) from error
-        return bodies, f'{reason}: only those of "{scope}" are known' if reason else "", listed
-    return [], reason, None
+        return listing, f'{reason}: only those of "{scope}" are known' if reason else "", listed
+    return _Listing(), reason, None
 
 
 def _resource(kind: Kind) -> str:
@@ -194,15 +246,15 @@ def _words(error: RefusedError) -> str:
 
 
 def _list_newest(
-    client: ApiClient, kind: Kind, scope: str, progress: Progress
-) -> tuple[list[Body], ListedKind | None]:
+    client: ApiClient, kind: Kind, scope: str, progress: Progress, engine: Engine
+) -> tuple[_Listing, ListedKind | None]:
     """Return the objects of a kind, in the newest version that is served; nothing of a kind that need not be there."""
     for version in kind.versions:
         api_version = kind.api_version(version)
         base = f"/apis/{api_version}" if kind.group else f"/api/{version}"
         path = f"{base}/namespaces/{scope}/{kind.plural}" if scope else f"{base}/{kind.plural}"
         try:
-            bodies, listed_version = _list(client, path, kind, api_version, progress)
+            listing = _list(client, path, kind, api_version, progress, engine)
         except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
@@ -211,36 +263,42 @@ def _list_newest(
                     f"{client.access.server}: is no Kubernetes API server: it has no {path}"
                 ) from error
             continue
-        return bodies, ListedKind(path, listed_version, api_version, kind.kind)
+        return listing, ListedKind(path, listing.version, api_version, kind.kind)
     if kind.kind in _OPTIONAL:
-        return [], None
+        return _Listing(), None
     if kind.group == RESOURCE_GROUP:
         raise ReadingError(
             f"{client.access.server}: does not serve {kind.plural} of {RESOURCE_GROUP} "
             f"({', '.join(kind.versions)}): Dynamic Resource Allocation needs Kubernetes 1.34, or the API turned on"
         )
-    return [], None
+    return _Listing(), None
 
 
-def _list(
-    client: ApiClient, path: str, kind: Kind, api_version: str, progress: Progress
-) -> tuple[list[Body], str]:
+def _list(  # noqa: PLR0917 - as above
+    client: ApiClient, path: str, kind: Kind, api_version: str, progress: Progress, engine: Engine
+) -> _Listing:
     trim = _TRIM.get(kind.kind, _trimmed)
     for attempt in range(1, ATTEMPTS + 1):
-        found: list[Body] = []
-        version = ""
+        found = _Listing()
+        read = 0
         progress.report(kind.plural, 0, 0)
         try:
-            for items, remaining, page_version in client.pages(path):
-                version = page_version
-                found += [trim({"apiVersion": api_version, "kind": kind.kind, **item}) for item in items]
-                progress.report(kind.plural, len(found), len(found) + remaining)
+            for items, remaining, version in client.pages(path):
+                found.version = version
+                found.bodies += [
+                    trim({"apiVersion": api_version, "kind": kind.kind, **item}) for item in items
+                ]
+                if engine.is_ready:
+                    found.parts.append(engine.read(found.bodies[read:]))
+                    read = len(found.bodies)
+                progress.report(kind.plural, len(found.bodies), len(found.bodies) + remaining)
         except RefusedError as error:
             # The server has forgotten the list in the middle.
             if error.status != HTTPStatus.GONE or attempt == ATTEMPTS:
                 raise
         else:
-            return found, version
+            found.parts.append(engine.read(found.bodies[read:]))
+            return found
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -314,9 +372,20 @@ def read_names(client: ApiClient, kind: Kind, namespace: str) -> Iterable[str]:
 
 
 def unread_lines(unread: Mapping[str, str]) -> Sequence[str]:
-    """Return lines that name what is missing; kinds that miss the same right are in one."""
+    """Return lines that name the rights that are missing; kinds that miss the same one are in one line.
+
+    The first that a ClusterRole would give says which.
+    """
     groups: dict[str, list[str]] = {}
     for reason in dict.fromkeys(unread.values()):
+        if not reason.startswith(_NOT_PERMITTED):
+            continue
         resource, _, where = reason.removeprefix(_NOT_PERMITTED).partition(" ")
         groups.setdefault(where, []).append(resource)
-    return [f"{_NOT_PERMITTED}{', '.join(found)} {where}".rstrip() for where, found in groups.items()]
+    lines, is_said = [], False
+    for where, found in groups.items():
+        line = f"{_NOT_PERMITTED}{', '.join(found)} {where}".rstrip()
+        if not is_said and any(resource.partition(".")[0] in _OF_READER for resource in found):
+            line, is_said = f"{line}: {_READER}", True
+        lines.append(line)
+    return lines

@@ -1,12 +1,12 @@
 """The cluster that a verb asks: a live one, with manifests over it, or a snapshot."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from dra_operator.api.text import shown
 from dra_operator.cli.kubectl.access import load_user_access
 from dra_operator.cli.kubectl.client import ApiClient
 from dra_operator.cli.kubectl.demand import Demand
@@ -16,12 +16,15 @@ from dra_operator.cli.kubectl.reading import ListedKind, read_live, terminal_pro
 
 if TYPE_CHECKING:
     from dra_operator.pods.objects import Manifest, ObjectRecord
+    from dra_operator.questions.contents import LoadResult
     from dra_operator.questions.manifests import Found
     from dra_operator.questions.state import ClusterState
 
+_VOLUMES = ("PersistentVolume", "PersistentVolumeClaim")
 _COMPLETE = "..."
 """The last line of a snapshot: that of YAML which ends a document."""
 _END_BYTES = 64
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 @dataclass(slots=True)
@@ -29,7 +32,8 @@ class Source:
     """A cluster that was read, and the namespace that is asked about: empty for all of them.
 
     `given` are the objects of files that lie over those of the cluster. `client` is None for a snapshot. `bodies` are
-    the objects of a live cluster that is to be watched, and `listed` says from where a watch goes on.
+    the objects of a live cluster that is to be watched, and `listed` says from where a watch goes on. `notes` are lines
+    that every answer goes with.
     """
 
     cluster: "ClusterState"
@@ -38,6 +42,7 @@ class Source:
     client: ApiClient | None = None
     bodies: list[dict[str, Any]] = field(default_factory=list)
     listed: list[ListedKind] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
 
 
 def connect(options: Options) -> ApiClient:
@@ -49,14 +54,14 @@ def connect(options: Options) -> ApiClient:
 def read_source(options: Options, demand: Demand) -> Source:
     """Return what is asked, as far as it can be read. Raises AccessError, ReadingError."""
     if options.snapshot:
-        return _read_snapshot(options)
+        return _read_snapshot(options, {*demand.cluster, *demand.namespaced})
     client = connect(options)
     own = options.namespace or client.access.namespace
-    # The engine takes as long to import as the server to answer.
-    Thread(target=import_module, args=("dra_operator.questions.state",), daemon=True).start()
+    if not _NAMESPACE.fullmatch(own):
+        raise ReadingError(f"namespace {shown(own)}: is no name of a namespace: choose another with -n")
     with terminal_progress() as progress:
         live = read_live(client, demand, "" if options.all_namespaces else own, progress)
-    source = build_source(live.bodies, live.unread, options, own)
+    source = build_source(live.contents, live.unread, options, own)
     source.client = client
     source.listed = live.listed
     if options.watch:
@@ -65,23 +70,45 @@ def read_source(options: Options, demand: Demand) -> Source:
 
 
 def build_source(
-    bodies: Sequence[Mapping[str, Any]], unread: Mapping[str, str], options: Options, namespace: str
+    contents: "LoadResult", unread: Mapping[str, str], options: Options, namespace: str
 ) -> Source:
     """Return what the objects of a cluster make, with those of the files over them. Raises ReadingError for a file."""
-    from dra_operator.questions.load import gather_stored  # noqa: PLC0415
     from dra_operator.questions.state import ClusterState  # noqa: PLC0415 - `--help` needs none
 
-    return _overlaid(ClusterState(gather_stored(bodies), unread=unread), options, namespace)
+    return _overlaid(ClusterState(contents, unread=unread), options, namespace)
 
 
-def _read_snapshot(options: Options) -> Source:
+def _read_snapshot(options: Options, kinds: Collection[str]) -> Source:
     from dra_operator.questions.state import ClusterState  # noqa: PLC0415 - as above
 
     check_complete(options.snapshot)
-    cluster = ClusterState.load([options.snapshot])
+    cluster = ClusterState.load([options.snapshot], unread=_left_out(options.snapshot))
     if cluster.errors:
         raise ReadingError("\n".join(cluster.errors))
-    return _overlaid(cluster, options, options.namespace)
+    cluster.unread = {kind: why for kind, why in cluster.unread.items() if kind in kinds}
+    source = _overlaid(cluster, options, options.namespace)
+    source.notes = (_as_of(options.snapshot),)
+    return source
+
+
+def _left_out(path: str) -> dict[str, str]:
+    """Return what a snapshot leaves out, by kind."""
+    from dra_operator.questions.snapshot_header import read_header  # noqa: PLC0415 - as above
+
+    found = dict.fromkeys(_VOLUMES, "a snapshot has none")
+    if read_header(path) is None:
+        found["Pod"] = f"{path} does not say when it was taken: what pods without claims have may be missing"
+    return found
+
+
+def _as_of(path: str) -> str:
+    """Return as of when a snapshot answers."""
+    from dra_operator.questions.snapshot_header import read_header  # noqa: PLC0415 - as above
+
+    header = read_header(path)
+    if header is None:
+        return f"{path} does not say when it was taken: ages are until now; take it again with `dra-operator snapshot`"
+    return f"as of {header.time}, when {path} was taken"
 
 
 def _overlaid(cluster: "ClusterState", options: Options, namespace: str) -> Source:

@@ -152,7 +152,7 @@ def hint_at(question: "Question", kinds: Sequence[str], own: str, name: str) -> 
 
 def find_meant(name: str, names: Iterable[str]) -> str:
     """Return the object that was probably meant by a name that none has: one alike, or the only one with more to it."""
-    from dra_operator.allocator.explanation.suggestions import near_object  # noqa: PLC0415 - after reading
+    from dra_operator.api.likeness import near_object  # noqa: PLC0415 - `--help` needs none
 
     known = sorted(set(names))
     longer = [each for each in known if each.startswith(name)]
@@ -206,8 +206,13 @@ def labels_test(text: str) -> Callable[[Mapping[str, Any]], bool]:
 
 
 def nodes_with_labels(cluster: "ClusterState", text: str) -> frozenset[str]:
-    """Return the names of the nodes that a label selector selects. Raises ClickException if it is none."""
+    """Return the names of the nodes that a label selector selects.
+
+    Raises ClickException if it is none, or if nodes cannot be read.
+    """
     matches = labels_test(text)
+    if missing := cluster.unread.get("Node"):
+        raise click.ClickException(f"-l {shown(text)} selects nodes: {missing}")
     return frozenset(
         record.obj.metadata.name for record in cluster.objects.of_kind("Node") if matches(record.body)
     )
@@ -216,6 +221,13 @@ def nodes_with_labels(cluster: "ClusterState", text: str) -> frozenset[str]:
 def no_device_line(name: str, devices: str = "no device") -> str:
     """Return that a class selects none of some devices, and what to do next."""
     return f"class {name} selects {devices}: kubectl dra lint class/{name}"
+
+
+def not_free(question: "Question") -> str:
+    """Return why fewer devices may be free than are counted."""
+    if "ResourceClaim" in question.cluster.unread:
+        return "devices of claims that cannot be read may be in use"
+    return "nodes and taint rules that cannot be read may keep devices from claims"
 
 
 def age_at(timestamp: str | None, now: float) -> str:

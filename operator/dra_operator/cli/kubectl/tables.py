@@ -41,8 +41,8 @@ class Cell:
 
     @property
     def least(self) -> int:
-        """How much room the first of several names needs, with how many more there are."""
-        return len(self._first(1)) if len(self.names) > 1 else 0
+        """How much room the first of the names needs, with how many more there are."""
+        return len(self._first(1) if len(self.names) > 1 else self.text) if self.names else 0
 
     def cut(self, width: int) -> str:
         """Return the text in so much room: the first names and how many more, or else its beginning."""

@@ -13,18 +13,20 @@ from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
 from dra_operator.cli.kubectl.answering import Answer, json_text, say, write_lines
-from dra_operator.cli.kubectl.client import ApiClient
+from dra_operator.cli.kubectl.client import SILENT_SECONDS, ApiClient
 from dra_operator.cli.kubectl.errors import ReadingError, RefusedError, RequestError
 from dra_operator.cli.kubectl.options import JSON, NAME, YAML, Options
 from dra_operator.cli.kubectl.reading import ListedKind, trim, unread_lines
 from dra_operator.cli.kubectl.source import Source, build_source
+from dra_operator.questions.contents import gather_stored
 
 QUIET_SECONDS: Final = 0.5
 """Changes within so long are answered together."""
 _RETRY_SECONDS: Final = 2.0
+_SHORTEST_SECONDS: Final = 1.0
 _MOST_FAILURES: Final = 3
-_SERVER_SECONDS: Final = 300
-"""How long the server lets a watch last."""
+_SERVER_SECONDS: Final = 50
+"""How long the server lets a watch last: so soon it is known that one which is silent is dead."""
 
 Key = tuple[str, str, str]
 
@@ -53,15 +55,18 @@ def watch(source: Source, options: Options, ask: Callable[[Source], Answer]) -> 
     gc.enable()
     objects = {_key(body): body for body in source.bodies}
     changes: Changes = queue.Queue()
+    assert source.client is not None
     for listed in source.listed:
-        threading.Thread(target=_follow, args=(source, listed, changes), daemon=True).start()
+        threading.Thread(target=follow_to_the_end, args=(source.client, listed, changes), daemon=True).start()
     answer = ask(source)
     write_lines(_lines(answer, options))
     say(f"note: {line}" for line in [*unread_lines(source.cluster.unread), *answer.asides])
     try:
         while True:
             _apply(objects, changes)
-            following = build_source(list(objects.values()), source.cluster.unread, options, source.namespace)
+            contents = gather_stored(objects.values())
+            contents.listed |= source.cluster.objects.listed
+            following = build_source(contents, source.cluster.unread, options, source.namespace)
             following.client, following.listed = source.client, source.listed
             # Ages go on without a change.
             source.cluster.now = following.cluster.now
@@ -100,27 +105,47 @@ def _apply(objects: dict[Key, dict[str, Any]], changes: Changes) -> None:
         wait = QUIET_SECONDS
 
 
-def _follow(source: Source, listed: ListedKind, changes: Changes) -> None:
-    """Put what changes of a kind into a queue; an error ends it."""
-    client, version, failures, is_forgotten = source.client, listed.version, 0, False
-    assert client is not None
+def follow_to_the_end(client: ApiClient, listed: ListedKind, changes: Changes) -> None:
+    """Put what changes of a kind into a queue, and at last why nothing more comes, whatever it is."""
+    try:
+        changes.put(follow(client, listed, changes))
+    except Exception as error:  # noqa: BLE001 - who waits for changes would wait for ever
+        what = f"the watch sent what is no object: {error!r}"
+        changes.put(RequestError(f"{client.access.server}{listed.path}: {what}"))
+
+
+def follow(
+    client: ApiClient,
+    listed: ListedKind,
+    changes: Changes,
+    seconds: int = _SERVER_SECONDS,
+    silence: float = SILENT_SECONDS,
+) -> Exception:
+    """Put what changes of a kind into a queue, until that fails for good; return why.
+
+    A watch lasts for some seconds at most, and is then begun anew; so it is where the server is silent for longer.
+    """
+    version, failures, is_forgotten = listed.version, 0, False
     while True:
         try:
             if is_forgotten:
                 version = _list_again(client, listed, changes)
                 is_forgotten = False
-            for event in client.watch(listed.path, version, {"timeoutSeconds": str(_SERVER_SECONDS)}):
-                failures = 0
+            begun = time.monotonic()
+            for event in client.watch(listed.path, version, seconds, silence):
                 version = event["object"]["metadata"]["resourceVersion"]
                 if event["type"] != "BOOKMARK":
                     body = _full(listed, event["object"])
                     changes.put(ObjectChange(_key(body), None if event["type"] == "DELETED" else body))
+                failures = 0
+            failures = 0
+            # One that ends at once would have the server asked all the time.
+            time.sleep(max(0.0, begun + _SHORTEST_SECONDS - time.monotonic()))
         except (RefusedError, RequestError) as error:
             is_forgotten = isinstance(error, RefusedError) and error.status == HTTPStatus.GONE
             failures += 1
             if failures > _MOST_FAILURES or (isinstance(error, RefusedError) and not is_forgotten):
-                changes.put(error)
-                return
+                return error
             # A server that restarts is back in a while.
             time.sleep(_RETRY_SECONDS)
 

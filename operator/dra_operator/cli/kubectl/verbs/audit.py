@@ -1,26 +1,27 @@
 """`kubectl dra audit`: what is wrong in a cluster, each with the object and what to do."""
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CODES, Answer, Question, run
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, Options, shared
 from dra_operator.cli.kubectl.subjects import kubectl_name
 from dra_operator.cli.kubectl.tables import Style, count, wrapped
+from dra_operator.questions.dependencies import AUDIT, Dependencies
 
 if TYPE_CHECKING:
-    from dra_operator.questions.findings import AuditReport, Finding
+    from dra_operator.questions.findings import AuditReport, Finding, Sort
 
-DEMAND = Demand(
-    cluster=(
-        *("ResourceSlice", "ResourceClaim", "Pod", "DeviceClass", "DeviceTaintRule", "Node", "Namespace"),
-        *("ResourceClaimTemplate", "PodGroup"),
-    ),
+_KINDS: Final = dict.fromkeys(kind for kinds in AUDIT.values() for kind in kinds)
+DEMAND = Demand.for_question(
+    Dependencies(details=(*_KINDS, "Namespace")),
     required=("ResourceClaim",),
+    engine="dra_operator.questions.audit",
 )
+_MOST_OF_SORT: Final = 20
+"""So many findings of each sort are shown at a terminal, unless sorts are named."""
 _OTHERS: Final = "selectors of classes and claims are not checked here: kubectl dra lint"
 
 
@@ -32,8 +33,8 @@ _OTHERS: Final = "selectors of classes and claims are not checked here: kubectl 
 def app(*, sorts: tuple[str, ...], options: Options) -> None:
     """Find what is wrong: each line names the object, what is wrong with it, and what to do.
 
-    With -n, only findings about objects of a namespace. Exit code 0: nothing is wrong; 1: something is; 2: nothing was
-    found, but not all could be checked.
+    With -n, only findings in which objects of a namespace take part. Exit code 0: nothing is wrong; 1: something is; 2:
+    nothing was found, but not all could be checked.
 
     Examples: kubectl dra audit -n team-a; kubectl dra audit --sort Unreserved.
     """
@@ -55,33 +56,43 @@ def _answer(question: Question, sorts: tuple[str, ...]) -> Answer:
         findings=tuple(
             item
             for item in report.findings
-            if (not sorts or item.sort in sorts) and namespace in ("", item.namespace)
+            if (not sorts or item.sort in sorts) and (not namespace or _is_about(item, namespace))
         ),
         unchecked=tuple(item for item in report.unchecked if not sorts or item.sort in sorts),
     )
-    code = NO if report.findings else CANNOT_SAY if report.unchecked else YES
     return Answer(
         "Audit",
         report,
-        _lines(report, question.style),
-        code,
+        _lines(report, question.style, None if sorts or question.style.width is None else _MOST_OF_SORT),
+        CODES[report.conclusion],
         names=list(dict.fromkeys(kubectl_name(item.kind, item.name) for item in report.findings)),
         asides=[*_asides(report), *([] if sorts else [_OTHERS])],
     )
 
 
-def _lines(report: "AuditReport", style: Style) -> list[str]:
-    lines: list[str] = []
-    sort = None
+def _lines(report: "AuditReport", style: Style, most: int | None) -> list[str]:
+    """Return the findings by sort, of each sort so many at most."""
+    sorts: dict[Sort, list[Finding]] = {}
     for item in report.findings:
-        if item.sort is not sort:
-            sort = item.sort
-            number = Counter(each.sort for each in report.findings)[sort]
-            title = f"{sort.value} ({number:,})"
-            lines += [*([""] if lines else []), click.style(title, bold=True) if style.colours else title]
-        lines += wrapped(f"{_subject(item)}: {item.message}", style, "  ")
-        lines += wrapped(f"-> {item.action}", style, "     ")
+        sorts.setdefault(item.sort, []).append(item)
+    lines: list[str] = []
+    for sort, findings in sorts.items():
+        title = f"{sort.value} ({len(findings):,})"
+        lines += [*([""] if lines else []), click.style(title, bold=True) if style.colours else title]
+        shown = findings[:most]
+        for item in shown:
+            lines += wrapped(f"{_subject(item)}: {item.message}", style, "  ")
+            lines += wrapped(f"-> {item.action}", style, "     ")
+        if rest := len(findings) - len(shown):
+            lines.append(f"  and {rest:,} more: kubectl dra audit --sort {sort.value}")
     return lines
+
+
+def _is_about(item: "Finding", namespace: str) -> bool:
+    """Return whether an object of a namespace is at fault, or takes part: a device that two claims hold has none."""
+    return item.namespace == namespace or any(
+        name.partition(" ")[2].startswith(f"{namespace}/") for name in item.related
+    )
 
 
 def _subject(item: "Finding") -> str:

@@ -9,12 +9,14 @@ from dra_operator.cli.kubectl.completion import complete_names
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import age_at, hint_at, labels_test
-from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, names_cell, table
+from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, names_cell, table
 
 if TYPE_CHECKING:
     from dra_operator.questions.claim_list import ClaimItem
 
-DEMAND = Demand(namespaced=("ResourceClaim",), required=("ResourceClaim",))
+DEMAND = Demand(
+    namespaced=("ResourceClaim",), required=("ResourceClaim",), engine="dra_operator.questions.claim_list"
+)
 _COLUMNS = (
     Column("NAME"),
     Column("STATE"),
@@ -32,6 +34,7 @@ _COLOURS = {
     "reserved": Colour.GOOD,
 }
 _MOST_NAMED = 2
+_MANY = 200
 
 
 @click.command("claims")
@@ -107,9 +110,14 @@ def _asides(question: Question, items: "tuple[ClaimItem, ...]") -> list[str]:
     if not items:
         where = f' in namespace "{question.namespace}": -A lists those of all' if question.namespace else ""
         return [f"there are no claims{where}"]
+    found = []
+    if len(items) > _MANY and question.style.width is not None:
+        found.append(
+            f"{count(len(items), 'claim')}: -n, -l and NAME select some, kubectl dra top counts devices"
+        )
     silent = [item for item in items if item.state.value == "pending" and not item.message]
     if not silent:
-        return []
+        return found
     item = silent[0]
     flag = "" if question.namespace and not question.options.namespace else f" -n {item.namespace}"
-    return [f"to see why {item.name} waits: kubectl dra explain claim/{item.name}{flag}"]
+    return [*found, f"to see why {item.name} waits: kubectl dra explain claim/{item.name}{flag}"]

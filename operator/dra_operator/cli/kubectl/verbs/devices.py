@@ -8,16 +8,14 @@ from dra_operator.cli.kubectl.answering import Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_names
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
-from dra_operator.cli.kubectl.subjects import no_device_line, nodes_with_labels
-from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, table
+from dra_operator.cli.kubectl.subjects import no_device_line, nodes_with_labels, not_free
+from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, names_cell, table
+from dra_operator.questions.dependencies import USAGE
 
 if TYPE_CHECKING:
     from dra_operator.questions.device_list import DeviceItem
 
-DEMAND = Demand(
-    cluster=("ResourceSlice", "ResourceClaim", "DeviceTaintRule", "DeviceClass", "Node"),
-    required=("ResourceSlice",),
-)
+DEMAND = Demand.for_question(USAGE, required=USAGE.required, engine="dra_operator.questions.device_list")
 _STATES: Final = ("free", "used", "shared", "tainted", "blocked")
 _COLOURS: Final = {
     "free": Colour.GOOD,
@@ -27,7 +25,7 @@ _COLOURS: Final = {
 _MANY: Final = 200
 _COLUMNS: Final = (
     Column("DEVICE"),
-    Column("NODE"),
+    Column("NODE", is_dropped=True),
     Column("STATE"),
     Column("HELD BY", is_cut=True),
     Column("CAPACITY", is_cut=True),
@@ -152,7 +150,7 @@ def _row(item: "DeviceItem") -> Row:
         f"{item.pool}/{item.name}",
         item.node or "(several)",
         Cell(item.state.value, _COLOURS.get(item.state.value)),
-        ",".join(item.holders) or "-",
+        names_cell(item.holders, separator=","),
         ",".join(_amount(each.name, each.published, each.left) for each in item.capacity) or "-",
         ",".join(item.taints) or "-",
         item.driver,
@@ -172,7 +170,7 @@ def _asides(
     if empty_class:
         found = _empty_class_lines(question, empty_class) or found
     if is_at_most and any(item.state.value == "free" for item in items):
-        found.append("free is at most: a claim that cannot be read may hold the device")
+        found.append(f"free is at most: {not_free(question)}")
     if len(items) > _MANY and question.style.width is not None:
         found.append(
             f"{len(items):,} devices: --node, --class, --state and POOL select some; `kubectl dra top` counts them"

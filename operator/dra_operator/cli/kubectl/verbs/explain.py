@@ -1,11 +1,12 @@
 """`kubectl dra explain`: why a claim or pod waits, request by request, and the smallest change that would help."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CANNOT_SAY, CODES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, Options, shared
@@ -22,14 +23,13 @@ from dra_operator.cli.kubectl.subjects import (
     without_option,
 )
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, Style, table, wrapped
+from dra_operator.questions.dependencies import DECISION
 
 if TYPE_CHECKING:
     from dra_operator.questions.explain import ExplainAnswer, FunnelStep, RequestFunnel
 
-DEMAND = Demand.for_decisions("ResourceClaim")
+DEMAND = Demand.for_question(DECISION, required=("ResourceClaim",), engine="dra_operator.questions.explain")
 _COLUMNS: Final = (Column("DEVICES", is_number=True), Column("", is_cut=True), Column("BECAUSE", is_cut=True))
-_MOST_NAMED: Final = 3
-_WAITING: Final = ("waits", "broken")
 _COPIES: Final = ("DeviceClass/", "ResourceClaimTemplate/")
 _A_COPY: Final = {"DeviceClass": "a device of ", "ResourceClaimTemplate": "a copy of "}
 _WOULD: Final = {"waits": "would wait", "fits": "would fit"}
@@ -50,7 +50,7 @@ def app(*, subjects: tuple[str, ...], no_changes: bool, without: tuple[str, ...]
     """Say why a claim or pod waits: how many devices each condition leaves, and the smallest change that would help.
 
     A name alone is a claim, or else a pod. A file, a template or a class is explained as a copy of it would be. Exit
-    code 0: it does not wait; 1: it does; 2: it cannot be said.
+    code 0: it does not wait; 1: it does; 2: it cannot be said, or only if nobody else holds devices.
     """
     subject = one_subject(subjects)
     run(
@@ -65,18 +65,21 @@ def _answer(question: Question, text: str, without: tuple[str, ...], *, are_chan
 
     text = _named(question, text)
     unread = question.cluster.unread
-    if missing := [unread[kind] for kind in ("ResourceSlice", "DeviceClass") if kind in unread]:
+    if missing := [unread[kind] for kind in DECISION.required if kind in unread]:
         return _as_written(question, text, missing[0])
     cluster = remove(question, without)
     subject = resolve_subject(question, text)
     report = explain(cluster, subject, EFFORT if are_changes_sought else None)
-    asides = (
-        ["there may be less left: not everything that holds devices can be read"] if report.at_most else []
-    )
+    asides = list(_restriction_lines(report))
     asides += [
         no_device_line(each.device_class)
         for each in report.requests
         if any(step.name == "class" and step.refused and not step.left for step in each.steps)
+    ]
+    asides += [
+        f"kubectl dra who class/{each.device_class} names all claims that hold such devices"
+        for each in report.requests
+        if any(_are_left_out(step) for step in each.steps)
     ]
     is_copy = not isinstance(subject, str) or subject.startswith(_COPIES)
     would = is_copy or bool(question.given)
@@ -84,10 +87,21 @@ def _answer(question: Question, text: str, without: tuple[str, ...], *, are_chan
         "Explanation",
         report,
         list(_lines(question.style, report, would=would)),
-        NO if report.state in _WAITING else YES,
+        CODES[report.conclusion],
         names=[_name(subject, text)],
         asides=list(dict.fromkeys(asides)),
     )
+
+
+def _restriction_lines(report: "ExplainAnswer") -> Iterator[str]:
+    """Yield what the answer is subject to, as not everything could be read or searched."""
+    if report.state == "waits":
+        if report.at_most:
+            yield "there may be less left: not everything that takes devices can be read"
+        if report.at_least:
+            yield "it may not wait: not everything that it depends on could be read, or tried in time"
+    elif report.condition:
+        yield f"it is so only {report.condition}"
 
 
 def _name(subject: Any, text: str) -> str:
@@ -192,9 +206,9 @@ def _funnel(style: Style, funnel: "RequestFunnel") -> Any:
     claim = f"claim {funnel.claim}, " if funnel.claim else ""
     yield f"{claim}request {funnel.request}: {funnel.asked} of class {funnel.device_class}"
     rows: list[Row] = [[_number(step), step.text, _because(step)] for step in funnel.steps]
-    at_most = f", at most {funnel.most_on_a_node:,} on one node ({funnel.node})" if funnel.node else ""
+    at_most = f"at most {funnel.most_on_a_node:,} on one node ({funnel.node})" if funnel.node else ""
     colour = Colour.WARNING if not funnel.left else None
-    rows.append([Cell(f"{funnel.left:,}", colour), f"left{at_most}", ""])
+    rows.append([Cell(f"{funnel.left:,}", colour), "left", at_most])
     yield from table(_COLUMNS, rows, style)
 
 
@@ -204,8 +218,12 @@ def _number(step: "FunnelStep") -> str:
     return f"{step.left:,}" if is_selection else f"-{step.refused:,}"
 
 
+def _are_left_out(step: "FunnelStep") -> bool:
+    """Return whether some claims are there by number only."""
+    return not {name.partition("/")[2] for name in step.claims} <= {*step.holders.split(", ")}
+
+
 def _because(step: "FunnelStep") -> str:
-    if step.claims:
-        more = len(step.claims) - _MOST_NAMED
-        return ", ".join(step.claims[:_MOST_NAMED]) + (f" +{more}" if more > 0 else "")
+    if step.holders:
+        return step.holders
     return "; ".join(f"{each.text} ({each.devices:,})" for each in step.near_misses)

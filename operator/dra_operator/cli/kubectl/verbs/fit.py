@@ -4,17 +4,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CODES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import COPIED, remove, resolve_subject, without_option
 from dra_operator.cli.kubectl.tables import Column, Row, count, names_cell, table, wrapped
+from dra_operator.questions.dependencies import DECISION
 
 if TYPE_CHECKING:
     from dra_operator.questions.fit import FitAnswer
 
-DEMAND = Demand.for_decisions("ResourceSlice", "DeviceClass")
+DEMAND = Demand.for_question(DECISION, required=DECISION.required, engine="dra_operator.questions.fit")
 _COLUMNS: Final = (Column("NODE"), Column("COPIES", is_number=True), Column("DEVICES", is_cut=True))
 _COPY_COLUMNS: Final = (Column("COPY", is_number=True), Column("NODE"), Column("DEVICES"))
 _MOST_NODES: Final = 20
@@ -36,7 +37,7 @@ def app(*, subject: str, copies: int, without: tuple[str, ...], options: Options
 
     They are placed one after the other, each on the first node that fits, as if they were created now; that is not the
     largest number that could be placed. -f adds slices and nodes that are not there yet. Exit code 0: all fit; 1: they
-    do not; 2: it cannot be said, or only if nobody else holds the devices.
+    do not; 2: it cannot be said, or they do only under a condition, as that nobody else holds the devices.
     """
     run(options, DEMAND, lambda question: _answer(question, subject, copies, without))
 
@@ -46,12 +47,11 @@ def _answer(question: Question, text: str, copies: int, without: tuple[str, ...]
 
     cluster = remove(question, without)
     report = find_fit(cluster, resolve_subject(question, text), copies)
-    code = NO if not report.fits else CANNOT_SAY if report.at_most else YES
     return Answer(
         "Fit",
         report,
         _lines(question, report),
-        code,
+        CODES[report.conclusion],
         names=[f"node/{each.node}" for each in report.nodes],
         asides=[report.method] if report.fitting != report.asked and report.asked > 1 else [],
     )
@@ -60,10 +60,12 @@ def _answer(question: Question, text: str, copies: int, without: tuple[str, ...]
 def _lines(question: Question, report: "FitAnswer") -> list[str]:
     style = question.style
     found = f"{report.fitting:,} of {count(report.asked, 'copy')} of {report.subject} fit"
-    lines = list(wrapped(f"{found}{f', {report.condition}' if report.condition else ''}", style))
+    restriction = report.condition if report.fits else "as far as can be said" if report.at_least else ""
+    lines = list(wrapped(f"{found}{f', {restriction}' if restriction else ''}", style))
     if not report.fits:
         number = report.fitting + 1
-        lines += wrapped(f"copy {number:,} does not: {report.reason}: {report.message}", style)
+        verb = "may not" if report.at_least else "does not"
+        lines += wrapped(f"copy {number:,} {verb}: {report.reason}: {report.message}", style)
     if not report.copies:
         return lines
     if style.wide:

@@ -4,17 +4,18 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CODES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
-from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
+from dra_operator.cli.kubectl.options import WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import COPIED, remove, resolve_subject, without_option
-from dra_operator.cli.kubectl.tables import Column, Row, count, table, wrapped
+from dra_operator.cli.kubectl.tables import Cell, Column, Row, count, names_cell, table, wrapped
+from dra_operator.questions.dependencies import DECISION
 
 if TYPE_CHECKING:
-    from dra_operator.questions.headroom import HeadroomAnswer
+    from dra_operator.questions.headroom import HeadroomAnswer, StrandedDevices
 
-DEMAND = Demand.for_decisions("ResourceSlice", "DeviceClass")
+DEMAND = Demand.for_question(DECISION, required=DECISION.required, engine="dra_operator.questions.headroom")
 _NODE_COLUMNS: Final = (Column("NODE"), Column("MORE", is_number=True))
 _STRANDED_COLUMNS: Final = (
     Column("STRANDED", is_number=True),
@@ -35,7 +36,7 @@ _MOST_NODES: Final = 10
     "--by", metavar="CAPACITY", default="", help="What the largest device left has most of, as memory."
 )
 @without_option
-@shared(WIDE, NAME)
+@shared(WIDE)
 def app(*, subject: str, by: str, without: tuple[str, ...], options: Options) -> None:
     """Say how many more devices of a class, or copies of a template, there is room for.
 
@@ -52,23 +53,26 @@ def _answer(question: Question, text: str, by: str, without: tuple[str, ...]) ->
     cluster = remove(question, without)
     report = find_headroom(cluster, resolve_subject(question, text), by)
     has_room = report.more > 0 or report.unlimited
-    code = NO if not has_room else CANNOT_SAY if report.at_most else YES
     return Answer(
         "Headroom",
         report,
         _lines(question, report),
-        code,
-        names=[f"node/{each.node}" for each in report.nodes],
+        CODES[report.conclusion],
         asides=[report.method] if has_room and not report.unlimited else [],
     )
 
 
+def _number(report: "HeadroomAnswer") -> str:
+    """Return for how many there is room, with what is known of it."""
+    number = "an unlimited number of" if report.unlimited else f"{report.more:,}"
+    if report.at_most and report.at_least:
+        return f"{number} (it may be fewer, or more)"
+    return f"at most {number}" if report.at_most else f"{number} or more" if report.at_least else number
+
+
 def _lines(question: Question, report: "HeadroomAnswer") -> list[str]:
     style = question.style
-    at_most = "at most " if report.at_most else ""
-    number = "an unlimited number of" if report.unlimited else f"{report.more:,}"
-    more = " or more" if report.is_capped else ""
-    lines = list(wrapped(f"room for {at_most}{number}{more} more of {report.subject}", style))
+    lines = list(wrapped(f"room for {_number(report)} more of {report.subject}", style))
     if report.largest is not None:
         largest = report.largest
         lines += wrapped(
@@ -90,7 +94,7 @@ def _lines(question: Question, report: "HeadroomAnswer") -> list[str]:
                 f"{each.devices:,}",
                 each.reason,
                 each.message,
-                ", ".join(_short(name) for name in each.examples),
+                _examples(each),
             ]
             for each in report.obstacles
         ]
@@ -100,5 +104,8 @@ def _lines(question: Question, report: "HeadroomAnswer") -> list[str]:
     return lines
 
 
-def _short(path: str) -> str:
-    return path.partition("/")[2]
+def _examples(stranded: "StrandedDevices") -> Cell:
+    """Return the first of some devices, and how many more there are: of those beyond the examples only the number."""
+    names = [path.partition("/")[2] for path in stranded.examples]
+    more = stranded.devices - len(names)
+    return names_cell([*names, *(("",) * more)], len(names)) if more else names_cell(names)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dra_operator.cli.kubectl.answering import NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CODES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import ReadingError
-from dra_operator.cli.kubectl.options import NAME, Options, shared
+from dra_operator.cli.kubectl.options import NAME, NAMESPACE_OF_CLAIMS, Options, shared
 from dra_operator.cli.kubectl.subjects import KINDS
 from dra_operator.cli.kubectl.tables import (
     Cell,
@@ -23,16 +23,19 @@ from dra_operator.cli.kubectl.tables import (
     table,
     wrapped,
 )
+from dra_operator.questions.dependencies import DECISION, IMPACT, Dependencies
 
 if TYPE_CHECKING:
     from dra_operator.questions.impact import ClaimImpact, ClusterChange, ImpactReport
 
-DEMAND = Demand(
-    cluster=(
-        *("ResourceSlice", "ResourceClaim", "Pod", "DeviceClass", "DeviceTaintRule", "Node", "Namespace"),
-        *("ResourceClaimTemplate", "PodGroup"),
-    ),
+_REQUESTS = Dependencies(details=("ResourceClaimTemplate", "PodGroup"))
+"""Whose requests fewer or more devices can serve."""
+DEMAND = Demand.for_question(
+    IMPACT,
+    DECISION,
+    _REQUESTS,
     required=("ResourceSlice", "DeviceClass", "Node"),
+    engine="dra_operator.questions.impact",
 )
 _COLUMNS = (
     Column("CLAIM"),
@@ -50,7 +53,7 @@ _COLUMNS = (
     default="",
     shell_complete=complete_subjects({"node/": "Node"}),
 )
-@shared(NAME)
+@shared(NAME, namespace=NAMESPACE_OF_CLAIMS)
 def app(*, subject: str, options: Options) -> None:
     """Say which claims and pods a change hits, and which of them would fit elsewhere. Changes nothing.
 
@@ -69,14 +72,15 @@ def _answer(question: Question, subject: str) -> Answer:
     from dra_operator.questions.impact import find_impact  # noqa: PLC0415 - after reading
 
     report = find_impact(question.cluster, _change(question, subject))
-    lines = list(table(_COLUMNS, map(_row, report.claims), question.style)) if report.claims else []
+    rows = [_row(claim, report.condition) for claim in report.claims]
+    lines = list(table(_COLUMNS, rows, question.style)) if rows else []
     return Answer(
         "Impact",
         report,
         [*lines, *_reason_lines(question.style, report), *_request_lines(question.style, report)],
-        NO if report.claims else YES,
+        CODES[report.conclusion],
         names=[f"resourceclaim.resource.k8s.io/{claim.name}" for claim in report.claims],
-        asides=[*report.problems, *report.warnings, *_summary(report)],
+        asides=[*report.problems, *report.warnings, *_restriction(report), *_summary(report)],
     )
 
 
@@ -131,31 +135,34 @@ def _bodies(path: str) -> list[Mapping[str, Any]]:
     return [each.body for each in found if not isinstance(each, Unreadable)]
 
 
-def _row(claim: "ClaimImpact") -> Row:
+def _row(claim: "ClaimImpact", condition: str) -> Row:
     after = f" after {claim.after_seconds} s" if claim.after_seconds else ""
-    fits = (
-        Cell(f"yes, on {claim.new_node}" if claim.new_node else "yes", Colour.GOOD)
-        if claim.fits_elsewhere
-        else Cell(f"no: {claim.reason or claim.message}", Colour.BAD)
-    )
     return [
         f"{claim.namespace}/{claim.name}",
         Cell(f"{claim.effect.value}{after}", None if claim.effect.value == "kept" else Colour.WARNING),
         names_cell([device.partition("/")[2] for device in claim.devices]),
         names_cell([pod.name for pod in claim.pods]),
-        fits,
+        _fits_cell(claim, condition),
     ]
+
+
+def _fits_cell(claim: "ClaimImpact", condition: str) -> Cell:
+    if claim.fits_elsewhere is None:
+        return Cell("cannot say", Colour.WARNING)
+    if not claim.fits_elsewhere:
+        return Cell("no", Colour.BAD)
+    found = f"yes, on {claim.new_node}" if claim.new_node else "yes"
+    return Cell(f"{found}, if" if condition else found, Colour.WARNING if condition else Colour.GOOD)
 
 
 def _reason_lines(style: Style, report: "ImpactReport") -> list[str]:
     """Return why claims fit nowhere else, each reason once: in a table it would be cut."""
     claims: dict[str, list[str]] = {}
     for claim in report.claims:
-        if not claim.fits_elsewhere and claim.reason and claim.message:
-            claims.setdefault(claim.message, []).append(f"{claim.namespace}/{claim.name}")
-    return [
-        line for message, names in claims.items() for line in wrapped(f"{_first(names)}: {message}", style)
-    ]
+        why = ": ".join(text for text in (claim.reason, claim.message) if text)
+        if not claim.fits_elsewhere and why:
+            claims.setdefault(why, []).append(f"{claim.namespace}/{claim.name}")
+    return [line for why, names in claims.items() for line in wrapped(f"{_first(names)}: {why}", style)]
 
 
 def _first(names: list[str]) -> str:
@@ -172,11 +179,26 @@ def _request_lines(style: Style, report: "ImpactReport") -> list[str]:
     return [line for text in texts for line in wrapped(text, style)]
 
 
+def _restriction(report: "ImpactReport") -> list[str]:
+    """Return what the answer is subject to, as not everything could be read."""
+    found = []
+    if report.at_least:
+        found.append("more may be in use, or be evicted: not all claims and pods can be read")
+    if report.at_most:
+        found.append("less may be hit: taint rules that cannot be read may taint the devices already")
+    if report.condition:
+        found.append(f"fits elsewhere: only {report.condition}")
+    return found
+
+
 def _summary(report: "ImpactReport") -> list[str]:
     pods = sum(len(claim.pods) for claim in report.claims)
-    stuck = sum(not claim.fits_elsewhere for claim in report.claims)
+    stuck = sum(claim.fits_elsewhere is False for claim in report.claims)
+    unknown = sum(claim.fits_elsewhere is None for claim in report.claims)
     hit = f"{report.change}: {count(report.devices, 'device')} hit, {report.used:,} of them in use"
     if not report.claims:
         return [hit]
     rest = f"{stuck:,} would not fit elsewhere" if stuck else "all would fit elsewhere"
+    if unknown:
+        rest = f"of {unknown:,} it cannot be said whether they would fit elsewhere"
     return [f"{hit}, by {count(len(report.claims), 'claim')} and {count(pods, 'pod')}; {rest}"]

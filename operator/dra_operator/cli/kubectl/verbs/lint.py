@@ -4,23 +4,22 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CODES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import kubectl_name, parse_subject
 from dra_operator.cli.kubectl.tables import Column, Row, Style, count, table, wrapped
+from dra_operator.questions.dependencies import LINT, Aspect
 
 if TYPE_CHECKING:
     from dra_operator.pods.objects import ObjectRecord
-    from dra_operator.questions.lint import LintReport, SelectorReport
+    from dra_operator.questions.lint import DerivedAttributeReport, LintReport, SelectorReport
 
-DEMAND = Demand(
-    cluster=("ResourceSlice", "DeviceClass"),
-    namespaced=("ResourceClaim", "ResourceClaimTemplate"),
-    required=("ResourceSlice",),
-)
+DEMAND = Demand.for_question(LINT, required=LINT.required, engine="dra_operator.questions.lint")
 _SUBJECTS: Final = {"class/": "DeviceClass", "claim/": "ResourceClaim", "template/": "ResourceClaimTemplate"}
+_MOST_FINDINGS: Final = 50
+"""So many are shown at a terminal."""
 _COLOURS: Final = {"error": "red", "warning": "yellow", "note": None}
 _COLUMNS: Final = (
     Column("OBJECT"),
@@ -29,6 +28,15 @@ _COLUMNS: Final = (
     Column("OF", is_number=True),
     Column("COST", is_number=True),
     Column("SELECTOR", is_cut=True),
+)
+_DERIVED_COLUMNS: Final = (
+    Column("OBJECT"),
+    Column("REQUEST"),
+    Column("ATTRIBUTE"),
+    Column("VALUES", is_number=True),
+    Column("OF", is_number=True),
+    Column("COST", is_number=True),
+    Column("EXPRESSION", is_cut=True),
 )
 
 
@@ -43,6 +51,8 @@ _COLUMNS: Final = (
 def app(*, subjects: tuple[str, ...], options: Options) -> None:
     """Check selectors against the devices that are published: those that match none, fail, or compare other types.
 
+    Derived attributes are checked on the devices that their request selects.
+
     Without a name those of the files of -f, or else of all classes, and of the claims and templates of the namespace.
     -o wide also shows how many devices each selector matches. Exit code 0: nothing worse than a note; 1: warnings or
     errors; 2: it cannot be said.
@@ -53,13 +63,15 @@ def app(*, subjects: tuple[str, ...], options: Options) -> None:
 def _answer(question: Question, subjects: tuple[str, ...]) -> Answer:
     from dra_operator.questions.lint import lint_objects  # noqa: PLC0415 - after reading
 
-    report = lint_objects(question.cluster, _records(question, subjects))
+    are_all_asked = not subjects and not question.given
+    aspects = {Aspect.EVERY_OBJECT} if are_all_asked else set[Aspect]()
+    report = lint_objects(question.cluster, _records(question, subjects), aspects)
     bad = [item for item in report.findings if item.severity.value != "note"]
     return Answer(
         "Lint",
         report,
         _lines(question, report),
-        NO if bad else YES,
+        CODES[report.conclusion],
         names=list(dict.fromkeys(kubectl_name(item.kind, item.name) for item in report.findings)),
         asides=_asides(report, len(bad)),
     )
@@ -93,26 +105,32 @@ def _records(question: Question, subjects: tuple[str, ...]) -> "list[ObjectRecor
 def _lines(question: Question, report: "LintReport") -> list[str]:
     style = question.style
     lines: list[str] = []
-    for item in report.findings:
+    shown = report.findings if style.width is None else report.findings[:_MOST_FINDINGS]
+    for item in shown:
         severity = item.severity.value
         colour = _COLOURS[severity]
-        shown = list(wrapped(f"{severity}: {item} ({item.rule.value})", style))
+        first, *rest = wrapped(f"{severity}: {item} ({item.rule.value})", style, "  ")
+        first = first.strip()
         if style.colours and colour:
-            shown[0] = click.style(severity, fg=colour) + shown[0].removeprefix(severity)
-        lines += [shown[0], *(f"  {line}" for line in shown[1:])]
+            first = click.style(severity, fg=colour) + first.removeprefix(severity)
+        lines += [first, *rest]
+    if more := len(report.findings) - len(shown):
+        lines += wrapped(f"and {more:,} more: name a class, claim or template, or see all with | less", style)
     if style.wide and report.selectors:
         lines += [*([""] if lines else []), *_selector_table(report.selectors, style)]
+    if style.wide and report.derived_attributes:
+        lines += [*([""] if lines else []), *_derived_table(report.derived_attributes, style)]
     return lines
 
 
 def _selector_table(selectors: "tuple[SelectorReport, ...]", style: Style) -> list[str]:
     rows: list[Row] = [
         [
-            f"{item.kind} {item.namespace}/{item.name}" if item.namespace else f"{item.kind} {item.name}",
+            _object(item),
             item.request or "-",
             f"{item.matched:,}",
             f"{item.asked:,}",
-            "-" if item.cost is None else f"{100 * item.cost / item.cost_limit:.1f}%",
+            _cost(item),
             " ".join(item.expression.split()),
         ]
         for item in selectors
@@ -120,8 +138,36 @@ def _selector_table(selectors: "tuple[SelectorReport, ...]", style: Style) -> li
     return list(table(_COLUMNS, rows, style))
 
 
+def _derived_table(attributes: "tuple[DerivedAttributeReport, ...]", style: Style) -> list[str]:
+    rows: list[Row] = [
+        [
+            _object(item),
+            item.request,
+            item.attribute,
+            f"{item.values:,}",
+            f"{item.asked:,}",
+            _cost(item),
+            " ".join(item.expression.split()),
+        ]
+        for item in attributes
+    ]
+    return list(table(_DERIVED_COLUMNS, rows, style))
+
+
+def _object(item: "SelectorReport | DerivedAttributeReport") -> str:
+    return f"{item.kind} {item.namespace}/{item.name}" if item.namespace else f"{item.kind} {item.name}"
+
+
+def _cost(item: "SelectorReport | DerivedAttributeReport") -> str:
+    return "-" if item.cost is None else f"{100 * item.cost / item.cost_limit:.1f}%"
+
+
 def _asides(report: "LintReport", bad: int) -> list[str]:
-    checked = f"{count(len(report.selectors), 'selector')} checked against {count(report.devices, 'device')}"
+    derived = (
+        f" and {count(number, 'derived attribute')}" if (number := len(report.derived_attributes)) else ""
+    )
+    selectors = f"{count(len(report.selectors), 'selector')}{derived}"
+    checked = f"{selectors} checked against {count(report.devices, 'device')}"
     if not report.findings:
         return [f"{checked}: nothing to say"]
     return [f"{checked}: {count(bad, 'problem')}, {count(len(report.findings) - bad, 'note')}"]

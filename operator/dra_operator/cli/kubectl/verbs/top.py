@@ -6,17 +6,15 @@ import click
 
 from dra_operator.cli.kubectl.answering import Answer, Question, run
 from dra_operator.cli.kubectl.demand import Demand
-from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
-from dra_operator.cli.kubectl.subjects import kubectl_name, no_device_line, nodes_with_labels
+from dra_operator.cli.kubectl.options import NAME, NAMESPACE_OF_CLAIMS, WIDE, Options, shared
+from dra_operator.cli.kubectl.subjects import kubectl_name, no_device_line, nodes_with_labels, not_free
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, table
+from dra_operator.questions.dependencies import USAGE
 
 if TYPE_CHECKING:
     from dra_operator.questions.usage import UsageReport, UsageRow
 
-DEMAND = Demand(
-    cluster=("ResourceSlice", "ResourceClaim", "Pod", "DeviceClass", "DeviceTaintRule", "Node"),
-    required=("ResourceSlice",),
-)
+DEMAND = Demand.for_question(USAGE, required=USAGE.required, engine="dra_operator.questions.usage")
 GROUPINGS: Final = ("node", "pool", "class", "namespace")
 _TITLES: Final = {"node": "NODE", "pool": "POOL", "class": "CLASS", "namespace": "NAMESPACE"}
 _KINDS: Final = {"class": "DeviceClass"}
@@ -40,7 +38,13 @@ _SORTS: Final = ("name", "free", "used", "total")
 @click.option(
     "--capacity", metavar="NAME", default="", help="What the largest device has most of, as memory."
 )
-@shared(WIDE, NAME, labels="Only nodes with these labels, with --by node.", watch=True)
+@shared(
+    WIDE,
+    NAME,
+    labels="Only nodes with these labels, with --by node.",
+    watch=True,
+    namespace=f"With --by namespace, only this one. {NAMESPACE_OF_CLAIMS}",
+)
 def app(by: str, sort_by: str, capacity: str, options: Options) -> None:
     """Show how many devices there are, and how many are used, free, tainted or blocked.
 
@@ -65,24 +69,37 @@ def _answer(question: Question, by: str, sort_by: str, capacity: str) -> Answer:
             raise click.ClickException("-l selects nodes: leave it out, or --by")
         nodes = nodes_with_labels(question.cluster, question.options.labels)
         rows = [row for row in rows if row.name in nodes]
+    if by == "namespace" and question.options.namespace:
+        rows = [row for row in rows if row.name == question.options.namespace]
     if sort_by != "name":
         rows.sort(key=lambda row: -(getattr(row, sort_by) or 0))
     report = replace(report, rows=tuple(rows))
-    has_devices = any(row.total != 0 for row in rows)
-    asides = [] if has_devices else ["no devices are published: is a DRA driver running?"]
-    if by == "class" and has_devices:
-        asides += [no_device_line(row.name) for row in rows if not row.total][:_MOST_NAMED]
-    if report.is_at_most:
-        asides.append("FREE is at most: devices of claims that cannot be read may be in use")
-    if len(rows) > _MANY and question.style.width is not None:
-        asides.append(f"{len(rows):,} rows: --by class counts them together, -l and --sort-by free find some")
     return Answer(
         "Usage",
         report,
         _lines(question, report, by),
         names=[kubectl_name(_KINDS.get(by, by), row.name) for row in rows if row.name],
-        asides=asides,
+        asides=_asides(question, report, by),
     )
+
+
+def _asides(question: Question, report: "UsageReport", by: str) -> list[str]:
+    rows, found = report.rows, []
+    if by == "namespace":
+        where = f' of namespace "{question.options.namespace}"' if question.options.namespace else ""
+        found += [] if rows else [f"no claim{where} holds a published device"]
+    elif question.options.namespace and not report.is_at_most:
+        found.append("all claims can be read, so -n changes nothing; --by namespace counts what each holds")
+    if by != "namespace" and all(row.total == 0 for row in rows):
+        where = " on nodes with these labels" if question.options.labels else ""
+        found.append(f"no devices are published{where or ': is a DRA driver running?'}")
+    elif by == "class":
+        found += [no_device_line(row.name) for row in rows if not row.total][:_MOST_NAMED]
+    if report.is_at_most:
+        found.append(f"FREE is at most: {not_free(question)}")
+    if len(rows) > _MANY and question.style.width is not None:
+        found.append(f"{len(rows):,} rows: --by class counts them together, -l and --sort-by free find some")
+    return found
 
 
 def _lines(question: Question, report: "UsageReport", by: str) -> list[str]:

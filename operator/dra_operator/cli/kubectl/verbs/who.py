@@ -5,20 +5,18 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CANNOT_SAY, NO, YES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CANNOT_SAY, CODES, Answer, Question, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import KINDS, parse_subject
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, names_cell, table
+from dra_operator.questions.dependencies import HOLDERS
 
 if TYPE_CHECKING:
     from dra_operator.questions.holders import Holder, HolderQuery, HolderReport
 
-DEMAND = Demand(
-    cluster=("ResourceClaim", "Pod", "ResourceSlice", "DeviceClass", "Node"),
-    required=("ResourceClaim",),
-)
+DEMAND = Demand.for_question(HOLDERS, required=("ResourceClaim",), engine="dra_operator.questions.holders")
 _COLUMNS: Final = (
     Column("CLAIM"),
     Column("DEVICES", is_cut=True),
@@ -29,6 +27,7 @@ _COLUMNS: Final = (
 )
 _COLOURS: Final = {"running": Colour.GOOD, "unknown": None}
 _MOST_NAMED: Final = 3
+_MANY: Final = 200
 
 
 @click.command("who")
@@ -59,8 +58,8 @@ def _answer(question: Question, text: str, driver: str, admin_access: bool, only
     subject = _subject(text, driver, question.options.namespace)
     report = find_holders(question.cluster, replace(subject, admin_access=admin_access))
     if only_idle:
-        report = replace(report, holders=tuple(item for item in report.holders if item.is_idle))
-    code = YES if report.holders else CANNOT_SAY if "ResourceClaim" in question.cluster.unread else NO
+        report = report.idle()
+    code = CODES[report.conclusion]
     return Answer(
         "Holders",
         report,
@@ -107,7 +106,7 @@ def _row(question: Question, item: "Holder") -> Row:
     are_known = "ResourceSlice" not in question.cluster.unread
     devices = [
         f"{each.pool}/{each.device}{_share(each.consumed)}"
-        f"{' (not published)' if are_known and not each.is_published else ''}"
+        f"{' (gone)' if are_known and not each.is_published else ''}"
         for each in item.devices
     ]
     pods = [each.name if each.kind == "Pod" else f"{each.kind}/{each.name}" for each in item.consumers]
@@ -131,11 +130,12 @@ def _share(consumed: tuple[str, ...]) -> str:
 
 def _asides(question: Question, report: "HolderReport", text: str, code: int) -> list[str]:
     where = f" of {text}" if text and not text.startswith("device") else ""
-    if code == NO:
-        return [f"nobody holds any of {count(report.devices, 'device')}{where}"]
-    if code == CANNOT_SAY:
-        return [f"no claim that can be read holds any of {count(report.devices, 'device')}{where}"]
-    if "ResourceSlice" in question.cluster.unread:
+    are_counted = "ResourceSlice" not in question.cluster.unread
+    if not report.holders:
+        whom = "no claim that can be read" if code == CANNOT_SAY else "nobody"
+        number = f"any of {count(report.devices, 'device')}" if are_counted else "a device"
+        return [f"{whom} holds {number}{where}"]
+    if not are_counted:
         return [f"{count(len(_paths(report.holders)), 'device')}{where} held, by {_claims(report.holders)}"]
     there = [
         item
@@ -147,7 +147,10 @@ def _asides(question: Question, report: "HolderReport", text: str, code: int) ->
     if there:
         found += f", by {_claims(there)}"
     gone = [item for item in report.holders if not all(each.is_published for each in item.devices)]
-    return [*([found] if there or report.devices else []), *_not_published(gone)]
+    many = []
+    if len(report.holders) > _MANY and question.style.width is not None:
+        many = [f"{_claims(report.holders)}: node/NAME, class/NAME, --idle and -n select some"]
+    return [*([found] if there or report.devices else []), *_not_published(gone), *many]
 
 
 def _not_published(gone: "Sequence[Holder]") -> list[str]:

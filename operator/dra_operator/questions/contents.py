@@ -1,0 +1,110 @@
+"""Contents: the objects of a cluster that were read, and lines about those that could not be.
+
+As an API server sends objects they are taken here; what passed none is loaded by `load`, which checks it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from dra_operator.api.convert import to_v1
+from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.read import ObjectError, read_object
+from dra_operator.pods.objects import Key, Manifest, ObjectRecord, ObjectSet, Place
+
+if TYPE_CHECKING:
+    from dra_operator.pods.workloads import Workload
+
+DEFAULT_NAMESPACE: Final = "default"
+NAMELESS: Final = "is required, or a text in metadata.generateName"
+"""What is said of a name that is missing."""
+VOLUME_KINDS: Final = ("PersistentVolume", "PersistentVolumeClaim")
+_NO_PLACE: Final = Place("", 0, 0)
+
+
+@dataclass(slots=True)
+class LoadResult(ObjectSet):
+    """The objects of some manifests; lines about those that cannot be read; lines about what is worth knowing.
+
+    `refused` has the kinds of which one is wrong, `volumes` the PersistentVolumes and their claims. `listed` are the
+    kinds of which all objects are there, be it none: an API server listed them, and files do not say so.
+    The pods of DaemonSets are made later, when it is known which nodes there are.
+    """
+
+    daemon_sets: "list[Workload]" = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    refused: set[str] = field(default_factory=set)
+    volumes: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
+    listed: set[str] = field(default_factory=set)
+
+    def update(self, other: "LoadResult") -> None:
+        """Take what another result has as well; where both have an object, that of the other counts."""
+        self.records.update(other.records)
+        self.daemon_sets += other.daemon_sets
+        self.errors += other.errors
+        self.notes += other.notes
+        self.refused |= other.refused
+        self.volumes.update(other.volumes)
+        self.listed |= other.listed
+
+    def copied(self) -> "LoadResult":
+        """Return a result that can be changed without this one."""
+        return self.overlaid(LoadResult())
+
+    def overlaid(self, other: "LoadResult") -> "LoadResult":
+        """Return both together; where both have an object, that of the other counts, and stands last."""
+        return LoadResult(
+            {key: record for key, record in self.records.items() if key not in other.records} | other.records,
+            daemon_sets=[*self.daemon_sets, *other.daemon_sets],
+            errors=[*self.errors, *other.errors],
+            notes=[*self.notes, *other.notes],
+            refused=self.refused | other.refused,
+            volumes={**self.volumes, **other.volumes},
+            listed=self.listed | other.listed,
+        )
+
+
+def gather_stored(bodies: Iterable[Mapping[str, Any]]) -> LoadResult:
+    """Return objects as an API server sends them.
+
+    It has accepted them, so neither unknown fields nor values that it would refuse are sought, which takes longer than
+    reading them. One that cannot be read is a line in `errors`.
+    """
+    gathered = LoadResult()
+    for body in bodies:
+        kind = str(body.get("kind"))
+        if kind in VOLUME_KINDS:
+            add_volume(gathered, Manifest(_NO_PLACE, body))
+            continue
+        try:
+            obj = apply_defaults(read_object(body))
+        except ObjectError as error:
+            gathered.errors.append(str(error))
+            gathered.refused.add(kind)
+            continue
+        key = kind, obj.metadata.namespace, obj.metadata.name
+        gathered.records[key] = ObjectRecord(_NO_PLACE, to_v1(body), obj)
+    return gathered
+
+
+def add_volume(gathered: LoadResult, manifest: Manifest) -> None:
+    """Take a PersistentVolume, or a claim of one; what is wrong with it is a line in `errors`."""
+    from dra_operator.pods.bound_volumes import read_volume, read_volume_claim  # noqa: PLC0415 - few are asked about
+    from dra_operator.pods.field_reader import FieldReader  # noqa: PLC0415
+
+    kind = str(manifest.body["kind"])
+    reader = FieldReader(kind, manifest.body)
+    if kind == "PersistentVolume":
+        read_volume(reader, manifest.body)
+        namespace = ""
+    else:
+        read_volume_claim(reader, manifest.body)
+        namespace = reader.namespace or DEFAULT_NAMESPACE
+    if not reader.name:
+        reader.reject("metadata.name", None, NAMELESS)
+    if reader.problems:
+        gathered.errors.append(f"{manifest.place}: {reader.problems[0]}")
+        return
+    metadata = {**manifest.body["metadata"], "namespace": namespace}
+    gathered.volumes[kind, namespace, reader.name] = {**manifest.body, "metadata": metadata}
