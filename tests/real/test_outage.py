@@ -33,7 +33,7 @@ def test_the_first_claim_after_an_outage_is_decided_at_once(scene, control_plane
 
 def test_an_outage_is_one_line_in_the_log_and_its_end_another(control_plane, operator):
     """Seven watches meet a cut connection, then nobody, then a server that permits nothing and knows no old version."""
-    earlier = len(operator.lines())
+    earlier, begun = len(operator.lines()), time.monotonic()
     with control_plane.outage():
         time.sleep(5)
     operator.wait_ready()
@@ -49,4 +49,4 @@ def test_an_outage_is_one_line_in_the_log_and_its_end_another(control_plane, ope
     assert {line["event"] for line in begins} == {"watch interrupted"}
     assert sorted(kind for line in begins for kind in line["kinds"].split(", ")) == sorted(kinds)
     assert len(kinds) == 7
-    assert 4 <= end["seconds"] <= 20
+    assert 4 <= end["seconds"] <= time.monotonic() - begun + 1
