@@ -685,7 +685,7 @@ async def test_refusal_is_forgotten_once_a_pod_waits_for_room(cluster, pods, sta
 
 
 async def test_successor_ends_writes_against_any_allocation(cluster, pods, start_gated):
-    """The last operator may have sent that a claim has to move, which no pod named then: it has another version first."""
+    """The last operator may have sent that a claim has to move that no pod named: it gets another version first."""
     first = await start_gated(claims="all")
     cluster.put(claim("a"))
     await cluster.allocated("a")

@@ -210,13 +210,15 @@ class HandOver:
             key, current = claim_key(claim), annotation(claim)
             is_in_doubt = self.earlier_writes.may_take_back(claim)
             is_under_way = is_under_way or is_in_doubt
-            if not (is_in_doubt or current) or key in self.claim_writes or self.claim_backoff.holds_claim(claim):
+            if (
+                not (is_in_doubt or current)
+                or key in self.claim_writes
+                or self.claim_backoff.holds_claim(claim)
+            ):
                 continue
             told = messages.CLAIM_FENCED if current is None else None
             self.claim_writes.submit(
-                AnnotateWrite(
-                    *version_of(claim), annotation=PENDING_ANNOTATION, current=current, text=told
-                )
+                AnnotateWrite(*version_of(claim), annotation=PENDING_ANNOTATION, current=current, text=told)
             )
         return is_under_way
 
