@@ -590,6 +590,23 @@ async def test_claim_that_somebody_else_allocated_is_not_reserved(cluster, pods,
     assert "reservedFor" not in cluster.claim("a")["status"]
 
 
+async def test_claim_that_is_reserved_for_a_pod_that_is_gone_is_reserved_before_the_gate_comes_off(
+    cluster, pods, start_gated
+):
+    """Else kube-controller-manager would clear it with that reservation, while the pod is being let go."""
+    await start_gated()
+    fault = cluster.server.faults.answer(503, verb="patch", kind="Pod", times=None)
+    cluster.put(claim("a"), pod("pod", "a"))
+    await cluster.allocated("a")
+    left = {"resource": "pods", "name": "before", "uid": "gone"}
+    cluster.change("ResourceClaim", "a", lambda body: body["status"].update(reservedFor=[left]), "default")
+    fault.times = 0
+
+    await pods.let_go()
+
+    assert [each["name"] for each in cluster.claim("a")["status"]["reservedFor"]] == ["before", "pod"]
+
+
 @pytest.mark.parametrize("is_gone", [False, True], ids=["cordoned", "pod gone"])
 async def test_allocation_stays_while_another_claim_holds_its_device(cluster, pods, start_gated, is_gone):
     """kube-scheduler would take the device for free; once the other claim is gone it is taken back."""

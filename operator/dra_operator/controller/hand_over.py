@@ -181,17 +181,18 @@ class HandOver:
         )
 
     def _reserve(self, pod: SchedulingPod, claims: Sequence[ResourceClaim]) -> bool:
-        """Have each claim reserved for a pod that other pods name as well; return whether that is under way.
+        """Have each claim reserved for a pod that others name or have named; return whether that is under way.
 
-        Else kube-controller-manager clears it with the last pod that has run: at any moment, and for a pod that has
-        run and is still there again and again. kube-scheduler does not reserve it once more. What somebody else
-        allocated is left to them.
+        Else kube-controller-manager clears it with the reservation of the last pod that has run or is gone: at any
+        moment, and for a pod that has run and is still there again and again. kube-scheduler does not reserve it once
+        more. What somebody else allocated is left to them.
         """
         is_under_way = False
         for claim in claims:
             key = claim_key(claim)
-            is_reserved = any(each.uid == pod.uid for each in claim.status.reserved_for)
-            if is_reserved or not self.claims.is_shared(key) or not self.is_ours(claim):
+            users = claim.status.reserved_for
+            is_reserved = any(each.uid == pod.uid for each in users)
+            if is_reserved or not (users or self.claims.is_shared(key)) or not self.is_ours(claim):
                 continue
             is_under_way = True
             if key not in self.claim_writes and not self.claim_backoff.holds_claim(claim):
