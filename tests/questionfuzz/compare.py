@@ -75,7 +75,8 @@ def find_wrong_removal(world: World, random: Random) -> Iterator[str]:
     }
     one, other = (
         Cluster.load(world.objects).without(**gone),
-        Cluster.load(without(world, **gone), only_nodes=()),
+        # Where the last node is gone none is assumed, as for files that have none.
+        Cluster.load(without(world, **gone), only_nodes=(), listed=("Node",) if gone["nodes"] else ()),
     )
     for subject in (world.claim, [world.template(), world.pod()]):
         found, expected = one.fit(subject, world.copies), other.fit(subject, world.copies)
