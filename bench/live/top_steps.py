@@ -1,7 +1,6 @@
 """`python top_steps.py KUBECONFIG` does what `kubectl dra top` does, step by step, and prints what each step took.
 
-The plugin imports while the server answers; here nothing does. Objects are made while pages are read, and then once
-more, alone.
+The plugin imports while the server answers; here nothing does.
 """
 
 import gc
@@ -47,9 +46,9 @@ def main() -> None:
     with terminal_progress() as progress:
         live = read_live(client, DEMAND, "default", progress)
     steps.end("reading")
-    gather_stored(live.bodies)
-    steps.end("(objects once more)")
-    state = ClusterState(live.contents, unread=live.unread)
+    contents = gather_stored(live.bodies)
+    steps.end("making objects")
+    state = ClusterState(contents, unread=live.unread)
     steps.end("state")
     find_usage(state)
     steps.end("answering")

@@ -117,18 +117,20 @@ async def read_objects(session: "ApiSession", kinds: Sequence[str] = TAKEN) -> S
             resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
             taken.unread[name] = f"not permitted to {error.verb} {resource} when the snapshot was taken"
             continue
-        taken.bodies += [trimmed for body in bodies if (trimmed := _TRIM.get(name, _whole)(body)) is not None]
+        trimmed = [_TRIM.get(name, _whole)(body) for body in bodies]
+        taken.bodies += [body for body in trimmed if body is not None]
         if name == "Pod":
-            taken.bodies += _sum_others(taken.bodies, bodies)
+            left_out = [body for body, kept in zip(bodies, trimmed, strict=True) if kept is None]
+            taken.bodies += _sum_pods(taken.bodies, left_out)
     return taken
 
 
-def _sum_others(taken: Iterable[Body], pods: Iterable[Body]) -> Iterable[Body]:
-    """Return what stands for the pods on nodes that have to do with no claim."""
+def _sum_pods(taken: Iterable[Body], pods: Iterable[Body]) -> Iterable[Body]:
+    """Return what stands for pods that have to do with no claim, as far as they are on nodes."""
     from dra_operator.cli.summed_pods import sum_pods  # noqa: PLC0415
 
-    others = [body for body in pods if (body.get("spec") or {}).get("nodeName") and _pod(body) is None]
-    return sum_pods([body for body in taken if body["kind"] == "Node"], others)
+    placed = [body for body in pods if (body.get("spec") or {}).get("nodeName")]
+    return sum_pods([body for body in taken if body["kind"] == "Node"], placed)
 
 
 async def _list(session: "ApiSession", kind: "Served") -> list[Body]:

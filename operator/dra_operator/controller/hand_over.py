@@ -38,16 +38,13 @@ from dra_operator.controller.permissions import WriteAccess
 from dra_operator.controller.pod_queue import PodQueue
 from dra_operator.controller.queue import Backoff, InFlightWrites
 from dra_operator.controller.timers import Timers
+from dra_operator.controller.write_results import CONFLICT, FORBIDDEN, REFUSAL
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.gate import SchedulingPod
 from dra_operator.pods.pod_decision import PodDecider
 
 WATCH_SECONDS: Final = 0.01
 """How soon it is asked again whether the watch of claims has told of what was stored."""
-CONFLICT: Final = (0.05, 30.0)
-"""First and longest wait, in seconds; a conflict waits for the newer version at most."""
-REFUSAL: Final = (10.0, 600.0)
-FORBIDDEN: Final = (1.0, 120.0)
 
 log = get_logger()
 
@@ -196,7 +193,7 @@ class HandOver:
                 continue
             is_under_way = True
             if key not in self.claim_writes and not self.claim_backoff.holds_claim(claim):
-                reserved = tuple([to_wire(each) for each in claim.status.reserved_for])
+                reserved = tuple([to_wire(each) for each in users])
                 consumer = Consumer(pod.name, pod.uid)
                 self.claim_writes.submit(ReserveWrite(*version_of(claim), reserved, consumer=consumer))
         return is_under_way

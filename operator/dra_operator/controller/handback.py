@@ -232,9 +232,7 @@ class Handback:
         """Have our nomination taken off; whether that is done the pod itself says. What somebody else set stays."""
         pod = known.pod
         if pod.is_nominated_by_operator and not known.is_nomination_over:
-            self.write_to_pod(
-                NominateWrite(*pod.key, pod.uid, pod.resource_version, pod.nominated_node, None)
-            )
+            self.write_to_pod(NominateWrite(*pod.version, current=pod.nominated_node, node=None))
 
     def _report(self, pod: SchedulingPod, reason: str, message: str) -> None:
         """Say by an Event and the metric what became of a pod that kube-scheduler cannot place."""

@@ -38,16 +38,6 @@ class LoadResult(ObjectSet):
     volumes: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
     listed: set[str] = field(default_factory=set)
 
-    def update(self, other: "LoadResult") -> None:
-        """Take what another result has as well; where both have an object, that of the other counts."""
-        self.records.update(other.records)
-        self.daemon_sets += other.daemon_sets
-        self.errors += other.errors
-        self.notes += other.notes
-        self.refused |= other.refused
-        self.volumes.update(other.volumes)
-        self.listed |= other.listed
-
     def copied(self) -> "LoadResult":
         """Return a result that can be changed without this one."""
         return self.overlaid(LoadResult())

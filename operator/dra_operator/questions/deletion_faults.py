@@ -15,6 +15,7 @@ from dra_operator.api.text import listed
 from dra_operator.api.types import ResourceClaim
 from dra_operator.pods.claims import named_claims
 from dra_operator.questions import fault_texts
+from dra_operator.questions.dependencies import AUDIT
 from dra_operator.questions.findings import Finding, Sort, claim_names
 from dra_operator.questions.holders import ConsumerIndex, Use
 from dra_operator.questions.state import ClusterState
@@ -22,10 +23,6 @@ from dra_operator.questions.times import seconds_of
 
 HANGING_SECONDS: Final = 300
 """How long a deletion may take. The time of a pod's deletion includes its grace period."""
-_KINDS: Final = (
-    *("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass", "DeviceTaintRule"),
-    *("Node", "Pod", "PodGroup"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +37,7 @@ class _Cause:
 def find_hanging_deletions(state: ClusterState) -> Iterator[Finding]:
     """Yield the objects whose deletion has been going on for longer than five minutes; of pods those with claims."""
     consumers = ConsumerIndex.build(state)
-    for kind in _KINDS:
+    for kind in AUDIT[Sort.DELETION_HANGS]:
         for record in state.objects.of_kind(kind):
             metadata: Metadata = record.obj.metadata
             since = seconds_of(metadata.deletion_timestamp)

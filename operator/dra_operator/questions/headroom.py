@@ -263,7 +263,7 @@ class _StrandedGroups:
         found: SliceDevices,
         devices: int,
         unsuitable: Mapping[str, str],
-        left: "_LeftOnNodes",
+        left: _LeftOnNodes,
     ) -> None:
         """Add devices that nothing keeps from one device, and something from a whole copy."""
         slice_ = found.slice_.slice_

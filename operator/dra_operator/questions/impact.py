@@ -218,7 +218,7 @@ def _build_report(state: ClusterState, change: _ChangeOutcome) -> ImpactReport:
     outcomes = decide_anew(change.state, {claim_key(hit.claim) for hit in change.hits}, change.drained)
     consumers = ConsumerIndex.build(state)
     restriction = IMPACT.find_restriction(state.unread, change.aspects)
-    elsewhere = _find_restriction_elsewhere(state, change.hits)
+    elsewhere = _find_restriction_elsewhere(state, consumers, change.hits)
     claims: list[ClaimImpact] = []
     for hit in change.hits:
         key = claim_key(hit.claim)
@@ -263,9 +263,10 @@ def _build_report(state: ClusterState, change: _ChangeOutcome) -> ImpactReport:
     )
 
 
-def _find_restriction_elsewhere(state: ClusterState, hits: Iterable[_Hit]) -> Restriction:
+def _find_restriction_elsewhere(
+    state: ClusterState, consumers: ConsumerIndex, hits: Iterable[_Hit]
+) -> Restriction:
     """Return what it is subject to whether claims fit elsewhere, with the pods that use them."""
-    consumers = ConsumerIndex.build(state)
     keys = {claim_key(hit.claim) for hit in hits}
     pods = {_pod_key(pod): pod for key in keys for pod in find_users(state, consumers, key)}
     # The other claims of these pods may begin anew as well.

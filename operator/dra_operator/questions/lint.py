@@ -29,6 +29,7 @@ from dra_operator.questions.dependencies import LINT, Aspect
 from dra_operator.questions.derived_checks import DerivedChecker, DerivedFacts
 from dra_operator.questions.manifests import Source
 from dra_operator.questions.selector_checks import (
+    Issue,
     LintRule,
     SelectorChain,
     SelectorChecker,
@@ -185,15 +186,12 @@ def lint_objects(
                 selectors.append(_selector_report(about, at, place.request, expression, facts))
             for issue in checked.issues:
                 at = f"{place.path}.deviceClassName" if issue.number is None else fields[issue.number]
-                findings.append(LintFinding(issue.rule, issue.severity, *about, at, printable(issue.message)))
+                findings.append(_finding(issue, about, at))
             for number, item in enumerate(place.derived):
                 at = f"{place.path}.derivedAttributes[{number}].expression"
                 found = derived.check(number, item, checked.selected)
                 derived_reports.append(_derived_report(about, at, place.request, item, found.facts))
-                findings += [
-                    LintFinding(issue.rule, issue.severity, *about, at, printable(issue.message))
-                    for issue in found.issues
-                ]
+                findings += [_finding(issue, about, at) for issue in found.issues]
     findings.sort(key=lambda item: _SEVERITIES.index(item.severity))
     unread = tuple(f"{kind}: {why}" for kind, why in sorted(state.unread.items()))
     return LintReport(
@@ -205,6 +203,10 @@ def lint_objects(
         tuple(derived_reports),
         restriction.at_least,
     )
+
+
+def _finding(issue: Issue, about: tuple[str, str, str], path: str) -> LintFinding:
+    return LintFinding(issue.rule, issue.severity, *about, path, printable(issue.message))
 
 
 def _selector_report(

@@ -1,9 +1,8 @@
 """Running a verb: read what it needs, ask, print the answer in the format that was asked for, and end by it."""
 
-import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -53,7 +52,8 @@ class Question:
 class Answer:
     """An answer: `kind` and `report` for documents, `lines` for people, `names` for `-o name`, and the exit code.
 
-    `asides` go to stderr: what restricts the answer, and what to do next.
+    `asides` go to stderr: what restricts the answer, and what to do next. `missing` are the kinds that may not be
+    read and that the answer lacks; None: all that may not be read.
     """
 
     kind: str
@@ -62,11 +62,16 @@ class Answer:
     code: int = YES
     names: Sequence[str] = ()
     asides: Sequence[str] = field(default=())
+    missing: Collection[str] | None = None
+
+    def missing_of(self, unread: Mapping[str, str]) -> Mapping[str, str]:
+        """Return those of some kinds that could not be read, each with the reason, which the answer lacks."""
+        return {kind: why for kind, why in unread.items() if self.missing is None or kind in self.missing}
 
 
 def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> None:
     """Answer a question, print the answer and end the process by it; with `--watch`, print what changes."""
-    from dra_operator.cli.kubectl.reading import unread_lines  # noqa: PLC0415 - `--help` needs none
+    from dra_operator.cli.kubectl.reading import missing_rights  # noqa: PLC0415 - `--help` needs none
     from dra_operator.cli.kubectl.source import read_source  # noqa: PLC0415
 
     with refusing():
@@ -86,7 +91,7 @@ def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> 
         if is_short
         else []
     )
-    notes = [*source.notes, *unread_lines(source.cluster.unread), *answer.asides, *rest]
+    notes = [*source.notes, *missing_rights(answer.missing_of(source.cluster.unread)), *answer.asides, *rest]
     say(f"note: {line}" for line in notes)
     sys.stdout.flush()
     raise SystemExit(answer.code)
@@ -184,8 +189,3 @@ def cut_lines(lines: Sequence[str]) -> list[str]:
     """Return the first of some lines, and how many more there are."""
     more = [f"{len(lines) - _MOST_WARNINGS:,} more of these"] if len(lines) > _MOST_WARNINGS else []
     return [*lines[:_MOST_WARNINGS], *more]
-
-
-def end_of_output() -> None:
-    """End quietly where nobody reads any more, as after `| head`."""
-    sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - as long as the process lives

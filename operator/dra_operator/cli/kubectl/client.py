@@ -29,7 +29,6 @@ JSON: Final = "application/json"
 ATTEMPTS: Final = 3
 """How often a list is begun anew if the server forgets it, and a request sent again that it puts off."""
 _LONGEST_DELAY: Final = 10.0
-_CONNECT_SECONDS: Final = 10.0
 SILENT_SECONDS: Final = 10.0
 """How long after its end a watch may be silent."""
 
@@ -103,7 +102,7 @@ class ApiClient:
         connection = self._connect(path, self._timeout)
         try:
             connection.sock.settimeout(seconds + silence)
-            with self._send(connection, f"{path}?{urlencode(asked)}", path, JSON) as response:
+            with self._send(connection, f"{path}?{urlencode(asked)}", JSON) as response:
                 if response.status != HTTPStatus.OK:
                     raise self._refusal(path, response.status, response.read())
                 while line := response.readline():
@@ -154,15 +153,15 @@ class ApiClient:
         connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
         if connection is not None:
             try:
-                return self._send(connection, target, path, accept)
+                return self._send(connection, target, accept)
             except (http.client.RemoteDisconnected, ConnectionError):
                 # The server has closed it meanwhile, which is no fault of this request.
                 connection.close()
         connection = self._local.connection = self._connect(path, self._timeout)
-        return self._send(connection, target, path, accept)
+        return self._send(connection, target, accept)
 
     def _send(
-        self, connection: http.client.HTTPConnection, target: str, path: str, accept: str
+        self, connection: http.client.HTTPConnection, target: str, accept: str
     ) -> http.client.HTTPResponse:
         connection.putrequest("GET", f"{self._address.path}{target}", skip_accept_encoding=True)
         for name, value in (
@@ -173,7 +172,6 @@ class ApiClient:
         ):
             connection.putheader(name, value)
         connection.endheaders()
-        del path
         return connection.getresponse()
 
     def _connect(self, path: str, timeout: float | None) -> http.client.HTTPConnection:

@@ -1,5 +1,6 @@
 """Demands: what a question has to read of a cluster."""
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Self
 
@@ -18,6 +19,11 @@ class Demand:
     namespaced: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     engine: str = "dra_operator.questions.state"
+
+    @property
+    def kinds(self) -> AbstractSet[str]:
+        """The kinds that are read."""
+        return {*self.cluster, *self.namespaced}
 
     @classmethod
     def for_question(cls, *questions: Dependencies, required: tuple[str, ...], engine: str) -> Self:

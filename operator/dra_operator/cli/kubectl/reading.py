@@ -1,11 +1,9 @@
 """Reading a cluster with the rights of the user: which objects there are, and which kinds could not be read.
 
-Kinds are read side by side, each page by page; what a page holds is made of it while the server makes the next one. A
-kind that may not be listed in all namespaces is listed in the one that is asked about; what stays unread is named once,
-with the right that is missing. Half a list is an error.
+Kinds are read side by side, each page by page. A kind that may not be listed in all namespaces is listed in the one
+that is asked about; what stays unread is named once, with the right that is missing. Half a list is an error.
 """
 
-import importlib
 import shutil
 import sys
 import threading
@@ -13,16 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
 from dra_operator.cli.kubectl.client import ATTEMPTS, ApiClient
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import ReadingError, RefusedError, RequestError
 from dra_operator.questions.managers import trim_managed_fields
-
-if TYPE_CHECKING:
-    from dra_operator.questions.contents import LoadResult
 
 _OPTIONAL: Final = frozenset(("DeviceTaintRule", "PersistentVolume", "PersistentVolumeClaim", "PodGroup"))
 """Kinds that some clusters do not serve: then there are none."""
@@ -70,38 +65,10 @@ class ListedKind:
     kind: str
 
 
-class Engine:
-    """What answers a question, imported in a thread of its own: that takes as long as the server for a first page."""
-
-    def __init__(self, module: str) -> None:
-        self._module = module
-        self._thread = threading.Thread(target=self._import, daemon=True)
-        self._thread.start()
-
-    @property
-    def is_ready(self) -> bool:
-        """True once everything is imported."""
-        return not self._thread.is_alive()
-
-    def read(self, bodies: Sequence[Body]) -> "LoadResult":
-        """Return the objects that some bodies stand for; waits for the import."""
-        self._thread.join()
-        from dra_operator.questions.contents import gather_stored  # noqa: PLC0415 - imported by now
-
-        return gather_stored(bodies)
-
-    def _import(self) -> None:
-        importlib.import_module(self._module)
-
-
 @dataclass(slots=True)
 class LiveObjects:
-    """The objects of a cluster, read and as on the wire.
+    """The objects of a cluster, as on the wire; `unread` has the reason for each kind that is not there, or in part."""
 
-    `unread` has the reason for each kind that is not there, or in part.
-    """
-
-    contents: "LoadResult"
     bodies: list[Body] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
     listed: list[ListedKind] = field(default_factory=list)
@@ -171,60 +138,44 @@ def read_live(client: ApiClient, demand: Demand, namespace: str, progress: Progr
     Raises ReadingError if the server cannot be read, or a required kind may not be.
     """
     kinds = list(dict.fromkeys((*demand.cluster, *demand.namespaced)))
-    engine = Engine(demand.engine)
+    found = LiveObjects()
 
-    def read(name: str) -> tuple[_Listing, str, ListedKind | None]:
+    def read(name: str) -> tuple[list[Body], str, ListedKind | None]:
         try:
-            return _read_kind(client, KINDS[name], demand, namespace, progress, engine)
+            return _read_kind(client, KINDS[name], demand, namespace, progress)
         finally:
             client.close()
 
     # Large kinds first, as they take longest.
     with ThreadPoolExecutor(min(len(kinds), _MOST_AT_ONCE)) as pool:
         answers = list(pool.map(read, kinds))
-    found = LiveObjects(engine.read([]))
-    for name, (listing, reason, listed) in zip(kinds, answers, strict=True):
-        found.bodies += listing.bodies
-        for part in listing.parts:
-            found.contents.update(part)
+    for name, (bodies, reason, listed) in zip(kinds, answers, strict=True):
+        found.bodies += bodies
         if listed is not None:
             found.listed.append(listed)
         if reason:
             found.unread[name] = reason
-        else:
-            found.contents.listed.add(name)
-    if missing := {
-        name: found.unread[name]
-        for name in demand.required
-        if name in found.unread and not _is_part(found, name)
-    }:
-        raise ReadingError("; ".join(unread_lines(missing)))
+    known_in_part = {each.kind for each in found.listed}
+    check_required(demand, {kind: why for kind, why in found.unread.items() if kind not in known_in_part})
     return found
 
 
-def _is_part(found: LiveObjects, name: str) -> bool:
-    return any(each.kind == name for each in found.listed)
+def check_required(demand: Demand, missing: Mapping[str, str]) -> None:
+    """Raise ReadingError if kinds are missing, each with the reason, without which a question has no answer."""
+    if required := {kind: missing[kind] for kind in demand.required if kind in missing}:
+        raise ReadingError("; ".join(missing_rights(required)))
 
 
-@dataclass(slots=True)
-class _Listing:
-    """The objects of a list as on the wire, what was made of them, and the list's version."""
-
-    bodies: list[Body] = field(default_factory=list)
-    parts: "list[LoadResult]" = field(default_factory=list)
-    version: str = ""
-
-
-def _read_kind(  # noqa: PLR0917 - what is read, and with what
-    client: ApiClient, kind: Kind, demand: Demand, namespace: str, progress: Progress, engine: Engine
-) -> tuple[_Listing, str, ListedKind | None]:
+def _read_kind(
+    client: ApiClient, kind: Kind, demand: Demand, namespace: str, progress: Progress
+) -> tuple[list[Body], str, ListedKind | None]:
     """Return the objects of a kind, why there are not all, and where they were listed."""
     is_own = kind.namespaced and kind.kind not in demand.cluster
     scopes = [namespace] if is_own else ["", namespace] if kind.namespaced else [""]
     reason = ""
     for scope in dict.fromkeys(scopes):
         try:
-            listing, listed = _list_newest(client, kind, scope, progress, engine)
+            bodies, listed = _list_newest(client, kind, scope, progress)
         except RefusedError as error:
             if error.status != HTTPStatus.FORBIDDEN:
                 raise ReadingError(_words(error)) from error
@@ -233,8 +184,8 @@ def _read_kind(  # noqa: PLR0917 - what is read, and with what
             continue
         except RequestError as error:
             raise ReadingError(str(error)) from error
-        return listing, f'{reason}: only those of "{scope}" are known' if reason else "", listed
-    return _Listing(), reason, None
+        return bodies, f'{reason}: only those of "{scope}" are known' if reason else "", listed
+    return [], reason, None
 
 
 def _resource(kind: Kind) -> str:
@@ -246,15 +197,15 @@ def _words(error: RefusedError) -> str:
 
 
 def _list_newest(
-    client: ApiClient, kind: Kind, scope: str, progress: Progress, engine: Engine
-) -> tuple[_Listing, ListedKind | None]:
+    client: ApiClient, kind: Kind, scope: str, progress: Progress
+) -> tuple[list[Body], ListedKind | None]:
     """Return the objects of a kind, in the newest version that is served; nothing of a kind that need not be there."""
     for version in kind.versions:
         api_version = kind.api_version(version)
         base = f"/apis/{api_version}" if kind.group else f"/api/{version}"
         path = f"{base}/namespaces/{scope}/{kind.plural}" if scope else f"{base}/{kind.plural}"
         try:
-            listing = _list(client, path, kind, api_version, progress, engine)
+            bodies, listed_version = _list(client, path, kind, api_version, progress)
         except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
@@ -263,42 +214,36 @@ def _list_newest(
                     f"{client.access.server}: is no Kubernetes API server: it has no {path}"
                 ) from error
             continue
-        return listing, ListedKind(path, listing.version, api_version, kind.kind)
+        return bodies, ListedKind(path, listed_version, api_version, kind.kind)
     if kind.kind in _OPTIONAL:
-        return _Listing(), None
+        return [], None
     if kind.group == RESOURCE_GROUP:
         raise ReadingError(
             f"{client.access.server}: does not serve {kind.plural} of {RESOURCE_GROUP} "
             f"({', '.join(kind.versions)}): Dynamic Resource Allocation needs Kubernetes 1.34, or the API turned on"
         )
-    return _Listing(), None
+    return [], None
 
 
-def _list(  # noqa: PLR0917 - as above
-    client: ApiClient, path: str, kind: Kind, api_version: str, progress: Progress, engine: Engine
-) -> _Listing:
+def _list(
+    client: ApiClient, path: str, kind: Kind, api_version: str, progress: Progress
+) -> tuple[list[Body], str]:
     trim = _TRIM.get(kind.kind, _trimmed)
     for attempt in range(1, ATTEMPTS + 1):
-        found = _Listing()
-        read = 0
+        found: list[Body] = []
+        version = ""
         progress.report(kind.plural, 0, 0)
         try:
-            for items, remaining, version in client.pages(path):
-                found.version = version
-                found.bodies += [
-                    trim({"apiVersion": api_version, "kind": kind.kind, **item}) for item in items
-                ]
-                if engine.is_ready:
-                    found.parts.append(engine.read(found.bodies[read:]))
-                    read = len(found.bodies)
-                progress.report(kind.plural, len(found.bodies), len(found.bodies) + remaining)
+            for items, remaining, page_version in client.pages(path):
+                version = page_version
+                found += [trim({"apiVersion": api_version, "kind": kind.kind, **item}) for item in items]
+                progress.report(kind.plural, len(found), len(found) + remaining)
         except RefusedError as error:
             # The server has forgotten the list in the middle.
             if error.status != HTTPStatus.GONE or attempt == ATTEMPTS:
                 raise
         else:
-            found.parts.append(engine.read(found.bodies[read:]))
-            return found
+            return found, version
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -371,7 +316,7 @@ def read_names(client: ApiClient, kind: Kind, namespace: str) -> Iterable[str]:
     return ()
 
 
-def unread_lines(unread: Mapping[str, str]) -> Sequence[str]:
+def missing_rights(unread: Mapping[str, str]) -> Sequence[str]:
     """Return lines that name the rights that are missing; kinds that miss the same one are in one line.
 
     The first that a ClusterRole would give says which.

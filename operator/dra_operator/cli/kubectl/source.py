@@ -1,9 +1,12 @@
 """The cluster that a verb asks: a live one, with manifests over it, or a snapshot."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from dra_operator.api.text import shown
@@ -12,12 +15,12 @@ from dra_operator.cli.kubectl.client import ApiClient
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import ReadingError
 from dra_operator.cli.kubectl.options import Options
-from dra_operator.cli.kubectl.reading import ListedKind, read_live, terminal_progress
+from dra_operator.cli.kubectl.reading import ListedKind, check_required, read_live, terminal_progress
 
 if TYPE_CHECKING:
     from dra_operator.pods.objects import Manifest, ObjectRecord
-    from dra_operator.questions.contents import LoadResult
     from dra_operator.questions.manifests import Found
+    from dra_operator.questions.snapshot_header import SnapshotHeader
     from dra_operator.questions.state import ClusterState
 
 _VOLUMES = ("PersistentVolume", "PersistentVolumeClaim")
@@ -54,14 +57,19 @@ def connect(options: Options) -> ApiClient:
 def read_source(options: Options, demand: Demand) -> Source:
     """Return what is asked, as far as it can be read. Raises AccessError, ReadingError."""
     if options.snapshot:
-        return _read_snapshot(options, {*demand.cluster, *demand.namespaced})
+        return _read_snapshot(options, demand)
     client = connect(options)
     own = options.namespace or client.access.namespace
     if not _NAMESPACE.fullmatch(own):
         raise ReadingError(f"namespace {shown(own)}: is no name of a namespace: choose another with -n")
+    # The engine takes as long to import as the server to answer.
+    importing = Thread(target=import_module, args=(demand.engine,), daemon=True)
+    importing.start()
     with terminal_progress() as progress:
         live = read_live(client, demand, "" if options.all_namespaces else own, progress)
-    source = build_source(live.contents, live.unread, options, own)
+    # Two threads that import modules which import each other may each find one that is not complete.
+    importing.join()
+    source = build_source(live.bodies, demand.kinds - live.unread.keys(), live.unread, options, own)
     source.client = client
     source.listed = live.listed
     if options.watch:
@@ -70,42 +78,51 @@ def read_source(options: Options, demand: Demand) -> Source:
 
 
 def build_source(
-    contents: "LoadResult", unread: Mapping[str, str], options: Options, namespace: str
+    bodies: Iterable[Mapping[str, Any]],
+    listed: AbstractSet[str],
+    unread: Mapping[str, str],
+    options: Options,
+    namespace: str,
 ) -> Source:
-    """Return what the objects of a cluster make, with those of the files over them. Raises ReadingError for a file."""
+    """Return what the objects of a cluster make, with those of the files over them. Raises ReadingError for a file.
+
+    `listed` are the kinds of which all objects are there, `unread` the others.
+    """
+    from dra_operator.questions.contents import gather_stored  # noqa: PLC0415
     from dra_operator.questions.state import ClusterState  # noqa: PLC0415 - `--help` needs none
 
+    contents = gather_stored(bodies)
+    contents.listed |= listed
     return _overlaid(ClusterState(contents, unread=unread), options, namespace)
 
 
-def _read_snapshot(options: Options, kinds: Collection[str]) -> Source:
-    from dra_operator.questions.state import ClusterState  # noqa: PLC0415 - as above
+def _read_snapshot(options: Options, demand: Demand) -> Source:
+    from dra_operator.questions.snapshot_header import read_header  # noqa: PLC0415 - as above
+    from dra_operator.questions.state import ClusterState  # noqa: PLC0415
 
-    check_complete(options.snapshot)
-    cluster = ClusterState.load([options.snapshot], unread=_left_out(options.snapshot))
+    path = options.snapshot
+    check_complete(path)
+    header = read_header(path)
+    cluster = ClusterState.load([path], unread=_left_out(path, header))
     if cluster.errors:
         raise ReadingError("\n".join(cluster.errors))
-    cluster.unread = {kind: why for kind, why in cluster.unread.items() if kind in kinds}
+    check_required(demand, cluster.unread)
+    cluster.unread = {kind: why for kind, why in cluster.unread.items() if kind in demand.kinds}
     source = _overlaid(cluster, options, options.namespace)
-    source.notes = (_as_of(options.snapshot),)
+    source.notes = (_as_of(path, header),)
     return source
 
 
-def _left_out(path: str) -> dict[str, str]:
+def _left_out(path: str, header: "SnapshotHeader | None") -> dict[str, str]:
     """Return what a snapshot leaves out, by kind."""
-    from dra_operator.questions.snapshot_header import read_header  # noqa: PLC0415 - as above
-
     found = dict.fromkeys(_VOLUMES, "a snapshot has none")
-    if read_header(path) is None:
+    if header is None:
         found["Pod"] = f"{path} does not say when it was taken: what pods without claims have may be missing"
     return found
 
 
-def _as_of(path: str) -> str:
+def _as_of(path: str, header: "SnapshotHeader | None") -> str:
     """Return as of when a snapshot answers."""
-    from dra_operator.questions.snapshot_header import read_header  # noqa: PLC0415 - as above
-
-    header = read_header(path)
     if header is None:
         return f"{path} does not say when it was taken: ages are until now; take it again with `dra-operator snapshot`"
     return f"as of {header.time}, when {path} was taken"

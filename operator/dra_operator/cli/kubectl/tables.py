@@ -32,12 +32,16 @@ class Colour(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A text with a colour. Of a text that lists `names`, whole ones are left out where there is no room."""
+    """A text with a colour. Of a text that lists `names`, whole ones are left out where there is no room.
+
+    `more` is how many there are beside these.
+    """
 
     text: str
     colour: Colour | None = None
     names: tuple[str, ...] = ()
     separator: str = ", "
+    more: int = 0
 
     @property
     def least(self) -> int:
@@ -48,21 +52,26 @@ class Cell:
         """Return the text in so much room: the first names and how many more, or else its beginning."""
         if len(self.text) <= width:
             return self.text
-        for shown in range(len(self.names) - 1, 0, -1):
-            if len(text := self._first(shown)) <= width:
-                return text
-        return f"{self.text[: width - 1]}…"
+        found = f"{self.text[: width - 1]}…"
+        # There may be thousands of names.
+        for shown in range(1, len(self.names)):
+            if len(text := self._first(shown)) > width:
+                break
+            found = text
+        return found
 
     def _first(self, shown: int) -> str:
-        return f"{self.separator.join(self.names[:shown])} +{len(self.names) - shown}"
+        return f"{self.separator.join(self.names[:shown])} +{len(self.names) + self.more - shown}"
 
 
-def names_cell(names: Sequence[str], most: int | None = None, separator: str = ", ") -> Cell:
-    """Return a cell that lists some names, or the first of them and how many more."""
+def names_cell(
+    names: Sequence[str], most: int | None = None, separator: str = ", ", *, more: int = 0
+) -> Cell:
+    """Return a cell that lists some names, or the first of them, and how many more there are beside these."""
     shown = names[:most]
-    more = len(names) - len(shown)
-    text = separator.join(shown) + (f" +{more}" if more else "")
-    return Cell(printable(text) or "-", names=tuple(map(printable, names)), separator=separator)
+    rest = len(names) + more - len(shown)
+    text = separator.join(shown) + (f" +{rest}" if rest else "")
+    return Cell(printable(text) or "-", names=tuple(map(printable, names)), separator=separator, more=more)
 
 
 @dataclass(frozen=True, slots=True)

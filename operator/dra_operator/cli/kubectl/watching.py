@@ -16,9 +16,8 @@ from dra_operator.cli.kubectl.answering import Answer, json_text, say, write_lin
 from dra_operator.cli.kubectl.client import SILENT_SECONDS, ApiClient
 from dra_operator.cli.kubectl.errors import ReadingError, RefusedError, RequestError
 from dra_operator.cli.kubectl.options import JSON, NAME, YAML, Options
-from dra_operator.cli.kubectl.reading import ListedKind, trim, unread_lines
+from dra_operator.cli.kubectl.reading import ListedKind, missing_rights, trim
 from dra_operator.cli.kubectl.source import Source, build_source
-from dra_operator.questions.contents import gather_stored
 
 QUIET_SECONDS: Final = 0.5
 """Changes within so long are answered together."""
@@ -60,13 +59,17 @@ def watch(source: Source, options: Options, ask: Callable[[Source], Answer]) -> 
         threading.Thread(target=follow_to_the_end, args=(source.client, listed, changes), daemon=True).start()
     answer = ask(source)
     write_lines(_lines(answer, options))
-    say(f"note: {line}" for line in [*unread_lines(source.cluster.unread), *answer.asides])
+    say(f"note: {line}" for line in [*missing_rights(source.cluster.unread), *answer.asides])
     try:
         while True:
             _apply(objects, changes)
-            contents = gather_stored(objects.values())
-            contents.listed |= source.cluster.objects.listed
-            following = build_source(contents, source.cluster.unread, options, source.namespace)
+            following = build_source(
+                objects.values(),
+                source.cluster.objects.listed,
+                source.cluster.unread,
+                options,
+                source.namespace,
+            )
             following.client, following.listed = source.client, source.listed
             # Ages go on without a change.
             source.cluster.now = following.cluster.now

@@ -107,5 +107,4 @@ def _lines(question: Question, report: "HeadroomAnswer") -> list[str]:
 def _examples(stranded: "StrandedDevices") -> Cell:
     """Return the first of some devices, and how many more there are: of those beyond the examples only the number."""
     names = [path.partition("/")[2] for path in stranded.examples]
-    more = stranded.devices - len(names)
-    return names_cell([*names, *(("",) * more)], len(names)) if more else names_cell(names)
+    return names_cell(names, more=stranded.devices - len(names))
