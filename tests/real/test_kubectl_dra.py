@@ -93,6 +93,8 @@ def test_page_shows_what_is_printed(dra):
         ("headroom class/gpu", 2),
         ("lint", 2),
         ("impact node/node-1", 2),
+        ("who", 2),
+        ("audit -n team-a", 2),
     ],
 )
 def test_viewer_of_a_namespace(dra, line, code):
@@ -103,20 +105,8 @@ def test_viewer_of_a_namespace(dra, line, code):
     if code == 0:
         assert "8 in class large-gpu, 4 in use by claim train-0" in done.stdout
     else:
-        (error,) = [each for each in done.stderr.splitlines() if "list resourceslices" in each]
+        (error,) = [line for line in done.stderr.splitlines() if not line.startswith("reading ")]
         assert "not permitted to list resourceslices.resource.k8s.io" in error
-
-
-@pytest.mark.parametrize(
-    ("line", "code", "words"),
-    [("who -n team-a", 0, "train-0"), ("audit -n team-a", 2, "nothing is wrong with what was checked")],
-)
-def test_viewer_learns_what_claims_say_by_themselves(dra, line, code, words):
-    """What is held and what is wrong is said of the claims that may be read; the missing role is named once."""
-    done = dra(line, VIEWER)
-
-    assert (done.returncode, words in done.stdout + done.stderr) == (code, True), done.stdout + done.stderr
-    assert done.stderr.count("ClusterRole dra-reader") == 1
 
 
 def test_viewer_learns_what_the_operator_wrote(dra):

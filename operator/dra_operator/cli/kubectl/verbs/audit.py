@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _KINDS: Final = dict.fromkeys(kind for kinds in AUDIT.values() for kind in kinds)
 DEMAND = Demand.for_question(
     Dependencies(details=(*_KINDS, "Namespace")),
-    required=("ResourceClaim",),
+    required=("ResourceClaim", "ResourceSlice"),
     engine="dra_operator.questions.audit",
 )
 _MOST_OF_SORT: Final = 20

@@ -1,6 +1,6 @@
 """`kubectl dra explain`: why a claim or pod waits, request by request, and the smallest change that would help."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -65,8 +65,8 @@ def _answer(question: Question, text: str, without: tuple[str, ...], *, are_chan
 
     text = _named(question, text)
     unread = question.cluster.unread
-    if missing := [unread[kind] for kind in DECISION.required if kind in unread]:
-        return _as_written(question, text, missing[0])
+    if missing := [kind for kind in DECISION.required if kind in unread]:
+        return _as_written(question, text, missing)
     cluster = remove(question, without)
     subject = resolve_subject(question, text)
     report = explain(cluster, subject, EFFORT if are_changes_sought else None)
@@ -127,8 +127,8 @@ def _named(question: Question, text: str) -> str:
     return f"{word}/{bare if namespace == question.own_namespace else name}"
 
 
-def _as_written(question: Question, text: str, missing: str) -> Answer:
-    """Return what the operator wrote on a claim, where the devices cannot be read."""
+def _as_written(question: Question, text: str, missing: Sequence[str]) -> Answer:
+    """Return what the operator wrote on a claim, where kinds are missing without which nothing more can be said."""
     from dra_operator.questions.claim_list import list_claims  # noqa: PLC0415
     from dra_operator.questions.explain import ExplainAnswer  # noqa: PLC0415
 
@@ -139,20 +139,21 @@ def _as_written(question: Question, text: str, missing: str) -> Answer:
         for each in _claims(question, kind, namespace, name)
     ]
     items = list_claims([record.obj for record in records if record is not None]).items
+    why = question.cluster.unread[missing[0]]
     if not items:
-        raise click.ClickException(f"there is no claim of {text} to be read; {missing}")
+        raise click.ClickException(f"there is no claim of {text} to be read; {why}")
     written = [item for item in items if item.message] or list(items)
     report = ExplainAnswer(
         f'{kind} "{namespace}/{name}"',
         written[0].state.value,
         message="; ".join(item.message for item in written if item.message),
         at_most=True,
-        restrictions=(missing,),
+        restrictions=(why,),
     )
     lines = list(_headline(question.style, report))
     if not report.message:
         lines.append("the operator wrote nothing on it")
-    return Answer("Explanation", report, lines, CANNOT_SAY, names=[text])
+    return Answer("Explanation", report, lines, CANNOT_SAY, names=[text], missing=missing)
 
 
 def _claims(question: Question, kind: str, namespace: str, name: str) -> list[str]:

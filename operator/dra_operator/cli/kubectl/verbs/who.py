@@ -16,7 +16,9 @@ from dra_operator.questions.dependencies import HOLDERS
 if TYPE_CHECKING:
     from dra_operator.questions.holders import Holder, HolderQuery, HolderReport
 
-DEMAND = Demand.for_question(HOLDERS, required=("ResourceClaim",), engine="dra_operator.questions.holders")
+DEMAND = Demand.for_question(
+    HOLDERS, required=("ResourceClaim", "ResourceSlice"), engine="dra_operator.questions.holders"
+)
 _COLUMNS: Final = (
     Column("CLAIM"),
     Column("DEVICES", is_cut=True),
@@ -103,10 +105,8 @@ def _lines(question: Question, holders: "tuple[Holder, ...]") -> list[str]:
 def _row(question: Question, item: "Holder") -> Row:
     from dra_operator.api.durations import human_duration  # noqa: PLC0415 - after reading
 
-    are_known = "ResourceSlice" not in question.cluster.unread
     devices = [
-        f"{each.pool}/{each.device}{_share(each.consumed)}"
-        f"{' (gone)' if are_known and not each.is_published else ''}"
+        f"{each.pool}/{each.device}{_share(each.consumed)}{'' if each.is_published else ' (gone)'}"
         for each in item.devices
     ]
     pods = [each.name if each.kind == "Pod" else f"{each.kind}/{each.name}" for each in item.consumers]
@@ -130,15 +130,11 @@ def _share(consumed: tuple[str, ...]) -> str:
 
 def _asides(question: Question, report: "HolderReport", text: str, code: int, held: str) -> list[str]:
     where = f" of {text}" if text and not text.startswith("device") else ""
-    are_counted = "ResourceSlice" not in question.cluster.unread
     if not report.holders:
-        whom = "no claim that can be read" if code == CANNOT_SAY else "nobody"
-        what = f"any of {count(report.devices, 'device')}" if are_counted else "a device"
-        if held != "held" and code != CANNOT_SAY and are_counted:
+        if held != "held" and code != CANNOT_SAY:
             return [f"none of {count(report.devices, 'device')}{where} is {held}"]
-        return [f"{whom} holds {what}{where}"]
-    if not are_counted:
-        return [f"{count(len(_paths(report.holders)), 'device')}{where} {held}, by {_claims(report.holders)}"]
+        whom = "no claim that can be read" if code == CANNOT_SAY else "nobody"
+        return [f"{whom} holds any of {count(report.devices, 'device')}{where}"]
     there = [
         item
         for item in report.holders
