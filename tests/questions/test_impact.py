@@ -343,6 +343,47 @@ def test_pod_that_cannot_run_elsewhere_says_why(world):
     assert "nodeSelector" in claim.message or "node-1" in claim.message
 
 
+def share_with_other_node(world):
+    """Let the pod of the first node share a device of the network with one of the second; the claim that has it."""
+    world.put(worlds.factories.device_class("nic", f'device.driver == "{NIC}"'))
+    devices = [{"name": "nic-0"}, {"name": "nic-1"}]
+    world.put(worlds.factories.resource_slice("s-fabric", devices, driver=NIC, pool="fabric", allNodes=True))
+    nic = worlds.Device(NIC, "fabric", "nic-0", "", is_owned=False)
+    world.devices.append(nic)
+    shared = world.claim("team-a", world.allocation("node-1", [world.take(nic)], None), name="shared")
+    train = world.objects["Pod", "team-a", "train"]
+    train["spec"]["resourceClaims"].append({"name": "shared", "resourceClaimName": "shared"})
+    world.reserve(shared, "train")
+    world.pod("team-a", [shared], name="other", node="node-2", owner="Job")
+    return train
+
+
+def test_claim_that_a_pod_elsewhere_uses_keeps_its_devices(world):
+    """The drain evicts one of its two pods, whose own claim begins anew."""
+    share_with_other_node(world)
+
+    shared, used = load(world.bodies).impact(drained_node="node-1").claims
+
+    assert (shared.name, shared.effect, [pod.name for pod in shared.pods]) == (
+        "shared",
+        Effect.EVICTED,
+        ["train"],
+    )
+    assert (shared.fits_elsewhere, shared.new_devices) == (True, (f"{NIC}/fabric/nic-0",))
+    assert (used.name, used.new_node) == ("used", "node-2")
+
+
+def test_claim_that_the_evicted_pod_can_use_nowhere_says_so(world):
+    """Although it keeps its devices."""
+    train = share_with_other_node(world)
+    train["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "node-1"}
+
+    shared, _ = load(world.bodies).impact(drained_node="node-1").claims
+
+    assert shared.fits_elsewhere is False
+    assert "it keeps its devices, which pod train can use on no other node" in shared.message
+
+
 def test_asking_changes_nothing(world):
     """The same question has the same answer again, and nothing is held that was not."""
     cluster = load(world.bodies)

@@ -215,7 +215,8 @@ class _ChangeOutcome:
 
 
 def _build_report(state: ClusterState, change: _ChangeOutcome) -> ImpactReport:
-    outcomes = decide_anew(change.state, {claim_key(hit.claim) for hit in change.hits}, change.drained)
+    keys = {claim_key(hit.claim) for hit in change.hits}
+    outcomes = decide_anew(change.state, keys, evicted=change.evicted, drained=change.drained)
     consumers = ConsumerIndex.build(state)
     restriction = IMPACT.find_restriction(state.unread, change.aspects)
     elsewhere = _find_restriction_elsewhere(state, consumers, change.hits)

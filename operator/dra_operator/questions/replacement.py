@@ -7,47 +7,67 @@ Nothing else that waits is decided.
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
+from dra_operator.allocator import Explanation, Reason
 from dra_operator.api.core import Pod
 from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.types import ResourceClaim, ResourceClaimStatus
 from dra_operator.ledger import ClaimKey
 from dra_operator.pods.claim_sets import decide, make_sets
 from dra_operator.pods.claims import is_over, named_claims
+from dra_operator.pods.nodes import usable
 from dra_operator.pods.objects import Key, ObjectRecord
-from dra_operator.pods.scheduler import Outcome, State
+from dra_operator.pods.scheduler import Outcome, State, pending
 from dra_operator.pods.workloads import part
-from dra_operator.questions.contents import LoadResult
 from dra_operator.questions.errors import UnknownObjectError
 from dra_operator.questions.holders import ConsumerIndex
 from dra_operator.questions.removal import remove_objects
 from dra_operator.questions.state import ClusterState
 
+PodKey: TypeAlias = tuple[str, str]
+"""Namespace and name of a pod."""
+
 
 def decide_anew(
-    state: ClusterState, claims: AbstractSet[ClaimKey], drained: str = ""
+    state: ClusterState,
+    claims: AbstractSet[ClaimKey],
+    *,
+    evicted: AbstractSet[PodKey] | None = None,
+    drained: str = "",
 ) -> Mapping[ClaimKey, Outcome]:
     """Return what each of some allocated claims comes to when it begins anew, with the pods that use it.
 
-    So do the other claims of these pods, unless other pods use them as well. Why one still waits is said of the other
-    nodes than the one that is drained.
+    So do the other claims of these pods, unless other pods use them as well. If only some pods are `evicted`, a claim
+    that others on nodes use keeps its devices, and waits if an evicted pod can use it nowhere. Why one still waits is
+    said of the other nodes than the one that is drained.
     """
     consumers = ConsumerIndex.build(state)
-    pods = {_pod_key(pod) for key in claims for pod in find_users(state, consumers, key)}
-    again = {*claims, *_claims_of_alone(state, consumers, pods)}
+    users = {key: find_users(state, consumers, key) for key in claims}
+    pods = {
+        _pod_key(pod)
+        for each in users.values()
+        for pod in each
+        if evicted is None or _pod_key(pod) in evicted or not pod.spec.node_name
+    }
+    moved = {key: {_pod_key(pod) for pod in each} & pods for key, each in users.items()}
+    begun_anew = {key for key, each in users.items() if len(moved[key]) == len(each)}
+    begun_anew |= _claims_of_alone(state, consumers, pods)
     records: dict[Key, ObjectRecord] = dict(state.objects.records)
-    for namespace, name in again:
+    for namespace, name in begun_anew:
         place = "ResourceClaim", namespace, name
         records[place] = _unallocated(records[place])
     for namespace, name in pods:
         records["Pod", namespace, name] = _unbound(records["Pod", namespace, name])
     objects = replace(state.objects, records=records, daemon_sets=[])
-    outcomes = _decide(state, objects, claims, again)
+    replacement = _Replacement(claims, claims | begun_anew, moved)
+    outcomes = replacement.decide(state.with_contents(objects))
     if drained and any(outcome.state is State.PENDING for outcome in outcomes.values()):
         with suppress(UnknownObjectError):
             # That the node is cordoned is no reason for anybody: it is the change.
-            elsewhere = _decide(state, remove_objects(objects, nodes=(drained,)), claims, again)
+            rest = state.with_contents(remove_objects(objects, nodes=(drained,)))
+            elsewhere = replacement.decide(rest)
             outcomes |= {
                 key: elsewhere[key]
                 for key, outcome in outcomes.items()
@@ -58,18 +78,40 @@ def decide_anew(
     return outcomes
 
 
-def _decide(
-    state: ClusterState, objects: LoadResult, claims: AbstractSet[ClaimKey], again: AbstractSet[ClaimKey]
-) -> dict[ClaimKey, Outcome]:
-    """Return what some claims come to, of those that begin anew among some objects."""
-    copy = state.with_contents(objects)
-    sets = [
-        item
-        for item in make_sets(copy.objects, copy.objects.of_kind("ResourceClaim"))
-        if any(_record_key(record) in again for record in item.claims)
-    ]
-    outcomes = decide(sets, copy.scheduler)
-    return {key: outcome for outcome in outcomes if (key := _record_key(outcome.record)) in claims}
+@dataclass(frozen=True, slots=True)
+class _Replacement:
+    """What is decided anew: the `claims` that are asked about, `all_claims`, and the pods that use each anew."""
+
+    claims: AbstractSet[ClaimKey]
+    all_claims: AbstractSet[ClaimKey]
+    pods: Mapping[ClaimKey, AbstractSet[PodKey]]
+
+    def decide(self, state: ClusterState) -> dict[ClaimKey, Outcome]:
+        """Return what the claims come to in a state in which those that begin anew are not allocated."""
+        sets = [
+            item
+            for item in make_sets(state.objects, state.objects.of_kind("ResourceClaim"))
+            if any(_record_key(record) in self.all_claims for record in item.claims)
+        ]
+        outcomes = decide(sets, state.scheduler)
+        found = {key: outcome for outcome in outcomes if (key := _record_key(outcome.record)) in self.claims}
+        return {key: self._check_use(state, key, outcome) for key, outcome in found.items()}
+
+    def _check_use(self, state: ClusterState, key: ClaimKey, outcome: Outcome) -> Outcome:
+        """Return what a claim comes to; one that kept its devices waits if a pod can use it nowhere."""
+        if outcome.state is State.ALLOCATED or outcome.allocation is None:
+            return outcome
+        scheduler = state.scheduler
+        for namespace, name in sorted(self.pods[key]):
+            pod = state.objects.records["Pod", namespace, name]
+            runnable = scheduler.placement.find_runnable(pod)
+            names = scheduler.nodes if runnable is None else runnable.nodes
+            if any(usable(scheduler.nodes, names, [outcome.allocation])):
+                continue
+            text = f"it keeps its devices, which pod {name} can use on no other node"
+            why = "" if runnable is None else f": {runnable.why}"
+            return pending(outcome.record, Explanation(Reason.NOT_SCHEDULED, f"{text}{why}"))
+        return outcome
 
 
 def find_users(state: ClusterState, consumers: ConsumerIndex, key: ClaimKey) -> list[Pod]:
@@ -84,7 +126,7 @@ def find_users(state: ClusterState, consumers: ConsumerIndex, key: ClaimKey) -> 
 
 
 def _claims_of_alone(
-    state: ClusterState, consumers: ConsumerIndex, pods: AbstractSet[tuple[str, str]]
+    state: ClusterState, consumers: ConsumerIndex, pods: AbstractSet[PodKey]
 ) -> set[ClaimKey]:
     """Return the allocated claims that some pods use, and no others."""
     named = {
@@ -125,7 +167,7 @@ def _unbound(record: ObjectRecord) -> ObjectRecord:
     return replace(record, body={**record.body, "spec": spec, "status": status}, obj=obj)
 
 
-def _pod_key(pod: Pod) -> tuple[str, str]:
+def _pod_key(pod: Pod) -> PodKey:
     return pod.metadata.namespace, pod.metadata.name
 
 
