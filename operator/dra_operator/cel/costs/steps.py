@@ -35,8 +35,8 @@ _IN_A_ZONE: Final = 40
 _MATCH: Final = 5
 """What a match takes; there can be one at each character."""
 _PAIRED: Final = frozenset(("sets.contains", "sets.intersects", "sets.equivalent", "distinct"))
-_COPIED: Final = 512
-"""So many elements are copied in a step, and more characters."""
+_COPIED: Final = 128
+"""So many elements of a list are copied in a step, and `_PARTS` times as many characters."""
 _SEARCHED: Final = frozenset(("@in", "includes", "indexOf", "lastIndexOf"))
 SHORT: Final = SINGLETONS.keys() - {"_+_", "@in", "cel.@mapInsert", "sort", "@sortByAssociatedKeys"}
 """The operators that count as nothing but their own step: their time does not depend on what they are given."""
@@ -48,7 +48,7 @@ def steps_of_call(call: Invoke, values: Sequence[Any]) -> int:
     """Return what a call counts as before it is made; errors may stand among its arguments."""
     name = call.function.name
     if name == "_+_":
-        return sum(len(value) for value in values if type(value) in _SEQUENCES) // _COPIED
+        return sum(map(_copied, values)) // _COPIED
     steps = _CALL + sum(map(size, values))
     if name in _LONG_CALLS:
         steps += _LONG_CALL
@@ -63,6 +63,11 @@ def steps_of_call(call: Invoke, values: Sequence[Any]) -> int:
     elif name in regex.FUNCTIONS:
         steps += _matching(call, values)
     return steps
+
+
+def _copied(value: Any) -> int:
+    kind = type(value)
+    return len(value) if kind is tuple else len(value) // _PARTS if kind in _SEQUENCES else 0
 
 
 def steps_of_result(call: Invoke, value: Any) -> int:
