@@ -24,7 +24,7 @@ from typing import NoReturn
 def main() -> None:
     """Run the command that the arguments name."""
     # Typer is imported here for the same reason.
-    from dra_operator.cli.commands import app  # noqa: PLC0415
+    from dra_operator.cli.commands import app
 
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
@@ -42,7 +42,7 @@ def _call(app: Callable[[], object]) -> NoReturn:
     try:
         sys.exit(app())  # type: ignore[arg-type]  # Typer hands on what a command returns
     except OSError as error:
-        from dra_operator.cli.output import NO_ROOM  # noqa: PLC0415
+        from dra_operator.cli.output import NO_ROOM
 
         if error.errno not in NO_ROOM:
             raise

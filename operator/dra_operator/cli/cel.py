@@ -69,13 +69,13 @@ def verdict(text: str, program: Program, environment: Environment | None) -> Ver
     if environment is not None and program.type not in (BOOL, environment.attribute_type):
         problems.append("a selector must be of type bool, or of the type of an attribute")
     if "quantity(" in text or "semver(" in text:
-        from dra_operator.cel.advice.diagnostics import mistaken_texts  # noqa: PLC0415
+        from dra_operator.cel.advice.diagnostics import mistaken_texts
 
         problems += [f"it fails wherever this is evaluated: {told}" for _, told in mistaken_texts(text)]
     parts = "any part of the device" if reads is None else ", ".join(sorted(reads)) or "nothing"
     if not parts.isprintable():
         # The keys of attributes are any texts.
-        from dra_operator.cel.advice.diagnostics import printable  # noqa: PLC0415 - nearly never needed
+        from dra_operator.cel.advice.diagnostics import printable
 
         parts = printable(parts)
     return Verdict(str(program.type), cost, parts, tuple(problems))
@@ -83,7 +83,7 @@ def verdict(text: str, program: Program, environment: Environment | None) -> Ver
 
 def refusal(text: str, error: CelError, environment: Environment) -> Refusal:
     """Return what there is to say of an expression that does not compile."""
-    from dra_operator.cel.advice.wording import advise  # noqa: PLC0415 - needed for errors only
+    from dra_operator.cel.advice.wording import advise
 
     message, hint = advise(error, text, environment)
     return Refusal(text, error.position, message, hint, tuple(_length_problem(text)))
@@ -101,7 +101,7 @@ def plain(found: Verdict | Refusal) -> list[str]:
     if isinstance(found, Verdict):
         lines = [f"type   {found.type}", f"cost   {found.cost:,} at most", f"reads  {found.reads}"]
         return [*lines, *found.problems]
-    from dra_operator.cel.advice.diagnostics import caret  # noqa: PLC0415
+    from dra_operator.cel.advice.diagnostics import caret
 
     error = caret(found.text, found.position, found.message)
     return [f"error  {error}", *([found.hint] if found.hint else ()), *found.problems]
@@ -116,7 +116,7 @@ def show(found: Verdict | Refusal) -> None:
 
 
 def _described(found: Verdict) -> "list[Text]":
-    from rich.text import Text  # noqa: PLC0415
+    from rich.text import Text
 
     share = found.cost / COST_LIMIT
     colour = "green" if found.cost <= _CHEAP else "yellow" if found.cost <= COST_LIMIT else "red"
@@ -132,9 +132,9 @@ def _described(found: Verdict) -> "list[Text]":
 
 
 def _refused(found: Refusal, width: int) -> "list[Text]":
-    from rich.text import Text  # noqa: PLC0415
+    from rich.text import Text
 
-    from dra_operator.cel.advice.diagnostics import columns, place_of, printable  # noqa: PLC0415
+    from dra_operator.cel.advice.diagnostics import columns, place_of, printable
 
     rest = [Text(found.hint, "yellow")] if found.hint else []
     rest += [Text(problem, "red") for problem in found.problems]
@@ -192,7 +192,7 @@ def cases(file: Path, out: Path | None) -> None:
 
     FILE has cases, one JSON object a line, or one object with `cases`; - is stdin.
     """
-    import orjson  # noqa: PLC0415 - `check` needs no JSON
+    import orjson
 
     counts: Counter[str] = Counter()
     # Expressions are trees, thousands of small objects each: the collector would take a fifth of the time.
@@ -214,9 +214,9 @@ def cases(file: Path, out: Path | None) -> None:
 
 def _rows(content: bytes) -> Iterator[Any]:
     """Yield the rows of a file; an error stands for a row that is no JSON."""
-    import orjson  # noqa: PLC0415
+    import orjson
 
-    from dra_operator.cel.cases import CaseError  # noqa: PLC0415
+    from dra_operator.cel.cases import CaseError
 
     content = content.removeprefix(codecs.BOM_UTF8)
     try:
@@ -236,7 +236,7 @@ def _rows(content: bytes) -> Iterator[Any]:
 
 def _answered(row: Any, number: int) -> tuple[Any, dict[str, Any], str]:
     """Return a row's name, our outcome, and what came of the comparison."""
-    from dra_operator.cel.cases import CaseError, differences, outcome  # noqa: PLC0415
+    from dra_operator.cel.cases import CaseError, differences, outcome
 
     if isinstance(row, CaseError):
         return _unreadable(number, str(row))
@@ -262,7 +262,7 @@ def _unreadable(name: Any, message: str) -> tuple[Any, dict[str, Any], str]:
 
 
 def _printable(text: str) -> str:
-    from dra_operator.cel.advice.diagnostics import printable  # noqa: PLC0415 - `check` of what is right needs none
+    from dra_operator.cel.advice.diagnostics import printable
 
     return printable(text)
 
@@ -339,7 +339,7 @@ def _verdict(selector: Selector, driver: str, device: "Device") -> tuple[str, st
         return ("match" if selector.match(prepare_device(driver, device)) else "no match"), ""
     except CelError as error:
         # Needed for errors only.
-        from dra_operator.allocator.matching.failures import described  # noqa: PLC0415
+        from dra_operator.allocator.matching.failures import described
 
         return "error", described(selector.expression, error, selector.reads, driver, device)
 
@@ -347,8 +347,8 @@ def _verdict(selector: Selector, driver: str, device: "Device") -> tuple[str, st
 def _slices(files: Iterable[Path]) -> "Iterator[ResourceSlice]":
     """Yield the ResourceSlices of manifests, lists of objects included; other kinds are passed over."""
     # Imported where manifests are read: `check` needs none, and pydantic takes longer to import than all of CEL.
-    from dra_operator.api.read import ObjectError, read_object  # noqa: PLC0415
-    from dra_operator.questions import manifests  # noqa: PLC0415
+    from dra_operator.api.read import ObjectError, read_object
+    from dra_operator.questions import manifests
 
     for file in files:
         count = 0

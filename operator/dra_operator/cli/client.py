@@ -33,9 +33,9 @@ Context = Annotated[
 
 def ask(kubeconfig: str, context: str, question: "Callable[[ApiSession], Awaitable[_Answer]]") -> _Answer:
     """Return what comes of a session with a cluster; end the command with 2 where there is none, or it refuses."""
-    from dra_operator.cluster.credentials import AccessError, load_access  # noqa: PLC0415
-    from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable  # noqa: PLC0415
-    from dra_operator.controller import logs  # noqa: PLC0415
+    from dra_operator.cluster.credentials import AccessError, load_access
+    from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
+    from dra_operator.controller import logs
 
     # To stderr: stdout is for the answer.
     logs.configure("console", "warning")
@@ -53,7 +53,7 @@ def ask(kubeconfig: str, context: str, question: "Callable[[ApiSession], Awaitab
 
 async def served_rules(session: "ApiSession") -> "Served | None":
     """Return where DeviceTaintRules are served; None if they are not. Raises ApiError, ApiUnreachable."""
-    from dra_operator.api.kinds import KINDS  # noqa: PLC0415
-    from dra_operator.cluster.discovery import served  # noqa: PLC0415
+    from dra_operator.api.kinds import KINDS
+    from dra_operator.cluster.discovery import served
 
     return (await served(session, {"rules": KINDS["DeviceTaintRule"]})).get("rules")

@@ -48,7 +48,7 @@ class LazyGroup(click.Group):
 
 def _handed_on(name: str, typed: "Typer") -> click.Command:
     """Return a command that hands all its arguments on to a Typer application."""
-    from typer.main import get_command  # noqa: PLC0415 - see above
+    from typer.main import get_command
 
     command: Any = get_command(typed)
 

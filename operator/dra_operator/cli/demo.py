@@ -51,7 +51,7 @@ def demo(
     ] = 0,
 ) -> None:
     """Run the operator on an API server in memory and show what it does. Needs no cluster."""
-    from dra_operator.controller import logs  # noqa: PLC0415
+    from dra_operator.controller import logs
 
     logs.configure("console", "warning")
     typer.echo("An API server in memory, two nodes with two GPUs each, and the operator.\n")
@@ -78,7 +78,7 @@ def _kept(kubeconfig: str) -> Iterator[Path]:
 @contextlib.contextmanager
 def _api_server(port: int) -> Iterator[Any]:
     """Run the API server in a thread with an event loop of its own, as another process would."""
-    from dra_operator.sim.server import ApiServer  # noqa: PLC0415
+    from dra_operator.sim.server import ApiServer
 
     server, up, down = ApiServer(port), threading.Event(), asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []
@@ -108,10 +108,10 @@ def _api_server(port: int) -> Iterator[Any]:
 
 
 async def _show(server: Any, kubeconfig: Path, *, keep: bool) -> int:
-    from dra_operator.cluster.credentials import load_access  # noqa: PLC0415
-    from dra_operator.cluster.session import ApiSession  # noqa: PLC0415
-    from dra_operator.controller.kopf_app import serve  # noqa: PLC0415
-    from dra_operator.controller.settings import Settings  # noqa: PLC0415
+    from dra_operator.cluster.credentials import load_access
+    from dra_operator.cluster.session import ApiSession
+    from dra_operator.controller.kopf_app import serve
+    from dra_operator.controller.settings import Settings
 
     access = await asyncio.to_thread(load_access, str(kubeconfig))
     stop = asyncio.Event()
@@ -143,8 +143,8 @@ async def _show(server: Any, kubeconfig: Path, *, keep: bool) -> int:
 
 async def _apply(session: Any) -> None:
     """Create what demo.yaml holds."""
-    from dra_operator.api.kinds import KINDS  # noqa: PLC0415
-    from dra_operator.cluster.discovery import Served  # noqa: PLC0415
+    from dra_operator.api.kinds import KINDS
+    from dra_operator.cluster.discovery import Served
 
     text = files("dra_operator.cli").joinpath("demo.yaml").read_text(encoding="utf-8")
     for body in yaml.safe_load_all(text):

@@ -38,8 +38,8 @@ def table(outcomes: Sequence[Outcome]) -> str:
 def print_table(outcomes: Sequence[Outcome]) -> None:
     """Print the outcomes on a terminal: in colour, long lines wrapped within their column."""
     # Only a person at a terminal waits for it.
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.table import Table
+    from rich.text import Text
 
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for column in COLUMNS:

@@ -50,7 +50,7 @@ def terminal() -> "Console":
     Rich takes a width of 0, as terminals without one have, for no room at all.
     """
     # Only a person at a terminal waits for it.
-    from rich.console import Console  # noqa: PLC0415
+    from rich.console import Console
 
     return Console(highlight=False, width=max(shutil.get_terminal_size().columns, NARROWEST))
 

@@ -110,7 +110,7 @@ async def release_pods(session: "ApiSession", namespaces: frozenset[str], *, is_
 
 def next_write(body: Mapping[str, Any]) -> "PodWrite | None":
     """Return what is to be written to a pod next so that it is kube-scheduler's alone; None if it is, or has ended."""
-    from dra_operator.cluster.pod_writes import (  # noqa: PLC0415
+    from dra_operator.cluster.pod_writes import (
         GateWrite,
         NominateWrite,
         gates_of,
@@ -132,9 +132,9 @@ def next_write(body: Mapping[str, Any]) -> "PodWrite | None":
 
 async def _write_all(session: "ApiSession", bodies: Iterable[dict[str, Any]], report: ReleaseReport) -> None:
     """Write to each pod until nothing is left to be written; what cannot be written is reported, the others go on."""
-    from dra_operator.cluster.discovery import Served  # noqa: PLC0415
-    from dra_operator.cluster.writer import Writer  # noqa: PLC0415
-    from dra_operator.cluster.writes import Conflict, Gone, Unanswered, Written  # noqa: PLC0415
+    from dra_operator.cluster.discovery import Served
+    from dra_operator.cluster.writer import Writer
+    from dra_operator.cluster.writes import Conflict, Gone, Unanswered, Written
 
     outcomes: asyncio.Queue[WriteOutcome] = asyncio.Queue()
     writer = Writer(
@@ -180,13 +180,13 @@ async def _write_all(session: "ApiSession", bodies: Iterable[dict[str, Any]], re
 
 
 def _record_done(body: dict[str, Any], report: ReleaseReport) -> None:
-    from dra_operator.cluster.pod_writes import gates_of  # noqa: PLC0415
+    from dra_operator.cluster.pod_writes import gates_of
 
     (report.released if GATE in gates_of(body) else report.cleared).append(_name(body))
 
 
 async def _objects(session: "ApiSession", kind: str) -> list[dict[str, Any]]:
-    from dra_operator.cluster.discovery import Served, pages  # noqa: PLC0415
+    from dra_operator.cluster.discovery import Served, pages
 
     found = list[dict[str, Any]]()
     async for _, items, _ in pages(session, Served(KINDS[kind], "v1"), CHUNK):

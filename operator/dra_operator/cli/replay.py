@@ -221,7 +221,7 @@ def app(file: Path, *, seed: int, search: str, sequential: bool, cold: bool, out
 def _run_self_check() -> None:
     """Let the process do before anything is timed what it does once, and what decides be in the processor's cache."""
     # Only those who time anything need the cluster.
-    from dra_operator.allocator.self_check import SelfCheckError, run_self_check  # noqa: PLC0415
+    from dra_operator.allocator.self_check import SelfCheckError, run_self_check
 
     try:
         run_self_check()

@@ -45,11 +45,11 @@ def run(
     loaded = load_or_exit(flags, config)
     settings = loaded.settings
     # Imported only when the settings are good: Kopf and the kubernetes package take most of a second.
-    from dra_operator.cli.gc_tuning import collect_seldom, freeze, shorten_turns  # noqa: PLC0415
-    from dra_operator.cluster.credentials import AccessError, load_access  # noqa: PLC0415
-    from dra_operator.controller import logs  # noqa: PLC0415
-    from dra_operator.controller.dry_run import DryRun  # noqa: PLC0415
-    from dra_operator.controller.kopf_app import is_sound, serve  # noqa: PLC0415
+    from dra_operator.cli.gc_tuning import collect_seldom, freeze, shorten_turns
+    from dra_operator.cluster.credentials import AccessError, load_access
+    from dra_operator.controller import logs
+    from dra_operator.controller.dry_run import DryRun
+    from dra_operator.controller.kopf_app import is_sound, serve
 
     shorten_turns()
     collect_seldom()

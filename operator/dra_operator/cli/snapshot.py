@@ -94,9 +94,9 @@ async def read_objects(session: "ApiSession", kinds: Sequence[str] = TAKEN) -> S
 
     Raises ApiError, ApiUnreachable, or LookupError if a kind without which nothing can be decided is not served.
     """
-    from dra_operator.api.kinds import KINDS  # noqa: PLC0415
-    from dra_operator.cluster.discovery import served  # noqa: PLC0415
-    from dra_operator.cluster.session import ApiError  # noqa: PLC0415
+    from dra_operator.api.kinds import KINDS
+    from dra_operator.cluster.discovery import served
+    from dra_operator.cluster.session import ApiError
 
     found = await served(session, {name: KINDS[name] for name in kinds})
     if missing := [name for name in NEEDED if name in kinds and name not in found]:
@@ -127,7 +127,7 @@ async def read_objects(session: "ApiSession", kinds: Sequence[str] = TAKEN) -> S
 
 def _sum_pods(taken: Iterable[Body], pods: Iterable[Body]) -> Iterable[Body]:
     """Return what stands for pods that have to do with no claim, as far as they are on nodes."""
-    from dra_operator.cli.summed_pods import sum_pods  # noqa: PLC0415
+    from dra_operator.cli.summed_pods import sum_pods
 
     placed = [body for body in pods if (body.get("spec") or {}).get("nodeName")]
     return sum_pods([body for body in taken if body["kind"] == "Node"], placed)
@@ -135,8 +135,8 @@ def _sum_pods(taken: Iterable[Body], pods: Iterable[Body]) -> Iterable[Body]:
 
 async def _list(session: "ApiSession", kind: "Served") -> list[Body]:
     """Return all objects of a kind. Raises ApiError, ApiUnreachable."""
-    from dra_operator.cluster.discovery import pages  # noqa: PLC0415
-    from dra_operator.cluster.session import ApiError  # noqa: PLC0415
+    from dra_operator.cluster.discovery import pages
+    from dra_operator.cluster.session import ApiError
 
     named = {"apiVersion": kind.api_version, "kind": kind.kind.kind}
     for attempt in range(1, ATTEMPTS + 1):
@@ -233,7 +233,7 @@ _OF_PODS = (
 
 def _asks_for_extended_resources(spec: Body) -> bool:
     """True if a container asks for what a class may serve; the other pods are not worth a place in the file."""
-    from dra_operator.allocator.extended import is_extended  # noqa: PLC0415
+    from dra_operator.allocator.extended import is_extended
 
     return any(
         is_extended(resource)

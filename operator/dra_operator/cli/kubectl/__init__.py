@@ -24,7 +24,7 @@ def main() -> None:
         del sys.argv[1]
         complete()
         return
-    from dra_operator.cli.kubectl.commands import app  # noqa: PLC0415 - completion imports less
+    from dra_operator.cli.kubectl.commands import app
 
     # The process ends before collections would pay, as all that is read is kept; one that watches turns them on.
     gc.disable()
@@ -36,7 +36,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:  # noqa: BLE001 - 1, with which Python ends, is an answer
-        import traceback  # noqa: PLC0415 - seldom
+        import traceback
 
         # What the error says may be a secret.
         place = "".join(
@@ -50,6 +50,6 @@ def main() -> None:
 
 def complete() -> None:
     """Print what can follow the arguments, as kubectl asks for it."""
-    from dra_operator.cli.kubectl.completion import print_completions  # noqa: PLC0415
+    from dra_operator.cli.kubectl.completion import print_completions
 
     print_completions(sys.argv[1:])

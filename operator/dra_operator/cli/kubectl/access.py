@@ -128,9 +128,9 @@ def _kind_of(entry: object) -> str:
 
 def _parse(path: str, text: bytes) -> dict[str, Any]:
     # Most kubeconfigs are YAML, some are JSON, which is YAML too.
-    import yaml  # noqa: PLC0415 - `--help` needs none
+    import yaml
 
-    from dra_operator.questions.bounded_yaml import BoundedLoader  # noqa: PLC0415
+    from dra_operator.questions.bounded_yaml import BoundedLoader
 
     try:
         config = yaml.load(text, Loader=BoundedLoader)  # noqa: S506 - derived from the safe one
@@ -451,7 +451,7 @@ def _proxy_of_environment(server: str, environ: Mapping[str, str]) -> str:
     if not proxy:
         return ""
     # It takes longer to import than most need.
-    from ipaddress import ip_address, ip_network  # noqa: PLC0415
+    from ipaddress import ip_address, ip_network
 
     host = urlsplit(server).hostname or ""
     address = None

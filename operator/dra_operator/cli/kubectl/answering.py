@@ -71,13 +71,13 @@ class Answer:
 
 def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> None:
     """Answer a question, print the answer and end the process by it; with `--watch`, print what changes."""
-    from dra_operator.cli.kubectl.reading import missing_rights  # noqa: PLC0415 - `--help` needs none
-    from dra_operator.cli.kubectl.source import read_source  # noqa: PLC0415
+    from dra_operator.cli.kubectl.reading import missing_rights
+    from dra_operator.cli.kubectl.source import read_source
 
     with refusing():
         source = read_source(options, demand)
         if options.watch:
-            from dra_operator.cli.kubectl.watching import watch  # noqa: PLC0415 - seldom
+            from dra_operator.cli.kubectl.watching import watch
 
             watch(source, options, lambda each: ask(question_about(each, options)))
             return
@@ -107,7 +107,7 @@ def check_namespace(cluster: "ClusterState", namespace: str) -> None:
         return
     if any(key[1] == namespace for key in cluster.objects.records):
         return
-    from dra_operator.api.likeness import near_object  # noqa: PLC0415 - `--help` needs none
+    from dra_operator.api.likeness import near_object
 
     near = near_object(namespace, known)
     hint = f'did you mean "{near}"?' if near else "choose another with -n"
@@ -145,7 +145,7 @@ def show(answer: Answer, options: Options) -> None:
     if options.format == JSON:
         click.echo(json_text(answer))
     elif options.format == YAML:
-        from dra_operator.questions.manifests import to_yaml  # noqa: PLC0415 - a table needs none
+        from dra_operator.questions.manifests import to_yaml
 
         click.echo(to_yaml(_document(answer)), nl=False)
     elif options.format == NAME:
@@ -156,13 +156,13 @@ def show(answer: Answer, options: Options) -> None:
 
 def json_text(answer: Answer) -> str:
     """Return an answer as JSON."""
-    import orjson  # noqa: PLC0415 - a table needs none
+    import orjson
 
     return orjson.dumps(_document(answer), option=orjson.OPT_INDENT_2).decode()
 
 
 def _document(answer: Answer) -> dict[str, Any]:
-    from dra_operator.cli.kubectl.documents import document  # noqa: PLC0415 - a table needs none
+    from dra_operator.cli.kubectl.documents import document
 
     return document(answer.kind, answer.report)
 

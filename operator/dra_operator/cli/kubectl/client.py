@@ -215,7 +215,7 @@ class ApiClient:
         connection = _TlsConnection(address.hostname, port_of_proxy, timeout, self.access.tls, server_name)
         headers = {}
         if address.username:
-            from base64 import b64encode  # noqa: PLC0415 - few proxies ask who comes
+            from base64 import b64encode
 
             pair = f"{unquote(address.username)}:{unquote(address.password or '')}".encode()
             headers["Proxy-Authorization"] = f"Basic {b64encode(pair).decode()}"

@@ -22,7 +22,7 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 def print_completions(words: list[str]) -> None:
     """Print what the last of some words can become."""
-    from dra_operator.cli.kubectl.commands import app  # noqa: PLC0415 - it imports this module
+    from dra_operator.cli.kubectl.commands import app
 
     *before, incomplete = words or [""]
     found = ShellComplete(app, {}, "kubectl dra", "").get_completions(before, incomplete)
@@ -59,12 +59,12 @@ def complete_subjects(kinds: dict[str, str]) -> Complete:
 
 
 def _names(ctx: click.Context, kind: str) -> Iterable[str]:
-    from dra_operator.api.kinds import KINDS  # noqa: PLC0415 - `--help` needs none
-    from dra_operator.cli.kubectl.access import load_user_access  # noqa: PLC0415
-    from dra_operator.cli.kubectl.client import ApiClient  # noqa: PLC0415
-    from dra_operator.cli.kubectl.errors import AccessError, RefusedError, RequestError  # noqa: PLC0415
-    from dra_operator.cli.kubectl.options import Impersonation  # noqa: PLC0415
-    from dra_operator.cli.kubectl.reading import read_names  # noqa: PLC0415
+    from dra_operator.api.kinds import KINDS
+    from dra_operator.cli.kubectl.access import load_user_access
+    from dra_operator.cli.kubectl.client import ApiClient
+    from dra_operator.cli.kubectl.errors import AccessError, RefusedError, RequestError
+    from dra_operator.cli.kubectl.options import Impersonation
+    from dra_operator.cli.kubectl.reading import read_names
 
     given: dict[str, Any] = ctx.params
     user = Impersonation(given.get("as_user") or "", given.get("as_groups") or (), given.get("as_uid") or "")

@@ -37,7 +37,7 @@ def _plain(value: Any) -> Any:
 
 def schema(kinds: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON schema of some types of answers, by their kinds."""
-    from pydantic import TypeAdapter  # noqa: PLC0415 - answers are printed without it
+    from pydantic import TypeAdapter
 
     definitions: dict[str, Any] = {}
     answers = []

@@ -204,7 +204,7 @@ def read_seconds(text: str) -> float | None:
 
 def use_colours() -> bool:
     """Return whether stdout is a terminal that shows colours."""
-    import sys  # noqa: PLC0415 - see commands
+    import sys
 
     return (
         sys.stdout is not None

@@ -88,8 +88,8 @@ def build_source(
 
     `listed` are the kinds of which all objects are there, `unread` the others.
     """
-    from dra_operator.questions.contents import gather_stored  # noqa: PLC0415
-    from dra_operator.questions.state import ClusterState  # noqa: PLC0415 - `--help` needs none
+    from dra_operator.questions.contents import gather_stored
+    from dra_operator.questions.state import ClusterState
 
     contents = gather_stored(bodies)
     contents.listed |= listed
@@ -97,8 +97,8 @@ def build_source(
 
 
 def _read_snapshot(options: Options, demand: Demand) -> Source:
-    from dra_operator.questions.snapshot_header import read_header  # noqa: PLC0415 - as above
-    from dra_operator.questions.state import ClusterState  # noqa: PLC0415
+    from dra_operator.questions.snapshot_header import read_header
+    from dra_operator.questions.state import ClusterState
 
     path = options.snapshot
     check_complete(path)
@@ -133,7 +133,7 @@ def _overlaid(cluster: "ClusterState", options: Options, namespace: str) -> Sour
     asked = "" if options.all_namespaces else namespace
     if not options.files:
         return Source(cluster, asked)
-    from dra_operator.questions.load import gather  # noqa: PLC0415 - as above
+    from dra_operator.questions.load import gather
 
     given = gather(read_manifests(options.files, namespace))
     over = cluster.overlaid(given)
@@ -145,13 +145,13 @@ def _overlaid(cluster: "ClusterState", options: Options, namespace: str) -> Sour
 
 def read_manifests(paths: Sequence[str], namespace: str) -> "list[Found]":
     """Return what is in some files; objects that name no namespace are of one, as kubectl has it."""
-    from dra_operator.questions.manifests import Unreadable, read  # noqa: PLC0415 - as above
+    from dra_operator.questions.manifests import Unreadable, read
 
     return [each if isinstance(each, Unreadable) else _in_namespace(each, namespace) for each in read(paths)]
 
 
 def _in_namespace(manifest: "Manifest", namespace: str) -> "Manifest":
-    from dra_operator.api.kinds import KINDS  # noqa: PLC0415 - as above
+    from dra_operator.api.kinds import KINDS
 
     kind = KINDS.get(str(manifest.body.get("kind")))
     metadata = manifest.body.get("metadata")
@@ -189,8 +189,8 @@ def _ends(path: Path) -> tuple[bytes, bytes]:
     with path.open("rb") as file:
         head = file.read(_END_BYTES)
         if head.startswith(b"\x1f\x8b"):
-            import gzip  # noqa: PLC0415 - few are packed
-            import zlib  # noqa: PLC0415
+            import gzip
+            import zlib
 
             try:
                 content = gzip.decompress(head + file.read())

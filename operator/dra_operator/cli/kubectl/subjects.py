@@ -62,7 +62,7 @@ def parse_subject(text: str, kinds: tuple[str, ...]) -> Subject:
 
 def kubectl_name(kind: str, name: str) -> str:
     """Return an object as `kubectl -o name` prints it: resourceclaim.resource.k8s.io/train-0."""
-    from dra_operator.api.kinds import KINDS as API_KINDS  # noqa: PLC0415 - `--help` needs none
+    from dra_operator.api.kinds import KINDS as API_KINDS
 
     group = API_KINDS[kind].group if kind in API_KINDS else ""
     return f"{kind.lower()}{'.' if group else ''}{group}/{name}"
@@ -83,8 +83,8 @@ def _short(kind: str) -> str:
 
 def resolve_subject(question: "Question", text: str) -> "str | list[Manifest]":
     """Return what is named, for the questions: an object of the cluster, or those of a file. Raises ClickException."""
-    from dra_operator.cli.kubectl.source import read_manifests  # noqa: PLC0415 - after reading
-    from dra_operator.questions.manifests import Unreadable  # noqa: PLC0415
+    from dra_operator.cli.kubectl.source import read_manifests
+    from dra_operator.questions.manifests import Unreadable
 
     word, slash, _ = text.partition("/")
     if slash and word.partition(".")[0].lower() in KINDS:
@@ -152,7 +152,7 @@ def hint_at(question: "Question", kinds: Sequence[str], own: str, name: str) -> 
 
 def find_meant(name: str, names: Iterable[str]) -> str:
     """Return the object that was probably meant by a name that none has: one alike, or the only one with more to it."""
-    from dra_operator.api.likeness import near_object  # noqa: PLC0415 - `--help` needs none
+    from dra_operator.api.likeness import near_object
 
     known = sorted(set(names))
     longer = [each for each in known if each.startswith(name)]
@@ -193,8 +193,8 @@ def labels_test(text: str) -> Callable[[Mapping[str, Any]], bool]:
     """Return the test of objects, as on the wire, that a label selector is. Raises ClickException if it is none."""
     if not text:
         return lambda _body: True
-    from dra_operator.sim.errors import StatusError  # noqa: PLC0415 - seldom
-    from dra_operator.sim.selectors import parse_labels  # noqa: PLC0415
+    from dra_operator.sim.errors import StatusError
+    from dra_operator.sim.selectors import parse_labels
 
     try:
         return parse_labels(text)

@@ -243,7 +243,7 @@ async def _delete(
     timeout: float,  # noqa: ASYNC109 - of all of them
 ) -> dict[str, str]:
     """Delete rules and wait until they are gone. Return a line for each that is still there, by its name."""
-    from dra_operator.cluster.session import ApiError  # noqa: PLC0415
+    from dra_operator.cluster.session import ApiError
 
     waiting = {rule.metadata.name: rule.metadata.uid for rule in release.rules}
     for name, uid in waiting.items():
@@ -276,7 +276,7 @@ async def _delete(
 
 async def _still_there(session: "ApiSession", rules: "Served", name: str, uid: str) -> list[str] | None:
     """Return the finalizers of a rule, None if it is gone; one that was created since is another."""
-    from dra_operator.cluster.session import ApiError  # noqa: PLC0415
+    from dra_operator.cluster.session import ApiError
 
     try:
         found = await session.request("GET", rules.path(name=name))

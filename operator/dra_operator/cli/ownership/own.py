@@ -277,7 +277,7 @@ async def create_rules(
 
     One that owns the same devices is that of somebody who was faster.
     """
-    from dra_operator.cluster.session import ApiError  # noqa: PLC0415
+    from dra_operator.cluster.session import ApiError
 
     stored, problems = [], []
     for body in bodies:

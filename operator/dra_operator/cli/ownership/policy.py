@@ -34,7 +34,7 @@ class FenceReport:
 
 async def read_fence(session: "ApiSession") -> FenceReport:
     """Return what keeps others off devices that are ours. Raises ApiError, ApiUnreachable."""
-    from dra_operator.cluster import ownership_policy  # noqa: PLC0415
+    from dra_operator.cluster import ownership_policy
 
     installed = await ownership_policy.read_fence(session)
     if installed.denied is not None:
@@ -57,8 +57,8 @@ async def lets_pass(session: "ApiSession", claim: ResourceClaim, device: DeviceK
     the rules of before, until it is restarted.
     Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic, `ensureParamsForPolicyLocked` of Kubernetes 1.37.
     """
-    from dra_operator.cluster.discovery import Served  # noqa: PLC0415
-    from dra_operator.cluster.session import MERGE_PATCH, ApiError  # noqa: PLC0415
+    from dra_operator.cluster.discovery import Served
+    from dra_operator.cluster.session import MERGE_PATCH, ApiError
 
     request = claim.spec.devices.requests[0]
     name = request.name if request.exactly else f"{request.name}/{request.first_available[0].name}"

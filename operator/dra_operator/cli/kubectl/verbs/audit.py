@@ -43,10 +43,10 @@ def app(*, sorts: tuple[str, ...], options: Options) -> None:
 
 
 def _answer(question: Question, sorts: tuple[str, ...]) -> Answer:
-    from dataclasses import replace  # noqa: PLC0415 - after reading
+    from dataclasses import replace
 
-    from dra_operator.questions.audit import audit  # noqa: PLC0415
-    from dra_operator.questions.findings import Sort  # noqa: PLC0415
+    from dra_operator.questions.audit import audit
+    from dra_operator.questions.findings import Sort
 
     if unknown := sorted({*sorts} - {*Sort}):
         raise click.ClickException(f"there is no sort {', '.join(unknown)}: there are {', '.join(Sort)}")

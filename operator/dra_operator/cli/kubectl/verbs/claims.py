@@ -49,7 +49,7 @@ def app(names: tuple[str, ...], options: Options) -> None:
 
 
 def _answer(question: Question, names: tuple[str, ...]) -> Answer:
-    from dra_operator.questions.claim_list import list_claims  # noqa: PLC0415
+    from dra_operator.questions.claim_list import list_claims
 
     matches = labels_test(question.options.labels)
     claims = [

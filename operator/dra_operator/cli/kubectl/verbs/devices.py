@@ -91,10 +91,10 @@ def _answer(
     driver: str,
     states: tuple[str, ...],
 ) -> Answer:
-    from dataclasses import replace  # noqa: PLC0415 - after reading
+    from dataclasses import replace
 
-    from dra_operator.questions.device_list import list_devices  # noqa: PLC0415
-    from dra_operator.questions.holders import HolderQuery, find_holders  # noqa: PLC0415
+    from dra_operator.questions.device_list import list_devices
+    from dra_operator.questions.holders import HolderQuery, find_holders
 
     subject = HolderQuery(driver=driver, node=node, device_class=device_class)
     # It knows what is meant by a name that is not there.
@@ -180,7 +180,7 @@ def _asides(
 
 def _empty_class_lines(question: Question, name: str) -> list[str]:
     """Return that a class selects no device at all; nothing if it selects some, elsewhere."""
-    from dra_operator.questions.holders import HolderQuery, find_holders  # noqa: PLC0415
+    from dra_operator.questions.holders import HolderQuery, find_holders
 
     if find_holders(question.cluster, HolderQuery(device_class=name)).devices:
         return []

@@ -61,7 +61,7 @@ def app(*, subjects: tuple[str, ...], no_changes: bool, without: tuple[str, ...]
 
 
 def _answer(question: Question, text: str, without: tuple[str, ...], *, are_changes_sought: bool) -> Answer:
-    from dra_operator.questions.explain import EFFORT, explain  # noqa: PLC0415
+    from dra_operator.questions.explain import EFFORT, explain
 
     text = _named(question, text)
     unread = question.cluster.unread
@@ -129,8 +129,8 @@ def _named(question: Question, text: str) -> str:
 
 def _as_written(question: Question, text: str, missing: Sequence[str]) -> Answer:
     """Return what the operator wrote on a claim, where kinds are missing without which nothing more can be said."""
-    from dra_operator.questions.claim_list import list_claims  # noqa: PLC0415
-    from dra_operator.questions.explain import ExplainAnswer  # noqa: PLC0415
+    from dra_operator.questions.claim_list import list_claims
+    from dra_operator.questions.explain import ExplainAnswer
 
     kind, name = parse_subject(text, ("ResourceClaim", "Pod"))
     namespace, _, name = full_name(name, question.own_namespace).partition("/")
@@ -162,7 +162,7 @@ def _claims(question: Question, kind: str, namespace: str, name: str) -> list[st
     record = question.cluster.find_record("Pod", namespace, name)
     if record is None:
         return []
-    from dra_operator.pods.claims import named_claims  # noqa: PLC0415 - after reading
+    from dra_operator.pods.claims import named_claims
 
     return list(named_claims(record.obj))
 

@@ -43,7 +43,7 @@ def app(*, subject: str, copies: int, without: tuple[str, ...], options: Options
 
 
 def _answer(question: Question, text: str, copies: int, without: tuple[str, ...]) -> Answer:
-    from dra_operator.questions.fit import find_fit  # noqa: PLC0415
+    from dra_operator.questions.fit import find_fit
 
     cluster = remove(question, without)
     report = find_fit(cluster, resolve_subject(question, text), copies)

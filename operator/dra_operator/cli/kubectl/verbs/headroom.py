@@ -48,7 +48,7 @@ def app(*, subject: str, by: str, without: tuple[str, ...], options: Options) ->
 
 
 def _answer(question: Question, text: str, by: str, without: tuple[str, ...]) -> Answer:
-    from dra_operator.questions.headroom import find_headroom  # noqa: PLC0415
+    from dra_operator.questions.headroom import find_headroom
 
     cluster = remove(question, without)
     report = find_headroom(cluster, resolve_subject(question, text), by)

@@ -69,7 +69,7 @@ def app(*, subject: str, options: Options) -> None:
 
 
 def _answer(question: Question, subject: str) -> Answer:
-    from dra_operator.questions.impact import find_impact  # noqa: PLC0415 - after reading
+    from dra_operator.questions.impact import find_impact
 
     report = find_impact(question.cluster, _change(question, subject))
     rows = [_row(claim, report.condition) for claim in report.claims]
@@ -86,7 +86,7 @@ def _answer(question: Question, subject: str) -> Answer:
 
 def _change(question: Question, text: str) -> "ClusterChange":
     """Return the change that is meant. Raises UsageError, ReadingError."""
-    from dra_operator.questions.impact import (  # noqa: PLC0415 - after reading
+    from dra_operator.questions.impact import (
         ClassChange,
         DriverRemoval,
         NodeDrain,
@@ -127,7 +127,7 @@ def _hint(question: Question, text: str) -> str:
 
 
 def _bodies(path: str) -> list[Mapping[str, Any]]:
-    from dra_operator.questions.manifests import Unreadable, read  # noqa: PLC0415 - after reading
+    from dra_operator.questions.manifests import Unreadable, read
 
     found = list(read([path]))
     if problems := [each.message for each in found if isinstance(each, Unreadable)]:

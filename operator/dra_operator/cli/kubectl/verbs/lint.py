@@ -61,7 +61,7 @@ def app(*, subjects: tuple[str, ...], options: Options) -> None:
 
 
 def _answer(question: Question, subjects: tuple[str, ...]) -> Answer:
-    from dra_operator.questions.lint import lint_objects  # noqa: PLC0415 - after reading
+    from dra_operator.questions.lint import lint_objects
 
     are_all_asked = not subjects and not question.given
     aspects = {Aspect.EVERY_OBJECT} if are_all_asked else set[Aspect]()
@@ -78,8 +78,8 @@ def _answer(question: Question, subjects: tuple[str, ...]) -> Answer:
 
 
 def _records(question: Question, subjects: tuple[str, ...]) -> "list[ObjectRecord]":
-    from dra_operator.questions.holders import unknown_object  # noqa: PLC0415
-    from dra_operator.questions.lint import find_lintable  # noqa: PLC0415
+    from dra_operator.questions.holders import unknown_object
+    from dra_operator.questions.lint import find_lintable
 
     cluster = question.cluster
     if not subjects:

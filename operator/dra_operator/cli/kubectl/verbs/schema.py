@@ -11,19 +11,19 @@ def app() -> None:
 
 def schema_text() -> str:
     """Return the schema of all answers as JSON."""
-    import json  # noqa: PLC0415 - as in other verbs
+    import json
 
-    from dra_operator.cli.kubectl.documents import schema  # noqa: PLC0415
-    from dra_operator.questions.claim_list import ClaimList  # noqa: PLC0415
-    from dra_operator.questions.device_list import DeviceList  # noqa: PLC0415
-    from dra_operator.questions.explain import ExplainAnswer  # noqa: PLC0415
-    from dra_operator.questions.findings import AuditReport  # noqa: PLC0415
-    from dra_operator.questions.fit import FitAnswer  # noqa: PLC0415
-    from dra_operator.questions.headroom import HeadroomAnswer  # noqa: PLC0415
-    from dra_operator.questions.holders import HolderReport  # noqa: PLC0415
-    from dra_operator.questions.impact import ImpactReport  # noqa: PLC0415
-    from dra_operator.questions.lint import LintReport  # noqa: PLC0415
-    from dra_operator.questions.usage import UsageReport  # noqa: PLC0415
+    from dra_operator.cli.kubectl.documents import schema
+    from dra_operator.questions.claim_list import ClaimList
+    from dra_operator.questions.device_list import DeviceList
+    from dra_operator.questions.explain import ExplainAnswer
+    from dra_operator.questions.findings import AuditReport
+    from dra_operator.questions.fit import FitAnswer
+    from dra_operator.questions.headroom import HeadroomAnswer
+    from dra_operator.questions.holders import HolderReport
+    from dra_operator.questions.impact import ImpactReport
+    from dra_operator.questions.lint import LintReport
+    from dra_operator.questions.usage import UsageReport
 
     kinds = {
         "Audit": AuditReport,

@@ -58,9 +58,9 @@ def app(by: str, sort_by: str, capacity: str, options: Options) -> None:
 
 
 def _answer(question: Question, by: str, sort_by: str, capacity: str) -> Answer:
-    from dataclasses import replace  # noqa: PLC0415 - after reading
+    from dataclasses import replace
 
-    from dra_operator.questions.usage import Grouping, find_usage  # noqa: PLC0415
+    from dra_operator.questions.usage import Grouping, find_usage
 
     report = find_usage(question.cluster, Grouping(by), capacity)
     rows = list(report.rows)

@@ -53,9 +53,9 @@ def app(subject: str, driver: str, idle: bool, admin_access: bool, options: Opti
 
 
 def _answer(question: Question, text: str, driver: str, admin_access: bool, only_idle: bool) -> Answer:  # noqa: FBT001
-    from dataclasses import replace  # noqa: PLC0415 - after reading
+    from dataclasses import replace
 
-    from dra_operator.questions.holders import find_holders  # noqa: PLC0415
+    from dra_operator.questions.holders import find_holders
 
     subject = _subject(text, driver, question.options.namespace)
     report = find_holders(question.cluster, replace(subject, admin_access=admin_access))
@@ -73,7 +73,7 @@ def _answer(question: Question, text: str, driver: str, admin_access: bool, only
 
 
 def _subject(text: str, driver: str, namespace: str) -> "HolderQuery":
-    from dra_operator.questions.holders import HolderQuery  # noqa: PLC0415
+    from dra_operator.questions.holders import HolderQuery
 
     word, slash, name = text.partition("/")
     of_users = {"ResourceClaim": f"kubectl dra claims {name}", "Pod": f"kubectl dra explain {text}"}
@@ -103,7 +103,7 @@ def _lines(question: Question, holders: "tuple[Holder, ...]") -> list[str]:
 
 
 def _row(question: Question, item: "Holder") -> Row:
-    from dra_operator.api.durations import human_duration  # noqa: PLC0415 - after reading
+    from dra_operator.api.durations import human_duration
 
     devices = [
         f"{each.pool}/{each.device}{_share(each.consumed)}{'' if each.is_published else ' (gone)'}"
