@@ -30,7 +30,7 @@ dev: $(VENV)/.dev ## create .venv also with what tests and linters need
 test: dev lint ## set up, lint, build control plane and nodes (10 minutes the first time, needs Go) and run all tests
 	@# Without Go, the tests that need it are skipped and say so; in CI they are required.
 	@$(CONTROLPLANE) build || [ "$${CI:-}" != true ]
-	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup --durations 10 $(TESTS)
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --durations 10 $(TESTS)
 
 .PHONY: conformance
 conformance: dev ## compare N=2000 new scenarios and as many CEL expressions with Kubernetes' own code; SEED=... repeats a run; needs Go

@@ -23,15 +23,6 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one process run the tests of a module, and one those with real control planes, which fill half a machine."""
-    for item in items:
-        module = item.nodeid.partition("::")[0]
-        is_real = TESTS / "real" in item.path.parents
-        item.add_marker(pytest.mark.xdist_group("tests/real" if is_real else module))
-
-
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """Return the root of the checkout."""
