@@ -2,10 +2,10 @@
 
 import pytest
 
-from dra_operator import QuestionError
+from dra_operator import Cluster, QuestionError
 from dra_operator.pods.smallest_change import Effort
 from factories import claim, request
-from small_cluster import CLASS, cluster, devices, holding, node, pod, template
+from small_cluster import CLASS, NODES, cluster, devices, holding, node, pod, template
 
 LARGE = 'device.capacity["gpu.example.com"].memory.isGreaterThan(quantity("60Gi"))'
 
@@ -288,3 +288,93 @@ def test_claim_of_a_gated_pod_fits_where_the_pod_does():
     asked = cluster(devices("n2", "gpu-0", taints=taints), waiting(), gated("train", "waits"))
 
     assert (asked.explain("claim/team/waits").state, asked.explain("claim/team/waits").node) == ("fits", "n2")
+
+
+ENTRY = [{"name": "gpu", "resourceClaimName": "used"}]
+
+
+def bound(**status):
+    """A pod that is on a node and does not run yet."""
+    return pod("train", entries=ENTRY, uid="train", nodeName="n1") | {
+        "status": {"phase": "Pending", **status}
+    }
+
+
+def reserved(body, uid="train"):
+    """A claim that is reserved for a pod."""
+    body["status"]["reservedFor"] = [{"resource": "pods", "name": uid, "uid": uid}]
+    return body
+
+
+@pytest.mark.parametrize(
+    ("claims", "problem"),
+    [
+        ([], 'there is no ResourceClaim "used"'),
+        ([waiting("used")], 'claim "used" is not allocated'),
+        ([holding("used", "n1", "gpu-0")], 'claim "used" is not reserved for it'),
+        ([reserved(holding("used", "n1", "gpu-0"), "other")], 'claim "used" is not reserved for it'),
+    ],
+)
+def test_a_pod_that_was_bound_without_the_scheduler_waits_in_its_kubelet(claims, problem):
+    """Nobody allocates and reserves claims for a pod that has a node."""
+    answer = cluster(bound(), *claims).explain("Pod/team/train")
+
+    assert (answer.state, answer.node, problem in answer.message) == ("waits", "n1", True), answer.message
+
+
+def test_a_pod_on_a_node_that_has_its_claim_does_not_wait():
+    """Its kubelet prepares the devices."""
+    claims = reserved(holding("used", "n1", "gpu-0"))
+
+    assert cluster(bound(), claims).explain("Pod/team/train").state == "does not wait"
+
+
+def test_the_claim_of_a_pod_that_was_bound_without_the_scheduler_waits_as_well():
+    """Although devices are free."""
+    answer = cluster(bound(), waiting("used")).explain("ResourceClaim/team/used")
+
+    assert (answer.state, 'pod "train" waits' in answer.message) == ("waits", True)
+
+
+def binding(*conditions):
+    """An unbound pod, and its claim, whose device has conditions."""
+    held = holding("used", "n1", "gpu-0")
+    (item,) = held["status"]["allocation"]["devices"]["results"]
+    item |= {"bindingConditions": ["attached"], "bindingFailureConditions": ["failed"]}
+    held["status"]["devices"] = [
+        {
+            **{name: item[name] for name in ("driver", "pool", "device")},
+            "conditions": [{"type": each, "status": "True"} for each in conditions],
+        }
+    ]
+    return pod("train", entries=ENTRY, uid="train"), reserved(held)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "state", "text"),
+    [
+        ((), "waits", "its driver is to say attached of device gpu.example.com/n1/gpu-0"),
+        (("failed",), "waits", "binding device gpu.example.com/n1/gpu-0 failed (failed)"),
+        (("attached",), "fits", "the scheduler has not placed it"),
+    ],
+)
+def test_a_pod_waits_for_the_binding_conditions_of_its_claim(conditions, state, text):
+    """They hold kube-scheduler up after the claim is allocated; what its driver says decides."""
+    answer = cluster(*binding(*conditions)).explain("Pod/team/train")
+
+    assert (answer.state, text in answer.message) == (state, True), answer.message
+
+
+def test_a_pod_whose_allocated_claim_is_broken_says_so():
+    """It would be evicted as soon as it runs."""
+    taints = [{"key": "broken", "effect": "NoExecute", "timeAdded": "2026-01-05T08:00:00Z"}]
+    bodies = [
+        body if body["metadata"]["name"] != "slice-n1" else devices("n1", "gpu-0", "gpu-1", taints=taints)
+        for body in (CLASS, *NODES)
+    ]
+    held = reserved(holding("used", "n1", "gpu-0"))
+    asked = Cluster.load([*bodies, pod("train", entries=ENTRY, uid="train"), held])
+
+    answer = asked.explain("Pod/team/train")
+
+    assert (answer.state, "broken:NoExecute" in answer.message) == ("broken", True), answer.message

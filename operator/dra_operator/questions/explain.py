@@ -38,6 +38,7 @@ from dra_operator.pods.scheduler import State, find_settled
 from dra_operator.pods.situation import Situation
 from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes
 from dra_operator.questions.answers import DeviceAnswer, devices_of
+from dra_operator.questions.claim_use import find_obstructed, find_unbound, find_unprepared
 from dra_operator.questions.conclusions import Conclusion, conclude
 from dra_operator.questions.copies import Subject, Template, find_gates, find_subject, find_template
 from dra_operator.questions.dependencies import (
@@ -213,8 +214,7 @@ class _Question:
         if pod.metadata.deletion_timestamp and not pod.spec.node_name:
             return self._answer("does not wait", "it is being deleted")
         if pod.spec.node_name:
-            text = f"it is on node {pod.spec.node_name}"
-            return self._answer("does not wait", text, node=pod.spec.node_name, devices=devices)
+            return self._explain_bound(pod, devices)
         gates = find_gates(record)
         if others := [name for name in gates if name != GATE]:
             text = f"it has scheduling gates, and is not scheduled before they are off: {', '.join(others)}"
@@ -237,10 +237,30 @@ class _Question:
                         node=found.node,
                     )
                 return self._answer_pod(explainer, pod, requirements, found, extended)
+        if (found_use := self._find_obstructed(pod)) is not None:
+            return self._answer(*found_use, devices=devices)
         waits = explainer.explain(pod, requirements, extended)
         if waits is None:
             return self._answer("does not wait", "it waits for no claim", devices=devices)
         return self._answer_pod(explainer, pod, requirements, waits, extended)
+
+    def _explain_bound(self, pod: Pod, devices: tuple[DeviceAnswer, ...]) -> ExplainAnswer:
+        """Explain a pod that has a node: it waits if it got there without kube-scheduler."""
+        node = pod.spec.node_name
+        text = f"it is on node {node}"
+        found = find_unprepared(pod, self.state.find_claim, self.state.has_template)
+        if found is None:
+            return self._answer("does not wait", text, node=node, devices=devices)
+        if isinstance(found, str):
+            return self._answer("waits", f"{text}, and {found}", node=node, devices=devices)
+        return self._answer("waits", f"{text}, and {found.message}", reason=found.reason.value, node=node)
+
+    def _find_obstructed(self, pod: Pod) -> tuple[str, str] | None:
+        """Return what becomes of a pod all of whose claims are allocated, if it cannot use them yet, and why."""
+        claims = [self._find_claim(pod, name) for name in self.names.values()]
+        if any(claim is None or claim.status.allocation is None for claim in claims):
+            return None
+        return find_obstructed(filter(None, claims), self.state.broken)
 
     def _explain_gated(self, record: ObjectRecord) -> ExplainAnswer:
         """Explain a pod whose claims the operator decides."""
@@ -306,13 +326,14 @@ class _Question:
         if settled is not None and settled.allocation is not None:
             devices = tuple(devices_of("", settled.allocation))
             word = "broken" if settled.state is State.BROKEN else "allocated"
-            return self._answer(word, settled.message, devices=devices)
+            message = settled.message or ", ".join(find_unbound(claim))
+            return self._answer(word, message, devices=devices)
         pods = [each for each in self.state.objects.of_kind("Pod") if _uses(each.obj, key)]
         # A claim that the operator leaves alone is allocated for the pods that name it all the same.
         if settled is not None and (claim.metadata.deletion_timestamp or not pods):
             return self._answer("does not wait", settled.message)
         for pod in pods:
-            explained = self.explain_pod(pod) if pod.obj.metadata.uid and not pod.obj.spec.node_name else None
+            explained = self.explain_pod(pod) if pod.obj.metadata.uid else None
             if explained is not None and explained.state == "waits":
                 return self._answer_with_pod(key[1], pod.obj, explained)
             if explained is not None and explained.state == "fits":
