@@ -211,3 +211,18 @@ def test_an_unknown_object_is_told_apart():
     """Whoever asks about an object that is not there can tell that from a wrong question."""
     with pytest.raises(UnknownObjectError):
         cluster().fit("ResourceClaim/team/absent")
+
+
+CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
+def test_a_pod_that_tolerates_a_cordon_fits_on_a_cordoned_node():
+    """As those of DaemonSets do; a claim without a pod does not."""
+    cordoned = cluster(
+        *(node(name, unschedulable=True, taints=[CORDON]) for name in ("n1", "n2")), template()
+    )
+    tolerant = pod("train", tolerations=[{"operator": "Exists"}])
+
+    assert names(cordoned.fit(tolerant, 1)) == [("n1", ["gpu-0"])]
+    assert cordoned.headroom(tolerant).more == 4
+    assert (cordoned.fit(pod("other"), 1).fits, cordoned.fit(template(), 1).fits) == (False, False)

@@ -119,18 +119,20 @@ class Allocator:
     def allocate_for_pod(
         self,
         claims: Sequence[ResourceClaim],
-        excluded: Iterable[str],
+        excluded: Iterable[str] | int,
         *,
         decider: Decider | None = None,
         limits: Limits | None = None,
     ) -> Decision:
         """Decide for the claims of a pod together: all of them on one node that is not `excluded`, or none.
 
-        Which nodes suit is for the pod to say: one that tolerates a cordon is given nodes that other claims are not.
+        Nodes are excluded by name, or as of `node_set`. Which nodes suit is for the pod to say: one that tolerates a
+        cordon is given nodes that other claims are not.
         """
         self.refresh()
         views = self.availability.views
-        allowed = (1 << len(views.order)) - 1 & ~views.set_of(excluded)
+        left_out = excluded if isinstance(excluded, int) else views.set_of(excluded)
+        allowed = (1 << len(views.order)) - 1 & ~left_out
         return self._allocate(claims, allowed, decider, limits)
 
     def _allocate(

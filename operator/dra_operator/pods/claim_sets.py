@@ -103,7 +103,7 @@ class _SetDecider:
             if not (open_claims := self._open(item)):
                 self._place(item)
                 continue
-            decision = self._scheduler.allocate(open_claims, self._nodes(item), decider=item.decider)
+            decision = self._allocate(item, open_claims)
             if isinstance(decision, Allocated):
                 self._outcomes |= {
                     _key(outcome.record): outcome for outcome in self._scheduler.accept(open_claims, decision)
@@ -118,6 +118,12 @@ class _SetDecider:
             if key not in self._outcomes and key not in told:
                 told = {**self._explain(item, decision), **told}
         return sorted({**told, **self._outcomes}.values(), key=by_name)
+
+    def _allocate(self, item: ClaimSet, claims: Sequence[ObjectRecord]) -> Decision:
+        nodes = self._nodes(item)
+        if item.pod is None or not self._are_nodes_given:
+            return self._scheduler.allocate(claims, nodes, decider=item.decider)
+        return self._scheduler.allocate_for_pod(claims, nodes, decider=item.decider)
 
     def _open(self, item: ClaimSet) -> list[ObjectRecord]:
         """Return the claims of a set that have come to nothing yet."""
@@ -162,7 +168,7 @@ class _SetDecider:
         found = self._explainer.explain(pod, self._requirements(item.pod))
         if found is None or found.node:
             # What it had to fit beside has gone to another pod, on a node where there is room for both.
-            again = self._scheduler.allocate(claims, self._nodes(item), decider=item.decider)
+            again = self._allocate(item, claims)
             if isinstance(again, Allocated):
                 self._explained.clear()
                 return {_key(outcome.record): outcome for outcome in self._scheduler.accept(claims, again)}

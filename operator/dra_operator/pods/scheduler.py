@@ -95,6 +95,14 @@ class Scheduler:
         """
         return self.allocators[decider].allocate([record.obj for record in claims], nodes)
 
+    def allocate_for_pod(
+        self, claims: Sequence[ObjectRecord], nodes: Sequence[str] | None, *, decider: Decider
+    ) -> Decision:
+        """Decide the claims of a pod together, on one of the nodes that suit it, which may be cordoned; None: all."""
+        allocator = self.allocators[decider]
+        excluded = () if nodes is None else ~allocator.node_set(nodes)
+        return allocator.allocate_for_pod([record.obj for record in claims], excluded, decider=decider)
+
     def accept(self, claims: Sequence[ObjectRecord], decision: Allocated) -> list[Outcome]:
         """Enter a decision in the ledger, and return what its claims come to."""
         outcomes: list[Outcome] = []

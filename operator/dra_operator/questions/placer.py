@@ -95,7 +95,7 @@ class Placer:
         """Decide claims together on one of some nodes, and let that count."""
         # What is asked for as an extended resource is kube-scheduler's, also that of a gated pod.
         decider = Decider.KUBE_SCHEDULER if SPECIAL in claims else self.template.decider
-        decision = self.state.allocators[decider].allocate([*claims.values()], nodes, decider=decider)
+        decision = self._allocate([*claims.values()], nodes, decider)
         if not isinstance(decision, Allocated):
             self.decision = decision
             self.is_aborted |= isinstance(decision, Failed) and decision.kind == "aborted"
@@ -103,6 +103,18 @@ class Placer:
         for claim, result in zip(claims.values(), decision.results, strict=True):
             self.state.ledger.assume(*claim_key(claim), result)
         return PlacedCopy(decision.node, dict(zip(claims, decision.results, strict=True)))
+
+    def _allocate(
+        self, claims: Sequence[ResourceClaim], nodes: Sequence[str] | int | None, decider: Decider
+    ) -> Decision:
+        allocator = self.state.allocators[decider]
+        if self._requirements is None:
+            return allocator.allocate(claims, nodes, decider=decider)
+        # Which nodes suit is for the pod to say: it may tolerate a cordon.
+        if nodes is None:
+            return allocator.allocate_for_pod(claims, (), decider=decider)
+        suitable = nodes if isinstance(nodes, int) else allocator.node_set(nodes)
+        return allocator.allocate_for_pod(claims, ~suitable, decider=decider)
 
     def _place_without_claims(self, number: int) -> PlacedCopy | None:
         nodes = self._nodes()
@@ -165,7 +177,7 @@ class Placer:
     def _explain_special(self, claim: ResourceClaim) -> Explanation:
         """Return why what is asked for by the name of a resource fits on no node that suits the rest."""
         decider = Decider.KUBE_SCHEDULER
-        decision = self.state.allocators[decider].allocate([claim], self._nodes(), decider=decider)
+        decision = self._allocate([claim], self._nodes(), decider)
         if not isinstance(decision, Allocated):
             return self._explain_claim(claim, decision, decider)
         extended = self.template.extended
@@ -237,10 +249,13 @@ class Placer:
         return list(usable(nodes, names, list(self._named.values())))
 
     def _first(self, nodes: Sequence[str] | None) -> str | None:
-        """Return the first node that can be used at all."""
+        """Return the first node that can be used: by a pod, all that suit it can."""
         records = self.state.inventory.nodes
         names = sorted(records) if nodes is None else nodes
-        return next((name for name in names if name in records and records[name].unusable is None), None)
+        is_pod = self._requirements is not None
+        return next(
+            (name for name in names if name in records and (is_pod or records[name].unusable is None)), None
+        )
 
     def _place_pod(self, number: int, node: str) -> None:
         """Let the pod of a copy have what it requests of its node, and see whether another suits it still."""

@@ -82,6 +82,41 @@ def test_paths_are_relative_to_their_file(load, tmp_path):
     assert sent(load(kubeconfig({"tokenFile": "token"})))["Authorization"] == "Bearer from-file"
 
 
+def test_a_plugin_with_a_path_is_relative_to_its_file(load, tmp_path):
+    """One that is named alone is looked up in the PATH."""
+    script = tmp_path / "token.sh"
+    status = {"status": {"token": "from-plugin"}}
+    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", **status}
+    script.write_text(f"#!/bin/sh\necho '{json.dumps(credential)}'\n")
+    script.chmod(0o755)
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./token.sh"}}
+
+    assert sent(load(kubeconfig(user)))["Authorization"] == "Bearer from-plugin"
+
+
+@pytest.mark.parametrize("comment", ["", "# Müller Root CA\n"])
+def test_an_authority_is_read_as_go_reads_it(load, authority, comment):
+    """Its base64 may be in lines, and what stands between certificates may be any text."""
+    content = comment.encode() + authority.path.read_bytes()
+    cluster = {
+        "certificate-authority-data": base64.encodebytes(content).decode(),
+        "insecure-skip-tls-verify": False,
+    }
+
+    assert len(load(kubeconfig(cluster=cluster)).tls.get_ca_certs()) == 1
+
+
+def test_an_authority_without_a_certificate_is_refused(load):
+    """Otherwise whatever the system trusts would be trusted."""
+    cluster = {
+        "certificate-authority-data": base64.b64encode(b"none").decode(),
+        "insecure-skip-tls-verify": False,
+    }
+
+    with pytest.raises(AccessError, match="has no certificate in it"):
+        load(kubeconfig(cluster=cluster))
+
+
 def test_credentials_are_not_sent_in_clear(load):
     """A server without TLS gets no token, and its plugin is not even run."""
     access = load(kubeconfig({"token": "abc"}, cluster={"server": SERVER}))

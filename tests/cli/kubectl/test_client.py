@@ -1,9 +1,12 @@
 """Requests: by TLS, by a proxy, and what is said of answers that are none."""
 
+import asyncio
 import http.server
 import json
+import signal
 import socket
 import ssl
+import sys
 import threading
 
 import pytest
@@ -208,3 +211,52 @@ def test_progress_is_said_when_reading_takes_long(monkeypatch, is_terminal, firs
 
     assert any(text.startswith(first) for text in written)
     assert written[-1] == "\r\x1b[K" if is_terminal else len(written) == 1
+
+
+@pytest.fixture
+def dripping():
+    """A server that sends a byte of its answer now and then, and never ends."""
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve():
+            inward, _ = listening.accept()
+            with inward:
+                inward.recv(65536)
+                inward.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+                while not ended.wait(0.05):
+                    inward.sendall(b" ")
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        ended.set()
+        thread.join(10)
+
+
+def test_a_server_that_drips_is_waited_for_no_longer_than_a_silent_one(dripping):
+    """The time is for an answer as a whole."""
+    client = ApiClient(UserAccess(dripping, "default", (), None), 0.5)
+
+    with pytest.raises(RequestError, match=r"no answer in 0\.5 s"):
+        pods(client)
+    client.close()
+
+
+async def test_ctrl_c_ends_a_read_at_once(tmp_path):
+    """With the exit code of shells: 1 would be an answer."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        config = tmp_path / "kubeconfig"
+        server = {"server": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        named = {"contexts": [{"name": "c", "context": {"cluster": "c"}}], "current-context": "c"}
+        config.write_text(json.dumps({**named, "clusters": [{"name": "c", "cluster": server}]}))
+        code = "from dra_operator.cli.kubectl import main; main()"
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", code, "fit", "class/gpu", "--kubeconfig", str(config)),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert (await process.stderr.readline()).startswith(b"reading ")
+
+        process.send_signal(signal.SIGINT)
+
+        assert await process.wait() == 130

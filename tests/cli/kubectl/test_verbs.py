@@ -285,3 +285,39 @@ async def test_watch_prints_what_changes(used, tmp_path, line, first, changed):
         await process.communicate()
 
     assert [each.split()[0].decode() for each in printed] == [*first, changed]
+
+
+async def test_watch_answers_although_something_changes_all_the_time(used, tmp_path):
+    """And says which rows are gone."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(used.server.kubeconfig())
+    code = "from dra_operator.cli.kubectl import main; main()"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", code, "who", "-w", "--no-headers", "--kubeconfig", str(kubeconfig)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+    async def change():
+        for number in range(1000):
+            used.put(pod("busy", nodeName="node-2", labels={"number": str(number)}))
+            await asyncio.sleep(0.1)
+
+    changing = None
+    try:
+        printed = [await process.stdout.readline()]
+        changing = asyncio.create_task(change())
+        used.put(claim("fresh") | {"status": {"allocation": allocation(device="gpu-1")}})
+        printed.append(await process.stdout.readline())
+        used.put(claim("fresh"))
+        notes = []
+        while not notes or "fresh" not in notes[-1]:
+            notes.append((await process.stderr.readline()).decode())
+    finally:
+        if changing is not None:
+            changing.cancel()
+        process.terminate()
+        await process.communicate()
+
+    assert [each.split()[0] for each in printed] == [b"default/holder", b"default/fresh"]
+    assert notes[-1] == "note: resourceclaim.resource.k8s.io/fresh is no longer listed\n"

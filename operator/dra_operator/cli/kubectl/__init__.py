@@ -12,8 +12,11 @@ the engine when it has read the cluster.
 
 import gc
 import os
+import signal
 import sys
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
 COMPLETE = "__complete"
 """What stands before the words to complete, where the plugin is one file."""
 
@@ -28,6 +31,8 @@ def main() -> None:
 
     # The process ends before collections would pay, as all that is read is kept; one that watches turns them on.
     gc.disable()
+    # Threads may still wait for a server, and Python for them.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
 
     try:
         app(prog_name="kubectl dra")

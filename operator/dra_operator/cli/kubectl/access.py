@@ -10,6 +10,7 @@ import binascii
 import contextlib
 import json
 import os
+import re
 import ssl
 import subprocess
 import sys
@@ -35,6 +36,9 @@ _PATHS: Final = {
 }
 """The fields of a kubeconfig that are paths."""
 _PLUGIN_SECONDS: Final = 60.0
+_CERTIFICATE: Final = re.compile(
+    "-----BEGIN [A-Z ]*CERTIFICATE-----.*?-----END [A-Z ]*CERTIFICATE-----", re.DOTALL
+)
 _OF_HEADERS: Final = "!#$&'*+-.^_`|~"
 """What the name of a header may have beside letters and digits."""
 
@@ -162,11 +166,15 @@ def _resolved(kind: str, entry: dict[str, Any], folder: Path) -> dict[str, Any]:
     body = entry.get(name)
     if not isinstance(body, dict):
         return entry
-    paths = {
+    paths: dict[str, Any] = {
         field: str(folder / body[field])
         for field in fields
         if isinstance(body.get(field), str) and body[field]
     }
+    plugin = body.get("exec")
+    if isinstance(plugin, dict) and isinstance(command := plugin.get("command"), str) and os.sep in command:
+        # A name alone is looked up in the PATH.
+        paths["exec"] = {**plugin, "command": str(folder / command)}
     return {**entry, name: {**body, **paths}}
 
 
@@ -276,14 +284,22 @@ def _tls_context(where: str, cluster: Mapping[str, Any]) -> ssl.SSLContext:
     data = cluster.get("certificate-authority-data")
     if data:
         try:
-            text = base64.b64decode(data, validate=True).decode("ascii")
+            # What stands between certificates may have characters that Python's TLS does not take.
+            certificates = _CERTIFICATE.findall(_decoded(data).decode())
         except (binascii.Error, ValueError) as error:
             raise AccessError(f"{where}: certificate-authority-data is not base64 of a PEM file") from error
-        context = ssl.create_default_context(cadata=text)
+        if not certificates:
+            raise AccessError(f"{where}: certificate-authority-data has no certificate in it")
+        context = ssl.create_default_context(cadata="\n".join(certificates))
     else:
         context = ssl.create_default_context(cafile=cluster.get("certificate-authority") or None)
     trust_as_kubectl(context)
     return context
+
+
+def _decoded(data: str) -> bytes:
+    """Return what base64 stands for; as in Go, it may be in lines. Raises binascii.Error, ValueError."""
+    return base64.b64decode(data.replace("\r", "").replace("\n", ""), validate=True)
 
 
 def _add_certificate(context: ssl.SSLContext, certificate: bytes | str, key: bytes | str) -> None:
@@ -340,7 +356,7 @@ def _provided_token(where: str, provider: Mapping[str, Any]) -> str:
 
 def _pem(user: Mapping[str, Any], field: str) -> bytes | str | None:
     data = user.get(f"{field}-data")
-    return base64.b64decode(data) if data else user.get(field) or None
+    return _decoded(data) if data else user.get(field) or None
 
 
 def _token(user: Mapping[str, Any]) -> str:

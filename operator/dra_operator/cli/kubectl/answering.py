@@ -145,9 +145,7 @@ def show(answer: Answer, options: Options) -> None:
     if options.format == JSON:
         click.echo(json_text(answer))
     elif options.format == YAML:
-        from dra_operator.questions.manifests import to_yaml
-
-        click.echo(to_yaml(_document(answer)), nl=False)
+        click.echo(yaml_text(answer), nl=False)
     elif options.format == NAME:
         write_lines(answer.names)
     else:
@@ -159,6 +157,13 @@ def json_text(answer: Answer) -> str:
     import orjson
 
     return orjson.dumps(_document(answer), option=orjson.OPT_INDENT_2).decode()
+
+
+def yaml_text(answer: Answer) -> str:
+    """Return an answer as a document of YAML."""
+    from dra_operator.questions.manifests import to_yaml
+
+    return to_yaml(_document(answer))
 
 
 def _document(answer: Answer) -> dict[str, Any]:

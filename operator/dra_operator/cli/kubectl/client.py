@@ -29,6 +29,9 @@ JSON: Final = "application/json"
 ATTEMPTS: Final = 3
 """How often a list is begun anew if the server forgets it, and a request sent again that it puts off."""
 _LONGEST_DELAY: Final = 10.0
+_LEAST_SECONDS: Final = 0.001
+_MOST_BYTES: Final = 1 << 20
+"""Read at once."""
 SILENT_SECONDS: Final = 10.0
 """How long after its end a watch may be silent."""
 
@@ -135,9 +138,10 @@ class ApiClient:
 
     def _read(self, target: str, path: str, accept: str) -> bytes:
         for attempt in range(1, ATTEMPTS + 1):
+            until = None if self._timeout is None else time.monotonic() + self._timeout
             try:
                 response = self._exchange(target, path, accept)
-                content = response.read()
+                content = self._read_body(response, until)
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 raise self._fault(path, error) from error
@@ -148,6 +152,25 @@ class ApiClient:
                 raise self._refusal(path, response.status, content)
             time.sleep(min(delay, _LONGEST_DELAY))
         raise AssertionError("the last attempt returns or raises")
+
+    def _read_body(self, response: http.client.HTTPResponse, until: float | None) -> bytes:
+        """Return the whole body. Raises TimeoutError if it is not there by then, IncompleteRead if it was cut."""
+        sock, parts = self._local.connection.sock, []
+        while True:
+            if until is not None and sock is not None:
+                # A server that sends a byte now and then is waited for no longer than one that sends nothing.
+                sock.settimeout(max(until - time.monotonic(), _LEAST_SECONDS))
+                if time.monotonic() > until:
+                    raise TimeoutError
+            if not (part := response.read1(_MOST_BYTES)):
+                break
+            parts.append(part)
+        if response.length:
+            raise http.client.IncompleteRead(b"".join(parts), response.length)
+        response.close()
+        if sock is not None:
+            sock.settimeout(self._timeout)
+        return b"".join(parts)
 
     def _exchange(self, target: str, path: str, accept: str) -> http.client.HTTPResponse:
         connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)

@@ -5,14 +5,16 @@ A watch that ends is begun anew from the last version; where that is forgotten, 
 
 import gc
 import queue
+import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
-from dra_operator.cli.kubectl.answering import Answer, json_text, say, write_lines
+from dra_operator.cli.kubectl.answering import Answer, json_text, say, write_lines, yaml_text
 from dra_operator.cli.kubectl.client import SILENT_SECONDS, ApiClient
 from dra_operator.cli.kubectl.errors import ReadingError, RefusedError, RequestError
 from dra_operator.cli.kubectl.options import JSON, NAME, YAML, Options
@@ -21,6 +23,8 @@ from dra_operator.cli.kubectl.source import Source, build_source
 
 QUIET_SECONDS: Final = 0.5
 """Changes within so long are answered together."""
+LONGEST_SECONDS: Final = 2.0
+"""A change is answered after so long, even if others go on coming."""
 _RETRY_SECONDS: Final = 2.0
 _SHORTEST_SECONDS: Final = 1.0
 _MOST_FAILURES: Final = 3
@@ -60,6 +64,8 @@ def watch(source: Source, options: Options, ask: Callable[[Source], Answer]) -> 
     answer = ask(source)
     write_lines(_lines(answer, options))
     say(f"note: {line}" for line in [*missing_rights(source.cluster.unread), *answer.asides])
+    # Ctrl-C is how a watch ends.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         while True:
             _apply(objects, changes)
@@ -73,23 +79,35 @@ def watch(source: Source, options: Options, ask: Callable[[Source], Answer]) -> 
             following.client, following.listed = source.client, source.listed
             # Ages go on without a change.
             source.cluster.now = following.cluster.now
-            known = set(_lines(ask(source), options))
-            write_lines([line for line in _lines(ask(following), options) if line not in known])
+            before, after = ask(source), ask(following)
+            known = set(_lines(before, options))
+            write_lines([line for line in _lines(after, options) if line not in known])
+            gone = Counter(before.names) - Counter(after.names)
+            said = [f"{name} is no longer listed" for name in gone]
+            say(
+                f"note: {line}"
+                for line in [*said, *(each for each in after.asides if each not in before.asides)]
+            )
             source = following
     except KeyboardInterrupt:
         raise SystemExit(0) from None
 
 
 def _lines(answer: Answer, options: Options) -> list[str]:
-    if options.format in (JSON, YAML):
+    if options.format == JSON:
         return [json_text(answer)]
+    if options.format == YAML:
+        return [f"---\n{yaml_text(answer)}".rstrip()]
     return list(answer.names if options.format == NAME else answer.lines)
 
 
 def _apply(objects: dict[Key, dict[str, Any]], changes: Changes) -> None:
     """Wait for changes, and take those that come close together. Raises ReadingError."""
-    wait: float | None = None
+    until: float | None = None
     while True:
+        wait = None if until is None else min(QUIET_SECONDS, until - time.monotonic())
+        if wait is not None and wait <= 0:
+            return
         try:
             change = changes.get(timeout=wait)
         except queue.Empty:
@@ -105,7 +123,7 @@ def _apply(objects: dict[Key, dict[str, Any]], changes: Changes) -> None:
                 objects[key] = body
             case _:
                 raise ReadingError(str(change))
-        wait = QUIET_SECONDS
+        until = until or time.monotonic() + LONGEST_SECONDS
 
 
 def follow_to_the_end(client: ApiClient, listed: ListedKind, changes: Changes) -> None:
