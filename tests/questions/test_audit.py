@@ -149,7 +149,11 @@ def finding(fault, seed=1):
     [
         (faults.second_claim_on_a_device, "each for itself alone", "restart kube-scheduler"),
         (faults.whole_and_parts_in_use, "4 published", "delete claims until the others fit"),
-        (faults.device_of_a_pool_that_is_gone, "of whose pool no slice is published", "delete it"),
+        (
+            faults.device_of_a_pool_that_is_gone,
+            "of whose pool no slice is published",
+            "see whether its driver runs",
+        ),
         (faults.reserved_for_a_pod_that_is_gone, "pod lost, which is gone", "kube-controller-manager"),
         (
             faults.claim_that_a_pod_still_uses,

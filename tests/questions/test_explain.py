@@ -378,3 +378,15 @@ def test_a_pod_whose_allocated_claim_is_broken_says_so():
     answer = asked.explain("Pod/team/train")
 
     assert (answer.state, "broken:NoExecute" in answer.message) == ("broken", True), answer.message
+
+
+def test_a_pod_that_fits_may_wait_for_what_is_not_looked_at():
+    """So that it fits is not said without that; why it waits is."""
+    apart = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname"}]}
+    asked = pod("train", entries=ENTRY, uid="train", affinity={"podAntiAffinity": apart})
+
+    fits = cluster(asked, waiting("used")).explain("Pod/team/train")
+    waits = cluster(asked, waiting("used", count=9)).explain("Pod/team/train")
+
+    assert (fits.state, fits.condition) == ("fits", "if its affinity to other pods allows it")
+    assert (waits.state, waits.at_most, waits.conclusion) == ("waits", False, "no")

@@ -31,7 +31,7 @@ def test_asking_changes_nothing():
     asked = cluster()
 
     assert asked.fit(template(), 4) == asked.fit(template(), 4)
-    assert asked.ledger.assumed_claims() == frozenset()
+    assert asked.ledger.assumed_claims() == ()
 
 
 def test_pods_need_cpu_as_well():
@@ -226,3 +226,28 @@ def test_a_pod_that_tolerates_a_cordon_fits_on_a_cordoned_node():
     assert names(cordoned.fit(tolerant, 1)) == [("n1", ["gpu-0"])]
     assert cordoned.headroom(tolerant).more == 4
     assert (cordoned.fit(pod("other"), 1).fits, cordoned.fit(template(), 1).fits) == (False, False)
+
+
+APART = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname"}]}
+SPREAD = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "condition"),
+    [
+        ({"affinity": {"podAntiAffinity": APART}}, "if its affinity to other pods allows it"),
+        ({"affinity": {"podAffinity": APART}}, "if its affinity to other pods allows it"),
+        ({"topologySpreadConstraints": [SPREAD]}, "if its topology spread allows it"),
+        ({"topologySpreadConstraints": [SPREAD | {"whenUnsatisfiable": "ScheduleAnyway"}]}, ""),
+    ],
+)
+def test_a_yes_has_as_condition_what_is_not_looked_at(spec, condition):
+    """A no stays one."""
+    asked = cluster(template())
+
+    fits = asked.fit(pod(**spec), 1)
+
+    assert (fits.fits, fits.condition) == (True, condition)
+    assert (fits.conclusion == "yes") is not bool(condition)
+    assert asked.fit(pod(**spec), 5).conclusion == "no"
+    assert asked.headroom(pod(**spec)).condition == condition

@@ -157,9 +157,9 @@ class Ledger:
         """Drop an assumption: the decision will not be written."""
         self._replace(self._assumed, (namespace, name), ())
 
-    def assumed_claims(self) -> frozenset[ClaimKey]:
-        """Return the claims for which a decision counts that the API server has not confirmed yet."""
-        return frozenset(self._assumed)
+    def assumed_claims(self) -> tuple[ClaimKey, ...]:
+        """Return the claims for which a decision counts that the API server has not confirmed yet, the oldest first."""
+        return tuple(self._assumed)
 
     def assumed(self) -> Iterable[Results]:
         """Return what our decisions that the API server has not confirmed yet take, a claim each."""

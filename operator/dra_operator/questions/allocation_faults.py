@@ -73,7 +73,9 @@ def find_unpublished(state: ClusterState) -> Iterator[Finding]:
     for claim, lost, missing in _broken(state):
         if missing and not lost:
             text = f"holds {listed(missing)}"
-            yield _of_claim(Sort.NOT_PUBLISHED, claim, text, fault_texts.DELETE_CLAIM)
+            is_driver_away = not {*missing} - {*_without_pool(claim, state)}
+            action = fault_texts.DRIVER_FIRST if is_driver_away else fault_texts.DELETE_CLAIM
+            yield _of_claim(Sort.NOT_PUBLISHED, claim, text, action)
 
 
 def _broken(state: ClusterState) -> Iterator[tuple[ResourceClaim, list[str], list[str]]]:

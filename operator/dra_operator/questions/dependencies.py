@@ -5,7 +5,7 @@ holds under a condition, or a no cannot be said, and a number is at most, or at 
 Source: docs/library.md, "What cannot be known".
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Flag, StrEnum, auto
@@ -18,6 +18,9 @@ from dra_operator.questions.findings import Sort
 if TYPE_CHECKING:
     from dra_operator.api.types import ResourceClaim
     from dra_operator.inventory import Inventory
+
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class Influence(Flag):
@@ -51,6 +54,10 @@ class Aspect(StrEnum):
     """A DeviceTaintRule that is created or replaced."""
     EVERY_OBJECT = "every object"
     """All objects of the kinds, and not some that are named."""
+    POD_AFFINITY = "pod affinity"
+    """A pod that must run beside other pods, or apart from them."""
+    TOPOLOGY_SPREAD = "topology spread"
+    """A pod that must be spread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +91,14 @@ class Dependencies:
     """What a question depends on: kinds without which nothing can be said, and others.
 
     Objects of the kinds that are `named` count only where something names them, in its own namespace; the `details`
-    say more about what is found.
+    say more about what is found. `unchecked` are aspects that the answer leaves out, each with what a yes takes.
     """
 
     required: tuple[str, ...] = ()
     others: tuple[Dependency, ...] = ()
     named: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
+    unchecked: tuple[tuple[Aspect, str], ...] = ()
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -118,12 +126,17 @@ class Dependencies:
             if each.kind in unread and (each.aspect is None or each.aspect in aspects)
         ]
         kinds = dict.fromkeys(each.kind for each in found)
+        left_out = {aspect: condition for aspect, condition in self.unchecked if aspect in aspects}
         conditions = dict.fromkeys(each.condition for each in found if each.condition)
+        conditions |= dict.fromkeys(left_out.values())
         return Restriction(
-            any(Influence.LESS in each.influence for each in found),
+            bool(left_out) or any(Influence.LESS in each.influence for each in found),
             any(Influence.MORE in each.influence for each in found),
             f"if {' and '.join(conditions)}" if conditions else "",
-            tuple([f"{kind} cannot be read: {unread[kind]}" for kind in kinds]),
+            (
+                *(f"{kind} cannot be read: {unread[kind]}" for kind in kinds),
+                *(f"{aspect.value} is not looked at" for aspect in left_out),
+            ),
         )
 
 
@@ -144,7 +157,19 @@ def find_aspects(
             for volume in spec.get("volumes") or ()
         ):
             found.add(Aspect.VOLUME)
+        found.update(_aspects_beside_others(spec))
     return frozenset(found)
+
+
+def _aspects_beside_others(spec: Mapping[str, Any]) -> Iterator[Aspect]:
+    """Yield what a pod asks of other pods, where it runs nowhere otherwise."""
+    affinity = spec.get("affinity") or {}
+    parts = (affinity.get("podAffinity"), affinity.get("podAntiAffinity"))
+    if any(part and part.get(_REQUIRED) for part in parts):
+        yield Aspect.POD_AFFINITY
+    constraints = spec.get("topologySpreadConstraints") or ()
+    if any(each.get("whenUnsatisfiable") == "DoNotSchedule" for each in constraints):
+        yield Aspect.TOPOLOGY_SPREAD
 
 
 def _asks_for_admin_access(claim: "ResourceClaim") -> bool:
@@ -173,6 +198,10 @@ DECISION: Final = Dependencies(
         Dependency("Pod", Influence.MORE, Aspect.OWNERSHIP),
     ),
     named=("ResourceClaimTemplate", "PodGroup"),
+    unchecked=(
+        (Aspect.POD_AFFINITY, "its affinity to other pods allows it"),
+        (Aspect.TOPOLOGY_SPREAD, "its topology spread allows it"),
+    ),
 )
 """Whether claims can be allocated: `fit`, `headroom`, `allocate`, `explain`; and what a change leaves, of `impact`."""
 ALLOCATION: Final = Dependencies(

@@ -484,7 +484,9 @@ class _Question:
             return NAMED_CLAIM.find_restriction(unread)
         if state == "does not wait" or (state == "waits" and not reason):
             return Restriction()
-        return DECISION.find_restriction(unread, self.aspects)
+        # A no needs nothing of what a yes leaves out.
+        left_out = {aspect for aspect, _ in DECISION.unchecked} if state == "waits" else set()
+        return DECISION.find_restriction(unread, self.aspects - left_out)
 
 
 def build_funnels(counts: _Counts, namespace: str) -> tuple[RequestFunnel, ...]:

@@ -18,6 +18,11 @@ END_BOTH = (
 """What to do where several claims hold a device, in this order."""
 DELETE_CLAIM = "end what uses this claim, and delete it: a new claim gets other devices"
 """What to do about an allocation that is broken."""
+DRIVER_FIRST = (
+    "see whether its driver runs: one that restarts publishes its devices again, and pods go on meanwhile; "
+    "if it does not come back, end what uses this claim, and delete it"
+)
+"""What to do about an allocation of whose pool there is no slice."""
 MAKE_ROOM = "delete claims until the others fit, or have the driver publish more"
 """What to do where more is allocated than there is, and slices are the cause."""
 NOT_REACHED = "the claim was allocated before such a device was reached; kube-scheduler would refuse it"

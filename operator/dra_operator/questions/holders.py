@@ -237,7 +237,7 @@ class ConsumerIndex:
             if not is_over(pod):
                 for name in dict.fromkeys(named_claims(pod)):
                     users.setdefault((namespace, name), []).append(pod)
-        return cls(state.now, pods, groups, users, "Pod" not in state.unread)
+        return cls(state.now, pods, groups, users, state.has_all("Pod"))
 
     def build_holder(self, claim: ResourceClaim, devices: Iterable[HeldDevice]) -> Holder:
         """Return a claim that holds some devices, with its consumers."""

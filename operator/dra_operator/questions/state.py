@@ -184,12 +184,14 @@ class ClusterState:
     @contextmanager
     def trial(self) -> Iterator[None]:
         """Take back at the end what is decided meanwhile: allocations that are assumed, and pods that are placed."""
-        before = self.ledger.assumed_claims()
+        before = {*self.ledger.assumed_claims()}
         try:
             yield
         finally:
-            for key in self.ledger.assumed_claims() - before:
-                self.ledger.withdraw(*key)
+            # In their order, as shares of a device are searched from the first one.
+            for key in self.ledger.assumed_claims():
+                if key not in before:
+                    self.ledger.withdraw(*key)
             if "placement" in self.__dict__:
                 self.placement.release_all()
 

@@ -300,7 +300,7 @@ async def test_watch_answers_although_something_changes_all_the_time(used, tmp_p
 
     async def change():
         for number in range(1000):
-            used.put(pod("busy", nodeName="node-2", labels={"number": str(number)}))
+            used.put(pod("busy", nodeName="node-2", priority=number))
             await asyncio.sleep(0.1)
 
     changing = None
@@ -321,3 +321,68 @@ async def test_watch_answers_although_something_changes_all_the_time(used, tmp_p
 
     assert [each.split()[0] for each in printed] == [b"default/holder", b"default/fresh"]
     assert notes[-1] == "note: resourceclaim.resource.k8s.io/fresh is no longer listed\n"
+
+
+async def test_a_pod_with_several_claims_counts_once(used, dra):
+    """However many of its claims a drain hits."""
+    second = claim("second") | {"status": {"allocation": allocation(device="gpu-1")}}
+    user = pod("user", uses="holder", nodeName="node-1")
+    user["spec"]["resourceClaims"].append({"name": "more", "resourceClaimName": "second"})
+    used.put(second, user)
+
+    result = await dra("impact", "node/node-1")
+
+    assert "by 2 claims and 1 pod;" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("subject", "held"),
+    [
+        ("pool/rack/switch", "1 of 2 devices"),
+        ("pool/gpu.example.com/rack/switch", "1 of 2 devices"),
+        ("device/rack/switch/gpu-0", "1 of 1 device"),
+        ("device/gpu.example.com/rack/switch/gpu-0", "1 of 1 device"),
+    ],
+)
+async def test_names_of_pools_may_have_slashes(used, dra, subject, held):
+    """With or without the driver before them."""
+    slice_ = resource_slice("gpu-0", "gpu-1", name="slice-3", pool="rack/switch")
+    used.put(slice_, claim("far") | {"status": {"allocation": allocation(pool="rack/switch")}})
+
+    result = await dra("who", subject)
+
+    assert (result.exit_code, held in result.stderr) == (0, True), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "asked"),
+    [
+        ("Deployment", {"replicas": 7}, "of 7 copies"),
+        ("Job", {"parallelism": 5, "completions": 9}, "of 5 copies"),
+        ("StatefulSet", {}, "of 1 copy"),
+    ],
+)
+async def test_a_workload_asks_for_as_many_copies_as_it_has_pods(used, dra, tmp_path, *, kind, spec, asked):
+    """Unless the number is given."""
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": pod(uses="holder")["spec"]}
+    selector = {} if kind == "Job" else {"selector": {"matchLabels": {"app": "a"}}}
+    body = {
+        "apiVersion": "batch/v1" if kind == "Job" else "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "work"},
+        "spec": {**spec, **selector, "template": template},
+    }
+    file = tmp_path / "work.json"
+    file.write_text(json.dumps(body))
+
+    assert asked in (await dra("fit", str(file))).stdout
+    assert "of 2 copies" in (await dra("fit", str(file), "--copies", "2")).stdout
+
+
+async def test_a_file_in_a_folder_that_is_called_like_a_kind_is_a_file(used, dra, tmp_path, monkeypatch):
+    """KIND/NAME is what is no file."""
+    (tmp_path / "pods").mkdir()
+    (tmp_path / "pods" / "train.json").write_text(json.dumps(pod("train", uses="holder")))
+    monkeypatch.chdir(tmp_path)
+
+    assert 'Pod "default/train"' in (await dra("fit", "pods/train.json")).stdout

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
@@ -81,19 +82,25 @@ def _short(kind: str) -> str:
     return next(word for word, each in KINDS.items() if each == kind)
 
 
+def is_object(text: str) -> bool:
+    """Return whether a text is KIND/NAME, and no file in a folder of that name."""
+    word, slash, _ = text.partition("/")
+    return bool(slash) and word.partition(".")[0].lower() in KINDS and not Path(text).is_file()
+
+
 def resolve_subject(question: "Question", text: str) -> "str | list[Manifest]":
     """Return what is named, for the questions: an object of the cluster, or those of a file. Raises ClickException."""
     from dra_operator.cli.kubectl.source import read_manifests
     from dra_operator.questions.manifests import Unreadable
 
-    word, slash, _ = text.partition("/")
-    if slash and word.partition(".")[0].lower() in KINDS:
+    if is_object(text):
         kind, name = parse_subject(text, tuple(COPIED.values()))
         if kind != "DeviceClass":
             return f"{kind}/{find_name(question, (kind,), name)[1]}"
         check_class(question.cluster, name)
         return f"{kind}/{name}"
     found = read_manifests([text], question.own_namespace)
+    slash = "/" in text
     if problems := [each.message for each in found if isinstance(each, Unreadable)]:
         hint = "" if slash or "." in text else f"; an object is named KIND/NAME, as template/{text}"
         raise click.ClickException("\n".join(f"{problem}{hint}" for problem in problems))

@@ -94,7 +94,7 @@ def _change(question: Question, text: str) -> "ClusterChange":
     )
 
     kind, slash, name = text.partition("/")
-    if slash and kind in ("node", "nodes", "driver", "drivers"):
+    if slash and kind in ("node", "nodes", "driver", "drivers") and not Path(text).is_file():
         return NodeDrain(name) if kind.startswith("node") else DriverRemoval(name)
     if hint := _hint(question, text):
         raise click.UsageError(hint)
@@ -192,7 +192,7 @@ def _restriction(report: "ImpactReport") -> list[str]:
 
 
 def _summary(report: "ImpactReport") -> list[str]:
-    pods = sum(len(claim.pods) for claim in report.claims)
+    pods = len({(claim.namespace, pod.kind, pod.name) for claim in report.claims for pod in claim.pods})
     stuck = sum(claim.fits_elsewhere is False for claim in report.claims)
     unknown = sum(claim.fits_elsewhere is None for claim in report.claims)
     hit = f"{report.change}: {count(report.devices, 'device')} hit, {report.used:,} of them in use"

@@ -152,7 +152,8 @@ def _row(row: "UsageRow", shown: list[str]) -> Row:
 
 def _sum(rows: "tuple[UsageRow, ...]", shown: list[str]) -> Row:
     def add(name: str) -> str:
-        return _number(sum(getattr(row, name) or 0 for row in rows))
+        numbers = [getattr(row, name) for row in rows]
+        return _number(None if None in numbers else sum(numbers))
 
     return [
         f"({len(rows):,})",

@@ -57,7 +57,7 @@ def _answer(question: Question, text: str, driver: str, admin_access: bool, only
 
     from dra_operator.questions.holders import find_holders
 
-    subject = _subject(text, driver, question.options.namespace)
+    subject = _subject(question, text, driver)
     report = find_holders(question.cluster, replace(subject, admin_access=admin_access))
     if only_idle:
         report = report.idle()
@@ -72,9 +72,10 @@ def _answer(question: Question, text: str, driver: str, admin_access: bool, only
     )
 
 
-def _subject(text: str, driver: str, namespace: str) -> "HolderQuery":
+def _subject(question: Question, text: str, driver: str) -> "HolderQuery":
     from dra_operator.questions.holders import HolderQuery
 
+    namespace = question.options.namespace
     word, slash, name = text.partition("/")
     of_users = {"ResourceClaim": f"kubectl dra claims {name}", "Pod": f"kubectl dra explain {text}"}
     if slash and (instead := of_users.get(KINDS.get(word.partition(".")[0].lower(), ""))):
@@ -86,15 +87,28 @@ def _subject(text: str, driver: str, namespace: str) -> "HolderQuery":
         return HolderQuery(driver=driver, node=name, namespace=namespace)
     if kind == "DeviceClass":
         return HolderQuery(driver=driver, device_class=name, namespace=namespace)
-    parts = name.split("/")
-    named = parts if kind == "device" else [*parts, ""]
-    if not 2 <= len(named) <= 3:
+    pool, slash, device = name.rpartition("/") if kind == "device" else (name, "/", "")
+    if not pool or not slash:
         form = "device/POOL/NAME" if kind == "device" else "pool/NAME"
         raise click.UsageError(f"{text!r}: write {form}, or with the driver before the pool")
-    *drivers, pool, device = named
-    return HolderQuery(
-        driver=drivers[0] if drivers else driver, pool=pool, device=device, namespace=namespace
-    )
+    named, pool = _find_pool(question, pool)
+    return HolderQuery(driver=named or driver, pool=pool, device=device, namespace=namespace)
+
+
+def _find_pool(question: Question, text: str) -> tuple[str, str]:
+    """Return driver (empty: any) and pool that a text names: as names of pools have slashes, what is known decides."""
+    from dra_operator.questions.holders import allocated_claims
+
+    objects = question.cluster.objects
+    pools = {pool for _, pool in question.cluster.inventory.pools}
+    pools |= {
+        item.pool
+        for claim in allocated_claims(objects)
+        if claim.status.allocation is not None
+        for item in claim.status.allocation.devices.results
+    }
+    driver, slash, pool = text.partition("/")
+    return (driver, pool) if slash and text not in pools else ("", text)
 
 
 def _lines(question: Question, holders: "tuple[Holder, ...]") -> list[str]:
