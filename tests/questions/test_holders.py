@@ -7,6 +7,8 @@ import world_faults as faults
 from dra_operator.questions.cluster import Cluster
 from dra_operator.questions.errors import UnknownObjectError
 from dra_operator.questions.holders import Use
+from dra_operator.questions.manifests import write_yaml
+from dra_operator.questions.snapshot_header import SnapshotHeader, write_header
 from naive_usage import Reader
 
 FAULTS = [
@@ -176,3 +178,34 @@ def test_unknown_subject_is_an_error(world, subject, message):
         load(world).holders(**subject)
 
     assert str(caught.value).lower() == message.lower()
+
+
+def reserved_for_a_pod():
+    """Objects with a claim that is reserved for a pod, and no pod."""
+    result = worlds.factories.result("gpu-0")
+    status = {
+        "allocation": worlds.factories.allocation(result),
+        "reservedFor": [{"resource": "pods", "name": "train", "uid": "train"}],
+    }
+    return [
+        worlds.factories.resource_slice("slice-1", [{"name": "gpu-0"}]),
+        worlds.factories.claim("used", status=status, namespace="team-a"),
+    ]
+
+
+def test_pods_that_nobody_gave_are_not_gone():
+    """Files may leave out pods altogether."""
+    (holder,) = Cluster.load(reserved_for_a_pod()).holders().holders
+
+    assert (holder.use, holder.is_idle) == (Use.UNKNOWN, None)
+
+
+def test_pods_that_a_snapshot_has_not_are_gone(tmp_path):
+    """It has all of those that have to do with claims."""
+    file = tmp_path / "snapshot.yaml"
+    header = write_header(SnapshotHeader(worlds.NOW.timestamp(), {}))
+    file.write_bytes(header + b"".join(write_yaml(reserved_for_a_pod())) + b"...\n")
+
+    (holder,) = Cluster.load(file).holders().holders
+
+    assert (holder.use, holder.is_idle) == (Use.GONE, True)
