@@ -239,6 +239,8 @@ SPREAD = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfia
         ({"affinity": {"podAffinity": APART}}, "if its affinity to other pods allows it"),
         ({"topologySpreadConstraints": [SPREAD]}, "if its topology spread allows it"),
         ({"topologySpreadConstraints": [SPREAD | {"whenUnsatisfiable": "ScheduleAnyway"}]}, ""),
+        ({"topologySpreadConstraints": ["apart"], "affinity": {"podAffinity": "near"}}, ""),
+        ({"topologySpreadConstraints": 3, "affinity": {"podAntiAffinity": [APART]}}, ""),
     ],
 )
 def test_a_yes_has_as_condition_what_is_not_looked_at(spec, condition):

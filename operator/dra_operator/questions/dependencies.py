@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_TO_PODS: Final = ("podAffinity", "podAntiAffinity")
 
 
 class Influence(Flag):
@@ -163,13 +164,14 @@ def find_aspects(
 
 def _aspects_beside_others(spec: Mapping[str, Any]) -> Iterator[Aspect]:
     """Yield what a pod asks of other pods, where it runs nowhere otherwise."""
-    affinity = spec.get("affinity") or {}
-    parts = (affinity.get("podAffinity"), affinity.get("podAntiAffinity"))
-    if any(part and part.get(_REQUIRED) for part in parts):
+    # Nobody has checked these fields of a file.
+    affinity, constraints = spec.get("affinity"), spec.get("topologySpreadConstraints")
+    parts = [affinity.get(name) for name in _TO_PODS] if isinstance(affinity, Mapping) else []
+    if any(isinstance(part, Mapping) and part.get(_REQUIRED) for part in parts):
         yield Aspect.POD_AFFINITY
-    constraints = spec.get("topologySpreadConstraints") or ()
-    if any(each.get("whenUnsatisfiable") == "DoNotSchedule" for each in constraints):
-        yield Aspect.TOPOLOGY_SPREAD
+    for each in constraints if isinstance(constraints, list) else ():
+        if isinstance(each, Mapping) and each.get("whenUnsatisfiable") == "DoNotSchedule":
+            yield Aspect.TOPOLOGY_SPREAD
 
 
 def _asks_for_admin_access(claim: "ResourceClaim") -> bool:
