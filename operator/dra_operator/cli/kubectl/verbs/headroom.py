@@ -53,12 +53,13 @@ def _answer(question: Question, text: str, by: str, without: tuple[str, ...]) ->
     cluster = remove(question, without)
     report = find_headroom(cluster, resolve_subject(question, text), by)
     has_room = report.more > 0 or report.unlimited
+    asides = [f"there is room only {report.condition}"] if has_room and report.condition else []
     return Answer(
         "Headroom",
         report,
         _lines(question, report),
         CODES[report.conclusion],
-        asides=[report.method] if has_room and not report.unlimited else [],
+        asides=[*asides, *([report.method] if has_room and not report.unlimited else [])],
     )
 
 
