@@ -3,6 +3,7 @@
 import pytest
 
 from dra_operator import QuestionError, UnknownObjectError
+from dra_operator.questions.copies import count_pods
 from factories import resource_slice
 from small_cluster import CLASS, cluster, devices, holding, names, node, pod, template
 
@@ -66,6 +67,35 @@ def test_a_workload_is_asked_about_by_its_pods():
     answer = cluster().fit([template(), deployment], 9)
 
     assert (answer.subject, answer.fitting) == ('Pod "team/train-0"', 4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "pods"),
+    [
+        ("apps/v1 Deployment", {"replicas": 64}, 64),
+        ("apps/v1 StatefulSet", {}, 1),
+        ("apps/v1 ReplicaSet", {"replicas": 0}, 1),
+        ("batch/v1 Job", {"parallelism": 16, "completions": 3}, 3),
+        ("batch/v1 Job", {"parallelism": 16, "suspend": True}, 16),
+    ],
+)
+def test_the_pods_of_a_workload_are_counted_whatever_stands_beside_it(kind, spec, pods):
+    """A template mostly stands in the same file; one that has no pods yet is asked about by one of them."""
+    version, _, kind = kind.partition(" ")
+    metadata = {"name": "train", "namespace": "team"}
+    body = {"apiVersion": version, "kind": kind, "metadata": metadata}
+    workload = {**body, "spec": {**spec, "template": {"spec": pod()["spec"]}}}
+
+    assert count_pods([template(), workload]) == pods
+    assert count_pods([template(), pod()]) == 1
+
+
+def test_a_workload_of_more_pods_than_can_be_asked_about_is_refused():
+    """That 10,000 of them fit does not say that all do."""
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "train"}}
+
+    with pytest.raises(QuestionError, match="replicas: 10001 pods are more than the 10,000"):
+        count_pods({**body, "spec": {"replicas": 10_001, "template": {"spec": pod()["spec"]}}})
 
 
 def test_objects_of_the_cluster_are_named():

@@ -141,6 +141,24 @@ def find_subject(state: ClusterState, subject: Subject) -> ObjectRecord | None:
     return None
 
 
+def count_pods(subject: Subject) -> int:
+    """Return how many pods the workload that is asked about has at a time, and 1 where it is none, or has none yet.
+
+    A Job counts as if it were not suspended. Raises QuestionError.
+    """
+    if isinstance(subject, str) and _parse_reference(subject) is not None:
+        return 1
+    manifest, _ = _choose_subject(_read_bodies(subject))
+    workload = find_workload(_as_new(manifest))
+    if workload is None:
+        return 1
+    running = replace(workload, spec={**workload.spec, "suspend": False})
+    try:
+        return sum(each.body["kind"] == "Pod" for each in running.pods()) or 1
+    except ObjectError as error:
+        raise QuestionError(f"{manifest.place}: {error}; say how many are to be placed") from None
+
+
 # --- what is asked about
 
 

@@ -13,18 +13,12 @@ from dra_operator.cli.kubectl.tables import Column, Row, count, names_cell, tabl
 from dra_operator.questions.dependencies import DECISION
 
 if TYPE_CHECKING:
-    from dra_operator.pods.objects import Manifest
     from dra_operator.questions.fit import FitAnswer
 
 DEMAND = Demand.for_question(DECISION, required=DECISION.required, engine="dra_operator.questions.fit")
 _COLUMNS: Final = (Column("NODE"), Column("COPIES", is_number=True), Column("DEVICES", is_cut=True))
 _COPY_COLUMNS: Final = (Column("COPY", is_number=True), Column("NODE"), Column("DEVICES"))
 _MOST_NODES: Final = 20
-_NUMBERS: Final = {
-    **dict.fromkeys(("Deployment", "ReplicaSet", "StatefulSet"), "replicas"),
-    "Job": "parallelism",
-}
-"""The field that says how many pods a workload has at once."""
 
 
 @click.command("fit")
@@ -53,11 +47,12 @@ def app(*, subject: str, copies: int | None, without: tuple[str, ...], options: 
 
 
 def _answer(question: Question, text: str, copies: int | None, without: tuple[str, ...]) -> Answer:
+    from dra_operator.questions.copies import count_pods
     from dra_operator.questions.fit import find_fit
 
     cluster = remove(question, without)
     subject = resolve_subject(question, text)
-    report = find_fit(cluster, subject, _count_pods(subject) if copies is None else copies)
+    report = find_fit(cluster, subject, count_pods(subject) if copies is None else copies)
     return Answer(
         "Fit",
         report,
@@ -66,18 +61,6 @@ def _answer(question: Question, text: str, copies: int | None, without: tuple[st
         names=[f"node/{each.node}" for each in report.nodes],
         asides=[report.method] if report.fitting != report.asked and report.asked > 1 else [],
     )
-
-
-def _count_pods(subject: "str | list[Manifest]") -> int:
-    """Return how many pods the workload of a file has at once; 1 for whatever else is named."""
-    from dra_operator.questions.fit import MOST_COPIES
-
-    if isinstance(subject, str) or len(subject) != 1:
-        return 1
-    spec = subject[0].body.get("spec")
-    name = _NUMBERS.get(str(subject[0].body.get("kind")))
-    number = spec.get(name) if name is not None and isinstance(spec, dict) else 1
-    return min(number, MOST_COPIES) if type(number) is int and number > 0 else 1
 
 
 def _lines(question: Question, report: "FitAnswer") -> list[str]:
