@@ -173,6 +173,22 @@ async def test_what_a_pod_asks_of_a_node_is_taken(cluster):
     }
 
 
+async def test_that_a_pod_must_be_apart_from_others_is_taken(cluster):
+    """So that a yes has that as its condition; by which labels is the tenant's business."""
+    required, apart = "requiredDuringSchedulingIgnoredDuringExecution", {"topologyKey": "zone"}
+    others = {"labelSelector": {"matchLabels": {"app": SECRET}}}
+    spread = {**apart, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    body = pod()
+    body["spec"]["affinity"] = {"podAntiAffinity": {required: [{**apart, **others}]}}
+    body["spec"]["topologySpreadConstraints"] = [{**spread, **others}]
+    cluster.put(body)
+
+    (taken,) = [body for body in (await read_objects(cluster.session)).bodies if body["kind"] == "Pod"]
+
+    assert taken["spec"]["affinity"] == {"podAntiAffinity": {required: [apart]}}
+    assert taken["spec"]["topologySpreadConstraints"] == [spread]
+
+
 async def test_taints_of_nodes_are_taken(cluster):
     """They say which pods of a DaemonSet there are."""
     taint = {"key": "reserved", "effect": "NoSchedule"}

@@ -199,17 +199,30 @@ def _pod(body: Body) -> Body | None:
         "metadata": metadata,
         "spec": {
             **_some(spec, *_OF_PODS),
-            **(
-                {"affinity": affinity}
-                if (affinity := _some(spec.get("affinity") or {}, "nodeAffinity"))
-                else {}
-            ),
+            **_affinity(spec),
             **{name: part for name, part in containers.items() if part},
         },
         "status": {
             **_some(status, "phase", "resourceClaimStatuses", "nominatedNodeName"),
             **({"extendedResourceClaimStatus": extended} if extended else {}),
         },
+    }
+
+
+def _affinity(spec: Body) -> dict[str, Any]:
+    """Return the affinity to nodes, and that a pod must be beside others or apart from them, without their labels."""
+    given = spec.get("affinity") or {}
+    affinity = _some(given, "nodeAffinity")
+    for name in ("podAffinity", "podAntiAffinity"):
+        if terms := (given.get(name) or {}).get(_REQUIRED):
+            affinity[name] = {_REQUIRED: [_some(term, "topologyKey") for term in terms]}
+    spread = [
+        _some(each, "maxSkew", "topologyKey", "whenUnsatisfiable")
+        for each in spec.get("topologySpreadConstraints") or ()
+    ]
+    return {
+        **({"affinity": affinity} if affinity else {}),
+        **({"topologySpreadConstraints": spread} if spread else {}),
     }
 
 
@@ -223,6 +236,7 @@ def _group(body: Body) -> Body | None:
     }
 
 
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _IDENTITY = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
 _CONTAINERS = ("initContainers", "containers")
 _OF_PODS = (
