@@ -95,6 +95,8 @@ async def test_what_an_option_leaves_of_the_counts_is_said(used, dra, line, word
         ("fit class/gpu -c 1000000000", "copies: 1000000000 is not from 1 to 10,000"),
         ("fit nothing.yaml", "nothing.yaml: No such file or directory"),
         ("fit class/gpu --without pod/nobody", 'there is no Pod "nobody" in namespace "default"; -n names'),
+        ("who pool/rack/pool-9", 'there is no pool "rack/pool-9"'),
+        ("who pool/gpu.example.com/pool-9", 'there is no pool "pool-9"; did you mean "pool-1"?'),
         ("who node/node-9", 'there is no Node "node-9"; did you mean "node-1"?'),
         ("devices pool-9", "there is no pool or device pool-9: write POOL or POOL/DEVICE"),
         ("claims nobody", 'there is no claim nobody in namespace "default"'),
@@ -117,6 +119,9 @@ async def test_wrong_input_is_one_line_with_what_to_do(cluster, dra, line, words
     ("line", "words"),
     [
         ("who gpu", "names no object: write node/NAME or class/NAME or pool/NAME or device/NAME"),
+        ("who device/gpu-0", "write device/POOL/NAME, or with the driver before the pool"),
+        ("who device/pool-1/", "write device/POOL/NAME, or with the driver before the pool"),
+        ("who pool/gpu.example.com/", "write pool/NAME, or with the driver before the pool"),
         ("claims -n a -A", "-n names one namespace, and -A all of them"),
         ("claims --snapshot x -w", "a snapshot does not change"),
         ("claims --request-timeout soon", "is no duration"),

@@ -88,7 +88,7 @@ def _subject(question: Question, text: str, driver: str) -> "HolderQuery":
     if kind == "DeviceClass":
         return HolderQuery(driver=driver, device_class=name, namespace=namespace)
     pool, slash, device = name.rpartition("/") if kind == "device" else (name, "/", "")
-    if not pool or not slash:
+    if not slash or "" in name.split("/"):
         form = "device/POOL/NAME" if kind == "device" else "pool/NAME"
         raise click.UsageError(f"{text!r}: write {form}, or with the driver before the pool")
     named, pool = _find_pool(question, pool)
@@ -100,15 +100,16 @@ def _find_pool(question: Question, text: str) -> tuple[str, str]:
     from dra_operator.questions.holders import allocated_claims
 
     objects = question.cluster.objects
-    pools = {pool for _, pool in question.cluster.inventory.pools}
-    pools |= {
-        item.pool
+    known = {*question.cluster.inventory.pools}
+    known |= {
+        (item.driver, item.pool)
         for claim in allocated_claims(objects)
         if claim.status.allocation is not None
         for item in claim.status.allocation.devices.results
     }
     driver, slash, pool = text.partition("/")
-    return (driver, pool) if slash and text not in pools else ("", text)
+    is_after_driver = any(each[0] == driver for each in known) and not any(each[1] == text for each in known)
+    return (driver, pool) if slash and is_after_driver else ("", text)
 
 
 def _lines(question: Question, holders: "tuple[Holder, ...]") -> list[str]:
