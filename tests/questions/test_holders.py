@@ -200,6 +200,18 @@ def test_pods_that_nobody_gave_are_not_gone():
     assert (holder.use, holder.is_idle) == (Use.UNKNOWN, None)
 
 
+def test_where_the_last_pod_is_taken_away_there_is_none(world):
+    """Whoever takes it away knows that, so that other reservations are for pods that are gone."""
+    faults.reserved_for_a_pod_that_is_gone(world)
+    for key in [key for key in world.objects if key[0] == "Pod" and key[2] != "train"]:
+        del world.objects[key]
+
+    uses = {each.use for each in load(world).without(pods=["team-a/train"]).holders().holders}
+
+    assert uses <= {Use.GONE, Use.UNRESERVED}
+    assert Use.GONE in uses
+
+
 def test_pods_that_a_snapshot_has_not_are_gone(tmp_path):
     """It has all of those that have to do with claims."""
     file = tmp_path / "snapshot.yaml"

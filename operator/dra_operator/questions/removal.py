@@ -66,8 +66,9 @@ def remove_objects(
                 del records[key]
             else:
                 records[key] = ended.leave(record)
-    # Where the last node is gone, there is none; where none was given, the others are still assumed.
-    return replace(objects, records=records, listed=objects.listed | ({"Node"} if gone_nodes else set()))
+    # Where the last node or pod is gone, there is none; where none was given, nothing is known of the others.
+    listed = {kind for kind, names in (("Node", gone_nodes), ("Pod", gone_pods)) if names}
+    return replace(objects, records=records, listed=objects.listed | listed)
 
 
 class _Users:
