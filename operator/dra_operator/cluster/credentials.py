@@ -48,7 +48,7 @@ RETRY_SECONDS = 10.0
 TOLD_SECONDS = 600.0
 """How often it is told that credentials cannot be read, as long as that lasts."""
 KOPF_SECONDS = 600.0
-"""After how long Kopf logs in again, so that it never meets an expired token (docs/kopf.md, 1.6)."""
+"""After how long Kopf logs in again, so that it never meets an expired token (docs/kopf.md)."""
 
 _CREDENTIALS = frozenset({"token", "tokenFile", "username", "password", "exec", "auth-provider"})
 """What of a user in a kubeconfig leads to an authorization."""

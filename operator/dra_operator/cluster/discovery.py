@@ -1,7 +1,7 @@
 """Discovery: which of our kinds an API server serves, in which version; and lists of them, page by page.
 
 The newest version that both sides know is used; a kind that is not served is absent from the answer, which is a state
-to live with and not an error (docs/kopf.md, 1.13). By pages, neither side holds all objects of a kind at once.
+to live with and not an error (docs/kopf.md). By pages, neither side holds all objects of a kind at once.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping

@@ -3,7 +3,7 @@
 The holder stops writing ten seconds after sending the last renewal that was answered (`may_write` waits), others take
 over after fifteen; time without a view of the Lease does not count. A Lease older than the one that was answered means
 that etcd was restored: the holder ends. The same identity takes over at once. An annotation says up to which version
-Events are delivered. Source: docs/kopf.md, 1.12; k8s.io/client-go/tools/leaderelection.
+Events are delivered. Source: docs/kopf.md; k8s.io/client-go/tools/leaderelection.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The reflector: all objects of one kind as a stream of differences, by list and watch.
 
 When a watch cannot be resumed, the kind is listed again and what differs is delivered, deletions included, which Kopf's
-handlers would miss (docs/kopf.md, 1.5). It outlives every error, with back-off. It keeps uid and resourceVersion of
+handlers would miss (docs/kopf.md). It outlives every error, with back-off. It keeps uid and resourceVersion of
 each object, no body. Versions of one kind are compared as integers (by contract since Kubernetes 1.35); after a restore
 of etcd they run backwards, so a list is believed as it is.
 """

@@ -1,7 +1,7 @@
 """The session: one HTTP client for everything that we ask the API server.
 
 A thin layer over aiohttp, since writes bound the operator: a PATCH costs a fifth of that of the generated clients
-(docs/kopf.md, 2.3). Credentials are renewed when due and once after a 401; a refusal becomes an `ApiError` that names
+(docs/kopf.md). Credentials are renewed when due and once after a 401; a refusal becomes an `ApiError` that names
 verb and resource in RBAC's words, every other failure `ApiUnreachable`: the outcome is unknown.
 """
 

@@ -1,6 +1,6 @@
 """The writer: a pool of a dozen slots for two queues, decisions before annotations, fair by namespace.
 
-More requests at once only queue at the API server (docs/kopf.md, 2.3). A write whose own claim is in trouble gives its
+More requests at once only queue at the API server (docs/kopf.md). A write whose own claim is in trouble gives its
 slot back while it waits; one that waits for the API server keeps it. Each write gets exactly one outcome, and before it
 perhaps `Unanswered`; all writes under way are of different objects (`controller.queue`).
 """

@@ -1,7 +1,7 @@
 """Writes: what can be done to a claim or a pod (`pod_writes`), as merge-patches, and what can come of it.
 
 Each patch carries `resourceVersion` and `uid` of the object that was decided on: optimistic concurrency, answered with
-409 or 422 (docs/kopf.md, 2.3). The finalizer comes before the allocation, and the allocation ends before the finalizer,
+409 or 422 (docs/kopf.md). The finalizer comes before the allocation, and the allocation ends before the finalizer,
 so that a claim with devices can never vanish (docs/dra-semantics.md, 8.2 and 8.3). Allocations have the same JSON in
 all versions. `kind` and `result` are what metrics and log lines call them.
 """

@@ -616,7 +616,7 @@ class SchedulingCycle:
         self, decided: Iterable[tuple[ResourceClaim, AllocationResult, Consumer | None]], node: str
     ) -> None:
         """Enter a decision in the ledger, and have it written."""
-        # kube-scheduler cannot use a claim whose allocation has no timestamp (docs/dra-semantics, 14).
+        # kube-scheduler cannot use a claim whose allocation has no timestamp (docs/dra-semantics, 10).
         timestamp = self.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
         for claim, result, consumer in decided:
             key = claim_key(claim)

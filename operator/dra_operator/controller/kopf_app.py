@@ -181,7 +181,7 @@ def session_for(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
 
 
 def tune(settings: kopf.OperatorSettings, backoff: EndlessBackoff, drain: float) -> None:
-    """Set Kopf up as a shell only. `drain` is the setting `drain_seconds`. Source: docs/kopf.md, 1.7."""
+    """Set Kopf up as a shell only. `drain` is the setting `drain_seconds`. Source: docs/kopf.md."""
     settings.peering.standalone = True
     settings.posting.enabled = False
     settings.scanning.disabled = True

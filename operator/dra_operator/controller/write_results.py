@@ -2,7 +2,7 @@
 
 The writer resolves what it can (it retries, and reads back what it does not know); what is handled here is final. A
 write that succeeded brought the claim's new state, which was taken in just before. One that did not gives back what was
-assumed, and says when the claim may be tried again. Source: docs/kopf.md, 2.2.
+assumed, and says when the claim may be tried again. Source: docs/kopf.md.
 """
 
 from collections.abc import Callable, Mapping
