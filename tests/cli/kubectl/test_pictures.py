@@ -80,9 +80,9 @@ def test_a_picture_shows_what_is_printed(name):
     assert path.read_text(encoding="utf-8") == drawn
 
 
-def test_the_readme_shows_each_picture():
+def test_the_pages_show_each_picture():
     """No picture lies there unseen, and none that is shown is missing."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/kubectl.md"))
 
-    assert set(re.findall(r"\(docs/pictures/(\w+)\.svg\)", text)) == set(COMMANDS)
+    assert set(re.findall(r"\((?:docs/)?pictures/(\w+)\.svg\)", text)) == set(COMMANDS)
     assert {path.stem for path in PICTURES.glob("*.svg")} == set(COMMANDS)
