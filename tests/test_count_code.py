@@ -1,0 +1,39 @@
+"""Code lines are counted as docs/performance.md says (.ci/count_code.py)."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[1] / ".ci" / "count_code.py"
+MODULE = '''"""A module,
+described."""
+
+# A comment.
+import os  # Counts.
+
+
+class Thing:
+    """A class."""
+
+    name: str = ""
+    """An attribute."""
+
+    def text(self) -> str:
+        """Return it."""
+        return """a
+
+b"""
+'''
+
+
+def test_what_counts_is_neither_blank_nor_comment_nor_docstring(tmp_path):
+    """Strings after attributes count, and every line of a string over several lines."""
+    (tmp_path / "operator").mkdir()
+    (tmp_path / "operator" / "module.py").write_text(MODULE)
+
+    answer = subprocess.run([sys.executable, SCRIPT, tmp_path], capture_output=True, text=True, check=True)
+
+    assert answer.stdout.splitlines() == [
+        "operator/: 8 code lines, 1 modules, 1 classes",
+        "tests/: 0 code lines, 0 modules, 0 classes",
+    ]
