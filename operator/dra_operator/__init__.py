@@ -12,10 +12,9 @@ from dra_operator._version import __version__
 
 if TYPE_CHECKING:
     from dra_operator.questions.allocate import AllocateAnswer, ClaimAnswer
-    from dra_operator.questions.answers import Amount, DeviceAnswer, LargestDevice
+    from dra_operator.questions.answers import Amount, Conclusion, DeviceAnswer, LargestDevice
     from dra_operator.questions.attribute_use import AttributeUse, TypeCount
     from dra_operator.questions.cluster import Cluster
-    from dra_operator.questions.conclusions import Conclusion
     from dra_operator.questions.errors import QuestionError, UnknownObjectError
     from dra_operator.questions.explain import (
         ChangeAnswer,
@@ -97,10 +96,9 @@ __all__ = [
 ]
 _QUESTIONS = {
     "allocate": ("AllocateAnswer", "ClaimAnswer"),
-    "answers": ("Amount", "DeviceAnswer", "LargestDevice"),
+    "answers": ("Amount", "Conclusion", "DeviceAnswer", "LargestDevice"),
     "attribute_use": ("AttributeUse", "TypeCount"),
     "cluster": ("Cluster",),
-    "conclusions": ("Conclusion",),
     "errors": ("QuestionError", "UnknownObjectError"),
     "explain": ("ChangeAnswer", "ClaimReason", "ExplainAnswer", "FunnelStep", "NearMiss", "RequestFunnel"),
     "findings": ("AuditReport", "Finding", "Sort", "UncheckedSort"),

@@ -47,16 +47,6 @@ def test_the_demo_shows_a_claim_that_waits_and_why(shown):
     assert "Warning  SelectorMatchesNoDevice" in shown.stdout
 
 
-def test_the_front_page_shows_what_the_demo_shows(repository, shown):
-    """Line by line, so that whoever tries it sees the same."""
-    # The first example is a pod, which needs a scheduler beside the demo.
-    sample = (repository / "README.md").read_text().split("```")[3].strip().splitlines()
-    lines = [line for line in sample if line != "..."]
-
-    assert len(lines) == 3
-    assert [line for line in lines if line not in shown.stdout] == []
-
-
 def test_the_demo_shows_the_second_choice_of_a_prioritized_list(shown):
     """There is no H100, so two A100 it is."""
     assert "best-gpu: allocated node-2/gpu-0, node-2/gpu-1 for gpu/a100" in shown.stdout

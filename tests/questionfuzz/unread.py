@@ -18,8 +18,8 @@ DRIVER = "gpu.example.com"
 NOW = 1_780_000_000.0
 OWNED = "dra-operator.io/owned"
 Ask = Callable[[Cluster, World], tuple[Conclusion, tuple["Number", ...]]]
-Number = tuple[int | None, bool, bool]
-"""A number of an answer, whether it is at most that, and whether it is at least that."""
+Number = tuple[int | None, bool]
+"""A number of an answer, and whether the answer is partial."""
 
 
 def make_whole_world(seed: object) -> World:
@@ -138,14 +138,14 @@ def _lost(random: Random, nodes: list[str]) -> Iterator[Body]:
 def _fit(subject: Callable[[World], Any]) -> Ask:
     def ask(cluster: Cluster, world: World) -> tuple[Conclusion, tuple[Number, ...]]:
         answer = cluster.fit(subject(world), world.copies)
-        return answer.conclusion, ((answer.fitting, answer.at_most, answer.at_least),)
+        return answer.conclusion, ((answer.fitting, bool(answer.partial)),)
 
     return ask
 
 
 def _headroom(cluster: Cluster, world: World) -> tuple[Conclusion, tuple[Number, ...]]:
     answer = cluster.headroom(world.claim)
-    return answer.conclusion, ((None if answer.unlimited else answer.more, answer.at_most, answer.at_least),)
+    return answer.conclusion, ((None if answer.unlimited else answer.more, bool(answer.partial)),)
 
 
 def _explain(subject: Callable[[World], Any]) -> Ask:
@@ -155,7 +155,7 @@ def _explain(subject: Callable[[World], Any]) -> Ask:
 def _impact(**change: Any) -> Ask:
     def ask(cluster: Cluster, world: World) -> tuple[Conclusion, tuple[Number, ...]]:
         report = cluster.impact(**change)
-        return report.conclusion, ((report.used, report.at_most, report.at_least),)
+        return report.conclusion, ((report.used, bool(report.partial)),)
 
     return ask
 
@@ -163,7 +163,7 @@ def _impact(**change: Any) -> Ask:
 def _holders(**query: Any) -> Ask:
     def ask(cluster: Cluster, world: World) -> tuple[Conclusion, tuple[Number, ...]]:
         report = cluster.holders(**query)
-        return report.conclusion, ((len(report.holders), report.at_most, report.at_least),)
+        return report.conclusion, ((len(report.holders), bool(report.partial)),)
 
     return ask
 
@@ -172,7 +172,7 @@ def _usage(grouping: str) -> Ask:
     def ask(cluster: Cluster, world: World) -> tuple[Conclusion, tuple[Number, ...]]:
         report = cluster.usage(grouping)
         free = sum(row.free or 0 for row in report.rows)
-        return Conclusion.CANNOT_SAY, ((free, report.is_at_most, False),)
+        return Conclusion.CANNOT_SAY, ((free, report.is_at_most),)
 
     return ask
 
@@ -260,8 +260,8 @@ def find_unsound(world: World, kinds: Collection[str]) -> Iterator[str]:
             where = f"{name}, without {', '.join(kinds)}{' of others' if is_namespace_read else ''}"
             if found not in (Conclusion.CANNOT_SAY, expected) and expected is not Conclusion.CANNOT_SAY:
                 yield f"{where}: {found.value}, and of the whole {expected.value}"
-            for (number, at_most, at_least), (true, _, _) in zip(others, numbers, strict=True):
+            for (number, is_partial), (true, _) in zip(others, numbers, strict=True):
                 if number is None or true is None:
                     continue
-                if (number > true and not at_most) or (number < true and not at_least):
+                if number != true and not is_partial:
                     yield f"{where}: {number}, and of the whole {true}"

@@ -24,14 +24,13 @@ def test_kinds_that_were_not_read_change_no_answer_but_to_cannot_say(seed, kinds
     assert [*find_unsound(make_whole_world(seed), sorted(kinds))] == []
 
 
-def test_condition_names_all_that_may_be_in_the_way():
-    """A yes says under which conditions it holds, one for each kind."""
+def test_partial_answer_names_all_that_it_lacks():
+    """What could not be read is named, one line for each kind."""
     unread = {"ResourceClaim": "forbidden", "DeviceTaintRule": "forbidden"}
 
     answer = cluster(unread=unread).fit(template())
 
-    assert answer.condition == "if nobody else holds them and no rule taints them"
-    assert answer.restrictions == (
+    assert answer.partial == (
         "ResourceClaim cannot be read: forbidden",
         "DeviceTaintRule cannot be read: forbidden",
     )
@@ -42,7 +41,7 @@ def test_kind_that_the_question_is_not_about_restricts_nothing():
     asked = cluster(unread={"Pod": "forbidden", "PersistentVolume": "forbidden"})
 
     assert asked.fit("DeviceClass/gpu").conclusion is Conclusion.YES
-    assert asked.fit([template(), pod()]).restrictions == ("Pod cannot be read: forbidden",)
+    assert asked.fit([template(), pod()]).partial == ("Pod cannot be read: forbidden",)
 
 
 @pytest.mark.parametrize("kind", ["ResourceSlice", "DeviceClass"])
@@ -87,9 +86,9 @@ def test_search_that_was_given_up_is_no_no(ask):
 
     answer = ask(asked, wanted)
 
-    assert (answer.reason, answer.at_least, answer.conclusion) == (
+    assert (answer.reason, answer.partial, answer.conclusion) == (
         "SearchAborted",
-        True,
+        ("a search ran out of its time",),
         Conclusion.CANNOT_SAY,
     )
 

@@ -13,8 +13,8 @@ Pure but for reading the files that a caller names: no Kopf, no client, no async
   templates: by `selector_checks`, with the `attribute_use` of each, and by `derived_checks` of derived attributes.
 - `allocate`: what becomes of all claims. `explain`: why one waits, also, by `claim_use`, for the use of what it has
   already. `fit`: how many `copies` of a template a `placer`
-  places; `headroom`: how many more there is room for. `answers` are plain; what they come to are `conclusions`, given
-  the `dependencies` of each question on kinds that could not be read.
+  places; `headroom`: how many more there is room for. `answers` are plain; they are
+  `partial` where kinds that a question reads could not be read.
 - `holders`: who holds devices, since when, and whether they are idle. `usage`: how much is used and free. Both go over
   the `published_devices`; `times` of objects are texts, and `managers` wrote their status.
 - `audit`: what is wrong, as `findings`: `allocation_faults`, `deletion_faults`, `pod_faults`, `pool_faults`.

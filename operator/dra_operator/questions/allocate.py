@@ -16,8 +16,8 @@ from dra_operator.pods.nodes import find_pods_apart
 from dra_operator.pods.scheduler import Outcome, State, by_name
 from dra_operator.pods.special_claims import decide_special_claims
 from dra_operator.questions.answers import DeviceAnswer, devices_of
-from dra_operator.questions.dependencies import DECISION, find_aspects
 from dra_operator.questions.fault_texts import NOT_REACHED
+from dra_operator.questions.partial import ABORTED, DECISION, find_decision_kinds, find_unchecked
 from dra_operator.questions.state import ClusterState
 
 _MOST_ASKED = 1000
@@ -53,16 +53,13 @@ class ClaimAnswer:
 class AllocateAnswer:
     """What becomes of all claims, by name; `missing` are lines about claims of pods that cannot be made.
 
-    `at_most`: what is allocated is so under a `condition` alone; `at_least`: more may be, as in FitAnswer.
+    `partial` is as in FitAnswer.
     """
 
     claims: tuple[ClaimAnswer, ...]
     missing: tuple[str, ...]
     notes: tuple[str, ...]
-    at_most: bool = False
-    restrictions: tuple[str, ...] = ()
-    at_least: bool = False
-    condition: str = ""
+    partial: tuple[str, ...] = ()
 
 
 def allocate(state: ClusterState) -> AllocateAnswer:
@@ -70,18 +67,15 @@ def allocate(state: ClusterState) -> AllocateAnswer:
     DECISION.check(state.unread)
     decided = decide_all(state)
     asked = (outcome.claim for outcome in decided.outcomes)
-    pods = (record.body for record in state.objects.of_kind("Pod"))
-    restriction = DECISION.find_restriction(state.unread, find_aspects(state.inventory, asked, pods))
+    pods = [record.body for record in state.objects.of_kind("Pod")]
+    missing = DECISION.find_missing(state.unread, find_decision_kinds(state.inventory, asked, pods))
     claims = tuple(map(_answer, decided.outcomes))
     is_aborted = any(outcome.reason == Reason.SEARCH_ABORTED for outcome in decided.outcomes)
     return AllocateAnswer(
         claims,
         decided.missing,
         decided.notes,
-        restriction.at_most,
-        restriction.lines,
-        restriction.at_least or is_aborted,
-        restriction.condition,
+        (*missing, *find_unchecked(pods), *((ABORTED,) if is_aborted else ())),
     )
 
 

@@ -1,12 +1,30 @@
-"""What answers have in common: devices and amounts.
+"""What answers have in common: what they come to, devices and amounts.
 
 Answers are plain: texts, numbers, tuples. Amounts are texts with units, as Kubernetes writes them.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from dra_operator.api.types import AllocationResult
+if TYPE_CHECKING:
+    from dra_operator.api.types import AllocationResult
+
+
+class Conclusion(StrEnum):
+    """What an answer comes to: `kubectl dra` ends with 0, 1 and 2."""
+
+    YES = "yes"
+    NO = "no"
+    CANNOT_SAY = "cannot say"
+
+
+def conclude(*, is_yes: bool, is_partial: bool) -> Conclusion:
+    """Return what an answer comes to: one that lacks something is neither a yes nor a no."""
+    if is_partial:
+        return Conclusion.CANNOT_SAY
+    return Conclusion.YES if is_yes else Conclusion.NO
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +59,7 @@ class LargestDevice:
     amount: str
 
 
-def devices_of(claim: str, allocation: AllocationResult) -> Iterator[DeviceAnswer]:
+def devices_of(claim: str, allocation: "AllocationResult") -> Iterator[DeviceAnswer]:
     """Yield the devices of an allocation."""
     for result in allocation.devices.results:
         consumed = tuple([Amount(name, str(amount)) for name, amount in result.consumed_capacity.items()])

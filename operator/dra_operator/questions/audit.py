@@ -18,8 +18,8 @@ from dra_operator.questions.allocation_faults import (
     find_unreserved,
 )
 from dra_operator.questions.deletion_faults import find_hanging_deletions
-from dra_operator.questions.dependencies import AUDIT
 from dra_operator.questions.findings import AuditReport, Finding, Sort, UncheckedSort
+from dra_operator.questions.partial import AUDIT
 from dra_operator.questions.pod_faults import find_gates_left_behind
 from dra_operator.questions.pool_faults import (
     find_half_owned,

@@ -10,7 +10,6 @@ from dra_operator.pods.smallest_change import Effort
 from dra_operator.questions.allocate import AllocateAnswer, allocate
 from dra_operator.questions.audit import audit
 from dra_operator.questions.copies import Subject
-from dra_operator.questions.dependencies import Aspect
 from dra_operator.questions.errors import QuestionError
 from dra_operator.questions.explain import EFFORT, ExplainAnswer, explain
 from dra_operator.questions.findings import AuditReport
@@ -28,6 +27,7 @@ from dra_operator.questions.impact import (
 )
 from dra_operator.questions.lint import LintReport, find_lintable, lint, lint_objects
 from dra_operator.questions.manifests import Source
+from dra_operator.questions.partial import LINT
 from dra_operator.questions.state import ClusterState
 from dra_operator.questions.usage import Grouping, UsageReport, find_usage
 
@@ -50,7 +50,7 @@ class Cluster(ClusterState):
         """
         if source is not None:
             return lint(source, self)
-        return lint_objects(self, find_lintable(self), {Aspect.EVERY_OBJECT})
+        return lint_objects(self, find_lintable(self), LINT.optional)
 
     def explain(self, subject: Subject, effort: Effort | None = EFFORT) -> ExplainAnswer:
         """Return why a pod or a claim waits, request by request, and the smallest changes with which it would not.

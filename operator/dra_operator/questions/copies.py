@@ -30,10 +30,10 @@ from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet, Place
 from dra_operator.pods.special_claims import ExtendedResources
 from dra_operator.pods.workloads import find_workload
 from dra_operator.questions.contents import DEFAULT_NAMESPACE, LoadResult
-from dra_operator.questions.dependencies import Aspect, find_aspects
 from dra_operator.questions.errors import QuestionError, UnknownObjectError
 from dra_operator.questions.load import gather
 from dra_operator.questions.manifests import Source, Unreadable, read_source
+from dra_operator.questions.partial import find_decision_kinds, find_unchecked
 from dra_operator.questions.state import ClusterState
 
 Subject: TypeAlias = str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any] | Manifest]
@@ -79,10 +79,14 @@ class Template:
         """Return the claims that a copy has of its own, by entry."""
         return {entry: number_claim(record.obj, number) for entry, record in self.claims.items()}
 
-    def find_aspects(self, inventory: Inventory) -> frozenset[Aspect]:
-        """Return what its placement is about."""
+    def find_kinds(self, inventory: Inventory) -> tuple[str, ...]:
+        """Return the optional kinds on which its placement depends."""
         claims = [record.obj for record in (*self.claims.values(), *self.named.values())]
-        return find_aspects(inventory, claims, () if self.pod is None else (self.pod.body,))
+        return find_decision_kinds(inventory, claims, () if self.pod is None else (self.pod.body,))
+
+    def find_unchecked(self) -> tuple[str, ...]:
+        """Return a line for each condition of its pod that is not looked at."""
+        return find_unchecked(() if self.pod is None else (self.pod.body,))
 
     def build_pod(self, number: int) -> ObjectRecord | None:
         """Return the pod of a copy, which knows its claims."""

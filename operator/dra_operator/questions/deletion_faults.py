@@ -15,9 +15,9 @@ from dra_operator.api.text import listed
 from dra_operator.api.types import ResourceClaim
 from dra_operator.pods.claims import named_claims
 from dra_operator.questions import fault_texts
-from dra_operator.questions.dependencies import AUDIT
 from dra_operator.questions.findings import Finding, Sort, claim_names
 from dra_operator.questions.holders import ConsumerIndex, Use
+from dra_operator.questions.partial import AUDIT
 from dra_operator.questions.state import ClusterState
 from dra_operator.questions.times import seconds_of
 

@@ -11,8 +11,8 @@ from dra_operator.allocator.decider import Decider
 from dra_operator.api.quantity import family, format_amount
 from dra_operator.api.types import DeviceTaint
 from dra_operator.inventory import Slice, bits
-from dra_operator.questions.dependencies import OF_CLASS, USAGE
 from dra_operator.questions.holders import HolderQuery, unread_lines
+from dra_operator.questions.partial import OF_CLASS, USAGE
 from dra_operator.questions.published_devices import devices_in_class, node_of_device
 from dra_operator.questions.state import ClusterState
 from dra_operator.questions.usage import SliceStates, find_device_states
@@ -81,7 +81,7 @@ def list_devices(
 
     Raises QuestionError if slices, or classes, were not read.
     """
-    restriction = USAGE.find_restriction(state.unread)
+    missing = USAGE.find_missing(state.unread)
     if subject.device_class:
         OF_CLASS.check(state.unread)
     found: list[DeviceItem] = []
@@ -99,7 +99,7 @@ def list_devices(
             node = node_of_device(slice_, index)
             if subject.node in ("", node) and (nodes is None or node in nodes):
                 found.append(_item(state, states, index, node))
-    return DeviceList(tuple(found), restriction.at_most, unread_lines(state))
+    return DeviceList(tuple(found), bool(missing), unread_lines(state))
 
 
 def _item(state: ClusterState, states: SliceStates, index: int, node: str) -> DeviceItem:

@@ -5,7 +5,7 @@ no pod uses. The funnel is how many devices each condition leaves; near misses a
 Source: docs/reasons.md, docs/pods.md.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -37,17 +37,16 @@ from dra_operator.pods.pod_decision import PodDecider, PodDecision
 from dra_operator.pods.scheduler import State, find_settled
 from dra_operator.pods.situation import Situation
 from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes
-from dra_operator.questions.answers import DeviceAnswer, devices_of
+from dra_operator.questions.answers import Conclusion, DeviceAnswer, conclude, devices_of
 from dra_operator.questions.claim_use import find_obstructed, find_unbound, find_unprepared
-from dra_operator.questions.conclusions import Conclusion, conclude
 from dra_operator.questions.copies import Subject, Template, find_gates, find_subject, find_template
-from dra_operator.questions.dependencies import (
+from dra_operator.questions.partial import (
+    ABORTED,
     ALLOCATION,
     DECISION,
     NAMED_CLAIM,
-    Aspect,
-    Restriction,
-    find_aspects,
+    find_decision_kinds,
+    find_unchecked,
 )
 from dra_operator.questions.placer import Placer
 from dra_operator.questions.state import ClusterState
@@ -132,9 +131,8 @@ class ExplainAnswer:
     """Why something waits, or that it does not.
 
     `state` is `waits`, `fits` (nothing is in the way, on `node`), `allocated`, `broken` or `does not wait`. `searched`
-    says what is known where no change is given, or not all kinds of them could be tried. `at_most`: there may be less
-    left, so that it fits, or can use what it has, only under the `condition`; `at_least`: there may be more, so that it
-    may not wait.
+    says what is known where no change is given, or not all kinds of them could be tried. `partial` has a line for each
+    thing that the answer lacks.
     """
 
     subject: str
@@ -147,16 +145,13 @@ class ExplainAnswer:
     requests: tuple[RequestFunnel, ...] = ()
     changes: tuple[ChangeAnswer, ...] = ()
     searched: str = ""
-    at_most: bool = False
-    restrictions: tuple[str, ...] = ()
-    at_least: bool = False
-    condition: str = ""
+    partial: tuple[str, ...] = ()
 
     @property
     def conclusion(self) -> Conclusion:
         """Whether it does not wait."""
         is_waiting = self.state in ("waits", "broken")
-        return conclude(is_yes=not is_waiting, may_be_no=self.at_most, may_be_yes=self.at_least)
+        return conclude(is_yes=not is_waiting, is_partial=bool(self.partial))
 
 
 def explain(state: ClusterState, subject: Subject, effort: Effort | None = EFFORT) -> ExplainAnswer:
@@ -167,29 +162,25 @@ def explain(state: ClusterState, subject: Subject, effort: Effort | None = EFFOR
     DECISION.check(state.unread)
     record = find_subject(state, subject)
     if record is not None and isinstance(record.obj, ResourceClaim):
-        aspects = _aspects_of_claim(state, record.obj)
-        return _Question(state, effort, aspects, _title(record)).explain_claim(record)
+        pods = [each for each in state.objects.of_kind("Pod") if _uses(each.obj, claim_key(record.obj))]
+        # Pods that cannot be read may use it as well.
+        kinds = ("Pod", *_find_kinds(state, pods, record.obj))
+        return _Question(state, effort, kinds, (), _title(record)).explain_claim(record)
     if record is not None and isinstance(record.obj, Pod) and record.obj.metadata.uid:
-        aspects = _aspects_of_pods(state, [record])
-        return _Question(state, effort, aspects, _title(record)).explain_pod(record)
+        unchecked = find_unchecked([record.body])
+        kinds = _find_kinds(state, [record])
+        return _Question(state, effort, kinds, unchecked, _title(record)).explain_pod(record)
     state, template = find_template(state, subject)
-    aspects = template.find_aspects(state.inventory)
-    return _Question(state, effort, aspects, template.subject).explain_copy(template)
+    kinds = template.find_kinds(state.inventory)
+    question = _Question(state, effort, kinds, template.find_unchecked(), template.subject)
+    return question.explain_copy(template)
 
 
-def _aspects_of_claim(state: ClusterState, claim: ResourceClaim) -> frozenset[Aspect]:
-    """Return what the decision of a claim is about: pods that cannot be read may use it as well."""
-    key = claim_key(claim)
-    pods = [each for each in state.objects.of_kind("Pod") if _uses(each.obj, key)]
-    return _aspects_of_pods(state, pods) | find_aspects(state.inventory, [claim]) | {Aspect.POD}
-
-
-def _aspects_of_pods(state: ClusterState, pods: Iterable[ObjectRecord]) -> frozenset[Aspect]:
-    """Return what the decision of the claims of some pods is about."""
-    pods = list(pods)
+def _find_kinds(state: ClusterState, pods: Sequence[ObjectRecord], *claims: ResourceClaim) -> tuple[str, ...]:
+    """Return the optional kinds on which the decision of some claims, and of those of some pods, depends."""
     keys = {(each.obj.metadata.namespace, name) for each in pods for name in named_claims(each.obj)}
-    claims = [claim for key in keys if (claim := state.find_claim(key)) is not None]
-    return find_aspects(state.inventory, claims, (each.body for each in pods))
+    named = [claim for key in keys if (claim := state.find_claim(key)) is not None]
+    return find_decision_kinds(state.inventory, [*claims, *named], [each.body for each in pods])
 
 
 @dataclass(slots=True)
@@ -198,7 +189,10 @@ class _Question:
 
     state: ClusterState
     effort: Effort | None
-    aspects: frozenset[Aspect]
+    kinds: tuple[str, ...]
+    """The optional kinds on which it depends."""
+    unchecked: tuple[str, ...]
+    """What a yes lacks."""
     subject: str
     names: dict[str, str] = field(default_factory=dict)
     """The names of claims, by entry."""
@@ -456,8 +450,9 @@ class _Question:
         changes: tuple[ChangeAnswer, ...] = (),
         searched: str = "",
     ) -> ExplainAnswer:
-        restriction = self._find_restriction(state, reason)
-        is_aborted = state == "waits" and (self.is_aborted or reason == Reason.SEARCH_ABORTED)
+        partial = self._find_missing(state, reason)
+        if state == "waits" and (self.is_aborted or reason == Reason.SEARCH_ABORTED):
+            partial = (*partial, ABORTED)
         return ExplainAnswer(
             self.subject,
             state,
@@ -469,24 +464,21 @@ class _Question:
             requests,
             changes,
             searched,
-            restriction.at_most,
-            restriction.lines,
-            restriction.at_least or is_aborted,
-            restriction.condition,
+            partial,
         )
 
-    def _find_restriction(self, state: str, reason: str) -> Restriction:
-        """Return what an answer is subject to. What a pod, or a claim, says of itself is subject to nothing."""
+    def _find_missing(self, state: str, reason: str) -> tuple[str, ...]:
+        """Return what an answer lacks. What a pod, or a claim, says of itself lacks nothing."""
         unread = self.state.unread
         if state in ("allocated", "broken"):
-            return ALLOCATION.find_restriction(unread)
+            return ALLOCATION.find_missing(unread)
         if reason == Reason.CLAIM_NOT_FOUND:
-            return NAMED_CLAIM.find_restriction(unread)
+            return NAMED_CLAIM.find_missing(unread)
         if state == "does not wait" or (state == "waits" and not reason):
-            return Restriction()
+            return ()
+        missing = DECISION.find_missing(unread, self.kinds)
         # A no needs nothing of what a yes leaves out.
-        left_out = {aspect for aspect, _ in DECISION.unchecked} if state == "waits" else set()
-        return DECISION.find_restriction(unread, self.aspects - left_out)
+        return missing if state == "waits" else (*missing, *self.unchecked)
 
 
 def build_funnels(counts: _Counts, namespace: str) -> tuple[RequestFunnel, ...]:

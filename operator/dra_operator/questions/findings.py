@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dra_operator.questions.conclusions import Conclusion, conclude
+from dra_operator.questions.answers import Conclusion, conclude
 
 
 class Sort(StrEnum):
@@ -63,7 +63,8 @@ class AuditReport:
     @property
     def conclusion(self) -> Conclusion:
         """Whether nothing is wrong."""
-        return conclude(is_yes=not self.findings, may_be_no=bool(self.unchecked), may_be_yes=False)
+        # What is found is wrong, whatever could not be checked.
+        return conclude(is_yes=not self.findings, is_partial=bool(self.unchecked) and not self.findings)
 
 
 def claim_names(claims: Iterable[tuple[str, str]]) -> tuple[str, ...]:

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from dra_operator.api.text import printable
-from dra_operator.questions.answers import DeviceAnswer, devices_of
-from dra_operator.questions.conclusions import Conclusion, conclude
+from dra_operator.questions.answers import Conclusion, DeviceAnswer, conclude, devices_of
 from dra_operator.questions.copies import Subject, find_template
-from dra_operator.questions.dependencies import DECISION
 from dra_operator.questions.errors import QuestionError
+from dra_operator.questions.partial import ABORTED, DECISION
 from dra_operator.questions.placer import PlacedCopy, Placer
 from dra_operator.questions.state import ClusterState
 
@@ -43,30 +42,26 @@ class CopyAnswer:
 class FitAnswer:
     """How many of the copies that were asked for fit.
 
-    `fits` says whether all do, `condition` under which condition, if not everything could be read. `at_most`: it is so
-    only then; `at_least`: more may fit, as what could not be read may add to it, or as a search ran out of its time.
-    `nodes` and `copies` are what each node and each copy would have. `reason` (of docs/reasons.md) and `message` are of
-    the first copy that does not fit. `method` says how the number was found: it is no maximum.
+    `fits` says whether all do. `nodes` and `copies` are what each node and each copy would have. `reason` (of
+    docs/reasons.md) and `message` are of the first copy that does not fit. `method` says how the number was found: it
+    is no maximum. `partial` has a line for each thing that the answer lacks.
     """
 
     subject: str
     asked: int
     fitting: int
     fits: bool
-    condition: str
     nodes: tuple[NodeCopies, ...]
     copies: tuple[CopyAnswer, ...]
     reason: str = ""
     message: str = ""
-    at_most: bool = False
-    restrictions: tuple[str, ...] = ()
     method: str = FIRST_FIT
-    at_least: bool = False
+    partial: tuple[str, ...] = ()
 
     @property
     def conclusion(self) -> Conclusion:
         """Whether all fit."""
-        return conclude(is_yes=self.fits, may_be_no=self.at_most, may_be_yes=self.at_least)
+        return conclude(is_yes=self.fits, is_partial=bool(self.partial))
 
 
 def find_fit(state: ClusterState, subject: Subject, copies: int = 1) -> FitAnswer:
@@ -76,7 +71,7 @@ def find_fit(state: ClusterState, subject: Subject, copies: int = 1) -> FitAnswe
             f"copies: {copies} is not from 1 to {MOST_COPIES:,}: ask for as many as are to be placed"
         )
     state, template = find_template(state, subject)
-    restriction = DECISION.find_restriction(state.unread, template.find_aspects(state.inventory))
+    missing = DECISION.find_missing(state.unread, template.find_kinds(state.inventory))
     placed: list[PlacedCopy] = []
     reason = message = ""
     with state.trial():
@@ -95,14 +90,11 @@ def find_fit(state: ClusterState, subject: Subject, copies: int = 1) -> FitAnswe
         copies,
         len(placed),
         fits,
-        restriction.condition if fits else "",
         tuple([NodeCopies(node, count) for node, count in sorted(counts.items())]),
         tuple([_answer(each) for each in placed]),
         reason,
         message,
-        restriction.at_most,
-        restriction.lines,
-        at_least=restriction.at_least or (not fits and placer.is_aborted),
+        partial=(*missing, *(template.find_unchecked() if fits else (ABORTED,) if placer.is_aborted else ())),
     )
 
 

@@ -21,9 +21,9 @@ from dra_operator.inventory import Slice
 from dra_operator.ledger import ClaimKey
 from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.objects import ObjectSet
-from dra_operator.questions.conclusions import Conclusion, conclude
-from dra_operator.questions.dependencies import HOLDERS, OF_CLASS, Aspect
+from dra_operator.questions.answers import Conclusion, conclude
 from dra_operator.questions.errors import UnknownObjectError
+from dra_operator.questions.partial import HOLDERS, OF_CLASS
 from dra_operator.questions.published_devices import (
     PublishedDevices,
     devices_by_node,
@@ -120,27 +120,31 @@ class HolderQuery:
 class HolderReport:
     """The claims that hold something, by namespace and name, and how many devices were asked about.
 
-    `unread` has a line for each kind that could not be read. `at_least`: there may be more holders; `at_most`: some may
-    hold no such device.
+    `unread` has a line for each kind that could not be read, `partial` for each without which holders may be missing,
+    or listed that hold no such device.
     """
 
     query: HolderQuery
     holders: tuple[Holder, ...]
     devices: int
     unread: tuple[str, ...] = ()
-    at_least: bool = False
-    at_most: bool = False
+    partial: tuple[str, ...] = ()
 
     @property
     def conclusion(self) -> Conclusion:
         """Whether somebody holds one."""
-        return conclude(is_yes=bool(self.holders), may_be_no=self.at_most, may_be_yes=self.at_least)
+        return conclude(is_yes=bool(self.holders), is_partial=bool(self.partial))
 
     def idle(self) -> "HolderReport":
         """Return the report of those alone that are idle; of some that may not be known."""
         found = tuple([item for item in self.holders if item.is_idle])
         is_unknown = any(item.is_idle is None for item in self.holders)
-        return replace(self, holders=found, at_least=self.at_least or is_unknown)
+        partial = (
+            (*self.partial, "of some claims it is not known whether pods use them")
+            if is_unknown
+            else self.partial
+        )
+        return replace(self, holders=found, partial=partial)
 
 
 _ORDER: Final = (Use.RUNNING, Use.UNKNOWN, Use.STARTING, Use.WAITING, Use.ENDED, Use.GONE)
@@ -152,10 +156,9 @@ def find_holders(state: ClusterState, query: HolderQuery = HolderQuery()) -> Hol
 
     Raises UnknownObjectError if the query names what is not there, QuestionError for a class where none could be read.
     """
-    aspects = {
-        aspect for aspect, name in ((Aspect.CLASS, query.device_class), (Aspect.NODE, query.node)) if name
-    }
-    restriction = HOLDERS.find_restriction(state.unread, aspects)
+    partial = HOLDERS.find_missing(
+        state.unread, ("ResourceSlice",) if query.device_class or query.node else ()
+    )
     if query.device_class:
         OF_CLASS.check(state.unread)
     published = PublishedDevices(state.inventory)
@@ -174,8 +177,7 @@ def find_holders(state: ClusterState, query: HolderQuery = HolderQuery()) -> Hol
         tuple(holders),
         matcher.count(),
         unread_lines(state),
-        restriction.at_least,
-        restriction.at_most,
+        partial,
     )
 
 

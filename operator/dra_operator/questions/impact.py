@@ -31,8 +31,7 @@ from dra_operator.ledger import ClaimKey
 from dra_operator.ledger.broken import tolerated_until
 from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.workloads import part
-from dra_operator.questions.conclusions import Conclusion, conclude
-from dra_operator.questions.dependencies import DECISION, IMPACT, Aspect, Restriction, find_aspects
+from dra_operator.questions.answers import Conclusion, conclude
 from dra_operator.questions.device_table import build_table
 from dra_operator.questions.errors import QuestionError, UnknownObjectError
 from dra_operator.questions.holders import (
@@ -50,6 +49,7 @@ from dra_operator.questions.ownership_effects import (
     first_lines,
     holder_line,
 )
+from dra_operator.questions.partial import DECISION, IMPACT, find_decision_kinds, find_unchecked
 from dra_operator.questions.published_devices import PublishedDevices, devices_by_node, devices_in_class
 from dra_operator.questions.replacement import decide_anew, find_users
 from dra_operator.questions.request_counts import RequestImpact, compare_requests
@@ -143,9 +143,8 @@ class ClaimImpact:
 class ImpactReport:
     """What a change hits: `devices` of them, `used` of which are held.
 
-    `problems` say why the change does not do what it should, `warnings` what else to think of. `at_least`: more may be
-    hit, and `at_most`: less, as not everything could be read; `condition` is that under which claims fit elsewhere.
-    `restrictions` name what could not be read.
+    `problems` say why the change does not do what it should, `warnings` what else to think of. `partial` has a line for
+    each thing without which it is not known what is hit, or what would fit elsewhere.
     """
 
     change: str
@@ -156,17 +155,14 @@ class ImpactReport:
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
-    at_least: bool = False
-    at_most: bool = False
-    condition: str = ""
-    restrictions: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()
 
     @property
     def conclusion(self) -> Conclusion:
         """Whether nothing that is in use is hit."""
         is_hit = any(claim.effect is not Effect.UNKNOWN for claim in self.claims)
-        may_be_hit = self.at_least or bool(self.claims)
-        return conclude(is_yes=not is_hit, may_be_no=may_be_hit, may_be_yes=self.at_most)
+        is_partial = bool(self.partial) or (bool(self.claims) and not is_hit)
+        return conclude(is_yes=not is_hit, is_partial=is_partial)
 
 
 def find_impact(state: ClusterState, change: ClusterChange) -> ImpactReport:
@@ -210,22 +206,22 @@ class _ChangeOutcome:
     """The pods that are evicted, by namespace and name; None if all users of a claim that is hit are."""
     drained: str = ""
     """The node that is drained."""
-    aspects: frozenset[Aspect] = frozenset()
-    """What else than claims it depends on."""
+    kinds: tuple[str, ...] = ()
+    """The optional kinds on which it depends."""
 
 
 def _build_report(state: ClusterState, change: _ChangeOutcome) -> ImpactReport:
     keys = {claim_key(hit.claim) for hit in change.hits}
     outcomes = decide_anew(change.state, keys, evicted=change.evicted, drained=change.drained)
     consumers = ConsumerIndex.build(state)
-    restriction = IMPACT.find_restriction(state.unread, change.aspects)
-    elsewhere = _find_restriction_elsewhere(state, consumers, change.hits)
+    missing = IMPACT.find_missing(state.unread, change.kinds)
+    missing_elsewhere = _find_missing_elsewhere(state, consumers, change.hits)
     claims: list[ClaimImpact] = []
     for hit in change.hits:
         key = claim_key(hit.claim)
         outcome = outcomes[key]
         allocation = outcome.allocation
-        may_fit = elsewhere.at_least or outcome.reason == Reason.SEARCH_ABORTED
+        may_fit = bool(missing_elsewhere) or outcome.reason == Reason.SEARCH_ABORTED
         claims.append(
             ClaimImpact(
                 *key,
@@ -257,26 +253,23 @@ def _build_report(state: ClusterState, change: _ChangeOutcome) -> ImpactReport:
         change.problems,
         change.warnings,
         unread_lines(state),
-        restriction.at_least,
-        restriction.at_most,
-        elsewhere.condition if any(item.fits_elsewhere for item in claims) else "",
-        tuple(dict.fromkeys((*restriction.lines, *(elsewhere.lines if claims else ())))),
+        tuple(dict.fromkeys((*missing, *(missing_elsewhere if claims else ())))),
     )
 
 
-def _find_restriction_elsewhere(
+def _find_missing_elsewhere(
     state: ClusterState, consumers: ConsumerIndex, hits: Iterable[_Hit]
-) -> Restriction:
-    """Return what it is subject to whether claims fit elsewhere, with the pods that use them."""
+) -> tuple[str, ...]:
+    """Return what it lacks to say whether claims fit elsewhere, with the pods that use them."""
     keys = {claim_key(hit.claim) for hit in hits}
     pods = {_pod_key(pod): pod for key in keys for pod in find_users(state, consumers, key)}
     # The other claims of these pods may begin anew as well.
     keys |= {(namespace, name) for (namespace, _), pod in pods.items() for name in named_claims(pod)}
     claims = [claim for key in keys if (claim := state.find_claim(key)) is not None]
     bodies = [state.objects.records["Pod", namespace, name].body for namespace, name in pods]
-    aspects = find_aspects(state.inventory, claims, bodies)
     # Pods that cannot be read may use it as well.
-    return DECISION.find_restriction(state.unread, aspects | {Aspect.POD})
+    kinds = ("Pod", *find_decision_kinds(state.inventory, claims, bodies))
+    return (*DECISION.find_missing(state.unread, kinds), *find_unchecked(bodies))
 
 
 # --- a DeviceTaintRule
@@ -309,7 +302,7 @@ def _apply_rules(state: ClusterState, bodies: Sequence[Mapping[str, Any]]) -> _C
         tuple(hits.values()),
         tuple(problems),
         (*_new_notes(state, changed, "DeviceTaintRule", names), *warnings),
-        aspects=frozenset((Aspect.RULE,)),
+        kinds=("DeviceTaintRule",),
     )
 
 
@@ -453,7 +446,7 @@ def _drain(state: ClusterState, name: str) -> _ChangeOutcome:
         warnings=tuple(warnings if staying else ()),
         evicted=evicted,
         drained=name,
-        aspects=frozenset((Aspect.DRAIN,)),
+        kinds=("Pod",),
     )
 
 

@@ -5,7 +5,6 @@ Source: docs/library.md, "Lint".
 """
 
 from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,11 +22,11 @@ from dra_operator.api.types import (
 )
 from dra_operator.cel.costs.meter import COST_LIMIT
 from dra_operator.pods.objects import ObjectRecord
+from dra_operator.questions.answers import Conclusion, conclude
 from dra_operator.questions.attribute_use import AttributeUse, count
-from dra_operator.questions.conclusions import Conclusion, conclude
-from dra_operator.questions.dependencies import LINT, Aspect
 from dra_operator.questions.derived_checks import DerivedChecker, DerivedFacts
 from dra_operator.questions.manifests import Source
+from dra_operator.questions.partial import LINT
 from dra_operator.questions.selector_checks import (
     Issue,
     LintRule,
@@ -114,7 +113,7 @@ class LintReport:
     """What there is to say of the selectors of some objects, against so many published devices; the worst comes first.
 
     `errors` are lines about objects that cannot be read; `unread` are the kinds that could not be read, each with the
-    reason: what depends on them is not said. `at_least`: objects of theirs were to be checked as well.
+    reason: what depends on them is not said. `partial` has those of which objects were to be checked as well.
     """
 
     devices: int
@@ -123,13 +122,13 @@ class LintReport:
     errors: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     derived_attributes: tuple[DerivedAttributeReport, ...] = ()
-    at_least: bool = False
+    partial: tuple[str, ...] = ()
 
     @property
     def conclusion(self) -> Conclusion:
         """Whether there is nothing worse than a note."""
         is_bad = any(item.severity is not Severity.NOTE for item in self.findings)
-        return conclude(is_yes=not is_bad, may_be_no=self.at_least, may_be_yes=False)
+        return conclude(is_yes=not is_bad, is_partial=bool(self.partial) and not is_bad)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +160,14 @@ def lint(source: Source, cluster: ClusterState | None = None) -> LintReport:
 def lint_objects(
     state: ClusterState,
     records: Iterable[ObjectRecord],
-    aspects: AbstractSet[Aspect] = frozenset(),
+    kinds: Iterable[str] = (),
 ) -> LintReport:
     """Return what there is to say of the selectors of some classes, claims and templates, against a state.
 
-    Objects of other kinds have no selectors and are passed over. With Aspect.EVERY_OBJECT those that cannot be read
-    were asked about as well. Raises QuestionError if slices or classes were not read.
+    Objects of other kinds have no selectors and are passed over. `kinds` are those of which all were asked
+    about. Raises QuestionError if slices or classes were not read.
     """
-    restriction = LINT.find_restriction(state.unread, aspects)
+    partial = LINT.find_missing(state.unread, kinds)
     checker = SelectorChecker.from_allocator(state.allocators[Decider.KUBE_SCHEDULER])
     selectors: list[SelectorReport] = []
     findings: list[LintFinding] = []
@@ -201,7 +200,7 @@ def lint_objects(
         tuple(state.errors),
         unread,
         tuple(derived_reports),
-        restriction.at_least,
+        partial,
     )
 
 

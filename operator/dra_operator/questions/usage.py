@@ -19,8 +19,8 @@ from dra_operator.inventory.ownership import is_owned_taint
 from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.ledger.counters import CounterState
 from dra_operator.questions.answers import LargestDevice
-from dra_operator.questions.dependencies import OF_CLASS, USAGE
 from dra_operator.questions.holders import ConsumerIndex, Use, allocated_claims, unread_lines
+from dra_operator.questions.partial import OF_CLASS, USAGE
 from dra_operator.questions.published_devices import (
     NewestGeneration,
     PublishedDevices,
@@ -83,7 +83,7 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
     `by` is the capacity by which a device is the largest, with or without its domain; without it, it is the first
     capacity by name that any device of the row has. Raises QuestionError if slices, or classes, were not read.
     """
-    restriction = USAGE.find_restriction(state.unread)
+    missing = USAGE.find_missing(state.unread)
     if grouping is Grouping.CLASS:
         OF_CLASS.check(state.unread)
     claims = _ClaimUses.build(state)
@@ -107,7 +107,7 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
         if grouping is Grouping.NODE:
             rows = [replace(row, condition=conditions.find(row.name) if row.name else "") for row in rows]
     return UsageReport(
-        grouping, tuple(sorted(rows, key=lambda row: row.name)), restriction.at_most, unread_lines(state)
+        grouping, tuple(sorted(rows, key=lambda row: row.name)), bool(missing), unread_lines(state)
     )
 
 

@@ -52,10 +52,10 @@ async def test_kind_that_cannot_be_read_changes_no_answer_but_to_cannot_say(used
 @pytest.mark.parametrize(
     ("line", "kind", "words"),
     [
-        ("impact node/node-2", "ResourceClaim", "more may be in use"),
-        ("impact node/node-2", "Pod", "more may be in use, or be evicted"),
-        ("explain class/gpu", "DeviceTaintRule", "it is so only if no rule taints them"),
-        ("headroom class/gpu", "DeviceTaintRule", "there is room only if no rule taints them"),
+        ("impact node/node-2", "ResourceClaim", "this cannot be said for certain: ResourceClaim"),
+        ("impact node/node-2", "Pod", "this cannot be said for certain: Pod"),
+        ("explain class/gpu", "DeviceTaintRule", "this cannot be said for certain: DeviceTaintRule"),
+        ("headroom class/gpu", "DeviceTaintRule", "this cannot be said for certain: DeviceTaintRule"),
         ("who class/gpu", "DeviceClass", "DeviceClass cannot be read, so nothing can be said"),
         ("devices --class gpu", "DeviceClass", "DeviceClass cannot be read, so nothing can be said"),
         ("who --idle", "Pod", "no claim that can be read holds any of 3 devices"),

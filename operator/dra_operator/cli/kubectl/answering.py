@@ -13,7 +13,7 @@ from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import AccessError, ReadingError, RefusedError, RequestError
 from dra_operator.cli.kubectl.options import JSON, NAME, WIDE, YAML, Options, use_colours
 from dra_operator.cli.kubectl.tables import Style, is_cut, terminal_style, wrapped
-from dra_operator.questions.conclusions import Conclusion
+from dra_operator.questions.answers import Conclusion
 from dra_operator.questions.errors import QuestionError, UnknownObjectError
 
 if TYPE_CHECKING:
@@ -95,6 +95,11 @@ def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> 
     say(f"note: {line}" for line in notes)
     sys.stdout.flush()
     raise SystemExit(answer.code)
+
+
+def partial_lines(report: Any) -> list[str]:
+    """Return what people are told that an answer lacks, one line; the missing rights are told beside it."""
+    return [f"this cannot be said for certain: {'; '.join(report.partial)}"] if report.partial else []
 
 
 def check_namespace(cluster: "ClusterState", namespace: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Self
 
-from dra_operator.questions.dependencies import Dependencies
+from dra_operator.questions.partial import KindsRead
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Demand:
         return {*self.cluster, *self.namespaced}
 
     @classmethod
-    def for_question(cls, *questions: Dependencies, required: tuple[str, ...], engine: str) -> Self:
+    def for_question(cls, *questions: KindsRead, required: tuple[str, ...], engine: str) -> Self:
         """Return what the answers to some questions depend on."""
         cluster = dict.fromkeys(kind for each in questions for kind in each.kinds)
         named = dict.fromkeys(kind for each in questions for kind in each.named)

@@ -10,14 +10,14 @@ from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, Options, shared
 from dra_operator.cli.kubectl.subjects import kubectl_name
 from dra_operator.cli.kubectl.tables import Style, count, wrapped
-from dra_operator.questions.dependencies import AUDIT, Dependencies
+from dra_operator.questions.partial import AUDIT, KindsRead
 
 if TYPE_CHECKING:
     from dra_operator.questions.findings import AuditReport, Finding, Sort
 
 _KINDS: Final = dict.fromkeys(kind for kinds in AUDIT.values() for kind in kinds)
 DEMAND = Demand.for_question(
-    Dependencies(details=(*_KINDS, "Namespace")),
+    KindsRead(details=(*_KINDS, "Namespace")),
     required=("ResourceClaim", "ResourceSlice"),
     engine="dra_operator.questions.audit",
 )

@@ -10,7 +10,7 @@ from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import no_device_line, nodes_with_labels, not_free
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, names_cell, table
-from dra_operator.questions.dependencies import USAGE
+from dra_operator.questions.partial import USAGE
 
 if TYPE_CHECKING:
     from dra_operator.questions.device_list import DeviceItem

@@ -1,12 +1,12 @@
 """`kubectl dra explain`: why a claim or pod waits, request by request, and the smallest change that would help."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CANNOT_SAY, CODES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CANNOT_SAY, CODES, Answer, Question, partial_lines, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, Options, shared
@@ -23,7 +23,7 @@ from dra_operator.cli.kubectl.subjects import (
     without_option,
 )
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, Style, table, wrapped
-from dra_operator.questions.dependencies import DECISION
+from dra_operator.questions.partial import DECISION
 
 if TYPE_CHECKING:
     from dra_operator.questions.explain import ExplainAnswer, FunnelStep, RequestFunnel
@@ -70,7 +70,7 @@ def _answer(question: Question, text: str, without: tuple[str, ...], *, are_chan
     cluster = remove(question, without)
     subject = resolve_subject(question, text)
     report = explain(cluster, subject, EFFORT if are_changes_sought else None)
-    asides = list(_restriction_lines(report))
+    asides = partial_lines(report)
     asides += [
         no_device_line(each.device_class)
         for each in report.requests
@@ -91,17 +91,6 @@ def _answer(question: Question, text: str, without: tuple[str, ...], *, are_chan
         names=[_name(subject, text)],
         asides=list(dict.fromkeys(asides)),
     )
-
-
-def _restriction_lines(report: "ExplainAnswer") -> Iterator[str]:
-    """Yield what the answer is subject to, as not everything could be read or searched."""
-    if report.state == "waits":
-        if report.at_most:
-            yield "there may be less left: not everything that takes devices can be read"
-        if report.at_least:
-            yield "it may not wait: not everything that it depends on could be read, or tried in time"
-    elif report.condition:
-        yield f"it is so only {report.condition}"
 
 
 def _name(subject: Any, text: str) -> str:
@@ -147,8 +136,7 @@ def _as_written(question: Question, text: str, missing: Sequence[str]) -> Answer
         f'{kind} "{namespace}/{name}"',
         written[0].state.value,
         message="; ".join(item.message for item in written if item.message),
-        at_most=True,
-        restrictions=(why,),
+        partial=(why,),
     )
     lines = list(_headline(question.style, report))
     if not report.message:

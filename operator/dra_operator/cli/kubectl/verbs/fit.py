@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CODES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CODES, Answer, Question, partial_lines, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import COPIED, remove, resolve_subject, without_option
 from dra_operator.cli.kubectl.tables import Column, Row, count, names_cell, table, wrapped
-from dra_operator.questions.dependencies import DECISION
+from dra_operator.questions.partial import DECISION
 
 if TYPE_CHECKING:
     from dra_operator.questions.fit import FitAnswer
@@ -41,7 +41,7 @@ def app(*, subject: str, copies: int | None, without: tuple[str, ...], options: 
 
     They are placed one after the other, each on the first node that fits, as if they were created now; that is not the
     largest number that could be placed. -f adds slices and nodes that are not there yet. Exit code 0: all fit; 1: they
-    do not; 2: it cannot be said, or they do only under a condition, as that nobody else holds the devices.
+    do not; 2: it cannot be said.
     """
     run(options, DEMAND, lambda question: _answer(question, subject, copies, without))
 
@@ -59,18 +59,17 @@ def _answer(question: Question, text: str, copies: int | None, without: tuple[st
         _lines(question, report),
         CODES[report.conclusion],
         names=[f"node/{each.node}" for each in report.nodes],
-        asides=[report.method] if report.fitting != report.asked and report.asked > 1 else [],
+        asides=[*partial_lines(report), *([report.method] if report.fitting != report.asked > 1 else [])],
     )
 
 
 def _lines(question: Question, report: "FitAnswer") -> list[str]:
     style = question.style
     found = f"{report.fitting:,} of {count(report.asked, 'copy')} of {report.subject} fit"
-    restriction = report.condition if report.fits else "as far as can be said" if report.at_least else ""
-    lines = list(wrapped(f"{found}{f', {restriction}' if restriction else ''}", style))
+    lines = list(wrapped(f"{found}{', as far as can be said' if report.partial else ''}", style))
     if not report.fits:
         number = report.fitting + 1
-        verb = "may not" if report.at_least else "does not"
+        verb = "may not" if report.partial else "does not"
         lines += wrapped(f"copy {number:,} {verb}: {report.reason}: {report.message}", style)
     if not report.copies:
         return lines

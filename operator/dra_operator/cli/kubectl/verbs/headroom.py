@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CODES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CODES, Answer, Question, partial_lines, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import COPIED, remove, resolve_subject, without_option
 from dra_operator.cli.kubectl.tables import Cell, Column, Row, count, names_cell, table, wrapped
-from dra_operator.questions.dependencies import DECISION
+from dra_operator.questions.partial import DECISION
 
 if TYPE_CHECKING:
     from dra_operator.questions.headroom import HeadroomAnswer, StrandedDevices
@@ -42,7 +42,7 @@ def app(*, subject: str, by: str, without: tuple[str, ...], options: Options) ->
 
     Also the largest device left, and which free devices are stranded: no further copy can take them. Copies are placed
     one after the other as `kubectl dra fit` does. Exit code 0: there is room for one more; 1: there is none; 2: it
-    cannot be said, or only if nobody else holds the devices.
+    cannot be said.
     """
     run(options, DEMAND, lambda question: _answer(question, subject, by, without))
 
@@ -53,22 +53,21 @@ def _answer(question: Question, text: str, by: str, without: tuple[str, ...]) ->
     cluster = remove(question, without)
     report = find_headroom(cluster, resolve_subject(question, text), by)
     has_room = report.more > 0 or report.unlimited
-    asides = [f"there is room only {report.condition}"] if has_room and report.condition else []
     return Answer(
         "Headroom",
         report,
         _lines(question, report),
         CODES[report.conclusion],
-        asides=[*asides, *([report.method] if has_room and not report.unlimited else [])],
+        asides=[*partial_lines(report), *([report.method] if has_room and not report.unlimited else [])],
     )
 
 
 def _number(report: "HeadroomAnswer") -> str:
     """Return for how many there is room, with what is known of it."""
     number = "an unlimited number of" if report.unlimited else f"{report.more:,}"
-    if report.at_most and report.at_least:
+    if report.partial:
         return f"{number} (it may be fewer, or more)"
-    return f"at most {number}" if report.at_most else f"{number} or more" if report.at_least else number
+    return f"{number} or more" if report.is_capped else number
 
 
 def _lines(question: Question, report: "HeadroomAnswer") -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dra_operator.cli.kubectl.answering import CODES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CODES, Answer, Question, partial_lines, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import ReadingError
@@ -23,12 +23,12 @@ from dra_operator.cli.kubectl.tables import (
     table,
     wrapped,
 )
-from dra_operator.questions.dependencies import DECISION, IMPACT, Dependencies
+from dra_operator.questions.partial import DECISION, IMPACT, KindsRead
 
 if TYPE_CHECKING:
     from dra_operator.questions.impact import ClaimImpact, ClusterChange, ImpactReport
 
-_REQUESTS = Dependencies(details=("ResourceClaimTemplate", "PodGroup"))
+_REQUESTS = KindsRead(details=("ResourceClaimTemplate", "PodGroup"))
 """Whose requests fewer or more devices can serve."""
 DEMAND = Demand.for_question(
     IMPACT,
@@ -72,7 +72,7 @@ def _answer(question: Question, subject: str) -> Answer:
     from dra_operator.questions.impact import find_impact
 
     report = find_impact(question.cluster, _change(question, subject))
-    rows = [_row(claim, report.condition) for claim in report.claims]
+    rows = [_row(claim, is_partial=bool(report.partial)) for claim in report.claims]
     lines = list(table(_COLUMNS, rows, question.style)) if rows else []
     return Answer(
         "Impact",
@@ -80,7 +80,7 @@ def _answer(question: Question, subject: str) -> Answer:
         [*lines, *_reason_lines(question.style, report), *_request_lines(question.style, report)],
         CODES[report.conclusion],
         names=[f"resourceclaim.resource.k8s.io/{claim.name}" for claim in report.claims],
-        asides=[*report.problems, *report.warnings, *_restriction(report), *_summary(report)],
+        asides=[*report.problems, *report.warnings, *partial_lines(report), *_summary(report)],
     )
 
 
@@ -135,24 +135,24 @@ def _bodies(path: str) -> list[Mapping[str, Any]]:
     return [each.body for each in found if not isinstance(each, Unreadable)]
 
 
-def _row(claim: "ClaimImpact", condition: str) -> Row:
+def _row(claim: "ClaimImpact", *, is_partial: bool) -> Row:
     after = f" after {claim.after_seconds} s" if claim.after_seconds else ""
     return [
         f"{claim.namespace}/{claim.name}",
         Cell(f"{claim.effect.value}{after}", None if claim.effect.value == "kept" else Colour.WARNING),
         names_cell([device.partition("/")[2] for device in claim.devices]),
         names_cell([pod.name for pod in claim.pods]),
-        _fits_cell(claim, condition),
+        _fits_cell(claim, is_partial=is_partial),
     ]
 
 
-def _fits_cell(claim: "ClaimImpact", condition: str) -> Cell:
+def _fits_cell(claim: "ClaimImpact", *, is_partial: bool) -> Cell:
     if claim.fits_elsewhere is None:
         return Cell("cannot say", Colour.WARNING)
     if not claim.fits_elsewhere:
         return Cell("no", Colour.BAD)
     found = f"on {claim.new_node}" if claim.new_node else "yes"
-    return Cell(f"{found}, if" if condition else found, Colour.WARNING if condition else Colour.GOOD)
+    return Cell(f"{found}?" if is_partial else found, Colour.WARNING if is_partial else Colour.GOOD)
 
 
 def _reason_lines(style: Style, report: "ImpactReport") -> list[str]:
@@ -177,18 +177,6 @@ def _request_lines(style: Style, report: "ImpactReport") -> list[str]:
         for item in report.requests
     ]
     return [line for text in texts for line in wrapped(text, style)]
-
-
-def _restriction(report: "ImpactReport") -> list[str]:
-    """Return what the answer is subject to, as not everything could be read."""
-    found = []
-    if report.at_least:
-        found.append("more may be in use, or be evicted: not all claims and pods can be read")
-    if report.at_most:
-        found.append("less may be hit: taint rules that cannot be read may taint the devices already")
-    if report.condition:
-        found.append(f"fits elsewhere: only {report.condition}")
-    return found
 
 
 def _summary(report: "ImpactReport") -> list[str]:

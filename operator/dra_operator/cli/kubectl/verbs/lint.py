@@ -10,7 +10,7 @@ from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import kubectl_name, parse_subject
 from dra_operator.cli.kubectl.tables import Column, Row, Style, count, table, wrapped
-from dra_operator.questions.dependencies import LINT, Aspect
+from dra_operator.questions.partial import LINT
 
 if TYPE_CHECKING:
     from dra_operator.pods.objects import ObjectRecord
@@ -64,8 +64,8 @@ def _answer(question: Question, subjects: tuple[str, ...]) -> Answer:
     from dra_operator.questions.lint import lint_objects
 
     are_all_asked = not subjects and not question.given
-    aspects = {Aspect.EVERY_OBJECT} if are_all_asked else set[Aspect]()
-    report = lint_objects(question.cluster, _records(question, subjects), aspects)
+    kinds = LINT.optional if are_all_asked else ()
+    report = lint_objects(question.cluster, _records(question, subjects), kinds)
     bad = [item for item in report.findings if item.severity.value != "note"]
     return Answer(
         "Lint",

@@ -9,7 +9,7 @@ from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, NAMESPACE_OF_CLAIMS, WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import kubectl_name, no_device_line, nodes_with_labels, not_free
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, table
-from dra_operator.questions.dependencies import USAGE
+from dra_operator.questions.partial import USAGE
 
 if TYPE_CHECKING:
     from dra_operator.questions.usage import UsageReport, UsageRow

@@ -11,7 +11,7 @@ from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import KINDS, parse_subject
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, names_cell, table
-from dra_operator.questions.dependencies import HOLDERS
+from dra_operator.questions.partial import HOLDERS
 
 if TYPE_CHECKING:
     from dra_operator.questions.holders import Holder, HolderQuery, HolderReport
