@@ -31,6 +31,8 @@ from unittest.mock import patch
 
 from workloads import SHAPES, check, write
 
+from conformance.replay import decide_one_by_one
+from conformance.scenarios import Scenario, load
 from dra_operator.allocator import Allocator, Failed
 from dra_operator.allocator.nodes import iteration
 from dra_operator.allocator.nodes.capacity_filter import CapacityFilter
@@ -42,8 +44,6 @@ from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.allocator.search.result_types import UNDECIDED
 from dra_operator.allocator.search.single_request import has_single_request
 from dra_operator.cel.templates import Templates
-from dra_operator.cli.replay import decide_one_by_one
-from dra_operator.cli.scenarios import Scenario, load
 
 WORTH_IT = 1.3
 MOST_NODES = 1000

@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
         "--seconds", type=float, default=10, help="a side that took longer in total gets no further round"
     )
     parser.add_argument("--seed", type=int, default=1, help="seed of the random workloads")
-    parser.add_argument("--search", help="which of our searches, as in dra-operator replay")
+    parser.add_argument("--search", help="which of our searches, as in python -m conformance replay")
     parser.add_argument(
         "--cold", action="store_true", help="no rehearsal before the first claim, on either side"
     )

@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from live.client import Cluster, Watched, claims_path
 from live.objects import Counts, claim, judge
 
+from conformance.replay import percentile
 from controlplane import (
     ControlPlane,
     OperatorProcess,
@@ -32,7 +33,6 @@ from controlplane import (
     running_control_plane,
     start_operator,
 )
-from dra_operator.cli.replay import percentile
 
 NAMESPACE = "bench"
 CLAIMS = claims_path(NAMESPACE)

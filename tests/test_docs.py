@@ -108,7 +108,7 @@ def test_each_file_of_a_feature_has_its_row():
         assert sorted(named) == sorted(path.stem for path in (ROOT / "examples" / folder).glob("*.yaml"))
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "cel check", "cel eval", "cel cases"])
+@pytest.mark.parametrize("command", [*COMMANDS, "cel check", "cel eval"])
 def test_each_option_is_on_a_page(command):
     """An option that `--help` lists, in one of its spellings, is on the page of commands or that of settings."""
     pages = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("cli.md", "settings.md"))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from dra_operator.cli.replay import percentile
+from conformance.replay import percentile
 from live.deciders import Decider, Load
 
 Phase: TypeAlias = tuple[Decider, Load]

@@ -20,7 +20,7 @@ from typing import Any
 
 from live.objects import allocation_of, is_told
 
-from dra_operator.cli.replay import percentile
+from conformance.replay import percentile
 from dra_operator.sim.server import ApiServer
 from scaling import cluster
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dra_operator.cli.scenarios import is_equal
+from conformance.scenarios import is_equal
 from versus.sides import Side
 
 SMALL_AIM, LARGE_AIM, LARGEST_AIM, OWN_SELECTOR_AIM = 4, 40, 100, 8

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from conformance.replay import percentile
 from dra_operator.allocator.self_check import SCENARIO, TIMES
-from dra_operator.cli.replay import percentile
 
 TREE = Path(__file__).parents[2]
 """This checkout."""
@@ -69,7 +69,7 @@ def play_ours(file: Path, options: Sequence[str], tree: Path = TREE, python: str
         command = [
             python,
             "-m",
-            "dra_operator",
+            _program(tree),
             "replay",
             str(file),
             "--sequential",
@@ -77,7 +77,12 @@ def play_ours(file: Path, options: Sequence[str], tree: Path = TREE, python: str
             out.name,
             *options,
         ]
-        places = (str(tree / "operator"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+        places = (
+            str(tree / "operator"),
+            str(tree / "tests"),
+            sysconfig.get_path("purelib"),
+            sysconfig.get_path("platlib"),
+        )
         text, peak = _run(command, None, {"PYTHONPATH": os.pathsep.join(dict.fromkeys(places))})
         answers = [json.loads(line) for line in out]
     summary = json.loads(text)
@@ -89,6 +94,11 @@ def play_ours(file: Path, options: Sequence[str], tree: Path = TREE, python: str
         peak=peak,
         answers=answers,
     )
+
+
+def _program(tree: Path) -> str:
+    """Return the module of a checkout that replays scenarios: in older ones it is the product itself."""
+    return "conformance" if (tree / "tests" / "conformance" / "replay.py").is_file() else "dra_operator"
 
 
 def play_go(file: Path, program: Path, options: Sequence[str]) -> Round:

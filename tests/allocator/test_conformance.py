@@ -7,9 +7,9 @@ from itertools import islice
 
 import pytest
 
+from conformance.replay import outcome
+from conformance.scenarios import difference, is_equal, load
 from dra_operator.allocator import SearchMode
-from dra_operator.cli.replay import outcome
-from dra_operator.cli.scenarios import difference, is_equal, load
 from recordings import recorded
 
 SHARDS = 8

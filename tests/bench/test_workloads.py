@@ -12,9 +12,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
 from workloads import SHAPES, names, workload, write
 
+from conformance.replay import decide_one_by_one
+from conformance.scenarios import load
 from dra_operator.allocator import Allocated
-from dra_operator.cli.replay import decide_one_by_one
-from dra_operator.cli.scenarios import load
 
 SMALL = [f"{shape}-{2 if shape.startswith('hard') else 12}" for shape in SHAPES]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.cel.cases import differences, outcome
+from conformance.cases import differences, outcome
 from recordings import recorded
 
 # One answer depends on the order in which Go walked a map that day; its cost was recorded as if it did not.

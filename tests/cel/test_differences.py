@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from conformance.cases import outcome
 from dra_operator.cel import CelError, compile_program, compile_selector
-from dra_operator.cel.cases import outcome
 
 LIMIT = "operation cancelled: actual cost limit exceeded"
 DOUBLED_TEXT = "cel.bind(a, 'abcdefghij', " + "cel.bind(a, a + a, " * 15 + "a.size()" + ")" * 16

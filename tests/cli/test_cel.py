@@ -1,6 +1,5 @@
 """`dra-operator cel`: what it prints and returns."""
 
-import gzip
 import json
 import os
 import pty
@@ -16,16 +15,6 @@ from hypothesis import strategies as st
 from dra_operator.cel import CelError, Environment, compile_program
 from dra_operator.cli.cel import app, plain, refusal, show, verdict
 
-CASES = [
-    {
-        "name": "match",
-        "expression": "device.driver == 'd'",
-        "device": {"driver": "d"},
-        "expected": {"match": True},
-    },
-    {"expression": "1 + 1", "value": "2", "valueType": "int", "outputType": "int", "actualCost": 1},
-    {"expression": "1 +"},
-]
 SLICE = """
 apiVersion: resource.k8s.io/v1
 kind: ResourceSlice
@@ -49,76 +38,6 @@ def run():
     """Return a function that runs `cel` with arguments."""
     runner = CliRunner()
     return lambda *arguments, **more: runner.invoke(app, list(map(str, arguments)), **more)
-
-
-def test_cases_answers_line_by_line(run, tmp_path):
-    """One outcome a row, in order, with its name or number; nothing differs, so the exit is 0."""
-    file = tmp_path / "cases.jsonl"
-    file.write_text("\n".join(map(json.dumps, CASES)))
-
-    result = run("cases", file)
-
-    lines = [json.loads(line) for line in result.stdout.splitlines()]
-    assert result.exit_code == 0
-    assert lines[0] == {"name": "match", "match": True}
-    assert lines[1] == {"name": 2, "outputType": "int", "valueType": "int", "value": "2", "actualCost": 1}
-    assert list(lines[2]) == ["name", "compileError"]
-    assert result.stderr == "1 answered, 2 equal\n"
-
-
-def test_cases_reads_and_writes_compressed_files_and_tables(run, tmp_path):
-    """A `.gz` is compressed on both sides, and an object with `cases` is read as their list."""
-    source, target = tmp_path / "table.json.gz", tmp_path / "out.jsonl.gz"
-    source.write_bytes(gzip.compress(json.dumps({"cases": CASES[:1]}).encode()))
-
-    result = run("cases", source, "--out", target)
-
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert json.loads(gzip.decompress(target.read_bytes())) == {"name": "match", "match": True}
-
-
-def test_cases_returns_1_for_a_difference(run, tmp_path):
-    """An answer that is not ours is named, and the exit is 1."""
-    file = tmp_path / "cases.jsonl"
-    file.write_text(json.dumps({**CASES[0], "expected": {"match": False}}))
-
-    result = run("cases", file)
-
-    assert result.exit_code == 1
-    assert "match: match differ: device.driver == 'd'" in result.stderr
-
-
-def test_cases_goes_on_after_a_bad_line(run, tmp_path):
-    """A line that is no case answers with an error of the input, and the next follows; the exit is 2."""
-    file = tmp_path / "cases.jsonl"
-    file.write_text("{\n" + json.dumps(CASES[0]))
-
-    result = run("cases", file)
-
-    lines = [json.loads(line) for line in result.stdout.splitlines()]
-    assert result.exit_code == 2
-    assert (lines[0]["name"], lines[0]["errorKind"]) == (1, "input")
-    assert lines[1] == {"name": "match", "match": True}
-
-
-def test_cases_needs_a_file(run, tmp_path):
-    """A file that is not there is wrong usage."""
-    assert run("cases", tmp_path / "nope").exit_code == 2
-
-
-@pytest.mark.parametrize(
-    "content",
-    [gzip.compress(b"{}" * 999)[:30], b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xff\xff", b"{}"],
-    ids=["cut off", "broken", "not compressed"],
-)
-def test_cases_says_which_file_cannot_be_unpacked(run, tmp_path, content):
-    """A download that was cut off is unreadable input, with the file's name."""
-    file = tmp_path / "cases.jsonl.gz"
-    file.write_bytes(content)
-    result = run("cases", file)
-
-    assert result.exit_code == 2
-    assert "cases.jsonl.gz: " in result.stderr
 
 
 ANY_JSON = st.recursive(
@@ -147,70 +66,6 @@ DEVICE = st.fixed_dictionaries(
         )
     },
 )
-ROW = st.fixed_dictionaries(
-    {},
-    optional={
-        "expression": st.sampled_from(["true", "1 + 1", "device.attributes['d'].a == 1", "["]) | ANY_JSON,
-        "device": ANY_JSON | DEVICE,
-        "env": st.sampled_from(["stored", "new"]) | ANY_JSON,
-        **dict.fromkeys(("features", "expected"), ANY_JSON | FIELDS),
-        **dict.fromkeys(
-            ("name", "kubernetes", "maxCost", "actualCost", "costVaries", "value", "match", "error", "group"),
-            ANY_JSON,
-        ),
-    },
-)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
-@given(st.lists(ROW | ANY_JSON, min_size=1, max_size=10))
-def test_any_json_as_a_row_gives_a_line(run, rows):
-    """Whatever types its fields have: an outcome, or an error of the input, and the next row follows."""
-    result = run("cases", "-", input="\n".join(map(json.dumps, rows)))
-
-    assert isinstance(result.exception, SystemExit | None), result.exception
-    # An end of a line as Unicode knows others is a character like any other.
-    lines = [json.loads(line) for line in result.stdout.rstrip("\n").split("\n")]
-    assert len(lines) == len(rows)
-    for row, line in zip(rows, lines, strict=True):
-        assert line.keys() & {"match", "value", "error", "compileError"}
-        assert ("errorKind" in line) or isinstance(row, dict)
-
-
-@pytest.mark.parametrize(
-    ("row", "error"),
-    [
-        ({"expression": "true", "features": 5}, '"features" is an object of names with true or false'),
-        (
-            {"expression": "true", "features": {"ConsumableCapacities": True}},
-            "unknown feature 'ConsumableCapacities'; known are ConsumableCapacity, ListTypeAttributes",
-        ),
-        ({"expression": "true", "expected": 5}, '"expected" is an object'),
-        ({"expression": "true", "name": ["x"]}, '"name" is a text or a number'),
-        ([1], "a case is an object"),
-        (
-            {
-                "expression": f"cel.bind(a, dyn({'[' * 20}{']' * 20}), "
-                + f"cel.bind(a, dyn({'[' * 20}a{']' * 20}), " * 13
-                + "a"
-                + ")" * 14
-            },
-            "the value nests too deep to be written",
-        ),
-    ],
-    ids=["features", "unknown feature", "expected", "name", "list", "deep"],
-)
-def test_a_row_that_cannot_be_read_or_written_says_why(run, row, error):
-    """With the number of its line, as an error of the input."""
-    result = run("cases", "-", input=json.dumps(row))
-
-    assert result.exit_code == 2
-    assert json.loads(result.stdout) == {"name": 1, "error": error, "errorKind": "input"}
-
-
-def test_cases_passes_over_a_mark_of_the_encoding(run):
-    """Some editors put one first."""
-    assert run("cases", "-", input=b"\xef\xbb\xbf" + json.dumps(CASES[0]).encode()).exit_code == 0
 
 
 def test_check_says_type_and_cost(run):

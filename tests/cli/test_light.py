@@ -1,6 +1,5 @@
 """The commands that need no cluster load nothing that only a cluster needs."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -37,18 +36,14 @@ def run(tmp_path):
 
 
 @pytest.fixture
-def arguments(tmp_path):
+def arguments():
     """Arguments for real work, by command."""
-    scenario = {"name": "empty", "nodes": [{"metadata": {"name": "n"}}], "claims": []}
-    (tmp_path / "scenarios.jsonl").write_text(json.dumps(scenario))
     return {
         "simulate": ["simulate", "-f", str(EXAMPLE)],
-        "replay": ["replay", str(tmp_path / "scenarios.jsonl")],
         "cel check": ["cel", "check", 'device.driver == "a"'],
         "cel eval": ["cel", "eval", 'device.driver == "a"', "--slices", str(EXAMPLE)],
         "snapshot --help": ["snapshot", "--help"],
         "version": ["version"],
-        "replay --help": ["replay", "--help"],
         "cel --help": ["cel", "--help"],
     }
 
@@ -57,12 +52,10 @@ def arguments(tmp_path):
     "command",
     [
         "simulate",
-        "replay",
         "cel check",
         "cel eval",
         "snapshot --help",
         "version",
-        "replay --help",
         "cel --help",
     ],
 )

@@ -1,4 +1,4 @@
-"""Situations that people ran into: what `simulate` and `cel cases` print for their manifests, compared as a whole.
+"""Situations that people ran into: what `simulate` prints for their manifests, compared as a whole.
 
 Each folder of `reported` has the files of one. Its `printed.txt` has the commands, with what they print on stdout.
 """

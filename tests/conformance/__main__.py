@@ -1,66 +1,17 @@
 """`python -m conformance [--count N] [--seed S]` compares ours with upstream, live.
 
-Each difference is printed to stdout as one line of JSON that `dra-operator replay` or `dra-operator cel cases` reads,
-the answer of upstream in it; everything else goes to stderr. The exit code is 1 if there is a difference that
-docs/differences.md does not explain.
+Each difference is printed to stdout as one line of JSON, the answer of upstream in it; everything else goes to stderr.
+The exit code is 1 if there is a difference that docs/differences.md does not explain. `python -m conformance replay
+FILE` and `python -m conformance cel FILE` read such lines, and compare what is decided with the answer in them.
 """
 
-import argparse
-import secrets
+import importlib
 import sys
-import time
 
-from conformance.program import UnavailableError, find_or_build, running, say_to_stderr
-from conformance.record import rows
-from conformance.run import EXPRESSIONS, SCENARIOS, as_line, run
-from recordings import GENERATED, write_recording
-
-
-def main() -> int:
-    """Do what the command line says; return the exit code."""
-    parser = argparse.ArgumentParser(prog="conformance", description=__doc__)
-    parser.add_argument(
-        "--count", type=int, default=2000, help="how many scenarios, and how many expressions"
-    )
-    parser.add_argument(
-        "--seed", type=int, default=None, help="what they are made from; a random one if absent"
-    )
-    parser.add_argument("--first", type=int, default=0, help="the number of the first one")
-    parser.add_argument("--only", choices=(SCENARIOS.name, EXPRESSIONS.name), default=None)
-    parser.add_argument(
-        "--record", action="store_true", help="write these questions and their answers to tests/recorded"
-    )
-    parser.add_argument("--most", type=int, default=10, help="stop at so many differences")
-    arguments = parser.parse_args()
-    seed = secrets.randbelow(1_000_000) if arguments.seed is None else arguments.seed
-    try:
-        program = find_or_build()
-    except UnavailableError as reason:
-        say_to_stderr(str(reason))
-        return 1
-    different = 0
-    for kind in (SCENARIOS, EXPRESSIONS):
-        if arguments.only not in (None, kind.name):
-            continue
-        numbers = range(arguments.first, arguments.first + arguments.count)
-        if arguments.record:
-            with running(program, kind.name) as upstream:
-                recorded = rows(kind, upstream, seed=seed, numbers=numbers)
-                path = write_recording(GENERATED[kind.name], recorded)
-            say_to_stderr(f"recorded in {path}")
-            continue
-        started = time.monotonic()
-        with running(program, kind.name) as upstream:
-            found = run(
-                kind, upstream, seed=seed, numbers=numbers, most_differences=arguments.most, say=say_to_stderr
-            )
-        for difference in found.differences:
-            print(as_line(difference), flush=True)  # noqa: T201 - the answer
-        spent = time.monotonic() - started
-        say_to_stderr(f"{kind.name}, seed {seed}, {spent:.0f} s: {found.summary()}")
-        different += len(found.differences)
-    return 1 if different else 0
-
+COMMANDS = {"replay": "conformance.replay", "cel": "conformance.cel"}
+"""Those that ask nobody. They are timed, and import nothing that is not theirs."""
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if (name := " ".join(sys.argv[1:2])) in COMMANDS:
+        importlib.import_module(COMMANDS[name]).app(sys.argv[2:], prog_name=f"conformance {name}")
+    sys.exit(importlib.import_module("conformance.live").main())

@@ -15,20 +15,20 @@ from enum import Enum
 from typing import Any
 from unittest.mock import patch
 
+from conformance.cases import CaseError, differences
+from conformance.cases import outcome as cel_outcome
 from conformance.ranges import DIVISION, NOTHING, Order, upstreams_arithmetic
+from conformance.replay import outcome
+from conformance.scenarios import difference, is_equal, load, shared_and_not_shareable, state_as_claim
 from dra_operator.allocator import SearchMode
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.api.read import read_object
-from dra_operator.cel.cases import CaseError, differences
-from dra_operator.cel.cases import outcome as cel_outcome
 from dra_operator.cel.costs.meter import COST_LIMIT, Meter
 from dra_operator.cel.environment import NEWEST, Environment
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library import limits
 from dra_operator.cel.syntax.nodes import Expr, ListExpr, Literal, MapExpr, Struct, children
 from dra_operator.cel.syntax.parser import parse
-from dra_operator.cli.replay import outcome
-from dra_operator.cli.scenarios import difference, is_equal, load, shared_and_not_shareable, state_as_claim
 
 Wire = dict[str, Any]
 Ask = Callable[[Wire], Wire]

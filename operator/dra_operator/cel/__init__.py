@@ -16,8 +16,7 @@ An expression goes through these stages in this order:
 
 `program` takes it through them, and `paths` tells what an expression reads. What differs from a text that has been
 through them in nothing but values is filled into its function (`templates`). `values`, `operators` and `library` are
-what all evaluation is made of, `errors` has the one exception; `device` is what it is about; `advice` is for people;
-`cases` are for recorded answers.
+what all evaluation is made of, `errors` has the one exception; `device` is what it is about; `advice` is for people.
 """
 
 from typing import TYPE_CHECKING

@@ -1,11 +1,11 @@
 """The commands.
 
-Each command is a module of its own and is imported only when it is called: `cel` and `replay` must start in a
-third of a second, and Kopf and the kubernetes package alone take longer than that. `commands` is their table.
+Each command is a module of its own and is imported only when it is called: `cel` must start in a third
+of a second, and Kopf and the kubernetes package alone take longer than that. `commands` is their table.
 
 - `run`, with `gc_tuning`; `config`, which makes flags of the settings.
 - `demo`: `describe` shows objects as kubectl does.
-- `cel`. `replay`: `scenarios` are read and compared.
+- `cel`.
 - `simulate`: `outcomes` prints what it decides.
 - `snapshot`: `redact` gives other names, `summed_pods` stand for the pods without claims.
 - `ownership`: the commands that own devices, disown them and list them; a `client` asks the cluster.

@@ -4,14 +4,12 @@ Plain lines are for pipes and scripts and stay as they are. At a terminal there 
 expression can cost, the part of the line that is wrong. Only then is Rich imported; it knows NO_COLOR.
 """
 
-import codecs
-import gc
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
@@ -29,7 +27,7 @@ from dra_operator.cel.costs.meter import COST_LIMIT
 from dra_operator.cel.environment import NEWEST, VERSIONS, Version
 from dra_operator.cel.syntax.parser import MAX_BYTES
 from dra_operator.cel.types import BOOL
-from dra_operator.cli.output import FILE, NARROWEST, end, opened, refuse, refusing, terminal
+from dra_operator.cli.output import FILE, NARROWEST, opened, refuse, refusing, terminal
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -165,9 +163,6 @@ def app() -> None:
     """Check and evaluate CEL selectors."""
 
 
-_OBJECTS_A_COLLECTION = 100_000
-
-
 class _OfExpression(click.Command):
     """A command whose argument may begin with a minus; the shell's user is told how to say so."""
 
@@ -180,85 +175,6 @@ class _OfExpression(click.Command):
                 raise
             advice = "Put an expression that begins with - after --, as in: -- '-1 == 1'"
             raise click.UsageError(f"{error.format_message()} {advice}", ctx) from None
-
-
-@app.command(short_help="Evaluate recorded expressions and compare with the recorded answers.")
-@click.argument("file", type=FILE)
-@click.option(
-    "--out", type=FILE, metavar="FILE", help="Write the JSON lines to this file; .gz is compressed."
-)
-def cases(file: Path, out: Path | None) -> None:
-    """Evaluate recorded expressions and compare with the recorded answers.
-
-    FILE has cases, one JSON object a line, or one object with `cases`; - is stdin.
-    """
-    import orjson
-
-    counts: Counter[str] = Counter()
-    # Expressions are trees, thousands of small objects each: the collector would take a fifth of the time.
-    gc.freeze()
-    gc.set_threshold(_OBJECTS_A_COLLECTION)
-    with refusing(file, out), opened(file, "rb") as source, opened(out or Path("-"), "wb") as target:
-        for number, row in enumerate(_rows(source.read()), 1):
-            name, answer, verdict = _answered(row, number)
-            try:
-                line = orjson.dumps({"name": name, **answer}, option=orjson.OPT_APPEND_NEWLINE)
-            except TypeError:
-                # JSON of a value that nests deeper than its reader would read is not written either.
-                name, answer, verdict = _unreadable(name, "the value nests too deep to be written")
-                line = orjson.dumps({"name": name, **answer}, option=orjson.OPT_APPEND_NEWLINE)
-            counts[verdict] += 1
-            target.write(line)
-    end(counts, "no cases")
-
-
-def _rows(content: bytes) -> Iterator[Any]:
-    """Yield the rows of a file; an error stands for a row that is no JSON."""
-    import orjson
-
-    from dra_operator.cel.cases import CaseError
-
-    content = content.removeprefix(codecs.BOM_UTF8)
-    try:
-        whole = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        whole = None
-    if isinstance(whole, Mapping) and isinstance(whole.get("cases"), list):
-        yield from whole["cases"]
-        return
-    for line in content.splitlines():
-        if line.strip():
-            try:
-                yield orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                yield CaseError(str(error))
-
-
-def _answered(row: Any, number: int) -> tuple[Any, dict[str, Any], str]:
-    """Return a row's name, our outcome, and what came of the comparison."""
-    from dra_operator.cel.cases import CaseError, differences, outcome
-
-    if isinstance(row, CaseError):
-        return _unreadable(number, str(row))
-    if not isinstance(row, Mapping):
-        return _unreadable(number, "a case is an object")
-    name = row.get("name", number)
-    if not isinstance(name, str | int | float):
-        return _unreadable(number, '"name" is a text or a number')
-    try:
-        ours = outcome(row)
-    except CaseError as error:
-        return _unreadable(name, str(error))
-    different = differences(row, ours)
-    if different:
-        text = f"{name}: {', '.join(different)} differ: {row['expression']}"
-        click.echo(_printable(text), err=True)
-    carries = "expected" in row or any(key in row for key in ("compileError", "error", "value"))
-    return name, ours, "different" if different else "equal" if carries else "answered"
-
-
-def _unreadable(name: Any, message: str) -> tuple[Any, dict[str, Any], str]:
-    return name, {"error": message, "errorKind": "input"}, "unreadable"
 
 
 def _printable(text: str) -> str:

@@ -19,7 +19,6 @@ COMMANDS = {
     "demo": "dra_operator.cli.demo",
     "config": "dra_operator.cli.config",
     "cel": "dra_operator.cli.cel",
-    "replay": "dra_operator.cli.replay",
     "simulate": "dra_operator.cli.simulate",
     "snapshot": "dra_operator.cli.snapshot",
     "own": "dra_operator.cli.ownership.own",

@@ -1,4 +1,4 @@
-"""Files and lines that commands share: `-` and `.gz`, what cannot be used, how a comparison ends.
+"""Files and lines that commands share: `-` and `.gz`, what cannot be used.
 
 Light on purpose: `cel check` loads it, and has to start at once.
 Source: docs/cli.md, "All commands".
@@ -8,7 +8,6 @@ import errno
 import gzip
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,13 +96,3 @@ def refusing(read: Path | None, written: Path | None) -> Iterator[None]:
         )
         file = written or "stdout" if is_written or read is None else read
         refuse(f"{file}: {why(error)}")
-
-
-def end(counts: Counter[str], nothing: str) -> None:
-    """Print how many rows ended how, or `nothing`, and end the command by it. Raises Exit with 2 or 1."""
-    summary = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
-    click.echo(summary or nothing, err=True)
-    if counts["unreadable"]:
-        raise click.exceptions.Exit(2)
-    if counts["different"]:
-        raise click.exceptions.Exit(1)

@@ -18,7 +18,7 @@ _VALUE_TYPES = (
 
 
 def make_case(seed: int, number: int) -> Wire:
-    """Return the case of that number, in the format that `dra-operator cel cases` reads."""
+    """Return the case of that number, in the format that `python -m conformance cel` reads."""
     chance = Chance(f"case {seed} {number}")
     depth = chance.pick(1, 2, 2, 3, 3, 4)
     if chance.maybe(0.3):

@@ -27,7 +27,7 @@ _USED_GATES = {
 
 
 def make_scenario(seed: int, number: int) -> Wire:
-    """Return the scenario of that number, in the format that `dra-operator replay` reads."""
+    """Return the scenario of that number, in the format that `python -m conformance replay` reads."""
     chance = Chance(f"scenario {seed} {number}")
     style = Style.drawn(chance)
     off = {name for name in FEATURES if chance.maybe(style.gates)}

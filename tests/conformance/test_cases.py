@@ -2,7 +2,10 @@
 
 import pytest
 
-from dra_operator.cel.cases import CaseError, differences, encoded, outcome
+from conformance.cases import CaseError, differences, encoded, outcome
+from dra_operator.api.types import Device
+from dra_operator.cel import compile_program, prepare_device
+from dra_operator.cel.costs.meter import Meter
 
 DEVICE = {"driver": "d", "attributes": {"a": {"int": 1}}}
 
@@ -101,6 +104,6 @@ def test_a_field_of_a_wrong_type_is_named(wrong):
         ("ip('::1')", "net.IP:::1"),
     ],
 )
-def test_a_value_is_written_with_its_type(evaluate, text, json):
+def test_a_value_is_written_with_its_type(text, json):
     """Each type has a form of its own."""
-    assert encoded(evaluate(text)) == json
+    assert encoded(compile_program(text).evaluate(prepare_device("d", Device(name="a")), Meter())) == json

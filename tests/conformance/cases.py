@@ -1,6 +1,6 @@
 """Cases: expressions with what Kubernetes answers for them, and what we answer.
 
-A case is a JSON object as `dra-operator cel cases` reads it: with a `device`, it is a selector, and the
+A case is a JSON object as `python -m conformance cel` reads it: with a `device`, it is a selector, and the
 outcome is a match or an error; without one, it is an expression of any type, and the outcome is a value with
 its type and its cost.
 """

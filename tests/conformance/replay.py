@@ -1,9 +1,9 @@
-"""`dra-operator replay`: recorded scenarios decided again, compared with their answers, or timed one by one.
+"""`python -m conformance replay FILE`: scenarios decided again, compared with their answers, or timed.
 
 With --sequential claims in a row that one pod owns are decided together, and share the time. Timed is what a decision
 costs from the claim as read to the ledger updated, first evaluations included; compiling expressions is timed apart,
 reading files and building the inventory are not timed.
-Source: docs/cli.md.
+Source: tests/recorded/README.md.
 """
 
 import gc
@@ -20,12 +20,13 @@ from typing import Any
 import click
 import orjson
 
+from conformance.files import end
+from conformance.scenarios import Scenario, difference, is_equal, load, read_row
 from dra_operator.allocator import Allocated, Allocator, Decision, Failed, SearchMode
 from dra_operator.api.types import DeviceSelector, ResourceClaim
 from dra_operator.api.write import allocation_to_wire
 from dra_operator.cel import CelError, compile_derived_attribute
-from dra_operator.cli.output import FILE, end, opened, refusing
-from dra_operator.cli.scenarios import Scenario, difference, is_equal, load, read_row
+from dra_operator.cli.output import FILE, opened, refusing
 
 _TIMED_COLLECTION, _READING_COLLECTION = 20_000, 500_000
 """New objects between two garbage collections: while decisions are timed, and while scenarios are read."""
@@ -175,7 +176,7 @@ Respond = Callable[[str, Mapping[str, Any], Scenario], str]
 """Takes the name of a scenario, the line it came in, and itself, and says how it ended."""
 
 
-@click.command("replay", short_help="Decide recorded scenarios again and compare with the recorded answers.")
+@click.command("replay")
 @click.argument("file", type=FILE)
 @click.option("--seed", type=int, default=0, show_default=True, help="Where share ids start from.")
 @click.option(
@@ -221,7 +222,7 @@ def app(file: Path, *, seed: int, search: str, sequential: bool, cold: bool, out
 def _run_self_check() -> None:
     """Let the process do before anything is timed what it does once, and what decides be in the processor's cache."""
     # Only those who time anything need the cluster.
-    from dra_operator.allocator.self_check import SelfCheckError, run_self_check
+    from dra_operator.allocator.self_check import SelfCheckError, run_self_check  # noqa: PLC0415
 
     try:
         run_self_check()

@@ -1,4 +1,4 @@
-"""`dra-operator replay`, as docs/cli.md lays it down."""
+"""`python -m conformance replay`, as tests/recorded/README.md lays it down."""
 
 import gc
 import gzip
@@ -10,10 +10,10 @@ from unittest.mock import patch
 import pytest
 from click.testing import CliRunner, Result
 
+from conformance.replay import app, percentile
+from conformance.scenarios import difference, is_equal
 from dra_operator.allocator import self_check
 from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
-from dra_operator.cli.replay import app, percentile
-from dra_operator.cli.scenarios import difference, is_equal
 
 ALLOCATED = {"request": "r", "driver": "d", "pool": "n1", "device": "a"}
 SELECTOR = {
