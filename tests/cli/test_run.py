@@ -8,10 +8,8 @@ import subprocess
 import sys
 import time
 from functools import partial
-from importlib.resources import files
 
 import pytest
-import yaml
 
 from dra_operator.sim.server import ApiServer
 
@@ -52,63 +50,6 @@ async def test_without_its_namespace_the_operator_ends_with_the_command_that_cre
 
     assert operator.returncode == 1
     assert b"create it: kubectl create namespace dra-operator" in said
-
-
-async def test_a_dry_run_prints_what_would_be_decided(tmp_path):
-    """To stdout, and nothing else; it needs no namespace, writes nothing, and ends with 0."""
-    objects = yaml.safe_load_all(files("dra_operator.cli").joinpath("demo.yaml").read_text())
-    async with ApiServer() as server:
-        server.load(body for body in objects if body["kind"] != "Namespace")
-        (tmp_path / "kubeconfig").write_text(server.kubeconfig())
-        operator = await asyncio.create_subprocess_exec(
-            *(
-                sys.executable,
-                "-m",
-                "dra_operator",
-                "run",
-                "--dry-run",
-                "--devices=all",
-                f"--kubeconfig={tmp_path}/kubeconfig",
-            ),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        rows = sorted([await asyncio.wait_for(operator.stdout.readline(), 60) for _ in range(3)])
-        operator.send_signal(signal.SIGINT)
-        more, said = await asyncio.wait_for(operator.communicate(), 60)
-
-        assert (operator.returncode, more) == (0, b"")
-        assert [row.split()[:2] for row in rows] == [
-            [b"resourceclaim/default/all-gpus", b"Allocated"],
-            [b"resourceclaim/default/best-gpu", b"Allocated"],
-            [b"resourceclaim/default/big-gpu", b"SelectorMatchesNoDevice"],
-        ]
-        assert b"Nothing is written" in said
-        assert b"Listed: 3 resourceclaims, 2 resourceslices, " in said
-        assert {request.partition(" ")[0] for request in server.requests} == {"list", "watch"}
-
-
-async def test_a_dry_run_ends_when_nobody_reads_it_any_more(tmp_path):
-    """As in `| head -1`, at the next row."""
-    objects = [*yaml.safe_load_all(files("dra_operator.cli").joinpath("demo.yaml").read_text())]
-    (late,) = [body for body in objects if body["metadata"]["name"] == "best-gpu"]
-    async with ApiServer() as server:
-        server.load(body for body in objects if body is not late)
-        (tmp_path / "kubeconfig").write_text(server.kubeconfig())
-        readable, writable = os.pipe()
-        operator = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "dra_operator", "run", "--dry-run", "--devices=all"),
-            f"--kubeconfig={tmp_path}/kubeconfig",
-            stdout=writable,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        os.close(writable)
-        assert await asyncio.wait_for(asyncio.to_thread(os.read, readable, 4096), 60)
-        os.close(readable)
-        server.load([late])
-        _, said = await asyncio.wait_for(operator.communicate(), 60)
-
-        assert (operator.returncode, b"Traceback" in said) == (1, False)
 
 
 def test_a_signal_ends_a_start_that_waits_for_a_plugin(tmp_path):

@@ -8,7 +8,6 @@ from typing import Any
 from dra_operator.api.names import FIELD_MANAGER
 from dra_operator.cluster.credentials import Access, Credentials
 from dra_operator.cluster.session import MERGE_PATCH, ApiSession
-from dra_operator.controller.dry_run import DryRun
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
 from faulty_server import FaultyServer
@@ -208,17 +207,13 @@ class Operator:
     Those with one identity are one container that is started anew.
     """
 
-    def __init__(
-        self, url: str, identity: str = "operator", dry_run: DryRun | None = None, **settings: Any
-    ) -> None:
+    def __init__(self, url: str, identity: str = "operator", **settings: Any) -> None:
         self.crashed = False
         quick = {"quiet_seconds": 0.005, "latest_seconds": 0.05, "drain_seconds": 2, "lease_seconds": 3}
         # Few tests are about owned devices; a server in memory has no policy to protect them.
         quick |= {"devices": "all", "ownership_settle_seconds": 0, "ownership_quiet_seconds": 0}
         own = {"listen": "127.0.0.1:0", "lease_namespace": "default", "lease_identity": identity}
-        self.manager = Manager(
-            Settings(**{**quick, **own, **settings}), access_to(url), on_crash=self._crash, dry_run=dry_run
-        )
+        self.manager = Manager(Settings(**{**quick, **own, **settings}), access_to(url), on_crash=self._crash)
 
     def _crash(self) -> None:
         self.crashed = True

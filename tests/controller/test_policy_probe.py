@@ -38,7 +38,7 @@ class Looking:
 
     def __init__(self, **options):
         self.states, self.now = [], 0.0
-        self.probe = PolicyProbe(self.states.append, lambda: self.now, **{"asks_who": True, **options})
+        self.probe = PolicyProbe(self.states.append, lambda: self.now, **options)
 
     async def look(self, session):
         """Look when it is time to, and return the state that is reported."""
@@ -92,7 +92,7 @@ async def test_a_policy_for_pools_protects(looking):
 )
 async def test_what_does_not_protect_says_why(session, why):
     """Whatever is missing of the policy is named."""
-    state = await Looking(asks_who=False).look(session)
+    state = await Looking().look(session)
 
     assert (state.fence, state.why) == (None, why)
 
@@ -141,12 +141,3 @@ async def test_it_is_asked_for_now_and_then(looking):
     assert len(session.asked) == 4
     await looking.look(session)
     assert session.asked[4:] == ["GET", "GET", "GET"]
-
-
-async def test_a_dry_run_creates_nothing():
-    """Who does not ask who it is only reads."""
-    session = Session()
-
-    await Looking(asks_who=False).look(session)
-
-    assert session.asked == ["GET", "GET", "GET"]

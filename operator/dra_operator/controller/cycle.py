@@ -301,10 +301,6 @@ class SchedulingCycle:
 
     # --- what others ask
 
-    def waive_fence(self) -> None:
-        """Decide without waiting for writes of an earlier operator, since nothing is written."""
-        self._fence.waive()
-
     def set_reported_up_to(self, version: str | None) -> None:
         """Set the version up to which an earlier operator has sent its Events; None if nobody knows."""
         self._pending.reported_up_to = version

@@ -61,10 +61,6 @@ class WriteFence:
     def __post_init__(self) -> None:
         self._backoff = Backoff("fence", self.clock, self.timers)
 
-    def waive(self) -> None:
-        """Let decisions wait for nothing, as they are not written."""
-        self._over = True
-
     def observe(self, delta: Delta) -> None:
         """Take in what is listed, and later what becomes of it."""
         if self._over or delta.kind != "ResourceClaim":

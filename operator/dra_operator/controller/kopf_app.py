@@ -25,7 +25,6 @@ from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.tls import trust_as_kubectl
 from dra_operator.controller import messages
-from dra_operator.controller.dry_run import DryRun
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
@@ -272,13 +271,11 @@ async def serve(
     stop: asyncio.Event | None = None,
     started: Callable[[Manager], None] = lambda _: None,
     settle: Callable[[], None] = lambda: None,
-    dry_run: DryRun | None = None,
 ) -> int:
     """Run the operator until a signal or `stop`, or until it must start again; return the exit code: 0, or else 1.
 
     `started` is called with the manager once it runs; tests use it. `settle` is called once, in another thread,
-    when everything has been listed and taken in. `dry_run` gets what would otherwise be written; then nothing is
-    served over HTTP either.
+    when everything has been listed and taken in.
     """
     stop = stop or asyncio.Event()
     crashed = False
@@ -289,11 +286,10 @@ async def serve(
         stop.set()
 
     log.info(messages.STARTING, version=__version__, claims=settings.claims)
-    manager = Manager(settings, access, on_crash=on_crash, settle=settle, dry_run=dry_run)
+    manager = Manager(settings, access, on_crash=on_crash, settle=settle)
     try:
         # Before Kopf, which would take seconds to give up.
-        if dry_run is None:
-            await manager.listen()
+        await manager.listen()
     except OSError as error:
         log.critical(messages.CANNOT_LISTEN, address=settings.listen, why=str(error))
         await manager.close()

@@ -30,7 +30,6 @@ from dra_operator.cluster.writes import Conflict, WriteOutcome, Written
 from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimScope, Key, PodUse, pod_use
 from dra_operator.controller.cycle import Effect, SchedulingCycle
-from dra_operator.controller.dry_run import REPORTED_UP_TO, DryRun
 from dra_operator.controller.event_dedup import EventRequest, Subject
 from dra_operator.controller.health import HealthServer
 from dra_operator.controller.leader_election import ANSWERS_SECONDS, LeaderElection, StandbyAccess
@@ -79,7 +78,7 @@ class Manager:
     """The operator without Kopf.
 
     `on_crash` is called on the event loop when the process has to begin anew; `settle` is called once, in another
-    thread, when everything has been listed and taken in. `dry_run` gets what would otherwise be written.
+    thread, when everything has been listed and taken in.
     """
 
     def __init__(
@@ -89,12 +88,11 @@ class Manager:
         *,
         on_crash: Callable[[], None],
         settle: Callable[[], None] = lambda: None,
-        dry_run: DryRun | None = None,
     ) -> None:
         self.metrics = Metrics()
         self.address: str | None = None
         """Where health and metrics are served, as HOST:PORT, once started."""
-        self._settings, self._access, self._on_crash, self._dry_run = settings, access, on_crash, dry_run
+        self._settings, self._access, self._on_crash = settings, access, on_crash
         self._clock = clock = time.monotonic
         self._session = ApiSession(access, answered=self.metrics.count_request)
         self.explains_pods = settings.explain == "all"
@@ -117,25 +115,18 @@ class Manager:
         self._loop = self._build_loop(settle)
         self._election = LeaderElection(settings, access, self._record, self._has_delivered_events)
         self._standby_access = StandbyAccess(WATCHED, clock)
-        self._policy_probe = PolicyProbe(self._loop.put, clock, asks_who=dry_run is None)
+        self._policy_probe = PolicyProbe(self._loop.put, clock)
         self._watch_health = WatchHealth(clock)
         self._read_access = ReadAccess(
             self._own_subject(), self._record, settings.event_refresh_seconds, clock
         )
-        self._writer: Writer | DryRun | None = None
-        self._pod_writer: Writer | DryRun | None = None
+        self._writer: Writer | None = None
+        self._pod_writer: Writer | None = None
         self._rule_writer: RuleWriter | None = None
-        self._recorder: EventRecorder | None = None
-        self._event_delivery: EventDelivery | None = None
-        if dry_run is None:
-            self._recorder = EventRecorder(
-                self._session, busy=self._is_writing, defect_logger=self.metrics.defect_logger
-            )
-            self._event_delivery = EventDelivery(self._recorder, clock)
-        else:
-            dry_run.deliver_to(self._loop.put)
-            # What an earlier operator had sent could only be in the way of writes.
-            self._cycle.waive_fence()
+        self._recorder = EventRecorder(
+            self._session, busy=self._is_writing, defect_logger=self.metrics.defect_logger
+        )
+        self._event_delivery = EventDelivery(self._recorder, clock)
         self._health = self._build_health_server()
 
     def _build_loop(self, settle: Callable[[], None]) -> Loop:
@@ -172,7 +163,6 @@ class Manager:
             settlement=SettlementTimer(
                 settle=settings.ownership_settle_seconds,
                 quiet=settings.ownership_quiet_seconds,
-                holds_rules=self._dry_run is None,
             ),
             operator=self._own_subject(),
             hears=self._is_up_to_date,
@@ -186,7 +176,7 @@ class Manager:
         self.metrics.ready.set_function(lambda: not self.unready())
         self.metrics.leading.set_function(lambda: self._election.is_leader)
         self.metrics.register_reflectors(lambda: self._reflectors)
-        self.metrics.register_events(lambda: self._recorder.counts if self._recorder is not None else {})
+        self.metrics.register_events(lambda: self._recorder.counts)
         return HealthServer(
             self._settings.listen,
             stuck=self.stuck,
@@ -205,8 +195,7 @@ class Manager:
 
     async def start(self) -> None:
         """Start everything else and wait for nothing."""
-        if self._recorder is not None:
-            self._spawn("events", self._recorder.run())
+        self._spawn("events", self._recorder.run())
         self._spawn("loop", self._loop.run())
         self._spawn("connect", self._connect())
         self._spawn("look", self._check_health())
@@ -276,7 +265,7 @@ class Manager:
             self._crash(self._election.ended)
             return
         self._standby_access.end()
-        self._cycle.set_reported_up_to(REPORTED_UP_TO if self._dry_run else self._election.reported_up_to)
+        self._cycle.set_reported_up_to(self._election.reported_up_to)
         self._spawn("lease", self._election.keep())
         found = await self._discover_needed()
         self._trouble = None
@@ -285,9 +274,9 @@ class Manager:
             server=self._access.server,
             **{name: kind.api_version for name, kind in found.items()},
         )
-        self._writer = self._dry_run or self._build_writer(found["ResourceClaim"])
+        self._writer = self._build_writer(found["ResourceClaim"])
         if self._scope.has_gated:
-            self._pod_writer = self._dry_run or self._build_writer(found["Pod"])
+            self._pod_writer = self._build_writer(found["Pod"])
         for name in self._watched:
             if name not in found:
                 log.info(messages.NOT_SERVED, kind=name)
@@ -365,8 +354,7 @@ class Manager:
                 defect_logger=self.metrics.defect_logger,
             )
             self._watches[name] = self._spawn(name, self._reflectors[name].run())
-            # A dry run writes to no rule, so each of its writes stays under way.
-            if name == "DeviceTaintRule" and self._rule_writer is None and self._dry_run is None:
+            if name == "DeviceTaintRule" and self._rule_writer is None:
                 self._rule_writer = RuleWriter(
                     self._session,
                     kind,
@@ -384,10 +372,8 @@ class Manager:
     # --- what goes through
 
     def _deliver(self, delta: Delta) -> None:
-        if self._dry_run is not None:
-            self._dry_run.observe(delta)
         self._loop.put(delta)
-        if delta.body is None and self._recorder is not None:
+        if delta.body is None:
             self._recorder.forget(delta.kind, delta.namespace, delta.name)
 
     def _deliver_pod(self, delta: Delta) -> None:
@@ -459,14 +445,11 @@ class Manager:
         return self._writer is not None and self._writer.busy
 
     def _record(self, event: EventRequest) -> None:
-        if self._dry_run is not None:
-            self._dry_run.record(event)
-        if self._recorder is not None:
-            self._recorder.record(event.subject, event.type, event.reason, event.message)
+        self._recorder.record(event.subject, event.type, event.reason, event.message)
 
     def _has_delivered_events(self) -> bool:
         """Whether each claim that was found waiting has been looked at, and all Events have been sent."""
-        return self._loop.settled and self._recorder is not None and not self._recorder.pending
+        return self._loop.settled and not self._recorder.pending
 
     # --- checks of itself
 
@@ -483,8 +466,7 @@ class Manager:
             self._check_permissions()
             if self._connected:
                 await self._check_policy()
-            if self._event_delivery is not None:
-                self._event_delivery.check()
+            self._event_delivery.check()
             if self._writer is not None and now - self._discovered_at >= REDISCOVER_SECONDS:
                 await self._rediscover()
             if self._connected:
@@ -584,7 +566,7 @@ class Manager:
 
     def notes(self) -> list[str]:
         """Return what is not as it should be though the operator does its work, for `/readyz`."""
-        error = self._recorder.forbidden if self._recorder is not None else None
+        error = self._recorder.forbidden
         notes = [] if error is None else [messages.forbidden(error)]
         if self._connected:
             notes += [*self._policy_probe.notes(), *self._cycle.notes()]

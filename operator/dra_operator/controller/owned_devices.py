@@ -8,7 +8,7 @@ settled. Source: docs/operator.md, section "Devices that are ours".
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Final
 
 from dra_operator.api.names import OWNED_FINALIZER, SETTLED_ANNOTATION
@@ -59,12 +59,11 @@ class SettlementState:
 class SettlementTimer:
     """Remembers when taints, allocations of others and the policy were first seen. Times are of one monotonic clock.
 
-    `holds_rules`: a rule counts only with our finalizer, without which it could go while allocations are being written.
+    A rule counts only with our finalizer, without which it could go while allocations are being written.
     """
 
     settle: float
     quiet: float
-    holds_rules: bool = True
     policy: PolicyState | None = None
     """None until it has been looked for."""
     _policy_since: float = math.inf
@@ -142,7 +141,7 @@ class SettlementTimer:
         )
 
     def _is_held(self, rule: DeviceTaintRule) -> bool:
-        return not self.holds_rules or OWNED_FINALIZER in rule.metadata.finalizers
+        return OWNED_FINALIZER in rule.metadata.finalizers
 
     def _fenced_end(self, rule: DeviceTaintRule) -> float:
         """Return from when the devices of a rule may be used that a policy protects: what has settled stays so."""
@@ -424,15 +423,10 @@ _REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 @dataclass(slots=True)
 class PolicyProbe:
-    """Asks for the policy. `report` gets its state when it is known; `clock` is monotonic, in seconds.
-
-    `asks_who` says whether to ask whom the API server takes this operator for, which is a request to create something.
-    """
+    """Asks for the policy. `report` gets its state when it is known; `clock` is monotonic, in seconds."""
 
     report: Callable[[PolicyState], None]
     clock: Callable[[], float]
-    _: KW_ONLY
-    asks_who: bool
     _due_at: float = float("-inf")
     _username: str = ""
     _uid: str = ""
@@ -445,7 +439,7 @@ class PolicyProbe:
             return
         self._due_at = self.clock() + AGAIN_SECONDS
         try:
-            if self.asks_who and not self._username:
+            if not self._username:
                 self._username = await _own_username(session)
             installed = await read_fence(session)
         except (ApiError, ApiUnreachable):
