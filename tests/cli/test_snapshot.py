@@ -134,7 +134,8 @@ async def test_out_is_packed_by_its_name(snapshot):
 
 async def test_only_what_decides_is_taken(cluster):
     """Of nodes the state, of pods their claims and what they ask of a node, and no record of who wrote what."""
-    cluster.put(pod(), {**pod("plain"), "spec": {"containers": [{"name": "main", "image": SECRET}]}})
+    plain = {"containers": [{"name": "main", "image": SECRET}]}
+    cluster.put(pod(), {**pod("plain"), "spec": plain})
 
     taken = await read_objects(cluster.session)
 
@@ -309,3 +310,15 @@ async def test_an_audit_finds_in_a_snapshot_what_it_needs(cluster, snapshot):
     (kept,) = [body for body in bodies if body["kind"] == "Pod"]
     assert kept["metadata"]["ownerReferences"] == [owner]
     assert kept["status"]["nominatedNodeName"] == "node-1"
+
+
+async def test_what_other_pods_have_of_their_node_is_taken(cluster):
+    """Name, requests and host ports, and no image; of pods that have ended, or have no node, nothing."""
+    main = {"name": "main", "resources": {"requests": {"cpu": "2"}}}
+    spec = {"containers": [{**main, "image": SECRET}], "nodeName": "node-1"}
+    cluster.put({**pod("plain"), "spec": spec}, {**pod("ended", phase="Failed"), "spec": spec})
+
+    (taken,) = [body for body in (await read_objects(cluster.session)).bodies if body["kind"] == "Pod"]
+
+    assert taken["metadata"]["name"] == "plain"
+    assert taken["spec"] == {"nodeName": "node-1", "containers": [main]}

@@ -7,7 +7,7 @@ of a second, and Kopf and the kubernetes package alone take longer than that. `c
 - `demo`: `describe` shows objects as kubectl does.
 - `cel`.
 - `simulate`: `outcomes` prints what it decides.
-- `snapshot`: `redact` gives other names, `summed_pods` stand for the pods without claims.
+- `snapshot`: `redact` gives other names.
 - `ownership`: the commands that own devices, disown them and list them; a `client` asks the cluster.
 - `release`: gated pods are handed over as they are.
 - `kubectl`: `kubectl dra`, a program of its own.

@@ -1,8 +1,8 @@
 """`dra-operator snapshot`: the state of a cluster as a file, for `simulate` to run again.
 
 What allocation depends on, and no more: of nodes their labels, taints and whether they can be used, of pods which
-claims they name and what they ask of a node; of those without claims how much all of them have of each node. It is read
-with the operator's own rights; what those do not cover is left out and said, in the file as well.
+claims they name and what they ask of a node. It is read with the operator's own rights; what those do not cover is left
+out and said, in the file as well.
 Source: docs/cli.md.
 """
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dra_operator.api.convert import Body
+from dra_operator.api.names import ENDED_PHASES
 from dra_operator.cli.arguments import file_path
 from dra_operator.cli.client import Context, Kubeconfig, ask
 from dra_operator.cli.output import opened, refusing
@@ -117,20 +118,9 @@ async def read_objects(session: "ApiSession", kinds: Sequence[str] = TAKEN) -> S
             resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
             taken.unread[name] = f"not permitted to {error.verb} {resource} when the snapshot was taken"
             continue
-        trimmed = [_TRIM.get(name, _whole)(body) for body in bodies]
+        trimmed = map(_TRIM.get(name, _whole), bodies)
         taken.bodies += [body for body in trimmed if body is not None]
-        if name == "Pod":
-            left_out = [body for body, kept in zip(bodies, trimmed, strict=True) if kept is None]
-            taken.bodies += _sum_pods(taken.bodies, left_out)
     return taken
-
-
-def _sum_pods(taken: Iterable[Body], pods: Iterable[Body]) -> Iterable[Body]:
-    """Return what stands for pods that have to do with no claim, as far as they are on nodes."""
-    from dra_operator.cli.summed_pods import sum_pods
-
-    placed = [body for body in pods if (body.get("spec") or {}).get("nodeName")]
-    return sum_pods([body for body in taken if body["kind"] == "Node"], placed)
 
 
 async def _list(session: "ApiSession", kind: "Served") -> list[Body]:
@@ -183,14 +173,15 @@ def _namespace(body: Body) -> Body | None:
 
 
 def _pod(body: Body) -> Body | None:
-    """Return a pod as far as claims are named by it, or must be made for it; None if it has to do with none.
+    """Return a pod as far as claims are named by it, or must be made for it, with what it asks of a node but volumes.
 
-    With that goes what it asks of a node, volumes aside.
+    Of another one only what it has of its node; None if it has no node, or has ended.
     """
     spec, status = body.get("spec") or {}, body.get("status") or {}
     extends = not spec.get("nodeName") and _asks_for_extended_resources(spec)
     if not (spec.get("resourceClaims") or status.get("extendedResourceClaimStatus") or extends):
-        return None
+        is_there = spec.get("nodeName") and status.get("phase") not in ENDED_PHASES
+        return _resident(body) if is_there else None
     containers = {name: list(map(_container, spec.get(name) or ())) for name in _CONTAINERS}
     metadata = _some(body["metadata"], *_IDENTITY, "ownerReferences")
     extended = _some(status.get("extendedResourceClaimStatus") or {}, "resourceClaimName")
@@ -206,6 +197,20 @@ def _pod(body: Body) -> Body | None:
             **_some(status, "phase", "resourceClaimStatuses", "nominatedNodeName"),
             **({"extendedResourceClaimStatus": extended} if extended else {}),
         },
+    }
+
+
+def _resident(body: Body) -> Body:
+    """Return of a pod what nobody else can have of its node: kube-scheduler counts requests, ports, and the pod."""
+    spec = body["spec"]
+    return {
+        **_kind(body),
+        "metadata": _some(body["metadata"], "name", "namespace", "uid"),
+        "spec": {
+            **_some(spec, "nodeName", "resources", "overhead", "hostNetwork"),
+            **{name: list(map(_container, spec[name])) for name in _CONTAINERS if spec.get(name)},
+        },
+        "status": _some(body.get("status") or {}, "phase"),
     }
 
 
