@@ -35,16 +35,16 @@ def test_the_demo_ends_by_itself_with_0_and_without_complaints(shown):
 
 def test_the_demo_shows_an_allocated_claim(shown):
     """Devices, node and the Event that names them."""
-    assert "Device:   gpu-0" in shown.stdout
-    assert "Node Selector:" in shown.stdout
-    assert "Normal  Allocated" in shown.stdout
+    assert "device: gpu-0" in shown.stdout
+    assert "nodeSelector:" in shown.stdout
+    assert "Event: Normal Allocated: " in shown.stdout
 
 
 def test_the_demo_shows_a_claim_that_waits_and_why(shown):
     """The annotation and the Event carry the reason."""
-    assert "dra-operator.io/pending:\n" in shown.stdout
+    assert "dra-operator.io/pending: " in shown.stdout
     assert "request gpu: 4 devices published, 4 in class" in shown.stdout
-    assert "Warning  SelectorMatchesNoDevice" in shown.stdout
+    assert "Event: Warning SelectorMatchesNoDevice: " in shown.stdout
 
 
 def test_the_demo_shows_the_second_choice_of_a_prioritized_list(shown):

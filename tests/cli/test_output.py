@@ -1,17 +1,15 @@
-"""Files that are packed or stand for stdin and stdout, and how a comparison ends."""
+"""Files that are packed or stand for stdin and stdout, and columns."""
 
 import errno
 import gzip
 import io
 import sys
-from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
-import click
 import pytest
 
-from dra_operator.cli.output import end, opened, refusing
+from dra_operator.cli.output import align, opened, refusing
 from dra_operator.questions.documents import UNREADABLE, why
 
 TEXT = b"one\ntwo\n"
@@ -83,22 +81,6 @@ def test_what_cannot_be_read_says_why(tmp_path, content):
     assert str(path) not in why(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("counts", "said", "code"),
-    [
-        ({}, "no rows\n", None),
-        ({"equal": 2, "answered": 1}, "1 answered, 2 equal\n", None),
-        ({"equal": 2, "different": 1}, "1 different, 2 equal\n", 1),
-        ({"different": 1, "unreadable": 1}, "1 different, 1 unreadable\n", 2),
-    ],
-    ids=["nothing", "equal", "different", "unreadable"],
-)
-def test_the_exit_code_tells_how_a_comparison_ended(capsys, counts, said, code):
-    """Unreadable beats different, which beats equal."""
-    try:
-        end(Counter(counts), "no rows")
-        ended = None
-    except click.exceptions.Exit as done:
-        ended = done.exit_code
-
-    assert (capsys.readouterr().err, ended) == (said, code)
+def test_columns_are_as_wide_as_their_widest_cell():
+    """The last one ends where its text ends."""
+    assert align([("a", "long name"), ("wide", "b")]) == "a     long name\nwide  b\n"

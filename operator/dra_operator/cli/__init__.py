@@ -4,8 +4,7 @@ Each command is a module of its own and is imported only when it is called: `cel
 of a second, and Kopf and the kubernetes package alone take longer than that. `commands` is their table.
 
 - `run`, with `gc_tuning`; `config`, which makes flags of the settings.
-- `demo`: `describe` shows objects as kubectl does.
-- `cel`.
+- `demo`, `cel`.
 - `simulate`: `outcomes` prints what it decides.
 - `snapshot`: `redact` gives other names.
 - `ownership`: the commands that own devices, disown them and list them; a `client` asks the cluster.

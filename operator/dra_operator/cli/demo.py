@@ -12,7 +12,6 @@ import sysconfig
 import tempfile
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,11 +21,11 @@ import yaml
 
 from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.cli.arguments import port_number
-from dra_operator.cli.describe import describe
 from dra_operator.cli.output import refuse
 from dra_operator.questions.documents import why
+from dra_operator.questions.manifests import to_yaml
 
-SHOWN = (("all-gpus", "It has its devices:"), ("big-gpu", "It waits, and says why:"))
+SHOWN = (("all-gpus", "it has its devices"), ("big-gpu", "it waits, and says why"))
 """The claims that are printed, and what there is to see."""
 CLAIMS = ("all-gpus", "best-gpu", "big-gpu")
 PATIENCE = 30.0
@@ -130,8 +129,8 @@ async def _show(server: Any, kubeconfig: Path, *, keep: bool) -> int:
             stop.set()
             return max(1, await operator)
         for name, text in SHOWN:
-            typer.echo(f"$ kubectl describe resourceclaim {name}        # {text}")
-            typer.echo(await _described(session, name))
+            typer.echo(f"resourceclaim/{name}: {text}")
+            typer.echo(await _shown(session, name))
         typer.echo(await _summary(session))
     if keep:
         _say_how_to_go_on(kubeconfig, server.url)
@@ -180,9 +179,16 @@ async def _events(session: Any, name: str) -> Any:
     return found["items"]
 
 
-async def _described(session: Any, name: str) -> str:
+async def _shown(session: Any, name: str) -> str:
+    """Return what the operator wrote to a claim as YAML, and its Events as lines."""
     claim = await _claim(session, name)
-    return describe(claim, await _events(session, name), datetime.now(UTC))
+    annotations = claim["metadata"].get("annotations") or {}
+    written = {"metadata": {"annotations": annotations}} if annotations else {"status": claim["status"]}
+    events = [
+        f"Event: {event['type']} {event['reason']}: {event['message']}\n"
+        for event in await _events(session, name)
+    ]
+    return to_yaml(written) + "".join(events)
 
 
 async def _summary(session: Any) -> str:

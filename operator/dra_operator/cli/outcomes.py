@@ -14,8 +14,7 @@ from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult, DeviceRequestAllocationResult
 from dra_operator.api.write import allocation_to_wire, to_wire
-from dra_operator.cli.describe import align
-from dra_operator.cli.output import terminal
+from dra_operator.cli.output import align, terminal
 from dra_operator.pods.scheduler import Outcome, State
 from dra_operator.questions.fault_texts import everywhere
 from dra_operator.questions.manifests import to_yaml
@@ -32,7 +31,7 @@ _COLOURS = {
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """Return the outcomes as plain lines, columns aligned."""
-    return align(["\t".join(COLUMNS), *("\t".join(_cells(outcome)) for outcome in outcomes)])
+    return align([COLUMNS, *map(_cells, outcomes)])
 
 
 def print_table(outcomes: Sequence[Outcome]) -> None:

@@ -8,7 +8,7 @@ import errno
 import gzip
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, NoReturn, cast
@@ -69,6 +69,13 @@ def opened(path: Path, mode: Literal["rb", "wb"]) -> Iterator[IO[bytes]]:
     else:
         with path.open(mode) as plain:
             yield plain
+
+
+def align(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of equally many cells as lines, each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def refuse(*problems: str) -> NoReturn:

@@ -16,7 +16,7 @@ from dra_operator.api.text import listed, printable
 from dra_operator.api.types import DeviceTaintRule
 from dra_operator.cli.arguments import choice_of
 from dra_operator.cli.client import Context, Kubeconfig, ask
-from dra_operator.cli.describe import align
+from dra_operator.cli.output import align
 from dra_operator.cli.ownership.devices import read_cluster
 from dra_operator.cli.ownership.policy import FenceReport, read_fence
 from dra_operator.inventory.ownership import is_owned_taint, rule_problem, settled_mark, taint_problem
@@ -150,11 +150,10 @@ def _by_slice(cluster: ClusterDevices) -> dict[tuple[str, str | None], list[Publ
 
 def table(found: list[Row]) -> str:
     """Return rows as plain lines, columns aligned."""
-    return align(["\t".join(COLUMNS), *(printable_row(row) for row in found)])
+    return align([COLUMNS, *map(_cells, found)])
 
 
-def printable_row(row: Row) -> str:
-    """Return a row as text, its cells parted by tabs."""
+def _cells(row: Row) -> tuple[str, ...]:
     cells = (
         row.name if row.kind == "DeviceTaintRule" else f"slice {row.name}",
         row.driver or _ANY,
@@ -164,7 +163,7 @@ def printable_row(row: Row) -> str:
         str(row.in_use),
         f"{row.state}: {row.problem}" if row.problem else row.state,
     )
-    return "\t".join(map(printable, cells))
+    return tuple(map(printable, cells))
 
 
 def _item(row: Row) -> dict[str, object]:
