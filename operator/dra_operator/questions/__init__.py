@@ -8,17 +8,17 @@ Pure but for reading the files that a caller names: no Kopf, no client, no async
 - `state`: objects with what decides by them, on given or `assumed_nodes`; `placed_pods` have room there, and `removal`
   leaves objects out. `notes` are worth knowing about it, and `fault_texts` what is said of devices held twice and the
   like. A `snapshot_header` says as of when.
-- `claim_list`: claims with what they have. `device_list`: devices, and who holds them.
+- `claim_list`: claims with what they have. The `device_table` has a row a device: `device_list` lists them.
 - `selectors` asks an expression about devices. `lint` says what is wrong with the selectors of classes, claims and
   templates: by `selector_checks`, with the `attribute_use` of each, and by `derived_checks` of derived attributes.
 - `allocate`: what becomes of all claims. `explain`: why one waits, also, by `claim_use`, for the use of what it has
   already. `fit`: how many `copies` of a template a `placer`
   places; `headroom`: how many more there is room for. `answers` are plain; they are
   `partial` where kinds that a question reads could not be read.
-- `holders`: who holds devices, since when, and whether they are idle. `usage`: how much is used and free. Both go over
-  the `published_devices`; `times` of objects are texts, and `managers` wrote their status.
+- `holders`: who holds devices, since when, and whether they are idle. `usage`: how much is used and free, by the
+  `device_table`. Both go over the `published_devices`; `times` of objects are texts, and `managers` wrote their status.
 - `audit`: what is wrong, as `findings`: `allocation_faults`, `deletion_faults`, `pod_faults`, `pool_faults`.
 - `impact`: what a change hits; `replacement` says what would fit elsewhere, `request_counts` whom devices would serve,
-  and `ownership_effects` what owning them does to others, by a `device_table`.
+  and `ownership_effects` what owning them does to others, by the `raw_devices`.
 - `cluster`: all questions as methods of a state.
 """

@@ -1,31 +1,18 @@
-"""Devices as a list: where each is, what state it is in, who holds it, and what is left of its capacity.
-
-Of each pool the newest generation counts, as in `usage`, whose states these are.
-"""
+"""Devices as a list: where each is, what state it is in, who holds it, and what is left of its capacity."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
+from functools import cache, partial
 
 from dra_operator.allocator.decider import Decider
 from dra_operator.api.quantity import family, format_amount
 from dra_operator.api.types import DeviceTaint
-from dra_operator.inventory import Slice, bits
+from dra_operator.inventory import Slice
+from dra_operator.questions.device_table import DeviceRow, DeviceState, build_table
 from dra_operator.questions.holders import HolderQuery, unread_lines
 from dra_operator.questions.partial import OF_CLASS, USAGE
-from dra_operator.questions.published_devices import devices_in_class, node_of_device
+from dra_operator.questions.published_devices import devices_in_class
 from dra_operator.questions.state import ClusterState
-from dra_operator.questions.usage import SliceStates, find_device_states
-
-
-class DeviceState(StrEnum):
-    """What state a device is in; `usage` says what each means."""
-
-    USED = "used"
-    SHARED = "shared"
-    TAINTED = "tainted"
-    BLOCKED = "blocked"
-    FREE = "free"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,47 +71,36 @@ def list_devices(
     missing = USAGE.find_missing(state.unread)
     if subject.device_class:
         OF_CLASS.check(state.unread)
-    found: list[DeviceItem] = []
-    for states in find_device_states(state):
-        slice_ = states.slice_
-        if subject.driver not in ("", slice_.driver) or subject.pool not in ("", slice_.pool):
-            continue
-        chosen = slice_.every
-        if subject.device_class:
-            chosen &= devices_in_class(state.allocators[Decider.OPERATOR], subject.device_class, slice_)
-        if subject.device:
-            index = slice_.indexes.get(subject.device)
-            chosen &= 0 if index is None else 1 << index
-        for index in bits.each(chosen):
-            node = node_of_device(slice_, index)
-            if subject.node in ("", node) and (nodes is None or node in nodes):
-                found.append(_item(state, states, index, node))
-    return DeviceList(tuple(found), bool(missing), unread_lines(state))
+    name = subject.device_class
+    in_class = cache(partial(devices_in_class, state.allocators[Decider.OPERATOR], name))
+    found = tuple(
+        [
+            _build_item(state, row)
+            for row in build_table(state)
+            if subject.driver in ("", row.slice_.driver)
+            and subject.pool in ("", row.slice_.pool)
+            and subject.device in ("", row.name)
+            and subject.node in ("", row.node)
+            and (nodes is None or row.node in nodes)
+            and (not name or in_class(row.slice_) >> row.index & 1)
+        ]
+    )
+    return DeviceList(found, bool(missing), unread_lines(state))
 
 
-def _item(state: ClusterState, states: SliceStates, index: int, node: str) -> DeviceItem:
-    slice_ = states.slice_
-    name = slice_.names[index]
-    is_held = (states.used | states.shared) >> index & 1
-    holders = sorted(state.ledger.holders(slice_.key, [name])) if is_held else []
+def _build_item(state: ClusterState, row: DeviceRow) -> DeviceItem:
+    slice_ = row.slice_
     return DeviceItem(
         slice_.driver,
         slice_.pool,
-        name,
-        _state(states, index),
-        node,
-        tuple([f"{namespace}/{claim}" for namespace, claim in holders]),
-        tuple([_taint_text(taint) for taint in slice_.taints[index]]) if slice_.taints else (),
-        tuple(_amounts(state, slice_, index)),
-        tuple(_attributes(slice_, index)),
+        row.name,
+        row.state,
+        row.node,
+        tuple([f"{namespace}/{claim}" for namespace, claim in sorted(row.holders)]),
+        tuple([_taint_text(taint) for taint in slice_.taints[row.index]]) if slice_.taints else (),
+        tuple(_amounts(state, slice_, row.index)),
+        tuple(_attributes(slice_, row.index)),
     )
-
-
-def _state(states: SliceStates, index: int) -> DeviceState:
-    for found in (DeviceState.USED, DeviceState.SHARED, DeviceState.TAINTED, DeviceState.BLOCKED):
-        if getattr(states, found.value) >> index & 1:
-            return found
-    return DeviceState.FREE
 
 
 def _taint_text(taint: DeviceTaint) -> str:

@@ -1,159 +1,174 @@
-"""What is published, and who holds it: the devices of a cluster, beside its rules, classes and claims.
+"""Device table: each published device with its node, its state, and the claims that hold it.
 
-Of each pool the newest generation counts; what cannot be read is left out and named.
-Source: ResourceSlice of resource.k8s.io/v1.
+`usage` counts its rows, `device_list` lists them. Of each pool the newest generation counts.
+Source: docs/audit.md.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
 
-from dra_operator.api import types
-from dra_operator.api.convert import Body
-from dra_operator.api.defaults import apply_defaults
-from dra_operator.api.read import ObjectError, read_object
-from dra_operator.inventory.ownership import is_owned_taint, owns
-from dra_operator.inventory.taints import names_device, touches
+from dra_operator.inventory import PoolKey, Slice, Verdict, bits
+from dra_operator.inventory.counters import CounterLayout
+from dra_operator.inventory.ownership import is_owned_taint
+from dra_operator.ledger import ClaimKey, Ledger
+from dra_operator.ledger.counters import CounterState
+from dra_operator.questions.published_devices import NewestGeneration, PublishedDevices, devices_by_node
+from dra_operator.questions.state import ClusterState
+
+_EFFECTIVE: Final = ("NoSchedule", "NoExecute")
 
 
-class DeviceKey(NamedTuple):
-    """What an allocation names a device by."""
+class DeviceState(StrEnum):
+    """What state a device is in."""
 
-    driver: str
-    pool: str
-    name: str
-
-    def __str__(self) -> str:
-        return "/".join(self)
+    USED = "used"
+    """Held by claims, without room for more."""
+    SHARED = "shared"
+    """Held by shares, with room for more."""
+    BLOCKED = "blocked"
+    """Held by nobody, and cannot be given to anybody: counters used up, pool not complete, node not usable."""
+    TAINTED = "tainted"
+    """Held by nobody, with a taint that keeps claims away."""
+    FREE = "free"
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedDevice:
-    """A device, the slice that has it, and the one node that it is on, if it is on one."""
+class DeviceRow:
+    """A device: by its slice and its place there. `node` is empty if it is for several, or for all."""
 
-    key: DeviceKey
-    device: types.Device
-    slice_name: str
-    node: str | None
-
-    @property
-    def counter_sets(self) -> frozenset[str]:
-        """The counter sets of its pool that it draws on."""
-        return frozenset(each.counter_set for each in self.device.consumes_counters)
+    pool: NewestGeneration
+    slice_: Slice
+    index: int
+    node: str
+    state: DeviceState
+    is_owned: bool
+    holders: AbstractSet[ClaimKey]
 
     @property
-    def is_owned_by_slice(self) -> bool:
-        """True if its slice has the taint by which it is ours."""
-        return any(map(is_owned_taint, self.device.taints))
+    def name(self) -> str:
+        """The name in its pool."""
+        return self.slice_.names[self.index]
+
+    @property
+    def has_room(self) -> bool:
+        """True if it is free, or has room for more shares."""
+        return self.state in (DeviceState.FREE, DeviceState.SHARED)
 
 
-@dataclass(slots=True)
-class ClusterDevices:
-    """Devices by their key, the objects that have to do with them, and lines about what is not among them."""
-
-    devices: dict[DeviceKey, PublishedDevice] = field(default_factory=dict)
-    rules: dict[str, types.DeviceTaintRule] = field(default_factory=dict)
-    classes: dict[str, types.DeviceClass] = field(default_factory=dict)
-    templates: list[types.ResourceClaimTemplate] = field(default_factory=list)
-    claims: list[types.ResourceClaim] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def owning_rules(self) -> dict[str, types.DeviceTaintRule]:
-        """Return the rules that own devices, by their names in order."""
-        return {name: self.rules[name] for name in sorted(self.rules) if owns(self.rules[name])}
-
-    def matched(self, rule: types.DeviceTaintRule) -> list[PublishedDevice]:
-        """Return the devices that a rule names."""
-        return [device for key, device in self.devices.items() if names(rule, key)]
-
-    def owned(self) -> set[DeviceKey]:
-        """Return the devices that have the taint by now, by a rule or by their slice."""
-        rules = self.owning_rules().values()
-        return {
-            key
-            for key, device in self.devices.items()
-            if device.is_owned_by_slice or any(names(rule, key) for rule in rules)
-        }
-
-    def holders(self) -> dict[DeviceKey, list[types.ResourceClaim]]:
-        """Return the claims that hold each device; admin access holds nothing."""
-        found = defaultdict[DeviceKey, list[types.ResourceClaim]](list)
-        for claim in self.claims:
-            for key in dict.fromkeys(held_devices(claim)):
-                found[key].append(claim)
-        return dict(found)
-
-
-def names(rule: types.DeviceTaintRule, key: DeviceKey) -> bool:
-    """True if a rule sets its taint on a device."""
-    return touches(rule, key.driver, key.pool) and names_device(rule, key.name)
-
-
-def held_devices(claim: types.ResourceClaim) -> Iterator[DeviceKey]:
-    """Yield the devices that a claim holds, once for each result."""
-    for result in results(claim):
-        if not result.admin_access:
-            yield DeviceKey(result.driver, result.pool, result.device)
-
-
-def results(claim: types.ResourceClaim) -> tuple[types.DeviceRequestAllocationResult, ...]:
-    """Return the results of a claim's allocation; none if it has no allocation."""
-    allocation = claim.status.allocation
-    return allocation.devices.results if allocation else ()
-
-
-def gather_devices(bodies: Iterable[Body]) -> ClusterDevices:
-    """Return the devices that some objects, as on the wire, publish and hold."""
-    objects: list[Any] = []
-    notes: list[str] = []
-    for body in bodies:
-        try:
-            objects.append(apply_defaults(read_object(body)))
-        except ObjectError as error:
-            notes.append(f"{error}: left out")
-    found = build_table(objects)
-    found.notes += notes
+def build_table(state: ClusterState) -> list[DeviceRow]:
+    """Return a row for each published device, pools in order, devices in the order of their slices."""
+    found: list[DeviceRow] = []
+    for pool in PublishedDevices(state.inventory).pools.values():
+        counters = _count_down(pool.judgement.counters, pool.key, state.ledger)
+        for slice_ in pool.slices:
+            found += _build_rows(state, pool, slice_, counters)
     return found
 
 
-def build_table(objects: Iterable[Any]) -> ClusterDevices:
-    """Return the devices that some objects publish and hold; objects of other kinds are passed over."""
-    found = ClusterDevices()
-    slices: list[types.ResourceSlice] = []
-    for item in objects:
-        match item:
-            case types.DeviceClass():
-                found.classes[item.metadata.name] = item
-            case types.DeviceTaintRule():
-                found.rules[item.metadata.name] = item
-            case types.ResourceClaimTemplate():
-                found.templates.append(item)
-            case types.ResourceClaim():
-                found.claims.append(item)
-            case types.ResourceSlice():
-                slices.append(item)
-    found.devices = {device.key: device for device in published(slices)}
+def find_node_condition(state: ClusterState, name: str) -> str:
+    """Return why a node cannot be used, or nothing; where no node is given, none is gone."""
+    node = state.inventory.nodes.get(name)
+    if node is None:
+        return "gone" if state.has_all("Node") else ""
+    return node.unusable or ""
+
+
+def _build_rows(
+    state: ClusterState, pool: NewestGeneration, slice_: Slice, counters: CounterState | None
+) -> Iterator[DeviceRow]:
+    by_node = devices_by_node(slice_)
+    nodes = {index: name for name, devices in by_node.items() for index in bits.each(devices)}
+    states = _find_states(state, pool, slice_, counters, by_node)
+    for index, name in enumerate(slice_.names):
+        is_owned = bool(slice_.taints) and any(map(is_owned_taint, slice_.taints[index]))
+        found = next((each for each, devices in states.items() if devices >> index & 1), DeviceState.FREE)
+        is_held = found in (DeviceState.USED, DeviceState.SHARED)
+        holders = state.ledger.holders(pool.key, [name]) if is_held else frozenset[ClaimKey]()
+        yield DeviceRow(pool, slice_, index, nodes.get(index, ""), found, is_owned, holders)
+
+
+def _find_states(
+    state: ClusterState,
+    pool: NewestGeneration,
+    slice_: Slice,
+    counters: CounterState | None,
+    by_node: Mapping[str, int],
+) -> dict[DeviceState, int]:
+    """Return the devices of a slice by their state, as sets of bits; the first that a device is in counts."""
+    used, shared = _in_use(slice_, state.ledger)
+    if pool.judgement.verdict is not Verdict.COMPLETE:
+        blocked = slice_.every
+    else:
+        # The operator allocates none of those that are half owned, and others keep off them.
+        blocked = _without_counters(slice_, counters) | slice_.half_owned
+        for name, devices in by_node.items():
+            if name and find_node_condition(state, name):
+                blocked |= devices
+    return {
+        DeviceState.USED: used,
+        DeviceState.SHARED: shared,
+        DeviceState.BLOCKED: blocked,
+        DeviceState.TAINTED: _tainted(slice_),
+    }
+
+
+def _in_use(slice_: Slice, ledger: Ledger) -> tuple[int, int]:
+    """Return the devices of a slice that are in use and have no room, and those that have room for more shares."""
+    used = _positions(slice_, ledger.held(slice_.key))
+    shares = ledger.shared(slice_.key)
+    shared = _positions(slice_, shares) & ~used
+    for index in bits.each(shared):
+        amounts = shares[slice_.names[index]].amounts
+        is_full = any(
+            0 < capacity.value.nano <= amounts.get(name, 0)
+            for name, capacity in slice_.capacity_of(index).items()
+        )
+        if is_full or not slice_.shareable >> index & 1:
+            used |= 1 << index
+    return used, shared & ~used
+
+
+def _positions(slice_: Slice, devices: Mapping[str, object]) -> int:
+    if len(devices) < len(slice_.names):
+        return bits.from_positions(slice_.indexes[name] for name in devices if name in slice_.indexes)
+    return bits.from_flags([name in devices for name in slice_.names])
+
+
+def _tainted(slice_: Slice) -> int:
+    """Return the devices with a taint that keeps claims away, beside that of ownership."""
+    return bits.from_positions(
+        index
+        for index, taints in enumerate(slice_.taints)
+        if any(taint.effect in _EFFECTIVE and not is_owned_taint(taint) for taint in taints)
+    )
+
+
+def _count_down(layout: CounterLayout | None, key: PoolKey, ledger: Ledger) -> CounterState | None:
+    """Return what the devices in use leave of the counters of a pool."""
+    if layout is None:
+        return None
+    found = CounterState(layout)
+    for device in layout.draws.keys() & {*ledger.held(key), *ledger.shared(key)}:
+        found.mark(device, used=True)
     return found
 
 
-def published(slices: Iterable[types.ResourceSlice]) -> Iterator[PublishedDevice]:
-    """Yield the devices of the newest generation of each pool, in the order of their keys."""
-    pools = defaultdict[tuple[str, str], list[types.ResourceSlice]](list)
-    for item in slices:
-        pools[item.spec.driver, item.spec.pool.name].append(item)
-    for (driver, pool), those in sorted(pools.items()):
-        newest = max(item.spec.pool.generation for item in those)
-        devices = [
-            PublishedDevice(
-                DeviceKey(driver, pool, device.name), device, item.metadata.name, _node(item, device)
-            )
-            for item in those
-            if item.spec.pool.generation == newest
-            for device in item.spec.devices
-        ]
-        yield from sorted(devices, key=lambda device: device.key)
-
-
-def _node(item: types.ResourceSlice, device: types.Device) -> str | None:
-    return (device.node_name if item.spec.per_device_node_selection else item.spec.node_name) or None
+def _without_counters(slice_: Slice, counters: CounterState | None) -> int:
+    """Return the devices of a slice that draw on counters of which too little is left, or cannot join a group."""
+    if counters is None or not slice_.counted:
+        return 0
+    if counters.overdrawn:
+        # Nothing that draws on counters of such a pool is allocated.
+        return slice_.counted
+    found, placed = 0, counters.placed()
+    for index in bits.each(slice_.counted):
+        draw = counters.layout.draw(slice_, index)
+        if any(counters.left[position] < amount for position, amount in draw.amounts) or any(
+            (occupancy := placed[number]) is not None and not occupancy.admits(groups)
+            for number, groups in draw.groups
+        ):
+            found |= 1 << index
+    return found

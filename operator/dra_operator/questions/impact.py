@@ -32,7 +32,6 @@ from dra_operator.ledger.broken import tolerated_until
 from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.workloads import part
 from dra_operator.questions.answers import Conclusion, conclude
-from dra_operator.questions.device_table import build_table
 from dra_operator.questions.errors import QuestionError, UnknownObjectError
 from dra_operator.questions.holders import (
     ConsumerIndex,
@@ -51,6 +50,7 @@ from dra_operator.questions.ownership_effects import (
 )
 from dra_operator.questions.partial import DECISION, IMPACT, find_decision_kinds, find_unchecked
 from dra_operator.questions.published_devices import PublishedDevices, devices_by_node, devices_in_class
+from dra_operator.questions.raw_devices import build_table
 from dra_operator.questions.replacement import decide_anew, find_users
 from dra_operator.questions.request_counts import RequestImpact, compare_requests
 from dra_operator.questions.state import ClusterState

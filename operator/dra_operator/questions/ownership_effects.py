@@ -16,7 +16,7 @@ from dra_operator.api.names import OWNED_KEY
 from dra_operator.api.text import listed
 from dra_operator.cel import CelError, compile_selector, prepare_device
 from dra_operator.cel import Selector as CompiledSelector
-from dra_operator.questions.device_table import ClusterDevices, DeviceKey, PublishedDevice, held_devices
+from dra_operator.questions.raw_devices import ClusterDevices, DeviceKey, PublishedDevice, held_devices
 
 _MOST_LINES = 10
 """Lines of one sort; more of them nobody reads at a terminal."""

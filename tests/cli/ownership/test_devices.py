@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from cluster import allocation, claim, resource_slice
-from dra_operator.questions.device_table import DeviceKey, gather_devices
+from dra_operator.questions.raw_devices import DeviceKey, gather_devices
 
 # The objects of the controller's tests.
 sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from dra_operator.cli.snapshot import Snapshot, read_objects
-from dra_operator.questions.device_table import ClusterDevices, gather_devices
+from dra_operator.questions.raw_devices import ClusterDevices, gather_devices
 
 if TYPE_CHECKING:
     from dra_operator.cluster.session import ApiSession

@@ -30,13 +30,13 @@ from dra_operator.cli.ownership.own import (
     say_rules,
 )
 from dra_operator.cli.ownership.rules import Selector, owning_selectors, selectors
-from dra_operator.questions.device_table import ClusterDevices, DeviceKey, held_devices, names
 from dra_operator.questions.ownership_effects import (
     find_divided_counters,
     find_divided_nodes,
     find_holders,
     in_whole_counter_sets,
 )
+from dra_operator.questions.raw_devices import ClusterDevices, DeviceKey, held_devices, names
 
 if TYPE_CHECKING:
     from dra_operator.cluster.discovery import Served

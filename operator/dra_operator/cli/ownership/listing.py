@@ -20,8 +20,8 @@ from dra_operator.cli.output import align
 from dra_operator.cli.ownership.devices import read_cluster
 from dra_operator.cli.ownership.policy import FenceReport, read_fence
 from dra_operator.inventory.ownership import is_owned_taint, rule_problem, settled_mark, taint_problem
-from dra_operator.questions.device_table import ClusterDevices, PublishedDevice
 from dra_operator.questions.manifests import to_yaml
+from dra_operator.questions.raw_devices import ClusterDevices, PublishedDevice
 
 if TYPE_CHECKING:
     from dra_operator.cluster.session import ApiSession

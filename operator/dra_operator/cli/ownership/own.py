@@ -30,9 +30,9 @@ from dra_operator.cli.ownership.rules import (
 )
 from dra_operator.cli.snapshot import read_objects
 from dra_operator.cluster.ownership_policy import OPERATOR, POLICY, RulesFence, policy_for_pools
-from dra_operator.questions.device_table import ClusterDevices
 from dra_operator.questions.impact import RuleChange, describe_holders, find_impact
 from dra_operator.questions.manifests import to_yaml, write_yaml
+from dra_operator.questions.raw_devices import ClusterDevices
 from dra_operator.questions.state import ClusterState
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dra_operator.api.kinds import KINDS
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.ownership_policy import POLICY, PoolsFence, RulesFence
-from dra_operator.questions.device_table import DeviceKey
+from dra_operator.questions.raw_devices import DeviceKey
 
 if TYPE_CHECKING:
     from dra_operator.cluster.session import ApiSession

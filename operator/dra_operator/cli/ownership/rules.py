@@ -16,7 +16,7 @@ from dra_operator.api.names import OWNED_KEY
 from dra_operator.api.read import read_object
 from dra_operator.api.text import listed, shown
 from dra_operator.api.validation.refusals import find_refusals
-from dra_operator.questions.device_table import DeviceKey
+from dra_operator.questions.raw_devices import DeviceKey
 
 MOST_RULES = 50
 """Rules that own devices, above which `own` warns: each allocation of anybody is judged by each of them."""
