@@ -205,6 +205,18 @@ async def test_managed_fields_are_trimmed(script, mirror):
     assert (body["apiVersion"], body["kind"]) == ("resource.k8s.io/v1", "ResourceClaim")
 
 
+async def test_annotations_that_nobody_reads_are_not_kept(script, mirror):
+    """Each object may have 256 KiB of them."""
+    annotations = {"dra-operator.io/pending": "no device", "example.com/notes": "x" * 250_000}
+    script.then(listed(thing("a", 1, annotations=annotations)), QUIET)
+    watching = mirror()
+
+    await watching.until(lambda: watching.deltas)
+
+    kept = watching.deltas[0].body["metadata"]["annotations"]
+    assert kept == {"dra-operator.io/pending": "no device"}
+
+
 async def test_who_nominated_a_pod_is_kept_of_its_managed_fields(script, mirror):
     """Only of a nomination that the operator has set: it shows that the pod was let go."""
     fields = {"f:status": {"f:nominatedNodeName": {}, "f:phase": {}}}

@@ -1,10 +1,12 @@
 """The answers for the kubelet and Prometheus."""
 
+import asyncio
 import socket
 
 import aiohttp
 import pytest
 
+from dra_operator.controller import health
 from dra_operator.controller.health import HealthServer
 
 
@@ -104,3 +106,65 @@ async def test_every_address_is_of_both_families(every, host):
     async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}/healthz") as response:
         assert response.status == 200
     await server.stop()
+
+
+@pytest.fixture
+async def connect():
+    """Open connections to a health server; each is a reader and a writer."""
+    server = server_at("127.0.0.1:0")
+    host, _, port = (await server.start()).rpartition(":")
+    opened = []
+
+    async def open_one(sent):
+        opened.append(await asyncio.open_connection(host, int(port)))
+        opened[-1][1].write(sent)
+        return opened[-1]
+
+    yield open_one
+    for _, writer in opened:
+        writer.close()
+    await server.stop()
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /no HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"no request\r\n\r\n",
+    ],
+)
+async def test_no_answer_tells_a_version(connect, request_text):
+    """Neither of the operator, nor of what it is built with, also to what is no request."""
+    reader, _ = await connect(request_text)
+
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert b"server: dra-operator\r\n" in head.lower()
+    assert not any(name in head for name in (b"Python", b"aiohttp"))
+
+
+async def test_a_request_that_does_not_end_is_closed(connect, monkeypatch):
+    """The kubelet sends its own at once."""
+    monkeypatch.setattr(health, "SILENT_SECONDS", 0.2)
+    server = server_at("127.0.0.1:0")
+    host, _, port = (await server.start()).rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"GET /healthz HTTP/1.1\r\nHos")
+
+    async with asyncio.timeout(5):
+        assert await reader.read() == b""
+    writer.close()
+    await server.stop()
+
+
+async def test_of_too_many_connections_the_oldest_are_closed(connect, monkeypatch):
+    """Who comes later is answered, however many others say nothing."""
+    monkeypatch.setattr(health, "MOST_CONNECTIONS", 5)
+    silent = [await connect(b"GET /healthz HTTP/1.1\r\n") for _ in range(20)]
+    reader, _ = await connect(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+
+    assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+    async with asyncio.timeout(5):
+        for oldest, _ in silent[:14]:
+            assert await oldest.read() == b""
+    assert not any(youngest.at_eof() for youngest, _ in silent[-4:])

@@ -28,7 +28,6 @@ from dra_operator.allocator.explanation.failing_selectors import FailingSelector
 from dra_operator.allocator.explanation.idle_cluster import IdleAnswers, IdleCluster
 from dra_operator.allocator.explanation.incomplete_pools import POOL_REASONS, IncompletePools
 from dra_operator.allocator.explanation.pool_records import PublishedSlices
-from dra_operator.allocator.extended import SPECIAL_CLAIM_ANNOTATION
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.allocator.nodes.iteration import NodeIterator
@@ -36,7 +35,7 @@ from dra_operator.allocator.plan import Alternative, ClaimPlan, Planner
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.result import build_result
 from dra_operator.allocator.search.chain import SearchChain, SearchMode
-from dra_operator.api.names import ADMIN_ACCESS_LABEL
+from dra_operator.api.names import ADMIN_ACCESS_LABEL, SPECIAL_CLAIM_ANNOTATION
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cel import STORED, Environment
 from dra_operator.inventory import ChangeSet, Features, Inventory, Views

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dra_operator.api.core import Container, Metadata, OwnerReference, Pod
+from dra_operator.api.names import SPECIAL_CLAIM_ANNOTATION
 from dra_operator.api.quantity import NANO, Quantity, parse_quantity
 from dra_operator.api.types import (
     DeviceClaim,
@@ -22,8 +23,6 @@ from dra_operator.api.types import (
 
 CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 """What precedes the name of a class in the resource name that every class has."""
-SPECIAL_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
-"""Marks a claim that was made for a pod's extended resources, by the value `true`."""
 PLACEHOLDER: Final = "<extended-resources>"
 """The name of the claim while it has none; no object of the API server can be called so."""
 

@@ -1,8 +1,8 @@
 """The objects of resource.k8s.io: types, reading, writing, conversion, defaults and value types.
 
 - Objects: `types` (resource.k8s.io) and `core`, on the ground of `wire`; `kinds` has paths and versions, `names` the
-  finalizer, annotations and labels that matter to us. `nomination` says who nominated a pod. `fast_dataclass` makes
-  dataclasses that cost little.
+  finalizer, annotations and labels that matter to us. `nomination` says who nominated a pod, and trims metadata.
+  `fast_dataclass` makes dataclasses that cost little.
 - In and out: `read`, `write`, with `convert` between versions and `defaults` for what passed no API server.
   `interning` keeps what many claims have alike in memory once.
 - Values: `quantity`, `semver`, `attributes`, `node_selector`; `text` is how they are shown, and `durations` ages.

@@ -30,6 +30,23 @@ ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"
 """Label of a namespace whose claims may ask for admin access, with the value `true`."""
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """On a claim made for a pod: the pod's entry it was made for. Source: the claim controller."""
+SPECIAL_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
+"""Marks a claim that was made for a pod's extended resources, by the value `true`."""
+BIND_COMPLETED_ANNOTATION: Final = "pv.kubernetes.io/bind-completed"
+BETA_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
+"""On a PersistentVolumeClaim: that it is bound, and its class as old manifests name it."""
+KNOWN_ANNOTATIONS: Final = frozenset(
+    (
+        PENDING_ANNOTATION,
+        BROKEN_ANNOTATION,
+        SETTLED_ANNOTATION,
+        POD_CLAIM_NAME,
+        SPECIAL_CLAIM_ANNOTATION,
+        BIND_COMPLETED_ANNOTATION,
+        BETA_CLASS_ANNOTATION,
+    )
+)
+"""All that the operator reads of the annotations of watched objects."""
 ENDED_PHASES = frozenset(("Succeeded", "Failed"))
 """The phases of a pod that has ended."""
 SYSTEM_PRIORITIES: Final[Mapping[str, int]] = {

@@ -1,4 +1,6 @@
-"""Who nominated a pod: the API server records it in `metadata.managedFields`, and takes it off with the nomination.
+"""What is read of the metadata of watched objects, such as who nominated a pod.
+
+The API server records that in `metadata.managedFields`, and takes it off with the nomination.
 
 Source: k8s.io/apimachinery, ManagedFieldsEntry; core/v1 Pod, `status.nominatedNodeName`.
 """
@@ -6,7 +8,7 @@ Source: k8s.io/apimachinery, ManagedFieldsEntry; core/v1 Pod, `status.nominatedN
 from collections.abc import Mapping
 from typing import Any
 
-from dra_operator.api.names import FIELD_MANAGER
+from dra_operator.api.names import FIELD_MANAGER, KNOWN_ANNOTATIONS
 
 
 def is_nominated_by_operator(body: Mapping[str, Any]) -> bool:
@@ -21,10 +23,12 @@ def is_nominated_by_operator(body: Mapping[str, Any]) -> bool:
     )
 
 
-def trim_managed_fields(body: dict[str, Any]) -> None:
-    """Take the managed fields off an object, but for what `is_nominated_by_operator` reads."""
-    is_ours = is_nominated_by_operator(body)
-    body["metadata"].pop("managedFields", None)
+def trim_metadata(body: dict[str, Any]) -> None:
+    """Take off an object what nobody reads of its managed fields, and of its annotations, which may have 256 KiB."""
+    metadata, is_ours = body["metadata"], is_nominated_by_operator(body)
+    metadata.pop("managedFields", None)
     if is_ours:
         fields: dict[str, Any] = {"f:status": {"f:nominatedNodeName": {}}}
-        body["metadata"]["managedFields"] = [{"manager": FIELD_MANAGER, "fieldsV1": fields}]
+        metadata["managedFields"] = [{"manager": FIELD_MANAGER, "fieldsV1": fields}]
+    if isinstance(annotations := metadata.get("annotations"), dict):
+        metadata["annotations"] = {name: annotations[name] for name in KNOWN_ANNOTATIONS & annotations.keys()}

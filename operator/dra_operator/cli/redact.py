@@ -8,9 +8,14 @@ What only drivers understand is dropped, and so are fields of tenants' objects t
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from dra_operator.allocator.extended import SPECIAL_CLAIM_ANNOTATION
 from dra_operator.api.convert import Body
-from dra_operator.api.names import ADMIN_ACCESS_LABEL, FINALIZER, OPT_OUT_LABEL, POD_CLAIM_NAME
+from dra_operator.api.names import (
+    ADMIN_ACCESS_LABEL,
+    FINALIZER,
+    OPT_OUT_LABEL,
+    POD_CLAIM_NAME,
+    SPECIAL_CLAIM_ANNOTATION,
+)
 from dra_operator.api.read import TYPES
 from dra_operator.api.validation.unknown_fields import without_unknown_fields
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import structlog
 
-from dra_operator.api.nomination import trim_managed_fields
+from dra_operator.api.nomination import trim_metadata
 from dra_operator.api.text import shown
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
 from dra_operator.cluster.decoding import decode
@@ -380,7 +380,7 @@ class Reflector:
             self._drop(key)
         self._gone.pop(seen.uid, None)
         self._seen[key] = seen
-        trim_managed_fields(body)
+        trim_metadata(body)
         body.setdefault("apiVersion", self.served.api_version)
         body.setdefault("kind", self.served.kind.kind)
         self._hand_over(Delta(self.served.kind.kind, *key, body))

@@ -5,10 +5,18 @@ restart would not change; `/leaderz` while another operator decides, which is as
 for people who ask with curl: of a failed probe the kubelet shows only the status.
 """
 
+import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 
-from aiohttp import web
+from aiohttp import web, web_response
+
+MOST_CONNECTIONS = 100
+"""One more, and the oldest is closed: whoever opens them and asks nothing must not keep the kubelet out."""
+SILENT_SECONDS = 15.0
+"""How long a connection may be open without a whole request."""
+# Else each answer tells the versions of aiohttp and Python, also to what is no request. There is no setting for it.
+web_response.SERVER_SOFTWARE = "dra-operator"  # type: ignore[attr-defined]
 
 Reasons = Callable[[], Sequence[str]]
 
@@ -39,6 +47,7 @@ class HealthServer:
         }
         self._metrics = metrics
         self._runner: web.AppRunner | None = None
+        self._server: asyncio.Server | None = None
 
     async def start(self) -> str:
         """Start to listen; return HOST:PORT with the port that was taken. Raises OSError."""
@@ -46,25 +55,37 @@ class HealthServer:
         for path, probe in self._probes.items():
             app.router.add_get(path, probe)
         app.router.add_get("/metrics", self._get_metrics)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+        self._runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=1, keepalive_timeout=SILENT_SECONDS
+        )
         await self._runner.setup()
         host, _, port = self._listen.rpartition(":")
-        site: web.BaseSite
+        loop = asyncio.get_running_loop()
         if host in ("0.0.0.0", "[::]") and socket.has_dualstack_ipv6():  # noqa: S104 - whoever set it wants it
             # Every address is meant, of both families, as in Go: the kubelet asks a pod by the one that it has.
             every = socket.create_server(("", int(port)), family=socket.AF_INET6, dualstack_ipv6=True)
-            site = web.SockSite(self._runner, every)
+            self._server = await loop.create_server(self._accept, sock=every)
         else:
-            site = web.TCPSite(self._runner, host.strip("[]"), int(port))
-        await site.start()
-        bound = self._runner.addresses[0]
-        return f"{host}:{bound[1]}"
+            self._server = await loop.create_server(self._accept, host.strip("[]"), int(port))
+        return f"{host}:{self._server.sockets[0].getsockname()[1]}"
 
     async def stop(self) -> None:
         """Stop to listen."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+
+    def _accept(self) -> asyncio.BaseProtocol:
+        """Return what answers on a new connection, and close the oldest of too many."""
+        assert self._runner is not None
+        server = self._runner.server
+        assert server is not None
+        for oldest in server.connections[:-MOST_CONNECTIONS]:
+            oldest.force_close()
+        return server()
 
     async def _get_metrics(self, _request: web.Request) -> web.Response:
         return web.Response(

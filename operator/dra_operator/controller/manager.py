@@ -17,6 +17,7 @@ from typing import Any
 from dra_operator.allocator import Allocator, Decider, Limits
 from dra_operator.api.kinds import KINDS, Kind
 from dra_operator.api.names import share_id
+from dra_operator.api.nomination import trim_metadata
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF
 from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.discovery import Served, served
@@ -392,9 +393,13 @@ class Manager:
 
     def observe_template(self, body: Mapping[str, Any], *, is_gone: bool) -> None:
         """Take in that a template has come, changed or gone. Nothing is told of it before this operator leads."""
-        metadata = body.get("metadata") or {}
+        metadata, spec = dict(body.get("metadata") or {}), dict(body.get("spec") or {})
         key = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
-        delta = Delta("ResourceClaimTemplate", *key, None if is_gone else dict(body))
+        spec["metadata"] = dict(spec.get("metadata") or {})
+        kept = {**body, "metadata": metadata, "spec": spec}
+        trim_metadata(kept)
+        trim_metadata(spec)
+        delta = Delta("ResourceClaimTemplate", *key, None if is_gone else kept)
         if self._templates is None:
             self._loop.put(delta)
         elif is_gone:

@@ -10,12 +10,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 from dra_operator.api.core import NodeSelector
+from dra_operator.api.names import BETA_CLASS_ANNOTATION, BIND_COMPLETED_ANNOTATION
 from dra_operator.api.node_selector import ParsedNodeSelector, describe, parse_terms
 from dra_operator.api.read import PartError, read_part
 from dra_operator.pods.field_reader import FieldReader
 
-_BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
-_BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 _BETA: Final = "failure-domain.beta.kubernetes.io/"
 _STABLE: Final = "topology.kubernetes.io/"
 _TOPOLOGY_LABELS: Final = tuple(
@@ -111,10 +110,12 @@ def read_volume_claim(reader: FieldReader, body: Mapping[str, Any]) -> VolumeCla
     ]
     return VolumeClaim(
         volume,
-        is_bound=bool(volume) and _BIND_COMPLETED in annotations,
+        is_bound=bool(volume) and BIND_COMPLETED_ANNOTATION in annotations,
         is_lost=reader.part(body, "status", "").get("phase") == "Lost",
         is_ending=metadata.get("deletionTimestamp") is not None,
-        has_class=bool(annotations.get(_BETA_CLASS) or reader.text(spec, "storageClassName", "spec")),
+        has_class=bool(
+            annotations.get(BETA_CLASS_ANNOTATION) or reader.text(spec, "storageClassName", "spec")
+        ),
         owner=owners[0] if owners else "",
     )
 

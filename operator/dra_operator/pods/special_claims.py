@@ -14,13 +14,13 @@ from difflib import get_close_matches
 
 from dra_operator.allocator.extended import (
     CLASS_PREFIX,
-    SPECIAL_CLAIM_ANNOTATION,
     classes_by_resource,
     extended_resources,
     special_claim,
     unserved,
 )
 from dra_operator.api.core import Node, Pod
+from dra_operator.api.names import SPECIAL_CLAIM_ANNOTATION
 from dra_operator.api.quantity import NANO, Quantity
 from dra_operator.api.types import DeviceClass, ResourceClaim
 from dra_operator.pods.claims import (
