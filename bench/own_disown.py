@@ -93,8 +93,8 @@ class Rounds:
         """Create the claims of the pods; they stay, and are not the operator's."""
         names = [f"pod-{index:04}" for index in range(self._pods_at_once)]
         await self._create_claims(names, RELEASED, OPTED_OUT)
-        await self._create_claims(_names("beside", self._few), OTHER, OPTED_OUT)
-        await self._create_claims(_names("after", self._few), MOVING, OPTED_OUT)
+        await self._create_claims(numbered("beside", self._few), OTHER, OPTED_OUT)
+        await self._create_claims(numbered("after", self._few), MOVING, OPTED_OUT)
 
     async def own(self, number: int) -> Move:
         """Create the pods, then the rule, and let both sides allocate."""
@@ -108,7 +108,7 @@ class Rounds:
         await self._cluster.create(RULES, rule("moving", driver=MOVING))
         self._stage.observer.reader.owned |= self._moving
         operator = await self._claims_of_ours(f"owned-{number}", MOVING, self._busy)
-        beside = _names("beside", self._few)
+        beside = numbered("beside", self._few)
         await self._create_pods(beside)
         scheduler = await self._until(lambda: self._bound(beside), ENOUGH, 300)
         return Move("own", unwritten, operator, scheduler, decided - started, time.monotonic() - decided)
@@ -117,11 +117,11 @@ class Rounds:
         """Delete the rule while claims of ours are being written, and let both sides allocate."""
         names = [f"pod-{index:04}" for index in range(self._busy, self._pods_at_once)]
         await self._delete_all([f"{POD_PATH}/{name}{AT_ONCE}" for name in names])
-        await self._delete_all([f"{CLAIMS}/{name}" for name in _names(f"owned-{number}", self._busy)])
-        after = _names("after", self._few)
+        await self._delete_all([f"{CLAIMS}/{name}" for name in numbered(f"owned-{number}", self._busy)])
+        after = numbered("after", self._few)
         await self._create_pods(after)
         started = time.monotonic()
-        await self._create_claims(_names(f"leaving-{number}", self._busy), MOVING)
+        await self._create_claims(numbered(f"leaving-{number}", self._busy), MOVING)
         await self._cluster.delete(f"{RULES}/moving")
         await self._wait_gone(f"{RULES}/moving")
         gone = time.monotonic()
@@ -182,10 +182,12 @@ class Rounds:
         pods = (self._pods.by_name.get(f"{NAMESPACE}/{user['name']}") for user in users)
         return any(pod is not None and not is_bound(pod) for pod in pods)
 
-    async def _claims_of_ours(self, prefix: str, device_class: str, count: int) -> int:
-        names = _names(prefix, count)
+    async def _claims_of_ours(
+        self, prefix: str, device_class: str, count: int, *, seconds: float = 120
+    ) -> int:
+        names = numbered(prefix, count)
         await self._create_claims(names, device_class)
-        return await self._until(lambda: self._allocated(names), min(count, ENOUGH), 120)
+        return await self._until(lambda: self._allocated(names), min(count, ENOUGH), seconds)
 
     async def _create_claims(
         self, names: list[str], device_class: str, labels: Mapping[str, str] | None = None
@@ -230,7 +232,8 @@ class Rounds:
             raise SystemExit(f"{path} is still there after {seconds:g} s: {body['metadata']}")
 
 
-def _names(prefix: str, count: int) -> list[str]:
+def numbered(prefix: str, count: int) -> list[str]:
+    """Return the names of so many claims or pods."""
     return [f"{prefix}-{index:03}" for index in range(count)]
 
 

@@ -37,6 +37,23 @@ async def test_a_signal_ends_the_operator_in_good_order(tmp_path, sent):
         assert server.get("Lease", "dra-operator", "default")["spec"].get("holderIdentity") is None
 
 
+async def test_what_all_devices_means_is_said_at_the_start(tmp_path):
+    """Beside kube-scheduler, devices get two holders: whoever starts it so reads it first."""
+    async with ApiServer() as server:
+        (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+        operator = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "dra_operator", "run", "--listen=127.0.0.1:0", "--devices=all"),
+            *(f"--kubeconfig={tmp_path}/kubeconfig", "--lease-namespace=default"),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        first = await asyncio.wait_for(operator.stderr.readline(), 60)
+        operator.terminate()
+        await asyncio.wait_for(operator.communicate(), 60)
+
+    assert b"allocates all devices" in first
+    assert b"kube-scheduler allocates the same devices for pods" in first
+
+
 async def test_without_its_namespace_the_operator_ends_with_the_command_that_creates_it(tmp_path):
     """Outside a pod it is that of the manifests, whatever the context of the kubeconfig says."""
     async with ApiServer() as server:

@@ -4,14 +4,21 @@ import copy
 
 import pytest
 
+from dra_operator.api.kinds import KINDS
+from dra_operator.api.read import read_object
+from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.ownership_policy import (
     OPERATOR,
+    POLICY,
+    RULES_POLICY,
     PoolsFence,
     RulesFence,
     fenced,
     policy_for_pools,
     policy_for_rules,
+    refuses,
 )
+from dra_operator.cluster.session import ApiError, ApiUnreachable
 
 POOLS = (("gpu.example.com", "node-1"), ("gpu.example.com", "rack/2"), ("nic.example.com", None))
 
@@ -108,6 +115,7 @@ def change(policy, binding, path, value):
         ("policy.spec.matchConstraints.resourceRules.0.apiVersions", ["v1beta1"]),
         ("policy.spec.matchConditions.0.expression", "false"),
         ("policy.spec.matchConditions.1.expression", 'request.userInfo.username.startsWith("a")'),
+        ("policy.spec.matchConditions.1.expression", f'request.userInfo.username != "{OPERATOR}"'),
         ("policy.spec.variables.0.expression", "false"),
         ("policy.spec.validations.0.expression", "true"),
         ("policy.spec.validations", []),
@@ -133,3 +141,63 @@ def test_list_that_is_none_is_no_fence(drivers):
     policy["spec"]["variables"][0]["expression"] = drivers
 
     assert fenced(policy, binding) is None
+
+
+class Answering:
+    """An API server that answers a dry run, and keeps what it was asked."""
+
+    def __init__(self, error=None):
+        self.error = error
+
+    async def request(self, method, path, **request):
+        """Keep the request, and let it pass or not."""
+        self.asked = (method, path, request["params"], request["body"])
+        if self.error is not None:
+            raise self.error
+        return {}
+
+
+DENIED = (
+    "resourceclaims.resource.k8s.io \"claim\" is forbidden: ValidatingAdmissionPolicy '{}' with binding '{}' denied "
+    "request: device gpu.example.com/node-1/gpu-0 is owned by dra-operator"
+)
+CLAIMS = Served(KINDS["ResourceClaim"], "v1")
+
+
+def waiting(request):
+    """A claim without allocation."""
+    body = {"metadata": {"namespace": "team", "name": "claim"}, "spec": {"devices": {"requests": [request]}}}
+    return read_object({"kind": "ResourceClaim", **body}, "ResourceClaim")
+
+
+@pytest.mark.parametrize(
+    ("request_", "name"),
+    [
+        ({"name": "gpu", "exactly": {"deviceClassName": "gpu"}}, "gpu"),
+        ({"name": "gpu", "firstAvailable": [{"name": "big", "deviceClassName": "gpu"}]}, "gpu/big"),
+    ],
+)
+async def test_what_the_api_server_lets_pass_it_does_not_refuse(request_, name):
+    """The question is a dry run that gives the claim the device, by the name of its first request."""
+    server = Answering()
+
+    assert not await refuses(server, CLAIMS, waiting(request_), ("gpu.example.com", "node-1", "gpu-0"))
+    method, path, params, body = server.asked
+    assert (method, path, params) == (
+        "PATCH",
+        "/apis/resource.k8s.io/v1/namespaces/team/resourceclaims/claim/status",
+        {"dryRun": "All"},
+    )
+    result = {"request": name, "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"}
+    assert body == {"status": {"allocation": {"devices": {"results": [result]}}}}
+
+
+async def test_only_the_refusal_of_the_policy_counts():
+    """Whoever else refuses, as another policy or the rights, says nothing about the rule."""
+    claim, device = waiting({"name": "gpu", "exactly": {"deviceClassName": "gpu"}}), ("d", "p", "n")
+    ours, other = (DENIED.format(name, name) for name in (POLICY, RULES_POLICY))
+
+    assert await refuses(Answering(ApiError(403, "Forbidden", ours)), CLAIMS, claim, device)
+    for error in (ApiError(403, "Forbidden", other), ApiError(422, "Invalid", "no"), ApiUnreachable("away")):
+        with pytest.raises(type(error)):
+            await refuses(Answering(error), CLAIMS, claim, device)

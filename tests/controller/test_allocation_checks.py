@@ -194,15 +194,20 @@ async def test_a_device_that_two_claims_hold_is_told_on_both(cluster, operator, 
 
 
 def test_devices_that_claims_have_twice_are_counted(bench):
-    """Until one of them has it alone."""
+    """And readyz names them, until one of the claims has it alone."""
     claims = [
         holder(bench, f"{name}-{device}", used=USER, device=device) for name in "ab" for device in ("x", "y")
     ]
     bench.run(*claims)
     assert bench.metric("device_collisions") == 2
+    (note,) = bench.cycle.notes()
+    assert note.startswith(
+        "more than one claim holds gpu.example.com/pool-1/x, gpu.example.com/pool-1/y: the Events"
+    )
 
     bench.run(*[Delta("ResourceClaim", "default", f"b-{device}", None) for device in ("x", "y")])
     assert bench.metric("device_collisions") == 0
+    assert bench.cycle.notes() == []
 
 
 USER = [{"resource": "pods", "name": "pod", "uid": "1"}]

@@ -9,8 +9,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
 import beside_scheduler
 import own_disown
+import reinstalled_policy
 
 LOAD = "--seconds=10 --claims=80 --pods=80 --plain=3 --lifetime=4 --patience=5 --settle=1"
+AGAIN = "--devices=192 --pods=170 --claims=40 --unwritten=60 --settle=2 --quiet=8 --by=kustomize"
 MOVES = "--rounds=1 --devices=160 --pods=150 --unwritten=20 --settle=2"
 
 pytestmark = [pytest.mark.usefixtures("programs"), pytest.mark.timeout(900)]
@@ -32,6 +34,15 @@ def test_no_owned_device_is_held_twice(capsys):
 def test_devices_change_hands_without_two_holders(capsys):
     """Devices become the operator's while kube-scheduler has decided about them, and are given back."""
     code = own_disown.main(MOVES.split())
+
+    shown = capsys.readouterr().out
+    assert code == 0, shown
+
+
+@pytest.mark.parametrize("when", reinstalled_policy.WHEN)
+def test_a_policy_that_was_installed_again_is_not_taken_for_the_fence(capsys, when):
+    """While the API server knows no new rules, devices become ours: none has two holders, and readyz says why."""
+    code = reinstalled_policy.main([*AGAIN.split(), f"--when={when}"])
 
     shown = capsys.readouterr().out
     assert code == 0, shown

@@ -7,12 +7,13 @@ import pytest
 
 from controlplane import clear_cluster, fresh_namespace
 from controlplane import start_operator as start_operator_at
+from controlplane.fencing import ADMISSION, remove
 from controlplane.fleet import DRIVER, create_fleet
 from controlplane.manifests import NAMESPACE
 from controlplane.ownership import put_up
 from controlplane.scene import RESOURCE, Scene
 from dra_operator.api.names import OWNED_KEY
-from dra_operator.cluster.ownership_policy import policy_for_rules
+from dra_operator.cluster.ownership_policy import POLICY, policy_for_rules
 
 RULES = f"{RESOURCE}/devicetaintrules"
 OWNED = ("--devices=owned", "--ownership-settle-seconds=1")
@@ -92,9 +93,61 @@ def test_with_the_policy_owned_devices_are_used_after_their_time(fenced_fleet, s
     rule = fleet.client.get(f"{RULES}/own")["metadata"]
     assert (rule["finalizers"], rule["annotations"]) == (
         [OWNED_KEY],
-        {"dra-operator.io/settled": f"{rule['uid']}/1"},
+        {"dra-operator.io/settled": f"{rule['uid']}/1/{fence_uid(fleet)}"},
     )
     let_go(fleet)
+
+
+@pytest.mark.parametrize("when", ["start", "run"])
+def test_a_policy_that_was_installed_again_is_believed_after_a_restart_of_the_api_server(
+    fenced_fleet, start_fenced, when
+):
+    """Until then readyz says what a new rule waits for, and its devices wait for quiet."""
+    fleet, flags = fenced_fleet, (*OWNED, "--ownership-quiet-seconds=600")
+    plane = fleet.plane
+    if when == "start":
+        install_again(plane)
+        operator = start_fenced(*flags)
+    else:
+        operator = start_fenced(*flags)
+        install_again(plane)
+    own(fleet)
+    fleet.create_claim("one", DRIVER)
+
+    fleet.client.wait_for(
+        "/healthz",
+        lambda _: (
+            "does not protect devices of DeviceTaintRule own: kube-apiserver" in operator.http("/readyz")[1]
+        ),
+        seconds=40,
+    )
+    assert "owned, but not settled yet" in fleet.wait_pending("one")
+    with plane.outage():
+        pass
+
+    fleet.wait_allocated("one", seconds=60)
+    # The policy is asked for every 15 s; until then the mark is that of the one before.
+    fleet.client.wait_for(
+        f"{RULES}/own",
+        lambda rule: rule["metadata"]["annotations"]["dra-operator.io/settled"].endswith(fence_uid(fleet)),
+        seconds=40,
+    )
+    fleet.client.wait_for("/healthz", lambda _: operator.http("/readyz") == (200, "ok\n"), seconds=30)
+    let_go(fleet)
+
+
+def install_again(plane):
+    """Delete policy and binding, and install them when the API server, which looks each second, has seen it."""
+    remove(plane.client, POLICY)
+    time.sleep(3)
+    put_up(plane)
+
+
+def fence_uid(scene):
+    """The uids of the policy and its binding."""
+    kinds = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
+    found = (scene.client.get(f"{ADMISSION}/{kind}/{POLICY}") for kind in kinds)
+    return "/".join(each["metadata"]["uid"] for each in found)
 
 
 def test_without_the_policy_readyz_says_what_is_not_guaranteed(fleet, start_operator):

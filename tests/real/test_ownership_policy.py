@@ -76,10 +76,12 @@ def test_others_allocate_what_is_not_owned(fence, user):
 
 
 def test_operator_allocates_an_owned_device(fence):
-    """It is the only one."""
+    """It is the only one. Its dry runs are refused, by which it learns that the API server knows the rule."""
     fence.own(pool="node-1")
 
     assert fence.allocate("operator", ("node-1", "gpu-0"), query="").status == 200
+    assert fence.allocate("operator", ("node-1", "gpu-0")).status == 403
+    assert fence.allocate("operator", ("node-2", "gpu-0")).status == 200
 
 
 def test_admin_access_passes(fence):

@@ -19,7 +19,8 @@ OWNED_KEY = "dra-operator.io/owned"
 OWNED_FINALIZER = OWNED_KEY
 """On every DeviceTaintRule that owns devices, until the operator has no write for them under way."""
 SETTLED_ANNOTATION = "dra-operator.io/settled"
-"""On a DeviceTaintRule that owns devices: its uid, and the generation that has been in force for long enough."""
+"""On a DeviceTaintRule that owns devices: its uid, the generation that has been in force for long enough, and the uids
+of the policy that protects it and of its binding."""
 GATE = "dra-operator.io/allocation"
 """The scheduling gate of a pod whose devices the operator decides. Source: docs/pods.md."""
 OPT_OUT_LABEL = "dra-operator.io/allocate"

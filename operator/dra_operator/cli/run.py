@@ -28,7 +28,7 @@ def run(config: str | None, flags: Mapping[str, str]) -> None:
     from dra_operator.cli.gc_tuning import collect_seldom, freeze, shorten_turns
     from dra_operator.cluster.credentials import AccessError, load_access
     from dra_operator.controller import logs
-    from dra_operator.controller.kopf_app import is_sound, serve
+    from dra_operator.controller.kopf_app import is_sound, serve, warn_of_all_devices
 
     shorten_turns()
     collect_seldom()
@@ -40,4 +40,5 @@ def run(config: str | None, flags: Mapping[str, str]) -> None:
     # Before the event loop: nobody is kept waiting by it.
     if not is_sound():
         raise typer.Exit(1)
+    warn_of_all_devices(settings)
     raise typer.Exit(asyncio.run(serve(settings, access, settle=freeze)))

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from dra_operator.api.kinds import KINDS, RESOURCE_GROUP
 from dra_operator.api.names import OWNED_KEY
-from dra_operator.cluster.discovery import served
-from dra_operator.cluster.session import ApiError, ApiSession
+from dra_operator.api.types import ResourceClaim
+from dra_operator.cluster.discovery import Served, served
+from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession
 
 GROUP: Final = "admissionregistration.k8s.io"
 POLICY: Final = "dra-operator-owned"
@@ -32,7 +33,7 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RulesFence:
-    """A fence that follows the DeviceTaintRules: `username` alone allocates what they own.
+    """A fence that follows the DeviceTaintRules: `username` alone allocates what they own, and not in a dry run.
 
     `version` is that of its parameters: on a server that does not serve it, every write to a claim's status is refused.
     """
@@ -64,7 +65,7 @@ def policy_for_rules(username: str, version: str = "v1") -> list[Body]:
         "failurePolicy": "Fail",
         "paramKind": param_kind,
         **_on("resourceclaims/status", CLAIM_VERSIONS, ["UPDATE"]),
-        "matchConditions": _conditions(username),
+        "matchConditions": _conditions(username, _OR_DRY_RUN),
         "variables": [
             {"name": "owns", "expression": _RULE_OWNS},
             {"name": "others", "expression": _OWNED_BY_RULE},
@@ -225,18 +226,20 @@ def _on(resource: str, versions: Iterable[str], operations: list[str]) -> Body:
     return {"matchConstraints": {"resourceRules": [rule]}}
 
 
-def _conditions(username: str) -> list[Body]:
+def _conditions(username: str, or_else: str = "") -> list[Body]:
     allocates = dedent("""\
         has(object.status) && has(object.status.allocation)
           && !(has(oldObject.status) && has(oldObject.status.allocation))
           && has(object.status.allocation.devices) && has(object.status.allocation.devices.results)""")
     return [
         {"name": "allocates", "expression": allocates},
-        {"name": "others", "expression": f"{_NOT_FROM}{json.dumps(username)}"},
+        {"name": "others", "expression": f"{_NOT_FROM}{json.dumps(username)}{or_else}"},
     ]
 
 
 _NOT_FROM: Final = "request.userInfo.username != "
+_OR_DRY_RUN: Final = " || request.dryRun"
+"""The operator finds out by a dry run of its own whether the API server knows a rule."""
 
 
 def _validation(expression: str, message: str, *, value: str = "", text: str = "") -> Body:
@@ -268,7 +271,7 @@ def _identity(kind: str, name: str) -> Body:
 def _read_fence(spec: Mapping[str, Any]) -> RulesFence | PoolsFence | None:
     """Return what the spec of a policy says about itself, if it says anything; whether it is so is not looked at."""
     conditions = {each.get("name"): str(each.get("expression")) for each in spec.get("matchConditions") or ()}
-    username = _text(conditions.get("others", "").removeprefix(_NOT_FROM))
+    username = _text(conditions.get("others", "").removeprefix(_NOT_FROM).removesuffix(_OR_DRY_RUN))
     if username is None:
         return None
     if param_kind := spec.get("paramKind"):
@@ -334,8 +337,8 @@ _PATHS: Final = {
 class InstalledFence:
     """What the API server has: `fence` is None if it is not there, or not as it is published.
 
-    `missing` is `policy` or `binding`, or empty; `denied` is the refusal to those who may not ask. `uid` is that of the
-    policy. `serves_parameters` is False where the policy refuses everything for lack of its parameters' kind.
+    `missing` is `policy` or `binding`, or empty; `denied` is the refusal to those who may not ask. `uid` is made of
+    those of both. `serves_parameters` is False where the policy refuses everything for lack of its parameters' kind.
     """
 
     fence: RulesFence | PoolsFence | None = None
@@ -360,8 +363,38 @@ async def read_fence(session: ApiSession) -> InstalledFence:
             missing = missing or what
     if missing:
         return InstalledFence(missing=missing)
-    fence, uid = fenced(*found), str(found[0]["metadata"].get("uid") or "")
+    fence, uid = fenced(*found), "/".join(str(each["metadata"].get("uid") or "") for each in found)
     if not isinstance(fence, RulesFence):
         return InstalledFence(fence, uid=uid)
     rules = replace(KINDS["DeviceTaintRule"], versions=(fence.version,))
     return InstalledFence(fence, uid=uid, serves_parameters=bool(await served(session, {rules.kind: rules})))
+
+
+async def refuses(
+    session: ApiSession,
+    claims: Served,
+    claim: ResourceClaim,
+    device: tuple[str, str, str],
+    *,
+    timeout: float = 60,  # noqa: ASYNC109 - it is the limit of one exchange
+) -> bool:
+    """Return whether the policy refuses a device (driver, pool, name) to a claim without allocation, in a dry run.
+
+    A policy that was deleted and installed again refuses nothing under new rules: the API server goes on with the rules
+    of before, until it is restarted. Raises ApiError and ApiUnreachable if that cannot be known.
+    Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic, `ensureParamsForPolicyLocked` of Kubernetes 1.37.
+    """
+    request = claim.spec.devices.requests[0]
+    name = request.name if request.exactly else f"{request.name}/{request.first_available[0].name}"
+    result = dict(zip(("request", "driver", "pool", "device"), (name, *device), strict=True))
+    path = claims.path(claim.metadata.namespace, claim.metadata.name, "status")
+    body = {"status": {"allocation": {"devices": {"results": [result]}}}}
+    try:
+        await session.request(
+            "PATCH", path, params={"dryRun": "All"}, body=body, content_type=MERGE_PATCH, timeout=timeout
+        )
+    except ApiError as error:
+        if f"ValidatingAdmissionPolicy '{POLICY}'" in error.message:
+            return True
+        raise
+    return False

@@ -62,6 +62,8 @@ class DoubleAllocationReporter:
     metrics: Metrics
     clock: Callable[[], float]
     hears: Callable[[str], bool]
+    held_twice: tuple[str, ...] = ()
+    """The devices that more than one claim holds."""
     _heard: bool = True
     _overcommitments: Overcommitments = field(init=False)
     _ledger_version: int = -1
@@ -92,7 +94,7 @@ class DoubleAllocationReporter:
         version = self.ledger.version
         if version == self._ledger_version:
             return
-        found, count = set[Hashable](), 0
+        found, devices = set[Hashable](), list[str]()
         for collision in self.ledger.collisions():
             # Looked at again until it is over: that an assumption is confirmed, or that a claim waits to be cleared,
             # changes no version of the ledger.
@@ -100,7 +102,7 @@ class DoubleAllocationReporter:
             stored = self._stored(collision.claims)
             if len(stored) < 2:
                 continue
-            count += 1
+            devices.append("/".join(collision.device))
             for claim in stored:
                 key = claim_key(claim)
                 others = [claim_key(other) for other in stored if other is not claim]
@@ -110,7 +112,8 @@ class DoubleAllocationReporter:
                 self.events.report_problem(fact, subject_of(claim), messages.EVENT_COLLISION, message)
         self._clear("device", found)
         self._ledger_version = version
-        self.metrics.collisions.set(count)
+        self.held_twice = tuple(devices)
+        self.metrics.collisions.set(len(devices))
 
     def _report_overcommitments(self) -> None:
         found = set[Hashable]()

@@ -123,6 +123,10 @@ class ClaimStore:
         """Yield the claims that have an allocation."""
         return (claim for claim in self._claims.values() if claim.status.allocation is not None)
 
+    def pending(self) -> Iterator[ResourceClaim]:
+        """Yield the claims that have no allocation and may get one, whoever makes it."""
+        return filter(is_pending, self._claims.values())
+
     def put(self, claim: ResourceClaim) -> None:
         """Keep the newest state of a claim."""
         key = claim_key(claim)

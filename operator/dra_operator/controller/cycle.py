@@ -18,7 +18,7 @@ from dra_operator.api.write import allocation_to_wire
 from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.pod_writes import GateWrite, NominateWrite
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite
+from dra_operator.cluster.rule_writer import RuleAnswer, RuleOutcome, RuleProbe, RuleWrite
 from dra_operator.cluster.writes import AllocateWrite, Consumer, Write, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.allocation_checks import (
@@ -90,9 +90,9 @@ class Tick:
     """Has all pending claims tried again, whatever has changed."""
 
 
-Item: TypeAlias = Delta | PodUse | WriteOutcome | RuleOutcome | PolicyState | Tick
+Item: TypeAlias = Delta | PodUse | WriteOutcome | RuleOutcome | RuleAnswer | PolicyState | Tick
 """What a cycle takes in."""
-Effect: TypeAlias = Write | RuleWrite | EventRequest
+Effect: TypeAlias = Write | RuleWrite | RuleProbe | EventRequest
 """What a cycle wants done on the event loop."""
 Emit: TypeAlias = Callable[[list[Effect]], None]
 
@@ -141,6 +141,8 @@ class SchedulingCycle:
     _unexplained: dict[Key, tuple[str, Decision]] = field(default_factory=dict)
     """The uid of each claim that waits for an explanation, and what was decided about it."""
     _counted_reasons: set[str] = field(default_factory=set)
+    _is_fenced: bool = True
+    """Whether writes of an operator before this one may still be stored."""
 
     def __post_init__(self) -> None:
         self.progressed_at = self.clock()
@@ -161,9 +163,7 @@ class SchedulingCycle:
         self._write_results = WriteResultHandler(
             claims, ledger, in_flight, queue, events, pending, access, metrics, self._selector_warnings.add
         )
-        self._owned = OwnedDevices(
-            inventory, ledger, ingest, events, metrics, clock, timers, self.settlement, self.operator, record
-        )
+        self._owned = self._build_owned_devices()
         self._gated: GatedPods | None = None
         self._pace = BatchLimit(BATCH, BATCH_SECONDS, clock)
         self._templates = TemplateChecks(self.allocator, events, clock, self._pace)
@@ -196,6 +196,21 @@ class SchedulingCycle:
         self._reallocation = self._build_reallocation()
         self._broken_allocations.is_movable = self._reallocation.is_movable
         self._tasks = {name: BestEffortTask(name, clock, timers, metrics.defect_logger) for name in _TASKS}
+
+    def _build_owned_devices(self) -> OwnedDevices:
+        return OwnedDevices(
+            self.inventory,
+            self.ledger,
+            self._ingest,
+            self._events,
+            self.metrics,
+            self.clock,
+            self._timers,
+            self.settlement,
+            self.operator,
+            self._claims,
+            self._effects.append,
+        )
 
     def _build_reallocation(self) -> Reallocation:
         return Reallocation(
@@ -311,7 +326,8 @@ class SchedulingCycle:
 
     def notes(self) -> list[str]:
         """Return what is not as it should be though decisions go on. May be called in any thread."""
-        return self._owned.notes()
+        held_twice = self._double_allocations.held_twice
+        return [*self._owned.notes(), *([messages.held_twice(held_twice)] if held_twice else ())]
 
     # --- the cycle
 
@@ -329,7 +345,7 @@ class SchedulingCycle:
         self._requeue(items)
         self._release_all()
         self._tasks["inventory"].run(self._problems.report_inventory)
-        is_fenced = self._fence.is_pending()
+        is_fenced = self._is_fenced = self._fence.is_pending()
         if not is_fenced:
             self._tasks["rules"].run(self._owned.write_rules)
             if self._gated is not None:
@@ -417,7 +433,7 @@ class SchedulingCycle:
         self._broken_allocations.observe(effects.seen)
         if self.number > 1:
             # Before, everything is new that was listed.
-            self._owned.observe_claims(effects)
+            self._owned.observe_claims(effects, is_certain=not self._is_fenced)
         return effects.requeue_all
 
     def _ingest_one(self, item: Item, effects: DeltaEffects) -> None:
@@ -430,6 +446,8 @@ class SchedulingCycle:
                 self._owned.observe_policy(item)
             case RuleOutcome():
                 self._owned.observe_outcome(item)
+            case RuleAnswer():
+                self._owned.observe_answer(item)
             case Tick():
                 effects.requeue_all = True
             case _ if isinstance(item.write, GateWrite | NominateWrite):

@@ -251,6 +251,12 @@ def _expect_signals() -> None:
             loop.add_signal_handler(sent, lambda: None)
 
 
+def warn_of_all_devices(settings: Settings) -> None:
+    """Say what it means beside kube-scheduler to allocate every device, if that is what is wanted."""
+    if settings.devices == "all":
+        log.warning(messages.ALL_DEVICES, why=messages.BESIDE_SCHEDULER)
+
+
 def is_sound() -> bool:
     """Return whether this installation decides a small cluster as it should; if not, the log says what is wrong.
 

@@ -24,7 +24,7 @@ from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.reflector import Delta, Reflector
-from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite, RuleWriter
+from dra_operator.cluster.rule_writer import RuleAnswer, RuleOutcome, RuleProbe, RuleWrite, RuleWriter
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import Conflict, WriteOutcome, Written
@@ -359,6 +359,7 @@ class Manager:
                 self._rule_writer = RuleWriter(
                     self._session,
                     kind,
+                    self._reflectors["ResourceClaim"].served,
                     self._handle_rule_outcome,
                     may_write=self._election.may_write,
                     timeout=self._settings.request_timeout_seconds,
@@ -422,11 +423,12 @@ class Manager:
             # Without an outcome the object would wait for it for ever.
             self._loop.put(outcome)
 
-    def _handle_rule_outcome(self, outcome: RuleOutcome) -> None:
+    def _handle_rule_outcome(self, outcome: RuleOutcome | RuleAnswer) -> None:
         """Take in the answer to a write to a rule: the newest state of the rule first."""
         try:
             if (
-                outcome.body is not None
+                isinstance(outcome, RuleOutcome)
+                and outcome.body is not None
                 and (reflector := self._reflectors.get("DeviceTaintRule")) is not None
             ):
                 reflector.observe(dict(outcome.body))
@@ -436,7 +438,7 @@ class Manager:
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, EventRequest):
             self._record(effect)
-        elif isinstance(effect, RuleWrite):
+        elif isinstance(effect, RuleWrite | RuleProbe):
             if self._rule_writer is not None:
                 self._rule_writer.submit(effect)
         elif effect.resource == "pods":

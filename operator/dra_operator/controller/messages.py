@@ -5,7 +5,7 @@ below and its facts as fields; an Event is a reason in CamelCase and one sentenc
 stands in `cluster.faults`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dra_operator.api.names import GATE
@@ -77,6 +77,8 @@ LET_GO = "gate taken off"
 OWNERSHIP_FENCE = "policy for owned devices"
 OWNERSHIP_UNFIT = "policy for owned devices does not fit"
 OWNERSHIP_SETTLED = "owned devices settled"
+OWNERSHIP_BREACHED = "owned devices not protected"
+RULE_UNKNOWN = "rule not known to the API server"
 RULE_LET_GO = "rule let go"
 RULE_NOT_WRITTEN = "rule not written"
 FOREIGN = "owned device allocated by another"
@@ -266,16 +268,25 @@ def defect(error: Exception) -> str:
     return f"the operator has a defect: {type(error).__name__}: {error}"
 
 
-REPLACED = (
-    "the policy dra-operator-owned was deleted and installed again, which kube-apiserver applies to new rules only "
-    "after its restart: restart it, and then this operator"
-)
-"""Why a policy protects nothing that looks as it should."""
 OWNS_NOTHING = (
     "owns no device, so it allocates none: take some with dra-operator own --driver DRIVER --pool POOL, or set devices "
     "to all where nobody else allocates"
 )
 """What the operator says as long as no taint makes a device its own."""
+
+
+ALL_DEVICES = "allocates all devices"
+BESIDE_SCHEDULER = (
+    "kube-scheduler allocates the same devices for pods, and each gives out what the other is about to: devices get "
+    "two holders, so use --devices all only where no pod of this cluster names a claim, or asks for an extended "
+    "resource of a class; otherwise take devices with dra-operator own"
+)
+"""What `--devices all` means, which is said at the start."""
+
+
+def held_twice(devices: Sequence[str]) -> str:
+    """Return what is said of devices that more than one claim holds."""
+    return f"more than one claim holds {listed(sorted(devices))}: the Events DeviceAllocatedTwice say which claims do"
 
 
 def allocated_by_another(device: str, claim: str) -> str:
@@ -286,9 +297,42 @@ def allocated_by_another(device: str, claim: str) -> str:
     )
 
 
-def not_guaranteed(pools: str, why: str) -> str:
-    """Return what is said of pools that no policy protects."""
-    return f"not guaranteed that nobody else allocates owned devices of {pools}: {why or 'no policy protects them'}"
+def breached(device: str, quiet: float, left: float) -> str:
+    """Return what is said after somebody else has allocated a device that the policy protects; times are in seconds."""
+    return (
+        f"somebody else has allocated {device} although the policy dra-operator-owned protects it; owned devices are "
+        f"allocated again when that has not happened for {quiet:g} s, in {left:.0f} s at the earliest: "
+        "see whom the policy exempts, and restart kube-apiserver if the policy was deleted and installed again"
+    )
+
+
+def unknown_rules(rules: Mapping[str, str]) -> str:
+    """Return what is said of rules that the API server does not know, from the answer about each."""
+    reasons = listed(sorted(set(rules.values())))
+    names = listed(sorted(rules))
+    return f"the policy dra-operator-owned does not protect devices of DeviceTaintRule {names}: {reasons}"
+
+
+NOT_KNOWN = (
+    "kube-apiserver does not follow new rules, as after the policy was deleted and installed again: "
+    "restart kube-apiserver"
+)
+"""Why a policy does not protect what a rule owns."""
+
+
+def not_asked(error: str) -> str:
+    """Return why it is not known whether the API server knows a rule."""
+    return f"a dry run does not show whether kube-apiserver knows the rule: {error}"
+
+
+def not_guaranteed(pools: str, why: str, quiet: float, waiting: str) -> str:
+    """Return what is said of pools that no policy protects; `waiting` are those that wait for `quiet` seconds."""
+    said = f"not guaranteed that nobody else allocates owned devices of {pools}: {why or 'no policy protects them'}"
+    if not waiting:
+        return said
+    return (
+        f"{said}; those of {waiting} are not allocated before nobody else has allocated there for {quiet:g} s"
+    )
 
 
 def refuses_all(policy: str) -> str:

@@ -1,24 +1,29 @@
 """Owned devices: from when they may be used, which policy protects them, and the rules that own them.
 
-With the policy, `settle` seconds after the rule came or was changed: until then an API server may not know the rule.
-Without it, when nobody else has stored an allocation in the pool for `quiet` seconds: likely the last one, not surely.
+With the policy, `settle` seconds after the rule came or was changed, if a dry run then shows that it is in force.
+Otherwise, when nobody else has stored an allocation in the pool for `quiet` seconds: likely the last one, not surely.
 A rule gets a finalizer, so that it stays in force while allocations are being written, and an annotation once it has
 settled. Source: docs/operator.md, section "Devices that are ours".
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from dra_operator.api.names import OWNED_FINALIZER, SETTLED_ANNOTATION
 from dra_operator.api.text import listed
-from dra_operator.api.types import DeviceRequestAllocationResult, DeviceTaintRule, ResourceClaim
+from dra_operator.api.types import (
+    DeviceRequestAllocationResult,
+    DeviceTaintRule,
+    DeviceTaintSelector,
+    ResourceClaim,
+)
 from dra_operator.cluster.ownership_policy import POLICY, InstalledFence, PoolsFence, RulesFence, read_fence
-from dra_operator.cluster.rule_writer import RuleOutcome, RuleWrite
+from dra_operator.cluster.rule_writer import RuleAnswer, RuleOutcome, RuleProbe, RuleWrite
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.controller import messages
-from dra_operator.controller.claims import Key, text
+from dra_operator.controller.claims import ClaimStore, Key, text
 from dra_operator.controller.event_dedup import EventDeduplicator, Subject, warning
 from dra_operator.controller.ingest import DeltaEffects, Ingest
 from dra_operator.controller.logs import get_logger
@@ -34,24 +39,31 @@ from dra_operator.ledger import Ledger
 
 @dataclass(frozen=True, slots=True)
 class PolicyState:
-    """Which policy refuses allocations of owned devices by others; without one `why` says why it is not there."""
+    """Which policy refuses allocations of owned devices by others; without one `why` says why it is not there.
+
+    One that was deleted and installed again has another `uid`.
+    """
 
     fence: RulesFence | PoolsFence | None
     why: str = ""
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SettlementState:
     """The rules and pools whose devices may be used; `unfenced` are pools that no policy protects.
 
-    `marked` are the rules of which all that they own may be used. `due` is when time alone changes this, by the clock,
-    or None.
+    `marked` are the rules of which all that they own may be used, with the mark of each. `unproven` are those that the
+    API server is to be asked about, `unknown` those that it does not know by its last answer, and why. `due` is when
+    time alone changes this, by the clock, or None.
     """
 
     rules: frozenset[str] = frozenset()
-    marked: frozenset[str] = frozenset()
+    marked: Mapping[str, str] = field(default_factory=dict)
     pools: frozenset[PoolKey] = frozenset()
     unfenced: frozenset[PoolKey] = frozenset()
+    unproven: frozenset[str] = frozenset()
+    unknown: Mapping[str, str] = field(default_factory=dict)
     due: float | None = None
 
 
@@ -71,16 +83,22 @@ class SettlementTimer:
     """By name: uid and generation of a rule, and when it was first seen so."""
     _published: dict[PoolKey, float] = field(default_factory=dict)
     _stored: dict[PoolKey, float] = field(default_factory=dict)
+    _answers: dict[str, str] = field(default_factory=dict)
+    """By mark: empty if the API server knows the rule, else why nobody can rely on that."""
+    _breached_at: float = -math.inf
 
     def observe_policy(self, state: PolicyState, now: float) -> None:
         """Take in the policy that is installed now."""
-        if self.policy is None or self.policy.fence != state.fence:
+        before = self.policy
+        if before is None or (before.fence, before.uid) != (state.fence, state.uid):
             self._policy_since = now
         self.policy = state
 
     def observe_rules(self, rules: Mapping[str, DeviceTaintRule], now: float) -> None:
         """Take in the rules that own devices: one that came or was changed is seen from now on."""
         known, self._rules = self._rules, {}
+        uids = {rule.metadata.uid for rule in rules.values()}
+        self._answers = {mark: why for mark, why in self._answers.items() if mark.partition("/")[0] in uids}
         for name, rule in rules.items():
             if owns(rule) and not rule.metadata.deletion_timestamp:
                 identity = (rule.metadata.uid, rule.metadata.generation)
@@ -98,6 +116,20 @@ class SettlementTimer:
         """Take in that somebody else has stored an allocation in a pool."""
         self._stored[key] = now
 
+    def observe_breach(self, now: float) -> None:
+        """Take in that somebody else has allocated a device that the policy protects: what it promised was not so."""
+        self._breached_at = now
+        self._answers.clear()
+
+    def observe_answer(self, mark: str, why: str) -> None:
+        """Take in whether the API server knows the rule of a mark; `why` is empty if it does."""
+        self._answers[mark] = why
+
+    @property
+    def breach_ends(self) -> float:
+        """From when on owned devices may be used again, after somebody else has allocated a protected one."""
+        return self._breached_at + self.quiet
+
     @property
     def owns_any(self) -> bool:
         """True if any taint in force owns devices."""
@@ -112,17 +144,14 @@ class SettlementTimer:
         # Nodes come and go, and most pools with them.
         self._stored = {key: at for key, at in self._stored.items() if at + self.quiet > now}
         fence, owning = self.policy.fence, [rules[name] for name in self._rules]
-        ends: list[float] = []
-        fenced = set[str]()
-        if isinstance(fence, RulesFence):
-            for rule in owning:
-                ends.append(end := self._fenced_end(rule))
-                if end <= now:
-                    fenced.add(rule.metadata.name)
+        follows = isinstance(fence, RulesFence)
+        known = self._judge_rules(owning, now) if follows else SettlementState()
+        exposed = known.unknown.keys() if follows else self._rules.keys()
+        ends = [] if known.due is None else [known.due]
         used, unfenced, waiting = set[PoolKey](), set[PoolKey](), set[str]()
-        for key in self._published if isinstance(fence, RulesFence) else pools:
+        for key in pools if exposed else self._published:
             here = [rule for rule in owning if touches(rule, *key)]
-            if not here and key not in self._published:
+            if not any(rule.metadata.name in exposed for rule in here) and key not in self._published:
                 continue
             if isinstance(fence, PoolsFence) and fence.covers(*key):
                 end = max([self._fenced_end(rule) for rule in here] + self._published_end(key))
@@ -134,10 +163,41 @@ class SettlementTimer:
                 used.add(key)
             else:
                 waiting.update(rule.metadata.name for rule in here)
-        marked = fenced if isinstance(fence, RulesFence) else self._rules.keys() - waiting
-        due = min((end for end in ends if now < end < math.inf), default=None)
+        uid = self.policy.uid if isinstance(fence, PoolsFence) else ""
+        marked = {
+            rule.metadata.name: settled_mark(rule.metadata, uid)
+            for rule in owning
+            if rule.metadata.name in exposed and rule.metadata.name not in waiting
+        }
+        return replace(
+            known,
+            marked={**known.marked, **marked},
+            pools=frozenset(used),
+            unfenced=frozenset(unfenced),
+            due=_next(ends, now),
+        )
+
+    def _judge_rules(self, owning: Iterable[DeviceTaintRule], now: float) -> SettlementState:
+        """Return which rules a policy protects that follows them, and which it would if the API server knew them."""
+        uid = self.policy.uid if self.policy is not None else ""
+        marked, unproven, unknown, ends = dict[str, str](), set[str](), dict[str, str](), list[float]()
+        for rule in owning:
+            name, mark = rule.metadata.name, settled_mark(rule.metadata, uid)
+            ends.append(end := self._fenced_end(rule))
+            if now < end:
+                continue
+            if _mark(rule) == mark or self._answers.get(mark) == "":
+                marked[name] = mark
+            else:
+                unproven.add(name)
+                if mark in self._answers:
+                    unknown[name] = self._answers[mark]
         return SettlementState(
-            frozenset(fenced), frozenset(marked), frozenset(used), frozenset(unfenced), due
+            rules=frozenset(marked),
+            marked=marked,
+            unproven=frozenset(unproven),
+            unknown=unknown,
+            due=_next(ends, now),
         )
 
     def _is_held(self, rule: DeviceTaintRule) -> bool:
@@ -147,14 +207,18 @@ class SettlementTimer:
         """Return from when the devices of a rule may be used that a policy protects: what has settled stays so."""
         if not self._is_held(rule):
             return math.inf
-        if rule.metadata.annotations.get(SETTLED_ANNOTATION) == settled_mark(rule.metadata):
-            return -math.inf
-        return max(self._rules[rule.metadata.name][1], self._policy_since) + self.settle
+        uid = self.policy.uid if self.policy is not None else ""
+        if _mark(rule) == settled_mark(rule.metadata, uid):
+            return self.breach_ends
+        seen = max(self._rules[rule.metadata.name][1], self._policy_since)
+        return max(seen + self.settle, self.breach_ends)
 
     def _published_end(self, key: PoolKey) -> list[float]:
         """Return from when devices may be used that their slices own and a policy protects, if there are any."""
         begun = self._published.get(key)
-        return [] if begun is None else [max(begun, self._policy_since) + self.settle]
+        if begun is None:
+            return []
+        return [max(max(begun, self._policy_since) + self.settle, self.breach_ends)]
 
     def _quiet_end(self, key: PoolKey, rules: Sequence[DeviceTaintRule]) -> float:
         """Return from when the owned devices of a pool may be used that no policy protects.
@@ -164,11 +228,27 @@ class SettlementTimer:
         if not all(map(self._is_held, rules)):
             return math.inf
         begun = [self._rules[rule.metadata.name][1] for rule in rules]
-        begun.append(self._stored.get(key, -math.inf))
+        begun += [self._stored.get(key, -math.inf), self._breached_at]
         begun.append(self._published.get(key, -math.inf))
         return max(begun) + self.quiet
 
 
+def _next(ends: Iterable[float], now: float) -> float | None:
+    return min((end for end in ends if now < end < math.inf), default=None)
+
+
+def _any_device(rule: DeviceTaintRule) -> tuple[str, str, str]:
+    """Return driver, pool and name of a device that the rule owns; it need not exist."""
+    selector = rule.spec.device_selector or DeviceTaintSelector()
+    return selector.driver or "any", selector.pool or "any", selector.device or "any"
+
+
+def _mark(rule: DeviceTaintRule) -> str | None:
+    return rule.metadata.annotations.get(SETTLED_ANNOTATION)
+
+
+ASKED = (1.0, 15.0)
+"""First and longest wait, in seconds, until the API server is asked again whether it knows a rule."""
 CONFLICT = (0.05, 30.0)
 """First and longest wait, in seconds, of a rule that was changed; it waits for the newer version at most."""
 RETRY = (5.0, 300.0)
@@ -195,11 +275,16 @@ class OwnedDevices:
     timer: SettlementTimer
     operator: Subject
     """What stands for the operator itself in Events."""
-    write: Callable[[RuleWrite], None]
+    claims: ClaimStore
+    write: Callable[[RuleWrite | RuleProbe], None]
     _owns_any: bool | None = None
     _settled: SettlementState = field(default_factory=SettlementState)
     _writing: set[str] = field(default_factory=set)
     _backoff: Backoff = field(init=False)
+    _ask_backoff: Backoff = field(init=False)
+    _asked: int = 0
+    _breach: str = ""
+    """The last device that somebody else has allocated although it is protected."""
     _forbidden: str = ""
     _dirty: bool = True
     _version: int = -1
@@ -210,6 +295,7 @@ class OwnedDevices:
             # Else nobody takes in what has changed, and it would heap up.
             self._changes = self.inventory.subscribe()
         self._backoff = Backoff("rule", self.clock, self.timers)
+        self._ask_backoff = Backoff("rule asked about", self.clock, self.timers)
 
     # --- what is known
 
@@ -224,8 +310,11 @@ class OwnedDevices:
             self._dirty = True
         self.timer.observe_policy(state, self.clock())
 
-    def observe_claims(self, effects: DeltaEffects) -> None:
-        """Take in which claims somebody else allocated, and report those on devices that are ours."""
+    def observe_claims(self, effects: DeltaEffects, *, is_certain: bool = True) -> None:
+        """Take in which claims somebody else allocated, and report those on devices that are ours.
+
+        `is_certain` is False while it may have been an operator before this one.
+        """
         if self.inventory.settlement is None:
             return
         for key in effects.foreign:
@@ -233,7 +322,29 @@ class OwnedDevices:
                 if not result.admin_access:
                     self.timer.observe_allocation((result.driver, result.pool), self.clock())
                     self._dirty = self._dirty or (result.driver, result.pool) in self._settled.unfenced
-                    self._report_foreign(key, result)
+                    device = self._report_foreign(key, result)
+                    if device and is_certain and (result.driver, result.pool) not in self._settled.unfenced:
+                        self._observe_breach(device)
+
+    def _observe_breach(self, device: str) -> None:
+        """Use no device on the word of the policy until it has kept it for long enough."""
+        now = self.clock()
+        if now >= self.timer.breach_ends:
+            log.warning(messages.OWNERSHIP_BREACHED, device=device, seconds=self.timer.quiet)
+        self._breach, self._dirty = device, True
+        self.timer.observe_breach(now)
+
+    def observe_answer(self, answer: RuleAnswer) -> None:
+        """Take in whether the API server knows a rule."""
+        probe = answer.probe
+        self._writing.discard(probe.name)
+        why = ""
+        if not answer.is_known:
+            why = messages.NOT_KNOWN if answer.error is None else messages.not_asked(str(answer.error))
+            self._ask_backoff.add(("", probe.name), probe.mark, *ASKED)
+            log.info(messages.RULE_UNKNOWN, rule=probe.name, why=why)
+        self.timer.observe_answer(probe.mark, why)
+        self._dirty = True
 
     def observe_outcome(self, outcome: RuleOutcome) -> None:
         """Take in what came of a write to a rule."""
@@ -260,6 +371,7 @@ class OwnedDevices:
     def refresh(self) -> bool:
         """Have the inventory use what has settled by now; return whether that changes any device."""
         self._backoff.pop_expired()
+        self._ask_backoff.pop_expired()
         if self.inventory.settlement is None:
             return False
         now = self.clock()
@@ -296,16 +408,34 @@ class OwnedDevices:
             self.timer.observe_published(key, now, owned=owned)
 
     def write_rules(self) -> None:
-        """Have written what the rules lack, each that is not being written."""
+        """Have written what the rules lack, and asked what is not known of them, each that is not under way."""
         for name, rule in self.inventory.rules.items():
             metadata = rule.metadata
             if name in self._writing or self._backoff.holds(
                 ("", name), metadata.uid, metadata.resource_version
             ):
                 continue
-            if (write := self._write_for(rule)) is not None:
+            write = self._write_for(rule)
+            if (effect := write if write is not None else self._probe_for(rule)) is not None:
                 self._writing.add(name)
-                self.write(write)
+                self.write(effect)
+
+    def _probe_for(self, rule: DeviceTaintRule) -> RuleProbe | None:
+        """Return the question whether the API server knows a rule, if it is to be asked and there is a claim for it.
+
+        Each question is about another claim: what is wrong with one says nothing of the rule.
+        """
+        name, policy = rule.metadata.name, self.timer.policy
+        if name not in self._settled.unproven or policy is None:
+            return None
+        mark = settled_mark(rule.metadata, policy.uid)
+        if self._ask_backoff.holds(("", name), mark, ""):
+            return None
+        claims = [claim for claim in self.claims.pending() if claim.spec.devices.requests]
+        if not claims:
+            return None
+        self._asked += 1
+        return RuleProbe(name, mark, claims[self._asked % len(claims)], _any_device(rule))
 
     def _write_for(self, rule: DeviceTaintRule) -> RuleWrite | None:
         metadata = rule.metadata
@@ -321,9 +451,13 @@ class OwnedDevices:
         else:
             if not is_held:
                 finalizers = (*kept, OWNED_FINALIZER)
-            mark = settled_mark(metadata)
-            if metadata.name in self._settled.marked and metadata.annotations.get(SETTLED_ANNOTATION) != mark:
+            mark = self._settled.marked.get(metadata.name)
+            written = _mark(rule)
+            # A mark that names a policy says more than one without: the policy may be unreadable for a moment.
+            if mark is not None and not f"{written}/".startswith(f"{mark}/"):
                 annotations[SETTLED_ANNOTATION] = mark
+            elif written is not None and mark is None and self.clock() < self.timer.breach_ends:
+                annotations[SETTLED_ANNOTATION] = None
             if finalizers is None and not annotations:
                 return None
         return RuleWrite(metadata.name, metadata.uid, metadata.resource_version, finalizers, annotations)
@@ -348,18 +482,25 @@ class OwnedDevices:
             log.warning(messages.OWNS_NO_DEVICE, why=messages.OWNS_NOTHING)
             self.events.record(warning(self.operator, messages.EVENT_OWNS_NOTHING, messages.OWNS_NOTHING))
 
-    def _report_foreign(self, key: Key, result: DeviceRequestAllocationResult) -> None:
-        """Report an allocation by somebody else, if it is on a device that is ours and has settled."""
+    def _report_foreign(self, key: Key, result: DeviceRequestAllocationResult) -> str:
+        """Report an allocation by somebody else, if it is on a device that is ours and has settled; return its path.
+
+        After one, a device that is only owned counts as well.
+        """
+        is_breached = self.clock() < self.timer.breach_ends
         pool = self.inventory.pools.get((result.driver, result.pool))
         for slice_ in pool.slices.values() if pool is not None else ():
             index = slice_.indexes.get(result.device)
-            if index is None or not slice_.ours >> index & 1:
+            if index is None or not (
+                slice_.ours >> index & 1 or (is_breached and self._is_owned(slice_, result))
+            ):
                 continue
             self.metrics.foreign_allocations.inc()
             message = messages.allocated_by_another(slice_.path(index), text(key))
             self.events.record(warning(self._owner(slice_, result), messages.EVENT_FOREIGN, message))
             log.warning(messages.FOREIGN, claim=text(key), device=slice_.path(index))
-            return
+            return slice_.path(index)
+        return ""
 
     def is_ours(self, claim: ResourceClaim) -> bool:
         """True if an operator made the allocation of a claim: of devices that are ours nobody else makes one.
@@ -371,9 +512,9 @@ class OwnedDevices:
             return True
         results = [] if claim.status.allocation is None else claim.status.allocation.devices.results
         exclusive = [result for result in results if not result.admin_access]
-        return bool(exclusive) and all(map(self._is_owned, exclusive))
+        return bool(exclusive) and all(map(self._is_settled, exclusive))
 
-    def _is_owned(self, result: DeviceRequestAllocationResult) -> bool:
+    def _is_settled(self, result: DeviceRequestAllocationResult) -> bool:
         pool = self.inventory.pools.get((result.driver, result.pool))
         for slice_ in pool.slices.values() if pool is not None else ():
             index = slice_.indexes.get(result.device)
@@ -383,10 +524,18 @@ class OwnedDevices:
 
     def _owner(self, slice_: Slice, result: DeviceRequestAllocationResult) -> Subject:
         """Return the rule by which a device is ours, or the slice that says so itself."""
+        name = self._owning_rule(slice_, result)
+        return self.ingest.subject(_KIND, name) if name else self.ingest.subject("ResourceSlice", slice_.name)
+
+    def _owning_rule(self, slice_: Slice, result: DeviceRequestAllocationResult) -> str:
         for name, rule in sorted(self.inventory.rules.items()):
             if owns(rule) and touches(rule, *slice_.key) and names_device(rule, result.device):
-                return self.ingest.subject(_KIND, name)
-        return self.ingest.subject("ResourceSlice", slice_.name)
+                return name
+        return ""
+
+    def _is_owned(self, slice_: Slice, result: DeviceRequestAllocationResult) -> bool:
+        taints = slice_.device_fields[slice_.indexes[result.device]].taints
+        return any(map(is_owned_taint, taints)) or bool(self._owning_rule(slice_, result))
 
     def notes(self) -> list[str]:
         """Return what is not as it should be with owned devices though decisions go on, a line each."""
@@ -398,9 +547,15 @@ class OwnedDevices:
         timer, settled = self.timer, self._settled
         if not timer.owns_any:
             yield messages.OWNS_NOTHING
+        if (left := timer.breach_ends - self.clock()) > 0:
+            yield messages.breached(self._breach, timer.quiet, left)
+        unknown = messages.unknown_rules(settled.unknown) if settled.unknown else ""
+        if unknown and not settled.unfenced:
+            yield unknown
         if settled.unfenced:
-            why = timer.policy.why if timer.policy is not None else ""
-            yield messages.not_guaranteed(_texts(settled.unfenced), why)
+            why = unknown or (timer.policy.why if timer.policy is not None else "")
+            waiting = _texts(settled.unfenced - settled.pools)
+            yield messages.not_guaranteed(_texts(settled.unfenced), why, timer.quiet, waiting)
         if self._forbidden:
             yield self._forbidden
 
@@ -429,8 +584,6 @@ class PolicyProbe:
     clock: Callable[[], float]
     _due_at: float = float("-inf")
     _username: str = ""
-    _uid: str = ""
-    """The uid of the policy that was found first: another one is another policy."""
     _notes: tuple[str, ...] = ()
 
     async def check(self, session: ApiSession) -> None:
@@ -452,11 +605,6 @@ class PolicyProbe:
 
     def _state_of(self, installed: InstalledFence) -> PolicyState:
         """Return what the policy protects, and if it protects nothing, why."""
-        self._uid = self._uid or installed.uid
-        if installed.uid not in ("", self._uid):
-            # The API server stops to follow the rules with the first policy, and does not begin again for the second.
-            # Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic, ensureParamsForPolicyLocked (1.37).
-            return PolicyState(None, messages.REPLACED)
         if installed.denied is not None:
             return PolicyState(None, messages.forbidden(installed.denied))
         if installed.missing:
@@ -465,7 +613,7 @@ class PolicyProbe:
             return PolicyState(None, f"the policy {POLICY} or its binding is not as it was published")
         if not installed.serves_parameters:
             return PolicyState(None, f"the policy {POLICY} has no parameters here")
-        return PolicyState(installed.fence)
+        return PolicyState(installed.fence, uid=installed.uid)
 
     def notes(self) -> tuple[str, ...]:
         """Return what is wrong with the policy that is installed, a line each."""

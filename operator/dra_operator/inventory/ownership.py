@@ -80,9 +80,12 @@ def rule_problem(rule: DeviceTaintRule) -> str | None:
     return None
 
 
-def settled_mark(metadata: Metadata) -> str:
-    """Return what a rule is marked with once it has settled; the mark of another rule, or of before, does not fit."""
-    return f"{metadata.uid}/{metadata.generation}"
+def settled_mark(metadata: Metadata, fence: str = "") -> str:
+    """Return what a rule is marked with once it has settled; the mark of another rule, or of before, does not fit.
+
+    `fence` is the uid of the policy that protects it, if there is one.
+    """
+    return "/".join(filter(None, (metadata.uid, str(metadata.generation), fence)))
 
 
 def owns(rule: DeviceTaintRule) -> bool:

@@ -309,7 +309,7 @@ class TestOwned:
         """Devices, those in use, and how far it is."""
         taints = [{"key": KEY, "effect": "NoSchedule"}]
         bad = [{"key": KEY, "effect": "NoSchedule", "value": "team-a"}]
-        settled, before = {"dra-operator.io/settled": "a/1"}, {"dra-operator.io/settled": "1"}
+        settled, before = {"dra-operator.io/settled": "a/1/policy/binding"}, {"dra-operator.io/settled": "1"}
         cluster.put(
             rule("a", selector={"pool": "pool-1"}, uid="a", annotations=settled),
             rule("b", selector={"pool": "pool-2", "device": "gpu-0"}, annotations=before),

@@ -133,7 +133,9 @@ def _state(rule: DeviceTaintRule, problem: str | None) -> str:
     metadata = rule.metadata
     if metadata.deletion_timestamp:
         return RELEASED
-    is_settled = metadata.annotations.get(SETTLED_ANNOTATION) == settled_mark(metadata)
+    # By which policy, is the operator's to know.
+    mark = metadata.annotations.get(SETTLED_ANNOTATION, "")
+    is_settled = f"{mark}/".startswith(f"{settled_mark(metadata)}/")
     return SETTLED if is_settled else SETTLING
 
 

@@ -53,23 +53,18 @@ async def read_fence(session: "ApiSession") -> FenceReport:
 async def lets_pass(session: "ApiSession", claim: ResourceClaim, device: DeviceKey) -> bool:
     """Return whether the API server lets us allocate a device, in a dry run; False if another refusal hides that.
 
-    After a moment the fence refuses it. One that was deleted and created again does not: the API server goes on with
-    the rules of before, until it is restarted.
-    Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic, `ensureParamsForPolicyLocked` of Kubernetes 1.37.
+    After a moment the fence refuses it, unless it was deleted and created again.
     """
+    from dra_operator.cluster import ownership_policy
     from dra_operator.cluster.discovery import Served
-    from dra_operator.cluster.session import MERGE_PATCH, ApiError
+    from dra_operator.cluster.session import ApiError
 
-    request = claim.spec.devices.requests[0]
-    name = request.name if request.exactly else f"{request.name}/{request.first_available[0].name}"
-    result = {"request": name, "driver": device.driver, "pool": device.pool, "device": device.name}
-    path = Served(KINDS["ResourceClaim"], "v1").path(claim.metadata.namespace, claim.metadata.name, "status")
-    body = {"status": {"allocation": {"devices": {"results": [result]}}}}
     try:
-        await session.request("PATCH", path, params={"dryRun": "All"}, body=body, content_type=MERGE_PATCH)
+        return not await ownership_policy.refuses(
+            session, Served(KINDS["ResourceClaim"], "v1"), claim, (device.driver, device.pool, device.name)
+        )
     except ApiError:
         return False
-    return True
 
 
 def _needs(api_version: str) -> str:
