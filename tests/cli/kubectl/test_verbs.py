@@ -10,11 +10,11 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
+from answer_schema import schema_text
 from cluster import allocation, claim, pod, resource_slice
 from dra_operator.cli.kubectl.commands import VERBS, app
 from dra_operator.cli.kubectl.completion import complete_names
 from dra_operator.cli.kubectl.options import read_seconds
-from dra_operator.cli.kubectl.verbs.schema import schema_text
 
 HEAVY = {"aiohttp", "kopf", "kubernetes", "typer", "rich", "structlog", "prometheus_client"}
 
@@ -186,7 +186,7 @@ async def test_many_devices_are_listed_whole_in_a_pipe(cluster, dra):
 
 
 def test_schema_is_published():
-    """docs/kubectl-dra.schema.json is what `kubectl dra schema` prints."""
+    """docs/kubectl-dra.schema.json is what `python -m answer_schema` prints."""
     page = Path(__file__).parents[3] / "docs" / "kubectl-dra.schema.json"
 
     assert page.read_text(encoding="utf-8") == schema_text()

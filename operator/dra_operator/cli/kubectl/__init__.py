@@ -6,7 +6,7 @@ the engine when it has read the cluster.
 - `commands` is the table of verbs, `options` what they share, `verbs` has a module for each.
 - Reading: `access` is the user's way to the API server, `client` asks it, `reading` lists kinds, `source` is the
   cluster or snapshot that a verb asks, as its `demand` says; `errors` end it. `watching` keeps up with it.
-- Answers: `answering` runs a verb and prints, `tables` for people, `documents` as JSON with a schema. `subjects` are
+- Answers: `answering` runs a verb and prints, `tables` for people, `documents` as JSON. `subjects` are
   objects that are named on the command line, `completion` the names that can be.
 """
 

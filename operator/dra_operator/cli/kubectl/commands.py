@@ -27,7 +27,6 @@ VERBS: Final = {
     "lint": Verb("lint", "What is wrong with selectors of classes and claims."),
     "impact": Verb("impact", "What a taint, a changed class, or a drain would hit."),
     "audit": Verb("audit", "What is wrong in the cluster, and what to do."),
-    "schema": Verb("schema", "Print the JSON schema of the answers."),
 }
 
 

@@ -2,5 +2,5 @@
 
 - Lists: `claims`, `devices`, `top`.
 - Questions about one object: `explain`, `fit`, `headroom`, `who`.
-- Checks: `lint`, `impact`, `audit`. `schema` prints the form of the answers as documents.
+- Checks: `lint`, `impact`, `audit`.
 """

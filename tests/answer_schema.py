@@ -1,0 +1,80 @@
+"""The JSON schema of the answers of `kubectl dra`, as docs/kubectl-dra.schema.json has it.
+
+`PYTHONPATH=tests python -m answer_schema > docs/kubectl-dra.schema.json` writes it anew.
+"""
+
+import json
+import sys
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from dra_operator.cli.kubectl.documents import API_VERSION, camel
+from dra_operator.questions.claim_list import ClaimList
+from dra_operator.questions.device_list import DeviceList
+from dra_operator.questions.explain import ExplainAnswer
+from dra_operator.questions.findings import AuditReport
+from dra_operator.questions.fit import FitAnswer
+from dra_operator.questions.headroom import HeadroomAnswer
+from dra_operator.questions.holders import HolderReport
+from dra_operator.questions.impact import ImpactReport
+from dra_operator.questions.lint import LintReport
+from dra_operator.questions.usage import UsageReport
+
+
+def schema_text() -> str:
+    """Return the schema of all answers as JSON."""
+    kinds = {
+        "Audit": AuditReport,
+        "ClaimList": ClaimList,
+        "DeviceList": DeviceList,
+        "Explanation": ExplainAnswer,
+        "Fit": FitAnswer,
+        "Headroom": HeadroomAnswer,
+        "Holders": HolderReport,
+        "Impact": ImpactReport,
+        "Lint": LintReport,
+        "Usage": UsageReport,
+    }
+    return json.dumps(schema(kinds), indent=2) + "\n"
+
+
+def schema(kinds: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON schema of some types of answers, by their kinds."""
+    definitions: dict[str, Any] = {}
+    answers = []
+    for kind, type_ in sorted(kinds.items()):
+        found = TypeAdapter(type_).json_schema(ref_template="#/$defs/{model}")
+        definitions |= {name: _camelled(each) for name, each in found.pop("$defs", {}).items()}
+        found = _camelled(found)
+        found["properties"] = {
+            "apiVersion": {"const": API_VERSION},
+            "kind": {"const": kind},
+            **found["properties"],
+        }
+        found["required"] = ["apiVersion", "kind"]
+        found["title"] = kind
+        definitions[kind] = found
+        answers.append({"$ref": f"#/$defs/{kind}"})
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Answers of kubectl dra",
+        "oneOf": answers,
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def _camelled(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a type with the names that JSON has; as empty fields are left out, none is required."""
+    if "properties" not in found:
+        return found
+    properties = {camel(name): _without_default(each) for name, each in found["properties"].items()}
+    return {**{name: each for name, each in found.items() if name != "required"}, "properties": properties}
+
+
+def _without_default(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in found.items() if name not in ("default", "title")}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(schema_text())
