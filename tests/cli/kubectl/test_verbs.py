@@ -123,7 +123,6 @@ async def test_wrong_input_is_one_line_with_what_to_do(cluster, dra, line, words
         ("who device/pool-1/", "write device/POOL/NAME, or with the driver before the pool"),
         ("who pool/gpu.example.com/", "write pool/NAME, or with the driver before the pool"),
         ("claims -n a -A", "-n names one namespace, and -A all of them"),
-        ("claims --snapshot x -w", "a snapshot does not change"),
         ("claims --request-timeout soon", "is no duration"),
         ("impact", "say what changes"),
         ("top --by rack", "'rack' is not one of"),
@@ -262,70 +261,6 @@ async def test_names_are_completed_from_the_cluster(used, dra, tmp_path):
 def test_durations_are_read_as_go_writes_them(text, seconds):
     """And as plain numbers of seconds."""
     assert read_seconds(text) == seconds
-
-
-@pytest.mark.parametrize(
-    ("line", "first", "changed"),
-    [
-        ("claims", ["holder", "waiting"], "fresh"),
-        ("devices pool-1", ["pool-1/gpu-0", "pool-1/gpu-1"], "pool-1/gpu-1"),
-        ("top --by namespace", ["default"], "default"),
-    ],
-)
-async def test_watch_prints_what_changes(used, tmp_path, line, first, changed):
-    """First the list, then the row of a claim that is new, or of the device that it holds; ages are no change."""
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(used.server.kubeconfig())
-    code = "from dra_operator.cli.kubectl import main; main()"
-    arguments = [*line.split(), "-w", "--no-headers", "--kubeconfig", str(kubeconfig)]
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, *arguments, stdout=asyncio.subprocess.PIPE
-    )
-    try:
-        printed = [await process.stdout.readline() for _ in first]
-        used.put(claim("fresh") | {"status": {"allocation": allocation(device="gpu-1")}})
-        printed.append(await process.stdout.readline())
-    finally:
-        process.terminate()
-        await process.communicate()
-
-    assert [each.split()[0].decode() for each in printed] == [*first, changed]
-
-
-async def test_watch_answers_although_something_changes_all_the_time(used, tmp_path):
-    """And says which rows are gone."""
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(used.server.kubeconfig())
-    code = "from dra_operator.cli.kubectl import main; main()"
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", code, "who", "-w", "--no-headers", "--kubeconfig", str(kubeconfig)),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-
-    async def change():
-        for number in range(1000):
-            used.put(pod("busy", nodeName="node-2", priority=number))
-            await asyncio.sleep(0.1)
-
-    changing = None
-    try:
-        printed = [await process.stdout.readline()]
-        changing = asyncio.create_task(change())
-        used.put(claim("fresh") | {"status": {"allocation": allocation(device="gpu-1")}})
-        printed.append(await process.stdout.readline())
-        used.put(claim("fresh"))
-        notes = []
-        while not notes or "fresh" not in notes[-1]:
-            notes.append((await process.stderr.readline()).decode())
-    finally:
-        if changing is not None:
-            changing.cancel()
-        process.terminate()
-        await process.communicate()
-
-    assert [each.split()[0] for each in printed] == [b"default/holder", b"default/fresh"]
-    assert notes[-1] == "note: resourceclaim.resource.k8s.io/fresh is no longer listed\n"
 
 
 async def test_a_pod_with_several_claims_counts_once(used, dra):

@@ -5,7 +5,7 @@ the engine when it has read the cluster.
 
 - `commands` is the table of verbs, `options` what they share, `verbs` has a module for each.
 - Reading: `access` is the user's way to the API server, `client` asks it, `reading` lists kinds, `source` is the
-  cluster or snapshot that a verb asks, as its `demand` says; `errors` end it. `watching` keeps up with it.
+  cluster or snapshot that a verb asks, as its `demand` says; `errors` end it.
 - Answers: `answering` runs a verb and prints, `tables` for people, `documents` as JSON. `subjects` are
   objects that are named on the command line, `completion` the names that can be.
 """
@@ -29,7 +29,7 @@ def main() -> None:
         return
     from dra_operator.cli.kubectl.commands import app
 
-    # The process ends before collections would pay, as all that is read is kept; one that watches turns them on.
+    # The process ends before collections would pay, as all that is read is kept.
     gc.disable()
     # Threads may still wait for a server, and Python for them.
     signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))

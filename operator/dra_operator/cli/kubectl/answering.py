@@ -70,17 +70,12 @@ class Answer:
 
 
 def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> None:
-    """Answer a question, print the answer and end the process by it; with `--watch`, print what changes."""
+    """Answer a question, print the answer and end the process by it."""
     from dra_operator.cli.kubectl.reading import missing_rights
     from dra_operator.cli.kubectl.source import read_source
 
     with refusing():
         source = read_source(options, demand)
-        if options.watch:
-            from dra_operator.cli.kubectl.watching import watch
-
-            watch(source, options, lambda each: ask(question_about(each, options)))
-            return
         check_namespace(source.cluster, options.namespace)
         answer = ask(question_about(source, options))
     show(answer, options)

@@ -1,4 +1,4 @@
-"""Requests to the API server: get, lists page by page, watches.
+"""Requests to the API server: get, lists page by page.
 
 The standard library's HTTP client, as importing aiohttp takes longer than `--help` may take (docs/decisions.md). An
 answer that is cut, is not JSON or is no list is an error: it never counts as a whole one.
@@ -32,8 +32,6 @@ _LONGEST_DELAY: Final = 10.0
 _LEAST_SECONDS: Final = 0.001
 _MOST_BYTES: Final = 1 << 20
 """Read at once."""
-SILENT_SECONDS: Final = 10.0
-"""How long after its end a watch may be silent."""
 
 
 class ApiClient:
@@ -88,46 +86,6 @@ class ApiClient:
             if not proceed:
                 return
             asked = {**first, "continue": proceed}
-
-    def watch(
-        self, path: str, version: str, seconds: int, silence: float = SILENT_SECONDS
-    ) -> Iterator[dict[str, Any]]:
-        """Yield the events after a version of a list until the server ends them, after some seconds at the latest.
-
-        A server that is silent for so much longer is gone, or hangs. Raises RefusedError, RequestError.
-        """
-        asked = {
-            "watch": "true",
-            "resourceVersion": version,
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(seconds),
-        }
-        connection = self._connect(path, self._timeout)
-        try:
-            connection.sock.settimeout(seconds + silence)
-            with self._send(connection, f"{path}?{urlencode(asked)}", JSON) as response:
-                if response.status != HTTPStatus.OK:
-                    raise self._refusal(path, response.status, response.read())
-                while line := response.readline():
-                    yield self._checked_event(path, decode(line))
-        except TimeoutError as error:
-            text = (
-                f"the watch is silent for longer than {seconds + silence:g} s: the server is gone, or hangs"
-            )
-            raise RequestError(f"{self._subject(path)}: {text}") from error
-        except (OSError, http.client.HTTPException, orjson.JSONDecodeError) as error:
-            raise self._fault(path, error) from error
-        finally:
-            connection.close()
-
-    def _checked_event(self, path: str, event: Any) -> dict[str, Any]:
-        """Return an event of a watch. Raises RefusedError, RequestError for one that says that the watch is over."""
-        if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
-            raise RequestError(f"{self._subject(path)}: the watch sent no event, but {shown(event)}")
-        if event.get("type") == "ERROR":
-            status = event["object"]
-            raise RefusedError(int(status.get("code") or 0), str(status.get("message")), is_status=True)
-        return event
 
     def close(self) -> None:
         """Close the connection of this thread."""

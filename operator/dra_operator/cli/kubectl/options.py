@@ -47,7 +47,6 @@ class Options:
     snapshot: str = ""
     labels: str = ""
     format: str = ""
-    watch: bool = False
     headers: bool = True
     has_wide: bool = False
 
@@ -58,9 +57,7 @@ NAMESPACE_OF_CLAIMS: Final = (
 """What `-n` is for where devices of the whole cluster are asked about."""
 
 
-def shared(
-    *formats: str, labels: str = "", watch: bool = False, namespace: str = ""
-) -> Callable[[_Command], _Command]:
+def shared(*formats: str, labels: str = "", namespace: str = "") -> Callable[[_Command], _Command]:
     """Return a decorator that gives a command the shared options, as `options: Options`.
 
     `labels` says what `-l` selects, if it is there; `formats` are those beside the table, `json` and `yaml`.
@@ -74,7 +71,7 @@ def shared(
             return command(options=_options(given, has_wide=WIDE in formats), **given)
 
         decorated: Any = with_options
-        for option in reversed(_declare(choices, labels, watch, namespace)):
+        for option in reversed(_declare(choices, labels, namespace)):
             decorated = option(decorated)
         return cast("_Command", decorated)
 
@@ -84,7 +81,6 @@ def shared(
 def _declare(
     formats: Sequence[str],
     labels: str,
-    watch: bool,  # noqa: FBT001 - as in `shared`
     namespace: str,
 ) -> list[Callable[[Any], Any]]:
     found = [
@@ -125,8 +121,6 @@ def _declare(
     ]
     if labels:
         found.append(click.option("-l", "--selector", "labels", metavar="LABELS", default="", help=labels))
-    if watch:
-        found.append(click.option("-w", "--watch", is_flag=True, help="Print what changes, until Ctrl-C."))
     return found + _connection()
 
 
@@ -167,14 +161,11 @@ def _options(given: dict[str, Any], *, has_wide: bool) -> Options:
         snapshot=given.pop("snapshot"),
         labels=given.pop("labels", ""),
         format=given.pop("format_") or "",
-        watch=given.pop("watch", False),
         headers=not given.pop("no_headers"),
         has_wide=has_wide,
     )
     if options.namespace and options.all_namespaces:
         raise click.UsageError("-n names one namespace, and -A all of them: leave one out")
-    if options.snapshot and options.watch:
-        raise click.UsageError("a snapshot does not change: leave --watch out")
     if "" in options.files:
         raise click.UsageError(
             "-f: an empty path names no file; it may come from a variable that the shell does not know"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
@@ -15,7 +15,7 @@ from dra_operator.cli.kubectl.client import ApiClient
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import ReadingError
 from dra_operator.cli.kubectl.options import Options
-from dra_operator.cli.kubectl.reading import ListedKind, check_required, read_live, terminal_progress
+from dra_operator.cli.kubectl.reading import check_required, read_live, terminal_progress
 
 if TYPE_CHECKING:
     from dra_operator.pods.objects import Manifest, ObjectRecord
@@ -34,17 +34,12 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 class Source:
     """A cluster that was read, and the namespace that is asked about: empty for all of them.
 
-    `given` are the objects of files that lie over those of the cluster. `client` is None for a snapshot. `bodies` are
-    the objects of a live cluster that is to be watched, and `listed` says from where a watch goes on. `notes` are lines
-    that every answer goes with.
+    `given` are the objects of files that lie over those of the cluster. `notes` are lines that every answer goes with.
     """
 
     cluster: "ClusterState"
     namespace: str
     given: tuple["ObjectRecord", ...] = ()
-    client: ApiClient | None = None
-    bodies: list[dict[str, Any]] = field(default_factory=list)
-    listed: list[ListedKind] = field(default_factory=list)
     notes: tuple[str, ...] = ()
 
 
@@ -69,12 +64,7 @@ def read_source(options: Options, demand: Demand) -> Source:
         live = read_live(client, demand, "" if options.all_namespaces else own, progress)
     # Two threads that import modules which import each other may each find one that is not complete.
     importing.join()
-    source = build_source(live.bodies, demand.kinds - live.unread.keys(), live.unread, options, own)
-    source.client = client
-    source.listed = live.listed
-    if options.watch:
-        source.bodies = live.bodies
-    return source
+    return build_source(live.bodies, demand.kinds - live.unread.keys(), live.unread, options, own)
 
 
 def build_source(

@@ -39,7 +39,7 @@ _MANY = 200
 
 @click.command("claims")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_names("ResourceClaim"))
-@shared(WIDE, NAME, labels="Only claims with these labels, as kubectl has it.", watch=True)
+@shared(WIDE, NAME, labels="Only claims with these labels, as kubectl has it.")
 def app(names: tuple[str, ...], options: Options) -> None:
     """List claims: state, node, devices, who uses them, and why they wait or are broken.
 

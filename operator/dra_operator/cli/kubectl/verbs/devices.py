@@ -56,7 +56,7 @@ _COLUMNS: Final = (
     multiple=True,
     help="Only those in a state. May be repeated.",
 )
-@shared(WIDE, NAME, labels="Only those on nodes with these labels.", watch=True)
+@shared(WIDE, NAME, labels="Only those on nodes with these labels.")
 def app(
     *,
     names: tuple[str, ...],

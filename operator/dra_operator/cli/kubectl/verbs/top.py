@@ -42,7 +42,6 @@ _SORTS: Final = ("name", "free", "used", "total")
     WIDE,
     NAME,
     labels="Only nodes with these labels, with --by node.",
-    watch=True,
     namespace=f"With --by namespace, only this one. {NAMESPACE_OF_CLAIMS}",
 )
 def app(by: str, sort_by: str, capacity: str, options: Options) -> None:

@@ -42,7 +42,7 @@ _MANY: Final = 200
 @click.option("--driver", metavar="NAME", default="", help="Only devices of a driver.")
 @click.option("--idle", is_flag=True, help="Only claims without a running pod.")
 @click.option("--admin-access", is_flag=True, help="Also claims with admin access, which hold nothing.")
-@shared(WIDE, NAME, watch=True)
+@shared(WIDE, NAME)
 def app(subject: str, driver: str, idle: bool, admin_access: bool, options: Options) -> None:  # noqa: FBT001 - flags
     """Say who holds a device, a pool, the devices of a node or of a class; without a name, who holds anything.
 
