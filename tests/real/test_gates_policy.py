@@ -1,7 +1,8 @@
 """The component `gates` on the real API server: what the operator may do to pods, and which pods get the gate."""
 
+import os
 import subprocess
-import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -211,29 +212,35 @@ def test_pod_of_another_namespace_gets_no_gate(gated):
     )
 
 
-def test_release_takes_off_gates_and_the_nominations_that_the_operator_set(gated):
-    """Of a pod without the gate the API server tells whose the nomination is; that of kube-scheduler stays."""
-    for name in ("gated", "let-go", "scheduler"):
-        create(gated, name, gates=[GATE])
+def test_the_commands_of_the_page_take_off_the_nomination_and_then_the_gate(gated):
+    """Of each pod that has the gate, gates of others stay; a pod that has been let go is not touched."""
+    create(gated, "gated", gates=["example.com/other", GATE])
+    create(gated, "let-go")
     nomination = {"status": {"nominatedNodeName": "node-1"}}
-    assert patch(gated, nomination, "let-go", "/status?fieldManager=dra-operator").ok
-    gated.client.patch(f"{pods(gated)}/scheduler/status?fieldManager=kube-scheduler", nomination)
-    for name in ("let-go", "scheduler"):
-        assert patch(gated, {"spec": {"schedulingGates": []}}, name, "?fieldManager=dra-operator").ok
+    for name in ("gated", "let-go"):
+        assert patch(gated, nomination, name, "/status?fieldManager=dra-operator").ok
+    page = (Path(__file__).parents[2] / "docs" / "pods.md").read_text(encoding="utf-8")
+    script = page.partition("### Take the gate off")[2].partition("```sh\n")[2].partition("```")[0]
 
-    command = [sys.executable, "-m", "dra_operator", "release", "--namespace", gated.namespace]
-    command += ["--kubeconfig", str(gated.plane.admin_kubeconfig)]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
-
-    own = gated.namespace
-    assert (
-        result.stdout == f"{own}/gated released\n{own}/probe released\n{own}/let-go nomination taken back\n"
+    folder = Path(gated.plane.programs.kubectl).parent
+    environment = {
+        "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+        "KUBECONFIG": str(gated.plane.admin_kubeconfig),
+        "HOME": str(gated.plane.directory),
+    }
+    own = script.replace("--all-namespaces", f"--namespace={gated.namespace}")
+    result = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", own], env=environment, capture_output=True, text=True, check=True
     )
-    assert f"kubectl label namespace {own} {CLAIMS_LABEL}-" in result.stderr
+
+    assert (
+        result.stdout == "pod/gated patched\n" * 2 + "pod/probe patched (no change)\n" + "pod/probe patched\n"
+    )
     found = {pod["metadata"]["name"]: pod for pod in gated.client.get(pods(gated))["items"]}
-    assert gates(found["gated"]) == []
-    assert "nominatedNodeName" not in found["let-go"]["status"]
-    assert found["scheduler"]["status"]["nominatedNodeName"] == "node-1"
+    assert gates(found["gated"]) == ["example.com/other"]
+    assert gates(found["probe"]) == []
+    assert "nominatedNodeName" not in found["gated"]["status"]
+    assert found["let-go"]["status"]["nominatedNodeName"] == "node-1"
 
 
 def test_own_gate_on_a_pod_with_a_node_is_refused_by_the_api_server(gated):

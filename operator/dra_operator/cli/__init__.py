@@ -8,7 +8,6 @@ of a second, and Kopf and the kubernetes package alone take longer than that. `c
 - `simulate`: `outcomes` prints what it decides.
 - `snapshot`: `redact` gives other names.
 - `ownership`: the commands that own devices, disown them and list them; a `client` asks the cluster.
-- `release`: gated pods are handed over as they are.
 - `kubectl`: `kubectl dra`, a program of its own.
 - `version`; and for all of them `arguments` and `output` (files, and what is wrong with them).
 """

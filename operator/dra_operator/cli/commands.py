@@ -24,7 +24,6 @@ COMMANDS = {
     "own": "dra_operator.cli.ownership.own",
     "disown": "dra_operator.cli.ownership.disown",
     "owned": "dra_operator.cli.ownership.listing",
-    "release": "dra_operator.cli.release",
     "version": "dra_operator.cli.version",
 }
 """Where each command lives. Such a module has an `app`: a Typer application or a command of Click."""

@@ -21,7 +21,7 @@ from dra_operator.questions.times import seconds_of
 GATED_SECONDS: Final = 600
 """How long a pod may have the gate although nothing is left to wait for, or nobody says what it waits for."""
 _RELEASE: Final = (
-    "see whether the operator runs with gates on; if it does not, take the gate off: dra-operator release"
+    "see whether the operator runs with gates on; if it does not, take the gate off (docs/pods.md)"
 )
 
 
