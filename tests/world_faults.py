@@ -755,6 +755,62 @@ def partitions_of_one_of_two_slices_owned(world: World) -> Found | None:
     return _half(world, ["a", "b"], by_rule=True, count=3)
 
 
+# --- tolerant of what is owned
+
+
+def _tolerant(name: str, *tolerations: Body, **exactly: Any) -> Body:
+    return factories.request(name, "gpu", tolerations=[*tolerations], **exactly)
+
+
+def _owns_any(world: World) -> bool:
+    return any(device.is_owned for device in world.devices)
+
+
+def _template(world: World, *requests: Body) -> Found | None:
+    if not _owns_any(world):
+        return None
+    spec = {"spec": {"devices": {"requests": [*requests]}}}
+    return about(
+        "ToleratesOwned", world.put(manifest("ResourceClaimTemplate", "tolerant", spec, namespace="team-a"))
+    )
+
+
+@of_sort("ToleratesOwned")
+def template_that_tolerates_every_taint(world: World) -> Found | None:
+    return _template(world, factories.request(), _tolerant("any", {"operator": "Exists"}))
+
+
+@of_sort("ToleratesOwned")
+def template_that_tolerates_the_owned_taint(world: World) -> Found | None:
+    return _template(world, _tolerant("any", {"key": worlds.OWNED, "effect": "NoSchedule"}))
+
+
+@of_sort("ToleratesOwned")
+def template_with_a_tolerant_alternative_beside_tolerations_that_do_not_count(world: World) -> Found | None:
+    harmless = (
+        {"key": worlds.OWNED, "operator": "Exists", "effect": "NoExecute"},
+        {"key": worlds.OWNED, "operator": "Equal", "value": "team-a"},
+        {"key": "example.com/broken", "operator": "Exists"},
+    )
+    plain, tolerant = (
+        {"name": name, "deviceClassName": "gpu", "tolerations": [*tolerations]}
+        for name, tolerations in (("a", harmless), ("b", ({"operator": "Exists"},)))
+    )
+    admin = _tolerant("monitor", {"operator": "Exists"}, adminAccess=True)
+    return _template(
+        world, admin, _tolerant("one", *harmless), {"name": "some", "firstAvailable": [plain, tolerant]}
+    )
+
+
+@of_sort("ToleratesOwned")
+def claim_that_waits_and_tolerates_every_taint(world: World) -> Found | None:
+    if not _owns_any(world):
+        return None
+    claim = world.claim("team-a")
+    claim["spec"]["devices"]["requests"] = [_tolerant("any", {"operator": "Exists", "effect": "NoSchedule"})]
+    return about("ToleratesOwned", claim)
+
+
 # --- allocated and not used
 
 

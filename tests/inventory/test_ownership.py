@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dra_operator.allocator.decider import IMPLIED, Decider
+from dra_operator.allocator.matching.candidates import untolerated
 from dra_operator.api.names import OWNED_KEY
 from dra_operator.api.read import read_object
+from dra_operator.api.types import DeviceToleration
 from dra_operator.inventory import Inventory, bits
 from dra_operator.inventory.ownership import (
     UNOWNED,
@@ -233,6 +236,32 @@ def test_closing_over_counters_is_connected_components(uses, owned):
     assert [state is Ownership.OURS for state in closed] == [
         all(owned[each] for each in near[index]) for index in near
     ]
+
+
+@pytest.mark.parametrize(
+    ("rules", "pools", "admin_access", "fitting"),
+    [
+        pytest.param({"own"}, set(), False, False, id="under-the-policy"),
+        pytest.param({"own"}, set(), True, True, id="with-admin-access"),
+        pytest.param(set(), {POOL}, False, True, id="without-the-policy"),
+    ],
+)
+def test_toleration_of_our_taint_counts_for_nothing_under_the_policy(
+    make_slice, rules, pools, admin_access, fitting
+):
+    """kube-scheduler gets an owned device for who tolerates everything only where no policy refuses it."""
+    inventory = Inventory(settlement=Settlement())
+    inventory.put(make_slice("s", ["a"]))
+    inventory.put(rule())
+    inventory.settle(rules, pools)
+    ((taints, _),) = inventory.pools[POOL].slices["s"].tainted_groups
+    anything = DeviceToleration(operator="Exists")
+
+    def left(decider, *said):
+        return untolerated(taints, (*said, *IMPLIED[decider.implied(admin_access=admin_access)]))
+
+    assert (left(Decider.KUBE_SCHEDULER, anything) is None) is fitting
+    assert left(Decider.OPERATOR) is None
 
 
 @given(st.permutations(["slice", "rule", "other", "settle"]), st.booleans())

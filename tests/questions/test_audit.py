@@ -174,6 +174,11 @@ def finding(fault, seed=1):
             "nothing: the operator",
         ),
         (faults.owned_device_that_kube_scheduler_wrote, "kube-scheduler allocated it", "dra-operator-owned"),
+        (
+            faults.template_with_a_tolerant_alternative_beside_tolerations_that_do_not_count,
+            "request some/b tolerates the taint dra-operator.io/owned",
+            "name the keys of other taints",
+        ),
         (faults.claim_whose_pod_has_waited_for_days, "for nobody for 25h", "see why pod"),
     ],
     ids=lambda value: getattr(value, "__name__", None),

@@ -4,7 +4,7 @@ import pytest
 
 from dra_operator import Cluster, QuestionError
 from dra_operator.pods.smallest_change import Effort
-from factories import claim, request
+from factories import claim, request, taint_rule
 from small_cluster import CLASS, NODES, cluster, devices, holding, node, pod, template
 
 LARGE = 'device.capacity["gpu.example.com"].memory.isGreaterThan(quantity("60Gi"))'
@@ -192,6 +192,26 @@ def test_a_pod_with_the_operator_s_gate_waits_for_devices_that_are_owned():
     waits = asked.with_objects(holding("held", "n1", "gpu-0")).explain("Pod/team/train")
     assert (waits.state, waits.reason) == ("waits", "DeviceInUse")
     assert steps(waits)[2:] == [("DeviceNotOwned", 2, 1), ("DeviceInUse", 1, 0)]
+
+
+def test_a_pod_that_tolerates_the_owned_taint_is_told_that_the_devices_are_owned():
+    """It does not fit: the policy refuses what kube-scheduler would choose; other devices still serve it."""
+    taint = {"key": "dra-operator.io/owned", "effect": "NoSchedule"}
+    rule = taint_rule("own-n1", {"driver": "gpu.example.com"}, **taint)
+    tolerant = request("gpu", "gpu", tolerations=[{"operator": "Exists"}])
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "train", "controller": True}
+    anything = claim("waits", tolerant, namespace="team", uid="waits", ownerReferences=[owner])
+
+    answer = cluster(rule, anything).explain("claim/team/waits")
+
+    assert (answer.state, answer.reason) == ("waits", "DeviceTainted")
+    assert (
+        "(dra-operator.io/owned:NoSchedule on 4; dra-operator alone allocates the devices that it owns, so a "
+        "toleration of this taint counts for nothing: use other devices, or ask the admin of this cluster; set by "
+        "DeviceTaintRule own-n1)"
+    ) in answer.message
+    partly = taint_rule("own-n1", {"driver": "gpu.example.com", "pool": "n1"}, **taint)
+    assert cluster(partly, anything).explain("claim/team/waits").node == "n2"
 
 
 EXTENDED = {**CLASS, "spec": {**CLASS["spec"], "extendedResourceName": "example.com/gpu"}}

@@ -25,6 +25,8 @@ RULES_POLICY: Final = "dra-operator-owned-rules"
 """Name of the policy that keeps the rules as they are, and of its binding."""
 OPERATOR: Final = "system:serviceaccount:dra-operator:dra-operator"
 """The operator's user, where nobody has chosen another namespace for it."""
+TOLERATIONS_POLICY: Final = "dra-operator-owned-tolerations"
+"""Name of the policy that refuses claims that tolerate our taint, and of its binding."""
 CLAIM_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 """All that a claim can be written in: their status is the same, so one expression reads each of them."""
 
@@ -56,9 +58,9 @@ class PoolsFence:
 
 
 def policy_for_rules(username: str, version: str = "v1") -> list[Body]:
-    """Return the fence that follows the DeviceTaintRules, and the policy that keeps these as they are.
+    """Return the fence that follows the DeviceTaintRules, and the policies about these and about tolerations.
 
-    Four objects: each policy is followed by its binding. `version` is the one in which DeviceTaintRule is served.
+    Six objects: each policy is followed by its binding. `version` is the one in which DeviceTaintRule is served.
     """
     param_kind = {"apiVersion": f"{RESOURCE_GROUP}/{version}", "kind": "DeviceTaintRule"}
     fence: Body = {
@@ -78,12 +80,26 @@ def policy_for_rules(username: str, version: str = "v1") -> list[Body]:
         "matchConditions": [{"name": "owned", "expression": _NEW_OR_OLD_IS_OURS}],
         "validations": [*_rules_validations()],
     }
+    tolerations: Body = {
+        # It saves kube-scheduler work, and keeps nobody off a device: where it fails, the fence is there.
+        "failurePolicy": "Ignore",
+        # Objects of other versions are converted before they are looked at (`matchPolicy: Equivalent`).
+        **_on("resourceclaims", ["v1"], ["CREATE"], "resourceclaimtemplates"),
+        "variables": [{"name": "tolerant", "expression": _TOLERANT}],
+        "validations": [
+            _validation(
+                "variables.tolerant.size() == 0", f"{_REQUESTS}a request {_TOLERATES}", text=_IS_TOLERANT
+            )
+        ],
+    }
     params = {"selector": {}, "parameterNotFoundAction": "Allow"}
     return [
         _policy(POLICY, fence),
         _binding(POLICY, {"paramRef": params}),
         _policy(RULES_POLICY, immutable),
         _binding(RULES_POLICY, {}),
+        _policy(TOLERATIONS_POLICY, tolerations),
+        _binding(TOLERATIONS_POLICY, {}),
     ]
 
 
@@ -152,19 +168,37 @@ _OWNED_BY_POOL = dedent(f"""\
 _NONE = "variables.others.size() == 0"
 _IS_OWNED = (
     "a device of this allocation is owned by dra-operator, which alone may allocate it: "
-    "use another device, or give it back with `dra-operator disown`"
+    "use another device, or ask the admin of this cluster"
 )
 _DEVICE = '"device " + variables.others[0].driver + "/" + variables.others[0].pool + "/" + variables.others[0].device'
 _IS_OWNED_BY_RULE = dedent(f"""\
     !variables.owns || {_NONE} ? "" :
       {_DEVICE}
       + " is owned by dra-operator, which alone may allocate it (DeviceTaintRule " + params.metadata.name
-      + "): use another device, or give it back with: dra-operator disown " + params.metadata.name""")
+      + "): use another device, or ask the admin of this cluster" """).rstrip()
 _IS_OWNED_BY_POOL = dedent(f"""\
     {_NONE} ? "" :
       {_DEVICE}
       + " is owned by dra-operator, which alone may allocate it (ValidatingAdmissionPolicy {POLICY}): "
-      + "use another device, or take its pool out of the policy" """).rstrip()
+      + "use another device, or ask the admin of this cluster" """).rstrip()
+_TOLERANT = dedent(f"""\
+    dyn(object.spec).?spec.orValue(dyn(object.spec)).?devices.?requests.orValue([]).filter(request,
+      ([request.?exactly.?adminAccess.orValue(false) ? dyn([]) : request.?exactly.?tolerations.orValue([])]
+        + request.?firstAvailable.orValue([]).map(alternative, alternative.?tolerations.orValue([])))
+      .exists(tolerations, tolerations.exists(toleration,
+        toleration.?effect.orValue("") in ["", "NoSchedule"]
+        && (toleration.?operator.orValue("") == "Exists"
+          ? toleration.?key.orValue("") in ["", "{OWNED_KEY}"]
+          : toleration.?key.orValue("") == "{OWNED_KEY}" && toleration.?value.orValue("") == "")))
+    ).map(request, request.name)""")
+_REQUESTS = "spec.devices.requests: "
+_TOLERATES = (
+    f"tolerates the taint {OWNED_KEY}, whose devices dra-operator alone allocates, so the toleration gets no device, "
+    f"and delays all pods: tolerate other taints by their keys, and not {OWNED_KEY}"
+)
+_IS_TOLERANT = dedent(f"""\
+    (has(dyn(object.spec).spec) ? "spec." : "") + "{_REQUESTS}request " + variables.tolerant.join(", ")
+      + " {_TOLERATES}" """).rstrip()
 _NEW_OR_OLD_IS_OURS = dedent(f"""\
     object.spec.taint.key == "{OWNED_KEY}"
       || (oldObject != null && oldObject.spec.taint.key == "{OWNED_KEY}")""")
@@ -214,12 +248,12 @@ def _rules_validations() -> Iterator[Body]:
 # --- parts of objects
 
 
-def _on(resource: str, versions: Iterable[str], operations: list[str]) -> Body:
+def _on(resource: str, versions: Iterable[str], operations: list[str], *more: str) -> Body:
     rule = {
         "apiGroups": [RESOURCE_GROUP],
         "apiVersions": [*versions],
         "operations": operations,
-        "resources": [resource],
+        "resources": [resource, *more],
         # The default; a list of rules without it is another one to `kubectl apply` each time.
         "scope": "*",
     }

@@ -293,7 +293,7 @@ def allocated_by_another(device: str, claim: str) -> str:
     """Return the sentence of the Event of a rule on whose devices somebody else has allocated one."""
     return (
         f"device {device} was allocated to claim {claim} by somebody else, although it is owned; see whether the "
-        "policy dra-operator-owned is installed, and whom it exempts"
+        "policy dra-operator-owned is installed, and whom it exempts, or give devices back: dra-operator disown"
     )
 
 

@@ -21,6 +21,7 @@ from dra_operator.inventory.ownership import (
     Ownership,
     Settlement,
     close_over_counters,
+    fenced_devices,
     ownership_of_slice,
     with_ownership,
 )
@@ -197,7 +198,8 @@ class Inventory:
             if name in changed or self._ownership.get(name) != closed[name]:
                 self._ownership[name] = closed[name]
                 taints = self.rule_selectors.taints_in_force(slice_, rules)
-                self._replace(pool, with_ownership(slice_, taints, closed[name]))
+                fenced = fenced_devices(slice_, rules, settlement)
+                self._replace(pool, with_ownership(slice_, taints, closed[name], fenced))
 
     def _replace(self, pool: Pool, slice_: Slice) -> None:
         old = pool.slices.get(slice_.name)

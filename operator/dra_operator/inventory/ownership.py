@@ -13,15 +13,27 @@ from typing import Final
 from dra_operator.api.core import Metadata
 from dra_operator.api.names import OWNED_KEY
 from dra_operator.api.text import shown
-from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration
+from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration, ResourceClaimSpec
 from dra_operator.inventory import bits
 from dra_operator.inventory.slices import PoolKey, Slice, with_taints
-from dra_operator.inventory.taints import UNOWNED, EffectiveTaint, EffectiveTaints, names_device, touches
+from dra_operator.inventory.taints import (
+    FENCED,
+    UNOWNED,
+    EffectiveTaint,
+    EffectiveTaints,
+    names_device,
+    tolerates,
+    touches,
+)
 
+OWNED_TAINT: Final = EffectiveTaint(OWNED_KEY, "", "NoSchedule")
+"""What keeps kube-scheduler from devices that are ours."""
 OWNED_TOLERATION: Final = DeviceToleration(key=OWNED_KEY, operator="Equal", effect="NoSchedule")
 """What the operator tolerates by itself."""
 UNOWNED_TOLERATION: Final = DeviceToleration(key=OWNED_KEY, operator="Exists", effect=UNOWNED)
 """What admin access tolerates as well: it holds nothing, so it takes nothing from anybody."""
+FENCED_TOLERATION: Final = DeviceToleration(key=OWNED_KEY, operator="Exists", effect=FENCED)
+"""What the operator and admin access tolerate, and nobody else: the policy lets them through."""
 
 
 class Ownership(Enum):
@@ -38,8 +50,9 @@ class Ownership(Enum):
 class Settlement:
     """Which owned taints have been in force for long enough.
 
-    `rules` are the names of DeviceTaintRules that nobody else can ignore any more, `pools` those in which every owned
-    taint counts, whoever set it. The caller changes both, and has the inventory derive the devices anew.
+    `rules` are the names of DeviceTaintRules that nobody else can ignore any more, as the policy protects what they
+    own; `pools` are those in which every owned taint counts, whoever set it. The caller changes both, and has the
+    inventory derive the devices anew.
     """
 
     rules: set[str] = field(default_factory=set)
@@ -49,6 +62,25 @@ class Settlement:
 def is_owned_taint(taint: DeviceTaint) -> bool:
     """True if the taint makes a device ours."""
     return taint.key == OWNED_KEY and taint.effect == "NoSchedule" and not taint.value
+
+
+def tolerates_owned(tolerations: Iterable[DeviceToleration]) -> bool:
+    """True if one of them covers the taint by which devices are ours."""
+    return any(tolerates(item, OWNED_TAINT) for item in tolerations)
+
+
+def tolerant_requests(spec: ResourceClaimSpec) -> tuple[str, ...]:
+    """Return the requests that tolerate our taint without admin access, as `gpu`, or `gpu/large` of alternatives."""
+    found = []
+    for request in spec.devices.requests:
+        if (exactly := request.exactly) is not None and not exactly.admin_access:
+            found += [request.name] if tolerates_owned(exactly.tolerations) else []
+        found += [
+            f"{request.name}/{item.name}"
+            for item in request.first_available
+            if tolerates_owned(item.tolerations)
+        ]
+    return tuple(found)
 
 
 def taint_problem(taint: DeviceTaint) -> str | None:
@@ -112,6 +144,18 @@ def ownership_of_slice(
     return tuple(found)
 
 
+def fenced_devices(
+    slice_: Slice, rules: Iterable[DeviceTaintRule], settlement: Settlement
+) -> tuple[bool, ...]:
+    """Return for each device of a slice whether the policy refuses it to everybody but the operator."""
+    fencing = [
+        rule
+        for rule in rules
+        if rule.metadata.name in settlement.rules and owns(rule) and touches(rule, *slice_.key)
+    ]
+    return tuple([any(names_device(rule, name) for rule in fencing) for name in slice_.names])
+
+
 _MOST_FIRST: Final = (Ownership.OURS, Ownership.SETTLING, Ownership.LEAVING)
 
 
@@ -160,12 +204,19 @@ def counter_sets(slice_: Slice) -> Iterator[tuple[int, frozenset[str]]]:
 
 
 def with_ownership(
-    slice_: Slice, taints: tuple[tuple[DeviceTaint, ...], ...], states: Sequence[Ownership]
+    slice_: Slice,
+    taints: tuple[tuple[DeviceTaint, ...], ...],
+    states: Sequence[Ownership],
+    fenced: Iterable[bool] = (),
 ) -> Slice:
-    """Return the slice with these taints in force, and its devices ours or not, as a new object."""
+    """Return the slice with these taints in force, and its devices ours and fenced or not, as a new object."""
     half_owned = bits.from_flags([state is Ownership.HALF_OWNED for state in states])
-    return with_taints(slice_, taints, [_EFFECTIVE_TAINTS[state] for state in states], half_owned)
+    unowned = [_EFFECTIVE_TAINTS[state] for state in states]
+    fences = [_FENCE if is_fenced else () for is_fenced in fenced]
+    return with_taints(slice_, taints, unowned, half_owned, fences or None)
 
+
+_FENCE: Final[EffectiveTaints] = (EffectiveTaint(OWNED_KEY, "", FENCED),)
 
 _EFFECTIVE_TAINTS: Final[Mapping[Ownership, EffectiveTaints]] = {
     state: () if state is Ownership.OURS else (EffectiveTaint(OWNED_KEY, state.value, UNOWNED),)

@@ -232,17 +232,19 @@ def with_taints(
     taints: tuple[tuple[DeviceTaint, ...], ...],
     unowned: Sequence[EffectiveTaints] | None = None,
     half_owned: int = 0,
+    fenced: Sequence[EffectiveTaints] | None = None,
 ) -> Slice:
     """Return the slice with other taints in force, as a new object.
 
-    `unowned` has, for each device, the taint that it is not ours, or nothing; without it all devices are.
+    `unowned` has, for each device, the taint that it is not ours, or nothing; without it all devices are. `fenced` has
+    the taint that keeps everybody else from it.
     """
     kept_away = bits.from_flags(unowned) if unowned is not None else 0
     return replace(
         slice_,
         serial=next(_serials),
         taints=taints if any(taints) else (),
-        tainted_groups=tainted_groups(taints, unowned),
+        tainted_groups=tainted_groups(taints, unowned, fenced),
         tainted=bits.from_flags(taints) | kept_away,
         ours=slice_.every & ~kept_away,
         half_owned=half_owned,

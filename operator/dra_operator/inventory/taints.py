@@ -25,22 +25,29 @@ TaintedGroups: TypeAlias = tuple[tuple[EffectiveTaints, int], ...]
 
 UNOWNED: Final = "NotOwned"
 """The effect of the taint on devices that are not ours. The API has no such effect, so no user tolerates it."""
+FENCED: Final = "Fenced"
+"""The effect of the taint on devices that the policy refuses to everybody but the operator; no user tolerates it."""
 _EFFECTIVE = frozenset(("NoSchedule", "NoExecute"))
 """Effects that keep a device from a claim; others count as None. docs/contributing.md says what a new one needs."""
 
 
 def tainted_groups(
-    taints: Sequence[Sequence[DeviceTaint]], unowned: Sequence[EffectiveTaints] | None = None
+    taints: Sequence[Sequence[DeviceTaint]],
+    unowned: Sequence[EffectiveTaints] | None = None,
+    fenced: Sequence[EffectiveTaints] | None = None,
 ) -> TaintedGroups:
     """Return which devices have which effective taints; `taints` has all taints of each device.
 
-    `unowned` has, for each device, those that keep us from what is not ours; they come first.
+    `unowned` has, for each device, those that keep us from what is not ours; they come first. `fenced` has those that
+    keep everybody else from what is ours; they come last.
     """
     groups: dict[EffectiveTaints, int] = {}
     for index, of_device in enumerate(taints):
         effective = _effective(of_device) if of_device else ()
         if unowned is not None:
             effective = unowned[index] + effective
+        if fenced is not None:
+            effective += fenced[index]
         if effective:
             groups[effective] = groups.get(effective, 0) | 1 << index
     return tuple(groups.items())
@@ -66,8 +73,8 @@ def names_device(rule: DeviceTaintRule, device: str) -> bool:
 
 def tolerates(toleration: DeviceToleration, taint: DeviceTaint | EffectiveTaint) -> bool:
     """True if a toleration covers a taint. Source: docs/dra-semantics 5.1."""
-    if toleration.effect != taint.effect and (toleration.effect or taint.effect == UNOWNED):
-        # What is not ours is tolerated by nothing that a user can write.
+    if toleration.effect != taint.effect and (toleration.effect or taint.effect in (UNOWNED, FENCED)):
+        # What only the operator tolerates is tolerated by nothing that a user can write.
         return False
     if toleration.key and toleration.key != taint.key:
         return False

@@ -9,11 +9,11 @@ from typing import Final
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import PodGroup
 from dra_operator.api.durations import human_duration
-from dra_operator.api.names import FIELD_MANAGER, OPT_OUT_LABEL
+from dra_operator.api.names import FIELD_MANAGER, OPT_OUT_LABEL, OWNED_KEY
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceTaintRule, ResourceClaim
 from dra_operator.inventory import Slice
-from dra_operator.inventory.ownership import is_owned_taint, owns
+from dra_operator.inventory.ownership import is_owned_taint, owns, tolerant_requests
 from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger import BrokenAllocations, Cause, Overcommitments
 from dra_operator.pods.objects import ObjectRecord
@@ -186,6 +186,12 @@ _WHEN_IT_ENDS: Final = "nothing: the operator has the device when the claim ends
 _POLICY: Final = "see whether the policy dra-operator-owned is installed, and whom it exempts"
 
 
+_TOLERATE_OTHERS: Final = (
+    f"create it anew with tolerations that name the keys of other taints, and not {OWNED_KEY}; the policy "
+    "dra-operator-owned-tolerations refuses such objects"
+)
+
+
 def find_foreign_allocations(state: ClusterState) -> Iterator[Finding]:
     """Yield the claims with devices that the operator owns and somebody else allocated.
 
@@ -215,6 +221,31 @@ def find_foreign_allocations(state: ClusterState) -> Iterator[Finding]:
         text = f"holds device {listed([path for path, _ in owned])}, which the operator owns: {why}"
         action = _WHEN_IT_ENDS if why == _BEFORE else _POLICY
         yield _of_claim(Sort.FOREIGN_ALLOCATION, claim, text, action)
+
+
+def find_tolerant(state: ClusterState) -> Iterator[Finding]:
+    """Yield the templates, and the claims without allocation, that tolerate our taint without admin access."""
+    if state.inventory.settlement is None:
+        return
+    specs = [
+        ("ResourceClaimTemplate", record.obj.metadata, record.obj.spec.spec)
+        for record in state.objects.of_kind("ResourceClaimTemplate")
+    ]
+    specs += [
+        ("ResourceClaim", record.obj.metadata, record.obj.spec)
+        for record in state.objects.of_kind("ResourceClaim")
+        if record.obj.status.allocation is None and not record.obj.metadata.deletion_timestamp
+    ]
+    for kind, metadata, spec in specs:
+        if names := tolerant_requests(spec):
+            text = (
+                f"request{'s' if len(names) > 1 else ''} {listed(names)} tolerate{'' if len(names) > 1 else 's'} the "
+                f"taint {OWNED_KEY}, so kube-scheduler chooses devices that only the operator allocates, is refused, "
+                "and tries again: all pods are scheduled later"
+            )
+            yield Finding(
+                Sort.TOLERATES_OWNED, kind, metadata.namespace, metadata.name, text, _TOLERATE_OTHERS
+            )
 
 
 def _is_owned(slice_: Slice, index: int) -> bool:

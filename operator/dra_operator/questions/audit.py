@@ -1,4 +1,4 @@
-"""Audit: what is wrong in a cluster, in fourteen sorts, each with the object and what to do.
+"""Audit: what is wrong in a cluster, in fifteen sorts, each with the object and what to do.
 
 What controllers mend by themselves is found once they have had the time. What cannot be judged, as a kind was not read,
 is said and not found.
@@ -14,6 +14,7 @@ from dra_operator.questions.allocation_faults import (
     find_lost_consumers,
     find_lost_nodes,
     find_overdrawn,
+    find_tolerant,
     find_unpublished,
     find_unreserved,
 )
@@ -42,6 +43,7 @@ _CHECKS: Final[tuple[Callable[[ClusterState], Iterator[Finding]], ...]] = (
     find_gates_left_behind,
     find_foreign_allocations,
     find_half_owned,
+    find_tolerant,
     find_unreserved,
 )
 _OBJECTS: Final = ("Node", "Pod")

@@ -1,4 +1,4 @@
-"""Findings: the fourteen sorts of faults that an audit finds, each with the object and what to do.
+"""Findings: the fifteen sorts of faults that an audit finds, each with the object and what to do.
 
 Source: docs/audit.md.
 """
@@ -26,6 +26,7 @@ class Sort(StrEnum):
     GATE_LEFT_BEHIND = "GateLeftBehind"
     FOREIGN_ALLOCATION = "ForeignAllocation"
     COUNTERS_HALF_OWNED = "CountersHalfOwned"
+    TOLERATES_OWNED = "ToleratesOwned"
     UNRESERVED = "Unreserved"
 
 

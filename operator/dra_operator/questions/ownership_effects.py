@@ -16,6 +16,7 @@ from dra_operator.api.names import OWNED_KEY
 from dra_operator.api.text import listed
 from dra_operator.cel import CelError, compile_selector, prepare_device
 from dra_operator.cel import Selector as CompiledSelector
+from dra_operator.inventory.ownership import tolerates_owned
 from dra_operator.questions.raw_devices import ClusterDevices, DeviceKey, PublishedDevice, held_devices
 
 _MOST_LINES = 10
@@ -134,7 +135,7 @@ def find_blind_monitors(cluster: ClusterDevices, chosen: AbstractSet[DeviceKey])
         f'devices that are ours: add the toleration {{"key": "{OWNED_KEY}", "operator": "Exists"}}'
         for consumer in consumers(cluster)
         if consumer.is_admin
-        and not any(map(_tolerates, consumer.tolerations))
+        and not tolerates_owned(consumer.tolerations)
         and next(_matching(consumer, devices), None) is not None
     ]
     return first_lines(lines, "requests")
@@ -223,15 +224,6 @@ def _compiled(expression: str) -> CompiledSelector | None:
         return compile_selector(expression)
     except CelError:
         return None
-
-
-def _tolerates(toleration: types.DeviceToleration) -> bool:
-    """True if a toleration covers the taint by which a device is ours. Source: `ToleratesTaint` of k8s.io/api."""
-    if toleration.effect not in ("", "NoSchedule"):
-        return False
-    if toleration.operator == "Exists":
-        return toleration.key in ("", OWNED_KEY)
-    return toleration.key == OWNED_KEY and not toleration.value
 
 
 def _names(keys: Iterable[DeviceKey]) -> str:

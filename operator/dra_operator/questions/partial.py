@@ -156,6 +156,7 @@ AUDIT: Final[Mapping[Sort, tuple[str, ...]]] = MappingProxyType(
         Sort.GATE_LEFT_BEHIND: ("ResourceClaim", "Pod", "Node"),
         Sort.FOREIGN_ALLOCATION: ("ResourceClaim", "ResourceSlice", "DeviceTaintRule"),
         Sort.COUNTERS_HALF_OWNED: ("ResourceSlice", "DeviceTaintRule"),
+        Sort.TOLERATES_OWNED: ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceTaintRule"),
         Sort.UNRESERVED: ("ResourceClaim",),
     }
 )

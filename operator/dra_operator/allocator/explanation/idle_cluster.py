@@ -24,9 +24,10 @@ from dra_operator.allocator.search.chain import SearchChain
 from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.api.types import DeviceToleration
 from dra_operator.inventory import Inventory, Views
+from dra_operator.inventory.ownership import FENCED_TOLERATION
 from dra_operator.ledger import Availability, Ledger
 
-_EVERYTHING: Final = (DeviceToleration(operator="Exists"),)
+_EVERYTHING: Final = (DeviceToleration(operator="Exists"), FENCED_TOLERATION)
 _MOST_KNOWN: Final = 4096
 _SPARE_CHANGES: Final = 1024
 _MOST_IN_VAIN: Final = 5.0

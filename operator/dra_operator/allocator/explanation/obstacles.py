@@ -19,7 +19,7 @@ from dra_operator.api.quantity import Quantity, family, format_amount, format_be
 from dra_operator.api.types import DeviceCapacity
 from dra_operator.inventory import Slice, Verdict, bits
 from dra_operator.inventory.counters import CounterLayout, Draw
-from dra_operator.inventory.taints import UNOWNED
+from dra_operator.inventory.taints import FENCED, UNOWNED
 from dra_operator.ledger import Availability
 from dra_operator.ledger.counters import CounterState
 
@@ -118,7 +118,9 @@ class Obstacles:
                 if taint.effect == UNOWNED:
                     yield Refusal(Reason.DEVICE_NOT_OWNED, here, taint.value)
                 else:
-                    yield Refusal(Reason.DEVICE_TAINTED, here, taint_text(taint))
+                    # What is fenced is tainted as well, and only the fence keeps it from who tolerates that taint.
+                    shown = taint._replace(effect="NoSchedule") if taint.effect == FENCED else taint
+                    yield Refusal(Reason.DEVICE_TAINTED, here, taint_text(shown))
 
     def _nodes(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
         for index in bits.each(devices & ~record.reachable):

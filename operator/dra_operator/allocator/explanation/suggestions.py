@@ -24,7 +24,7 @@ from dra_operator.api.text import listed, shortened
 from dra_operator.api.types import Device, DeviceToleration
 from dra_operator.cel import CelError, Selector, prepare_device
 from dra_operator.inventory import Slice, bits
-from dra_operator.inventory.ownership import Ownership
+from dra_operator.inventory.ownership import OWNED_TAINT, Ownership, tolerates_owned
 from dra_operator.inventory.taints import UNOWNED, touches
 
 _MOST_KNOWN = 1024
@@ -393,6 +393,12 @@ def derived_names(plan: ClaimPlan) -> tuple[str, ...]:
 
 def tolerations_meant(taints: Collection[str], tolerations: Iterable[DeviceToleration]) -> str:
     """Return a clause with the tolerations that may have been meant for these taints, or nothing."""
+    tolerations = tuple(tolerations)
+    if taint_text(OWNED_TAINT) in taints and tolerates_owned(tolerations):
+        return (
+            "; dra-operator alone allocates the devices that it owns, so a toleration of this taint counts for "
+            "nothing: use other devices, or ask the admin of this cluster"
+        )
     keys = {text.rpartition(":")[0].partition("=")[0] for text in taints}
     items = list(tolerations)
     texts = [
