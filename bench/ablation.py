@@ -43,7 +43,6 @@ from dra_operator.allocator.search.chain import SearchChain
 from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.allocator.search.result_types import UNDECIDED
 from dra_operator.allocator.search.single_request import has_single_request
-from dra_operator.cel.templates import Templates
 
 WORTH_IT = 1.3
 MOST_NODES = 1000
@@ -109,7 +108,6 @@ MECHANISMS: Final[Mapping[str, Callable[[], Sequence[Patch]]]] = {
     ],
     "equivalence cache": lambda: [patch.object(EquivalenceCache, "get", _new_problem)],
     "kept answers": _without_answers,
-    "templates": lambda: [patch.object(Templates, "find", _always(None))],
 }
 """What can be switched off, with what switches it off. Answers stay the same without each."""
 

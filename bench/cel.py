@@ -9,9 +9,8 @@ Ours and Kubernetes' evaluate every device; cel-python a sample, since it takes 
 caches answers of whole selectors here.
 
 Preparing a device is reported separately: we do it once, when its slice changes; Kubernetes' evaluator makes its maps
-for each evaluation, which is included in its time. Also reported separately is the time that ours takes to compile an
-expression that differs only in values from one that has been compiled. The answers are compared; the exit code is 1 if
-any count of matches differs.
+for each evaluation, which is included in its time. The answers are compared; the exit code is 1 if any count of matches
+differs.
 """
 
 import argparse
@@ -36,9 +35,8 @@ from pydantic import TypeAdapter
 
 from conformance.program import UnavailableError, find_or_build
 from dra_operator.api.types import Device
-from dra_operator.cel import STORED, PreparedDevice, Selector, prepare_device
-from dra_operator.cel.program import selector_by
-from dra_operator.cel.templates import Templates
+from dra_operator.cel import STORED, PreparedDevice, prepare_device
+from dra_operator.cel.program import selector
 
 first = itemgetter(0)
 DRIVER = "gpu.example.com"
@@ -128,31 +126,12 @@ def spent(run: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def ours(times: Times, devices: Sequence[PreparedDevice]) -> None:
-    """Measure our compiler and the functions it makes."""
+    """Measure our compiler and its selectors."""
     for name, expression in SELECTORS.items():
-        # Each time as the first of its kind.
-        compiling, selector = min(
-            (spent(partial(_compile, Templates(), expression)) for _ in range(5)), key=first
-        )
-        match = selector.match
+        compiling, made = min((spent(partial(selector, expression, STORED)) for _ in range(5)), key=first)
+        match = made.match
         evaluation, matches = spent(lambda match=match: sum([match(each) for each in devices]))
         times.add(name, evaluation=evaluation / len(devices), compiling=compiling, matches=matches)
-
-
-def filling() -> float:
-    """Return the nanoseconds that a selector takes whose like was compiled before: the median over the selectors."""
-    templates = Templates()
-    for expression in SELECTORS.values():
-        _compile(templates, expression)
-    least = [
-        min(spent(partial(_compile, templates, expression))[0] for _ in range(5))
-        for expression in SELECTORS.values()
-    ]
-    return statistics.median(least)
-
-
-def _compile(templates: Templates, expression: str) -> Selector:
-    return selector_by(templates, expression, STORED)
 
 
 def other(times: Times, command: Sequence[str], lines: bytes) -> None:
@@ -185,11 +164,11 @@ def table(all_times: Sequence[Times], pick: str) -> list[str]:
     head = ["selector", own.name, *(part for other in others for part in (other.name, "ratio"))]
     lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
     ratios: dict[str, list[float]] = {other.name: [] for other in others}
-    for selector in SELECTORS:
-        mine = min(getattr(own, pick)[selector])
-        cells = [selector, f"{mine:,.0f}"]
+    for name in SELECTORS:
+        mine = min(getattr(own, pick)[name])
+        cells = [name, f"{mine:,.0f}"]
         for other in others:
-            theirs = min(getattr(other, pick)[selector])
+            theirs = min(getattr(other, pick)[name])
             ratios[other.name].append(theirs / mine)
             cells += [f"{theirs:,.0f}", f"{theirs / mine:,.1f}"]
         lines.append(_line(cells))
@@ -254,9 +233,6 @@ def main() -> int:
     ]
     print(
         f"\nCompiling, median over the selectors: {', '.join(medians)} ms (aim for ours: at most {COMPILE_AIM})."
-    )
-    print(
-        f"Where a text was compiled that differs in values alone, median for ours: {filling() / 1e6:.3f} ms."
     )
     print(
         f"Preparing a device, once for each change of its slice: {preparing / len(objects) / 1000:.1f} microseconds."

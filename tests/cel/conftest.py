@@ -10,8 +10,8 @@ from dra_operator.api.types import Device
 from dra_operator.cel import STORED, Environment, PreparedDevice, compile_program, prepare_device
 from dra_operator.cel.checker import Checked
 from dra_operator.cel.checker import check as check_tree
-from dra_operator.cel.costs.meter import Meter
-from dra_operator.cel.planner import plan
+from dra_operator.cel.run.meter import Meter
+from dra_operator.cel.run.planner import plan
 from dra_operator.cel.syntax.parser import parse
 
 WIRE = {
@@ -63,7 +63,7 @@ def step(check) -> Callable[[str], Any]:
 
 @pytest.fixture
 def evaluate(device) -> Callable[[str], Any]:
-    """Return a function that evaluates an expression on the device, in the interpreter."""
+    """Return a function that evaluates an expression on the device, metered."""
 
     def value(text: str) -> Any:
         return compile_program(text).evaluate(device, Meter())

@@ -35,8 +35,8 @@ TOLD = {
     "deep-nesting": ("1" + " + 1" * 260, "value", "261"),
     "compiler-crash": ("[?dyn(1)] == [1] || true", "value", True),
     "cost-below-zero": ("has((dyn(1) ? {} : {'b': 2}).a) || true", "value", True),
-    "too-many-steps": (
-        "cel.bind(a, lists.range(40000), lists.range(150).all(x, a == a || x < 0))",
+    "too-long": (
+        "cel.bind(l, lists.range(40000), lists.range(30000).all(x, (l + [x]).size() > 0))",
         "error",
         LIMIT,
     ),

@@ -1,4 +1,4 @@
-"""What fuzzing found, and a moment of fuzzing: an answer or a CelError, soon, and code and interpreter agree.
+"""What fuzzing found, and a moment of fuzzing: an answer or a CelError, soon, the same plainly and metered.
 
 `bench/fuzz_cel.py` does the same for hours.
 """

@@ -4,7 +4,7 @@ import pytest
 
 from dra_operator.cel.environment import STORED
 from dra_operator.cel.paths import reads, table_entry
-from dra_operator.cel.planner import plan
+from dra_operator.cel.run.planner import plan
 
 
 @pytest.fixture

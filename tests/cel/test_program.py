@@ -1,4 +1,4 @@
-"""Programs: selectors on devices, in generated code and in the interpreter."""
+"""Programs: selectors on devices, evaluated plainly and metered."""
 
 import gc
 import weakref
@@ -6,12 +6,11 @@ from functools import partial
 
 import pytest
 
-from celfuzz.judge import interpreted
+from celfuzz.judge import metered
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.cel import STORED, CelError, compile_derived_attribute, compile_program, compile_selector
-from dra_operator.cel.costs.meter import Meter
-from dra_operator.cel.program import selector_by
-from dra_operator.cel.templates import Templates
+from dra_operator.cel.program import selector as compiled
+from dra_operator.cel.run.meter import Meter
 
 DRA = "device.attributes['dra.example.com']"
 
@@ -58,10 +57,10 @@ SELECTORS = [
 
 @pytest.mark.parametrize(("text", "answer"), SELECTORS)
 def test_a_selector_answers_as_upstream(device, text, answer):
-    """Generated code and interpreter give the same answer, a match or an error with upstream's words."""
+    """Plain and metered evaluation give the same answer, a match or an error with upstream's words."""
     selector = compile_selector(text)
 
-    for match in (selector.match, partial(interpreted, selector.program)):
+    for match in (selector.match, partial(metered, selector.program)):
         if isinstance(answer, bool):
             assert match(device) is answer
         else:
@@ -125,7 +124,7 @@ def test_a_derived_attribute_is_a_value_like_a_published_one(device, text, value
     assert compile_derived_attribute(text).evaluate(device) == value
 
 
-def test_what_ends_the_interpreter_is_not_tried_again_in_code():
+def test_what_ends_an_evaluation_has_the_cost_until_then():
     """Where Kubernetes' evaluator panics, the cost is what had been counted by then: 17 in upstream's, too."""
     text = "[dyn([2].map(x, x + 9223372036854775807).sortBy(x, x)), dyn(cidr('').prefixLength())]"
     meter = Meter()
@@ -162,7 +161,7 @@ def test_a_selector_goes_with_its_last_user(device, text):
     """No circle of references keeps it for the collector, whichever way it is evaluated."""
     gc.disable()
     try:
-        selector = selector_by(Templates(), text, STORED)
+        selector = compiled(text, STORED)
         for _ in range(20):
             assert selector.match(device)
         match = weakref.ref(selector.match)

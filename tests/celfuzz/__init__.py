@@ -1,7 +1,7 @@
 """A fuzzer for CEL: expressions and devices at random, and what must hold for every one of them.
 
 Whatever is written, and whatever a device holds, the outcome is an answer or a `CelError`, in at most two seconds (a
-tenth for all but evaluations), and the generated code answers as the interpreter does. `bench/fuzz_cel.py` looks for
+tenth for all but evaluations), and plain evaluation answers as the metered one does. `bench/fuzz_cel.py` looks for
 exceptions from that for as long as one likes; `tests/cel/test_fuzz.py` for a moment, and goes through what was found
 before (`findings.jsonl`).
 """

@@ -27,14 +27,15 @@ from dra_operator.cel import (
     compile_selector,
     prepare_device,
 )
-from dra_operator.cel.costs.meter import COST_LIMIT, Meter
-from dra_operator.cel.program import Program, as_bool
+from dra_operator.cel.program import Program, as_attribute, as_bool
+from dra_operator.cel.run.meter import COST_LIMIT, Meter
 from dra_operator.cel.values import CelMap, Optional_
 
 LONGEST = 0.1
 """Seconds of one thread that no call may take longer; below, how many times longer an evaluation may."""
 _LONGER = 20
-_FEW_STEPS = 20_000
+_NO_LONGER = 0.05
+"""Seconds after which the second evaluation, without a device, may end."""
 _EVALUATIONS = ("evaluate", "evaluate_without_device", "match", "derive")
 _LONGEST_A_CHARACTER = 30e-6
 """What compiling may take for each character, where that is more: up to 0.3 seconds for 10 KiB, once for an expression."""
@@ -45,9 +46,9 @@ _GO_PANICS = (
 """What upstream's evaluator says itself where Go panics; any other inner error is a finding."""
 _GIVEN_UP = "error operation cancelled: actual cost limit exceeded"
 _DEEP = "error expression nests too deep"
-"""What the interpreter says where it would take too long or nest too deep, and code may answer."""
-_FRAMES_OF_CODE = 8
-"""How many calls at most are between asking code and its asking the interpreter."""
+"""What is said, metered, where it would take too long or nest too deep; plainly there may be an answer."""
+_FRAMES_BETWEEN = 8
+"""How many calls at most are between asking plainly and then being metered."""
 ENVIRONMENTS = {
     "stored-1.37": STORED,
     "stored-1.36": Environment(kubernetes="1.36"),
@@ -62,8 +63,8 @@ class Hang(BaseException):
     """A call that was ended because it did not come back."""
 
 
-def interpreted(program: Program, device: PreparedDevice) -> bool:
-    """Return the interpreter's answer of a selector, for a second opinion."""
+def metered(program: Program, device: PreparedDevice) -> bool:
+    """Return the metered answer of a selector, for a second opinion."""
     return as_bool(program.evaluate(device, Meter()))
 
 
@@ -139,7 +140,7 @@ class _Judge:
         self._run("evaluate", lambda: program.evaluate(device, Meter(COST_LIMIT)))
         self._run(
             "evaluate_without_device",
-            lambda: program.evaluate_without_device(Meter(COST_LIMIT, _FEW_STEPS)),
+            lambda: program.evaluate_without_device(Meter(COST_LIMIT, _NO_LONGER)),
         )
         self._selector(case, environment, device)
         derived = self._run(
@@ -150,8 +151,8 @@ class _Judge:
             if not derived.may_take_long:
                 self._compare(
                     "derive",
-                    lambda: derived._value(device),
-                    lambda: derived.program.evaluate(device, Meter()),
+                    lambda: derived.evaluate(device),
+                    lambda: as_attribute(derived.program.evaluate(device, Meter())),
                 )
         return self.finding
 
@@ -163,9 +164,7 @@ class _Judge:
         if not isinstance(answer, CelError | bool):
             self._found("match", f"answer {answer!r} is no bool")
         if not selector.may_take_long:
-            self._compare(
-                "match", lambda: selector.match(device), lambda: interpreted(selector.program, device)
-            )
+            self._compare("match", lambda: selector.match(device), lambda: metered(selector.program, device))
 
     def _run(self, stage: str, call: Callable[[], Any]) -> Any:
         """Return the answer of a call, which may be a CelError; anything else that it raises is a finding."""
@@ -214,10 +213,10 @@ class _Judge:
             return
         said, told = _told(fast), _told(exact)
         if said == _DEEP:
-            # Code asks the interpreter when it does not know further, from as deep as it is itself.
-            told = _told(lambda: _deeper(_FRAMES_OF_CODE, exact))
+            # Plain evaluation is followed by the metered one, from as deep as it is itself.
+            told = _told(lambda: _deeper(_FRAMES_BETWEEN, exact))
         if said != told and told not in (_GIVEN_UP, _DEEP):
-            self._found(stage, f"code says {said}, the interpreter {told}")
+            self._found(stage, f"plainly {said}, metered {told}")
 
     def _found(self, stage: str, what: str) -> None:
         if self.finding is None:

@@ -5,6 +5,7 @@ at its budget; or it cannot be said, since upstream answers the same question no
 have no order). Where upstream's code crashes there is nothing to be equal to: that is a difference, listed or not.
 """
 
+import math
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -23,10 +24,10 @@ from conformance.scenarios import difference, is_equal, load, shared_and_not_sha
 from dra_operator.allocator import SearchMode
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.api.read import read_object
-from dra_operator.cel.costs.meter import COST_LIMIT, Meter
 from dra_operator.cel.environment import NEWEST, Environment
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library import limits
+from dra_operator.cel.run.meter import COST_LIMIT, Meter
 from dra_operator.cel.syntax.nodes import Expr, ListExpr, Literal, MapExpr, Struct, children
 from dra_operator.cel.syntax.parser import parse
 
@@ -40,8 +41,7 @@ _UNLIMITED = 1_000_000_000
 _LIMITS = {
     "long-lists": (patch.multiple(limits, MOST_ELEMENTS=_UNLIMITED, MOST_COMPARISONS=_UNLIMITED),),
     "long-texts": (patch.object(limits, "LONGEST_TEXT", _UNLIMITED),),
-    # Code that counts has its limit written into it: without code, the interpreter answers.
-    "too-many-steps": (patch.object(Meter.__init__, "__defaults__", (COST_LIMIT, _UNLIMITED)),),
+    "too-long": (patch.object(Meter.__init__, "__defaults__", (COST_LIMIT, math.inf)),),
 }
 # Differences in how the ranges of request policies are computed.
 _ARITHMETIC = ("capacity-step", "policy-beyond-int64", "policy-below-zero")

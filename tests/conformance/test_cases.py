@@ -5,7 +5,7 @@ import pytest
 from conformance.cases import CaseError, differences, encoded, outcome
 from dra_operator.api.types import Device
 from dra_operator.cel import compile_program, prepare_device
-from dra_operator.cel.costs.meter import Meter
+from dra_operator.cel.run.meter import Meter
 
 DEVICE = {"driver": "d", "attributes": {"a": {"int": 1}}}
 

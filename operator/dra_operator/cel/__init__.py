@@ -1,4 +1,4 @@
-"""The CEL of DRA: expressions over one device, compiled to Python functions.
+"""The CEL of DRA: expressions over one device, with the answers and costs of Kubernetes' own evaluator.
 
 `prepare_device` makes a device ready once, `compile_selector` an expression; then `selector.match(device)`
 answers. What goes wrong is a `CelError`, and nothing else.
@@ -8,15 +8,13 @@ An expression goes through these stages in this order:
 1. `syntax`: text to syntax tree
 2. `checker`: a type for every node (`types`, `unify`, `messages`), by the `declarations` of an `environment`
 3. `validators`: what is wrong although all types fit
-4. `costs`: the most it can cost, for those who ask
-5. `planner`: the steps of its evaluation (`interpretable`), with constants folded (`folding`) and calls resolved
-   (`dispatch`)
-6. `compiler`: a Python function that knows neither costs nor errors, for what is cheap; `interpreter`: the exact and
-   slow one (`qualify`), for all else
+4. `costs`: the most it can cost
+5. `run`: the steps of its evaluation, with constants folded and calls resolved (`dispatch`), as functions: plain for
+   what is cheap, metered for all else and wherever the plain ones fail
 
-`program` takes it through them, and `paths` tells what an expression reads. What differs from a text that has been
-through them in nothing but values is filled into its function (`templates`). `values`, `operators` and `library` are
-what all evaluation is made of, `errors` has the one exception; `device` is what it is about; `advice` is for people.
+`program` takes it through them, and `paths` tells what an expression reads. `values`, `operators`, `qualify` and
+`library` are what all evaluation is made of, `errors` has the one exception; `device` is what it is about; `advice` is
+for people.
 """
 
 from typing import TYPE_CHECKING

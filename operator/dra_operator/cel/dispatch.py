@@ -6,7 +6,7 @@ taken, in the order of the declarations.
 Source: cel-go `common/decls/decls.go`, `Bindings`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -23,25 +23,13 @@ from dra_operator.cel.values import CelMap, held, type_name
 class Function:
     """Something to call: its name, what to call, and whether all arguments are evaluated before an error counts.
 
-    `direct` may be called instead where the value of each argument is certain to be of the type in its place in
-    `arguments`: nothing is looked at then.
+    `direct` is the code of the one overload that was settled on, if there is one: it does not look at types.
     """
 
     name: str
     call: Callable[..., Any]
     eager: bool
     direct: Callable[..., Any] | None = None
-    arguments: tuple[Type, ...] = ()
-
-    def callee(self, certain: Iterable[Type]) -> Callable[..., Any]:
-        """Return what to call with arguments whose values are certain to be of these types, dyn where none is."""
-        if self.direct is None:
-            return self.call
-        fits = all(
-            wanted.kind in _ANYTHING or wanted == given
-            for wanted, given in zip(self.arguments, certain, strict=True)
-        )
-        return self.direct if fits else self.call
 
 
 _ANYTHING: Final = frozenset((Kind.DYN, Kind.ANY, Kind.PARAMETER))
@@ -76,9 +64,7 @@ def function(name: str, overloads: tuple[str, ...], arguments: int, environment:
     if len(overloads) == 1:
         chosen = next(overload for overload in declared if overload.id == overloads[0])
         call, direct = _dispatched(name, (chosen,))
-        # What a list or a map holds is never certain.
-        certain = not any(kind.parameters for kind in chosen.arguments)
-        return Function(name, call, arguments <= 2, direct if certain else None, chosen.arguments)
+        return Function(name, call, arguments <= 2, direct)
     candidates = tuple(overload for overload in declared if len(overload.arguments) == arguments)
     return Function(name, _dispatched(name, candidates)[0], eager=False)
 
@@ -91,9 +77,9 @@ def with_known_pattern(function: Function) -> Function:
     Source: cel-go `interpreter/optimizations.go`, k8s.io/apiserver `pkg/cel/library/regex.go`.
     """
     search = function.direct or function.call
-    wanted = (str, str, int)[: len(function.arguments)]
 
     def call(*values: Any) -> Any:
+        wanted = (str, str, int)[: len(values)]
         if tuple(map(type, values)) == wanted:
             return search(*values)
         contents = tuple(map(held, values))

@@ -5,10 +5,10 @@ expression that reads by paths alone gives the same answer on all devices that a
 lets one evaluation answer for thousands of equal devices.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from typing import TypeAlias
 
-from dra_operator.cel import interpretable as ir
+from dra_operator.cel.run import steps as ir
 
 Aliases: TypeAlias = dict[int, tuple[ir.Qualifier, ...]]
 """The slots of variables that are bound to a part of the device, with the way to it."""
@@ -24,7 +24,7 @@ def way(attribute: ir.Attribute, aliases: Aliases) -> tuple[ir.Qualifier, ...] |
     root = attribute.root
     if not isinstance(root, ir.Variable):
         return None
-    if root.slot == 0:
+    if root.slot == ir.DEVICE:
         return tuple(attribute.qualifiers)
     before = aliases.get(root.slot)
     return None if before is None else (*before, *attribute.qualifiers)
@@ -69,21 +69,14 @@ def _named(qualifiers: tuple[ir.Qualifier, ...]) -> tuple[str, ...] | None:
     return None if len(keys) >= 2 and "/" in keys[1] else tuple(keys)
 
 
-def reads(plan: ir.Plan, blanks: Container[int] = ()) -> frozenset[str] | None:
+def reads(plan: ir.Plan) -> frozenset[str] | None:
     """Return what a plan reads.
 
     That is `driver`, `allowMultipleAllocations`, `attributes/<domain>/<id>` and `capacity/<domain>/<id>`; None if it
-    reads more than such parts: a map as a whole, or by a key that is computed. Paths to attributes and capacities whose
-    last qualifiers are `blanks`, by id, are left out.
+    reads more than such parts: a map as a whole, or by a key that is computed.
     """
-    found: set[str] = set()
-    for qualifiers in _ways(plan.step, {}):
-        part = _part(qualifiers)
-        if part is None:
-            return None
-        if len(qualifiers) < LEVELS or qualifiers[LEVELS - 1].id not in blanks:
-            found.add(part)
-    return frozenset(found)
+    found = {_part(qualifiers) for qualifiers in _ways(plan.step, {})}
+    return None if None in found else frozenset(part for part in found if part is not None)
 
 
 def _ways(step: ir.Step, aliases: Aliases) -> Iterator[tuple[ir.Qualifier, ...]]:

@@ -23,8 +23,8 @@ from dra_operator.cel import (
     compile_selector,
     prepare_device,
 )
-from dra_operator.cel.costs.meter import COST_LIMIT
 from dra_operator.cel.environment import NEWEST, VERSIONS, Version
+from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
 from dra_operator.cel.types import BOOL
 from dra_operator.cli.output import FILE, NARROWEST, opened, refuse, refusing, terminal

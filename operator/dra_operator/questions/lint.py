@@ -20,7 +20,7 @@ from dra_operator.api.types import (
     ResourceClaim,
     ResourceClaimTemplate,
 )
-from dra_operator.cel.costs.meter import COST_LIMIT
+from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions.answers import Conclusion, conclude
 from dra_operator.questions.attribute_use import AttributeUse, count

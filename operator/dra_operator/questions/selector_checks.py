@@ -29,8 +29,8 @@ from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceClass
 from dra_operator.cel import CelError, Environment, PreparedDevice, compile_selector
 from dra_operator.cel.advice.diagnostics import ADVICE, describe, mistaken_texts
-from dra_operator.cel.costs.meter import COST_LIMIT
 from dra_operator.cel.device import full_name
+from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
 from dra_operator.inventory import Slice, bits
 from dra_operator.questions.attribute_use import (

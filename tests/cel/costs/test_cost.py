@@ -3,8 +3,8 @@
 import pytest
 
 from dra_operator.cel import CelError, compile_program, compile_selector
-from dra_operator.cel.costs.meter import Meter
 from dra_operator.cel.costs.sizes import UNBOUNDED, Range
+from dra_operator.cel.run.meter import Meter
 
 
 @pytest.mark.parametrize(

@@ -363,8 +363,7 @@ class _MatchOnDemand:
 class _UnseenError(BaseException):
     """An expression has read something that `_Unseen` stands for.
 
-    It is no Exception, because after an Exception the selector is evaluated again by the interpreter, which is a
-    hundred times slower.
+    It is no Exception, because after an Exception the selector is evaluated again, metered.
     """
 
 

@@ -8,31 +8,32 @@ Source: cel-go `interpreter/runtimecost.go`, `ext/lists.go`, `ext/sets.go`; k8s.
 
 # ruff: noqa: SLF001 - the table at the end is that of the class above it
 
+from time import thread_time
 from typing import Any, Final
 
-from dra_operator.cel import interpretable as ir
 from dra_operator.cel.costs.call_costs import LIST_COST, MAP_COST, MESSAGE_COST, call_cost
 from dra_operator.cel.library.limits import cost_exceeded
+from dra_operator.cel.run import steps as ir
 from dra_operator.cel.values import MISSING
 
 COST_LIMIT: Final = 1_000_000
 """The most that one evaluation may cost (`CELSelectorExpressionMaxCost`)."""
-STEP_LIMIT: Final = 1_400_000
-"""The most steps that the interpreter takes in one evaluation: less than two seconds, and enough for what costs
-`COST_LIMIT` and works on small values. Upstream has no such limit, but needs less time to reach that of the cost.
-"""
+LONGEST: Final = 2.0
+"""Seconds of its thread that one evaluation may take. Upstream has no such limit, but works faster than it counts."""
+_EVERY: Final = 100
+"""After so many steps the clock is looked at; the `limits` of the library bound what one step can take."""
 
 
 class Meter:
     """The cost of one evaluation, in upstream's units."""
 
-    __slots__ = ("_found", "_ids", "_values", "cost", "limit", "most_steps", "steps")
+    __slots__ = ("_deadline", "_found", "_ids", "_steps", "_values", "cost", "limit")
 
-    def __init__(self, limit: int = COST_LIMIT, most_steps: int = STEP_LIMIT) -> None:
+    def __init__(self, limit: int = COST_LIMIT, seconds: float = LONGEST) -> None:
         self.cost = 0
-        self.steps = 0
         self.limit = limit
-        self.most_steps = most_steps
+        self._deadline = thread_time() + seconds
+        self._steps = 0
         # The stack of observed values, and how often each id is on it: most that is looked for is not there.
         self._ids: list[int] = []
         self._values: list[Any] = []
@@ -43,14 +44,7 @@ class Meter:
         charge = _CHARGES.get(type(step))
         if charge is not None:
             charge(self, step, value)
-        # As `_push`: this is where most of the time of an evaluation goes.
-        identity = step.id
-        self._ids.append(identity)
-        self._values.append(value)
-        self._found[identity] = self._found.get(identity, 0) + 1
-        self.steps += 1
-        if self.cost > self.limit or self.steps > self.most_steps:
-            raise cost_exceeded()
+        self._push(step.id, value)
 
     def observe_qualifier(self, qualifier: ir.Qualifier, value: Any) -> None:
         """Charge for a step along an attribute; raises CelError once the limit is exceeded."""
@@ -58,12 +52,6 @@ class Meter:
             self._drop(qualifier.id)
         self.cost += 1
         self._push(qualifier.id, value)
-
-    def count(self, steps: int) -> None:
-        """Count the steps of what is going to be done; raises CelError if those are too many."""
-        self.steps += steps
-        if self.steps > self.most_steps:
-            raise cost_exceeded()
 
     def _attribute(self, attribute: ir.Attribute, _value: Any) -> None:
         root = attribute.root
@@ -112,8 +100,8 @@ class Meter:
         self._ids.append(identity)
         self._values.append(value)
         self._found[identity] = self._found.get(identity, 0) + 1
-        self.steps += 1
-        if self.cost > self.limit or self.steps > self.most_steps:
+        self._steps += 1
+        if self.cost > self.limit or (self._steps % _EVERY == 0 and thread_time() > self._deadline):
             raise cost_exceeded()
 
     def _drop(self, identity: int) -> Any:

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from dra_operator.cel import interpretable as ir
+from dra_operator.cel.run import steps as ir
 
 A, B, C, D, E = (ir.Const(number, number) for number in range(5))
 DEVICE = ir.Variable(9, "device", 0)

@@ -7,8 +7,6 @@ Source: cel-go `interpreter/planner.go`, `interpreter/decorators.go` (folding), 
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dra_operator.cel import folding
-from dra_operator.cel import interpretable as ir
 from dra_operator.cel.checker import Checked
 from dra_operator.cel.dispatch import function
 from dra_operator.cel.environment import Environment
@@ -16,6 +14,8 @@ from dra_operator.cel.errors import compile_error
 from dra_operator.cel.library.regex import Patterns
 from dra_operator.cel.messages import TYPE_VALUES
 from dra_operator.cel.qualify import KEYS
+from dra_operator.cel.run import folding
+from dra_operator.cel.run import steps as ir
 from dra_operator.cel.syntax import nodes
 from dra_operator.cel.types import Kind
 from dra_operator.cel.values import go_type
@@ -32,7 +32,7 @@ def plan(checked: Checked, environment: Environment) -> ir.Plan:
 class _Planner:
     checked: Checked
     environment: Environment
-    slots: int = 1
+    slots: int = ir.FIRST_VARIABLE
     scopes: list[dict[str, int]] = field(default_factory=list)
     patterns: Patterns = field(default_factory=Patterns)
 
@@ -60,7 +60,7 @@ class _Planner:
                 slot = scope.get(name)
                 if slot is not None:
                     return slot
-        return 0
+        return ir.DEVICE
 
     def plan_select(self, expr: nodes.Select) -> ir.Step:
         attribute = self._attribute(self.plan(expr.operand))

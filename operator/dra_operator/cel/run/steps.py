@@ -1,4 +1,4 @@
-"""Interpretable: the steps of an evaluation, the intermediate representation of interpreter and generated code.
+"""Steps: what an evaluation is made of, the intermediate representation between planner and evaluator.
 
 Some of upstream's answers follow from its plan alone, so ours has the same shape: a chain such as `a.b[c].?d` is one
 attribute with qualifiers (so one `?` makes all after it optional), conversions of constants are done while planning and
@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from dra_operator.cel.dispatch import Function
+
+DEVICE, METER, FIRST_VARIABLE = 0, 1, 2
+"""The slots of an evaluation: the device, the meter, and from there on the variables of folds."""
 
 
 @dataclass(slots=True)
@@ -39,7 +42,7 @@ class Qualifier:
 
 @dataclass(slots=True)
 class Variable:
-    """The root of an attribute: `device` (slot 0) or a variable of a fold."""
+    """The root of an attribute: `device` or a variable of a fold."""
 
     id: int
     name: str
@@ -211,7 +214,7 @@ Step: TypeAlias = (
 
 @dataclass(slots=True)
 class Plan:
-    """A whole plan: its last step and how many slots its variables need, the device in slot 0."""
+    """A whole plan: its last step and how many slots it needs."""
 
     step: Step
     slots: int

@@ -2,10 +2,10 @@
 
 import pytest
 
-from dra_operator.cel import interpretable as ir
 from dra_operator.cel.environment import STORED
 from dra_operator.cel.errors import CelError
-from dra_operator.cel.planner import plan
+from dra_operator.cel.run import steps as ir
+from dra_operator.cel.run.planner import plan
 from dra_operator.cel.values import TypeValue
 
 
@@ -65,11 +65,11 @@ def test_logic_knows_which_value_ends_it(step, operator, absorbing):
 
 
 def test_each_fold_has_variables_of_its_own(slots):
-    """The device is the first variable; a loop adds its accumulator and one or two more."""
-    assert slots("1") == 1
-    assert slots("[1].all(i, i == 1)") == 3
-    assert slots("[1].all(i, v, i == v)") == 4
-    assert slots("[1].all(i, [2].all(j, i == j))") == 5
+    """Before them are the device and the meter; a loop adds its accumulator and one or two more."""
+    assert slots("1") == 2
+    assert slots("[1].all(i, i == 1)") == 4
+    assert slots("[1].all(i, v, i == v)") == 5
+    assert slots("[1].all(i, [2].all(j, i == j))") == 6
 
 
 def test_a_variable_hides_the_one_outside(step):

@@ -9,10 +9,10 @@ Source: cel-go `interpreter/decorators.go`, `interpreter/optimizations.go`.
 from dataclasses import replace
 from typing import Any, Final
 
-from dra_operator.cel import interpretable as ir
 from dra_operator.cel.dispatch import with_known_pattern
 from dra_operator.cel.errors import CelError, compile_error
 from dra_operator.cel.library import regex
+from dra_operator.cel.run import steps as ir
 from dra_operator.cel.values import INT_MAX, INT_MIN, UINT_MAX, CelMap, Uint, hashed_key
 
 _CONVERSIONS: Final = frozenset(
