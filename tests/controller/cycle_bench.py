@@ -71,7 +71,7 @@ class Allocator:
             raise found
         return found
 
-    def explain(self, _claims, decision):
+    def explain(self, _claims, decision, *, is_preempted):  # noqa: ARG002
         """Return a reason that fits the decision."""
         reason = decision.reason if isinstance(decision, Failed) else Reason.DEVICE_IN_USE
         return (Explanation(reason, f"request gpu: {reason}", "gpu"),)

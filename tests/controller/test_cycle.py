@@ -56,9 +56,9 @@ def steps(bench, monkeypatch):
     found = []
     explain = bench.allocator.explain
 
-    def note(claims, decision):
+    def note(claims, decision, **more):
         found.append(claims[0].metadata.name)
-        return explain(claims, decision)
+        return explain(claims, decision, **more)
 
     monkeypatch.setattr(bench.allocator, "explain", note)
     return found
@@ -238,9 +238,9 @@ def test_what_is_left_to_explain_when_the_time_is_up_is_told_in_the_next_pass(be
     """Which is needed at once."""
     explain = bench.allocator.explain
 
-    def slowly(claims, decision):
+    def slowly(claims, decision, **more):
         clock.now += module.EXPLAINING * 0.6
-        return explain(claims, decision)
+        return explain(claims, decision, **more)
 
     bench.allocator.explain = slowly
     effects = bench.run(*(bench.delta(claim(name)) for name in "abc"))

@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from cycle_bench import FITS, Unsatisfied, fits, writes
+from cycle_bench import FITS, Unsatisfied, event_reasons, fits, writes
 from cycle_bench import KEY as CLAIM_KEY
 
 from cluster import FINALIZER, PENDING, allocation, claim
-from dra_operator.allocator import Failed, Reason
+from dra_operator.allocator import Failed, Limits, Reason
+from dra_operator.allocator.decision import PreemptedError
 from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import (
@@ -20,6 +21,7 @@ from dra_operator.cluster.writes import (
 )
 from dra_operator.controller import cycle, queue
 from dra_operator.controller.cycle import Tick
+from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.queue import ALL_SECONDS, FAILED_SECONDS, ActiveQueue, Backoff, InFlightWrites
 from dra_operator.controller.timers import Timers
 
@@ -213,10 +215,10 @@ def explained(bench, clock):
     """The names of the claims that are explained, where a pass has time for one of them."""
     explain, names = bench.allocator.explain, []
 
-    def slowly(claims, decision):
+    def slowly(claims, decision, **more):
         clock.now += cycle.EXPLAINING
         names.append(claims[0].metadata.name)
-        return explain(claims, decision)
+        return explain(claims, decision, **more)
 
     bench.allocator.explain = slowly
     return names
@@ -246,6 +248,87 @@ def test_who_comes_while_others_are_explained_anew_is_explained_before_them(benc
     bench.run(bench.delta(claim("z")))
 
     assert "".join(explained) == "az"
+
+
+@pytest.fixture
+def slow(bench, clock):
+    """Claims of which an explanation takes 2.5 s, by name; and what is explained, in order: `name` or `name...`."""
+    names, steps, explain, left = set(), [], bench.allocator.explain, {}
+
+    def slowly(claims, decision, *, is_preempted):
+        name = claims[0].metadata.name
+        while name in names and left.setdefault(name, 2.5) > 0:
+            if is_preempted():
+                steps.append(f"{name}...")
+                raise PreemptedError
+            clock.now += 0.5
+            left[name] -= 0.5
+        left.pop(name, None)
+        steps.append(name)
+        return explain(claims, decision, is_preempted=is_preempted)
+
+    bench.allocator.explain, bench.allocator.limits = slowly, Limits(seconds=10.0)
+    return names, steps
+
+
+def test_an_explanation_is_cut_off_for_what_has_arrived_and_goes_on_later(bench, slow):
+    """After a second; what waits is taken in before the rest of it."""
+    names, steps = slow
+    names.add("a")
+    bench.cycle.has_arrivals = lambda: True
+    bench.run(bench.delta(claim("a")))
+    came = bench.run(bench.delta(claim("b", namespace="other")))
+    told = bench.run()
+
+    assert steps == ["a...", "b", "a...", "a"]
+    assert [event_reasons(effects) for effects in (came, told)] == [["DeviceInUse"]] * 2
+
+
+def test_an_explanation_for_which_nothing_waits_is_not_cut_off(bench, slow):
+    """It takes what it takes."""
+    names, steps = slow
+    names.add("a")
+    bench.run(bench.delta(claim("a")))
+
+    assert steps == ["a"]
+
+
+def test_claims_whose_explanations_take_long_wait_for_those_of_other_namespaces(bench, slow):
+    """However many they are, and although they came first."""
+    names, steps = slow
+    names.update("abc")
+    bench.cycle.has_arrivals = lambda: True
+    bench.run(*(bench.delta(claim(name)) for name in "abc"))
+    bench.run(*(bench.delta(claim(name, namespace="other")) for name in "xyz"))
+    while "c" not in steps:
+        bench.run()
+
+    assert steps == ["a...", "x", "y", "z", "a...", "a", "b...", "b...", "b", "c...", "c...", "c"]
+
+
+def test_an_explanation_that_was_cut_off_for_as_long_as_a_claim_may_take_is_given_up(bench, slow):
+    """It is told, and the next of its namespace has its turn."""
+    names, steps = slow
+    names.add("a")
+    bench.allocator.limits = Limits(seconds=2.0)
+    bench.cycle.has_arrivals = lambda: True
+    bench.run(bench.delta(claim("a")))
+    effects = bench.run()
+
+    assert steps == ["a...", "a..."]
+    assert [event.message for event in effects if isinstance(event, EventRequest)] == [
+        "it fits on no node; the cause was not found, as the search was given up after 2 s"
+    ]
+
+
+def test_what_explanations_take_is_measured(bench, slow):
+    """With the decisions, each part by itself."""
+    names, _ = slow
+    names.add("a")
+    bench.run(bench.delta(claim("a")))
+
+    assert bench.metric("decision_seconds_count") == 2
+    assert bench.metric("decision_seconds_sum") == 2.5
 
 
 KEY = ("team-a", "gpu")

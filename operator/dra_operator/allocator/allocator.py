@@ -168,17 +168,20 @@ class Allocator:
         *,
         decider: Decider | None = None,
         limits: Limits | None = None,
+        is_preempted: Callable[[], bool] | None = None,
     ) -> tuple[Explanation, ...]:
         """Return, for each of some claims, why it is not allocated; empty for a decision that allocates them.
 
-        It explains the present state, which should be the one in which the decision was made.
+        It explains the present state, which should be the one in which the decision was made. Raises PreemptedError
+        soon after it `is_preempted`; what was evaluated until then makes the next attempt shorter.
         """
         if isinstance(decision, Allocated):
             return ()
         if isinstance(decision, Failed) and decision.reason not in POOL_REASONS:
             return tuple(explain_failure(decision, self.inventory.classes) for _ in claims)
         self.refresh()
-        budget = self.candidates.selectors.budget = Budget(limits or self.limits, self.clock)
+        budget = Budget(limits or self.limits, self.clock, is_preempted)
+        self.candidates.selectors.budget = budget
         try:
             plans = [self.plan(claim, decider) for claim in claims]
         except FatalError as error:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dra_operator.allocator.decision import AbortedError
+from dra_operator.allocator.decision import AbortedError, PreemptedError
 
 _Item = TypeVar("_Item")
 
@@ -35,22 +35,25 @@ def unlimited() -> "Budget":
 
 
 class Budget:
-    """What is left of the limits of one attempt."""
+    """What is left of the limits of one attempt, and whether it is cut off in favour of others."""
 
     # No dataclass: one is made for each claim, and __init__ with __post_init__ would be two calls more.
-    __slots__ = ("_deadline", "_evaluations", "_tenth", "clock", "limits", "steps")
+    __slots__ = ("_deadline", "_evaluations", "_is_preempted", "_tenth", "clock", "limits", "steps")
 
-    def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, limits: Limits, clock: Callable[[], float], is_preempted: Callable[[], bool] | None = None
+    ) -> None:
         self.limits = limits
         self.clock = clock
         self.steps = 0
         self._evaluations = 0
         self._tenth: Budget | None = None
+        self._is_preempted = is_preempted
         self._deadline = None if limits.seconds is None else clock() + limits.seconds
 
     def limited(self, *, steps: int, tries: int) -> "Budget":
         """Return a budget for a side question: with its own steps and tries, and the time that is left of this one."""
-        aside = Budget(Limits(steps, self.limits.seconds, tries), self.clock)
+        aside = Budget(Limits(steps, self.limits.seconds, tries), self.clock, self._is_preempted)
         aside._deadline = self._deadline
         return aside
 
@@ -59,7 +62,7 @@ class Budget:
         if self._tenth is None:
             limits = self.limits
             steps, seconds = limits.steps and limits.steps // 10, limits.seconds and limits.seconds / 10
-            aside = Budget(Limits(steps, seconds, limits.tries), self.clock)
+            aside = Budget(Limits(steps, seconds, limits.tries), self.clock, self._is_preempted)
             if aside._deadline is not None and self._deadline is not None:
                 aside._deadline = min(aside._deadline, self._deadline)
             self._tenth = aside
@@ -92,6 +95,8 @@ class Budget:
             yield item
 
     def check_time(self) -> None:
-        """Look at the clock. Raises AbortedError if the time is used up."""
+        """Look at the clock. Raises AbortedError if the time is used up, PreemptedError if others come first."""
         if self._deadline is not None and self.clock() > self._deadline:
             raise AbortedError(f"the search was given up after {self.limits.seconds:g} s")
+        if self._is_preempted is not None and self._is_preempted():
+            raise PreemptedError

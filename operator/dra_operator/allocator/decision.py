@@ -89,6 +89,10 @@ class AbortedError(Exception):
     """Ends an attempt whose budget is used up; the text says which."""
 
 
+class PreemptedError(Exception):
+    """Ends an attempt in favour of others. What was evaluated is kept, so another attempt comes further."""
+
+
 def claim_key(claim: ResourceClaim) -> tuple[str, str]:
     """Return namespace and name of a claim."""
     return (claim.metadata.namespace, claim.metadata.name)

@@ -12,7 +12,8 @@ from functools import partial
 from typing import TypeAlias
 
 from dra_operator.allocator import Allocated, Allocator, Decision, Failed
-from dra_operator.allocator.decision import claim_key
+from dra_operator.allocator.decision import PreemptedError, claim_key
+from dra_operator.allocator.explanation.explain import explain_aborted
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.api.write import allocation_to_wire
 from dra_operator.cluster.faults import Defect
@@ -76,6 +77,8 @@ BUDGET = 1.0
 """Seconds for which a cycle decides, however long it took in; the next one takes in what arrived, and continues."""
 EXPLAINING = 0.2
 """Seconds for which a cycle explains, whatever the rest of it took: claims that arrive meanwhile wait for its end."""
+TURN = 1.0
+"""Seconds after which an explanation is cut off if something else waits; it goes on later."""
 FLUSH = 0.01
 """Seconds after which decisions made so far are handed over."""
 UNHEARD = (1.0, 30.0)
@@ -106,6 +109,15 @@ _OPERATOR = Subject("Namespace", "", "dra-operator")
 log = get_logger()
 
 
+@dataclass(slots=True)
+class _Unexplained:
+    """A claim that waits for an explanation of what was decided, in vain for the seconds `spent` on it so far."""
+
+    uid: str
+    decision: Decision
+    spent: float = 0.0
+
+
 @dataclass(eq=False)
 class SchedulingCycle:
     """Runs the cycles and keeps their state; used by one thread at a time, but for `reasons` and `notes`.
@@ -113,8 +125,8 @@ class SchedulingCycle:
     `settlement` tells when owned devices may be used, which matters only if the inventory asks for ownership;
     `operator` is what stands for this operator in Events. `clock` is monotonic, in seconds, `wall` the time of day in
     UTC; `hears` says whether what is known of a kind is up to date, `has_told` whether the watch of claims has brought
-    a version. `scope` says which claims are ours. `explains_pods`: why pods wait, and what is wrong with templates,
-    is told as well.
+    a version, `has_arrivals` whether something waits for the next cycle. `scope` says which claims are ours.
+    `explains_pods`: why pods wait, and what is wrong with templates, is told as well.
     """
 
     inventory: Inventory
@@ -129,6 +141,7 @@ class SchedulingCycle:
     operator: Subject = _OPERATOR
     hears: Callable[[str], bool] = lambda _kind: True
     has_told: Callable[[str], bool] = lambda _version: True
+    has_arrivals: Callable[[], bool] = lambda: False
     scope: ClaimScope = ClaimScope.STANDALONE
     handback_seconds: float = 60.0
     explains_pods: bool = False
@@ -138,8 +151,7 @@ class SchedulingCycle:
     _touched: set[Key] = field(default_factory=set)
     _failed_releases: set[Key] = field(default_factory=set)
     """The claims that met a defect when they were released, which was reported."""
-    _unexplained: dict[Key, tuple[str, Decision]] = field(default_factory=dict)
-    """The uid of each claim that waits for an explanation, and what was decided about it."""
+    _unexplained: dict[Key, _Unexplained] = field(default_factory=dict)
     _counted_reasons: set[str] = field(default_factory=set)
     _is_fenced: bool = True
     """Whether writes of an operator before this one may still be stored."""
@@ -357,7 +369,7 @@ class SchedulingCycle:
             is_done &= self._gated.decide_all(partial(self._flush, emit), stopping)
         # What is on its way goes first: to say why a claim waits can take longer than to allocate a hundred others.
         self._flush(emit)
-        is_done &= self._explain_all(stopping)
+        is_done &= self._explain_all(stopping, is_awaited=not is_done)
         self._report_all(emit)
         if not is_fenced:
             self._tasks["reallocation"].run(self._reallocation.run)
@@ -564,21 +576,33 @@ class SchedulingCycle:
                 flushed = self.progressed_at
         return active.end_cycle()
 
-    def _explain_all(self, stopping: Callable[[], bool]) -> bool:
-        """Say why claims wait, first those of which nothing was said yet; return whether all are done.
+    def _explain_all(self, stopping: Callable[[], bool], *, is_awaited: bool) -> bool:
+        """Say why claims wait, fair by namespace as decisions are; return whether all are done.
 
-        Else they are in the order in which they came to need it. Each cycle explains at least one; the rest is left to
-        the next cycle, after its decisions.
+        Of one namespace those go first of which nothing was said yet, else they are in the order in which they came to
+        need it. Each cycle explains one at least, or goes on with it; the rest is left to the next cycle, after its
+        decisions. `is_awaited`: there are decisions to be made.
         """
-        until = self.clock() + EXPLAINING
-        for key in sorted(self._unexplained, key=self._is_reported):
-            uid, decision = self._unexplained.pop(key)
-            claim = self._claims.get(key)
-            if claim is None or claim.metadata.uid != uid or not self._claims.is_waiting(key):
+
+        def priority(key: Key) -> tuple[bool, float, bool]:
+            return active.priority(key, is_new=not self._is_reported(key))
+
+        def is_preempted() -> bool:
+            return self.clock() >= now + TURN and (is_awaited or stopping() or self.has_arrivals())
+
+        active, now = self._queue.active, self.clock()
+        until = now + EXPLAINING
+        for key in sorted(self._unexplained, key=priority):
+            waiting, claim = self._unexplained[key], self._claims.get(key)
+            if claim is None or claim.metadata.uid != waiting.uid or not self._claims.is_waiting(key):
+                del self._unexplained[key]
                 continue
-            self._safely(partial(self._explain, decision), claim)
+            self._safely(partial(self._explain, waiting, is_preempted), claim)
             self.progressed_at = self.clock()
-            if self._unexplained and (stopping() or self.progressed_at >= until):
+            active.charge(key, self.progressed_at - now)
+            self.metrics.decision_seconds.observe(self.progressed_at - now)
+            now = self.progressed_at
+            if self._unexplained and (stopping() or now >= until):
                 return False
         return True
 
@@ -624,7 +648,11 @@ class SchedulingCycle:
         else:
             self._problems.excuse(key)
         # One that has been decided before keeps its place among them: else the last would never come to be the first.
-        self._unexplained[key] = claim.metadata.uid, decision
+        waiting = self._unexplained.get(key)
+        if waiting is None or waiting.uid != claim.metadata.uid:
+            self._unexplained[key] = _Unexplained(claim.metadata.uid, decision)
+        else:
+            waiting.decision = decision
 
     def _assume(
         self, decided: Iterable[tuple[ResourceClaim, AllocationResult, Consumer | None]], node: str
@@ -647,8 +675,19 @@ class SchedulingCycle:
             self._pending.start_allocation(key, claim.metadata.uid)
             self._in_flight.submit(write)
 
-    def _explain(self, decision: Decision, key: Key, claim: ResourceClaim) -> None:
-        explanation = self.allocator.explain((claim,), decision)[0]
+    def _explain(
+        self, waiting: _Unexplained, is_preempted: Callable[[], bool], key: Key, claim: ResourceClaim
+    ) -> None:
+        began = self.clock()
+        try:
+            explanation = self.allocator.explain((claim,), waiting.decision, is_preempted=is_preempted)[0]
+        except PreemptedError:
+            waiting.spent += self.clock() - began
+            most = self.allocator.limits.seconds
+            if most is None or waiting.spent < most:
+                return
+            explanation = explain_aborted(f"the search was given up after {most:g} s")
+        del self._unexplained[key]
         why = PendingReason(explanation.reason.value, explanation.request, explanation.message)
         self._set_pending(key, claim, why)
 

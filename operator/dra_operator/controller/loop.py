@@ -108,6 +108,11 @@ class Loop:
         """Whether decisions are made."""
         return self._gate.is_set()
 
+    @property
+    def has_arrivals(self) -> bool:
+        """Return whether something waits for the next cycle. May be called in any thread."""
+        return bool(self._queue)
+
     async def run(self) -> None:
         """Run cycles until cancelled, or until `stop` is called."""
         failures, wake_at = 0, None

@@ -168,6 +168,7 @@ class Manager:
             operator=self._own_subject(),
             hears=self._is_up_to_date,
             has_told=self._has_told_claims,
+            has_arrivals=lambda: self._loop.has_arrivals,
             scope=self._scope,
             handback_seconds=settings.handback_seconds,
             explains_pods=self.explains_pods,

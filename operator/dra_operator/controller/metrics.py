@@ -76,7 +76,7 @@ class Metrics:
             "result",
         )
         self.decision_seconds = self._histogram(
-            "decision_seconds", "Time that the allocator took for one claim."
+            "decision_seconds", "Time that the allocator took to decide a claim, or to explain it."
         )
         self.passes = self._counter(
             "passes", "Passes over the claims that a change may help, by outcome.", "outcome"

@@ -1,10 +1,13 @@
 """What a claim fits without, told beside its reason."""
 
+from contextlib import suppress
+from time import thread_time
 from typing import Any
 
 import pytest
 
 from dra_operator.allocator import Limits, Reason, Unsatisfied
+from dra_operator.allocator.decision import PreemptedError
 
 DRIVER = "gpu.example.com"
 
@@ -337,3 +340,24 @@ def test_a_selector_that_fails_without_any_constraint_is_not_blamed(scene: Any, 
         "each request fits alone (a on n2, b on n2, c on n1), but no node has room for all of them with "
         "constraint #0 (matchAttribute gpu.example.com/x)"
     )
+
+
+def test_an_explanation_that_is_cut_off_again_and_again_comes_to_its_end(scene: Any, ask: Any) -> None:
+    """Each attempt goes on from what the one before has evaluated; the text is that of a single attempt."""
+    scene.nodes("n1")
+    scene.slice("s", *(device(f"d{number}", row=number) for number in range(12)))
+    slow = f'lists.range(9).all(a, lists.range(99).all(b, device.attributes["{DRIVER}"].row + a + b >= 0))'
+    claim = scene.claim(ask("g", 1, f'{slow} && device.attributes["{DRIVER}"].row < 0'))
+    cut_off, found = 0, ()
+    for _ in range(100):
+        until = thread_time() + 0.05
+        with suppress(PreemptedError):
+            found = scene.allocator.explain(
+                (claim,), Unsatisfied(), is_preempted=lambda until=until: thread_time() > until
+            )
+            break
+        cut_off += 1
+
+    assert cut_off > 1
+    assert found == (scene.explain(claim),)
+    assert found[0].reason is Reason.SELECTOR_MATCHES_NO_DEVICE

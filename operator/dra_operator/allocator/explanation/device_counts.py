@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from dra_operator.allocator import comparison
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.decision import AbortedError
+from dra_operator.allocator.decision import AbortedError, PreemptedError
 from dra_operator.allocator.explanation.answer_cache import AnswerCache, never
 from dra_operator.allocator.explanation.obstacles import PASSING, USES, Obstacles, Refusal
 from dra_operator.allocator.explanation.pool_records import (
@@ -285,7 +285,7 @@ class DeviceCounter:
                     example = next(iter(group.members.values()))
                     counts = self._share(_PoolCounting(self, alternative, example, budget).count())
                 counted[group] = counts
-        except AbortedError:
+        except (AbortedError, PreemptedError):
             # The next attempt goes on from here.
             counted = {**known, **counted}
             raise

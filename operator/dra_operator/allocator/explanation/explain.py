@@ -96,8 +96,7 @@ class Explainer:
         except FatalError as error:
             return explain_failure(error.failed(), self._inventory.classes)
         except AbortedError as error:
-            text = f"it fits on no node; the cause was not found, as {error}"
-            return Explanation(Reason.SEARCH_ABORTED, text)
+            return explain_aborted(str(error))
         # No device is there for the only request of these, whoever uses which.
         alone = len(plans) == len(plan.requests) == 1 and not plan.requests[0].prioritized
         known = self._lasting if alone and found.reason in _LASTING else self._known
@@ -459,6 +458,11 @@ def _selectors(plan: ClaimPlan, item: Alternative) -> tuple[tuple[Whereabouts, t
         (in_class(item.device_class.metadata.name, item.name), content.class_selectors),
         (in_request(plan.title, item.name), content.request_selectors),
     )
+
+
+def explain_aborted(why: str) -> Explanation:
+    """Return the explanation of a claim that fits nowhere, where finding the cause was given up."""
+    return Explanation(Reason.SEARCH_ABORTED, f"it fits on no node; the cause was not found, as {why}")
 
 
 def explain_failure(failed: Failed, classes: Iterable[str]) -> Explanation:

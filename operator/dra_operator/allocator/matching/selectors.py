@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final, NoReturn, TypeAlias
 
 from dra_operator.allocator.budget import Budget, unlimited
-from dra_operator.allocator.decision import AbortedError
+from dra_operator.allocator.decision import AbortedError, PreemptedError
 from dra_operator.allocator.matching.equivalence import (
     CacheLimit,
     EquivalentDevices,
@@ -158,7 +158,7 @@ class Selection:
                 except CelError:
                     failed |= those
                 known |= those
-        except AbortedError:
+        except (AbortedError, PreemptedError):
             self._keep(key, (known, selected, failed))
             raise
         found = (known, selected, failed)
