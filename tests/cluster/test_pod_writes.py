@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.names import GATE
+from dra_operator.api.names import GATE, LET_GO_ANNOTATION
 from dra_operator.cluster import writes
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.pod_writes import GateWrite, NominateWrite
@@ -35,6 +35,11 @@ def pod_desk(desk):
     ("write", "sent", "answer"),
     [
         (OFF, {"spec": {"schedulingGates": [{"name": OTHER}]}}, pod(gates=[OTHER])),
+        (
+            GateWrite("ns", "p", "u", "5", (GATE,), "now node-1 u"),
+            {"spec": {"schedulingGates": []}, "metadata": {"annotations": {LET_GO_ANNOTATION: "now node-1 u"}}},
+            pod(),
+        ),
         (NOMINATED, {"status": {"nominatedNodeName": "node-1"}}, pod(node="node-1")),
         (
             NominateWrite("ns", "p", "u", "5", "node-1", None),
@@ -42,10 +47,10 @@ def pod_desk(desk):
             pod(),
         ),
     ],
-    ids=["gate-off", "nominate", "no-nomination"],
+    ids=["gate-off", "let-go", "nominate", "no-nomination"],
 )
 async def test_a_write_is_one_conditional_patch(script, pod_desk, write, sent, answer):
-    """It names uid and resourceVersion of the pod that was decided on, and one field; gates of others stay."""
+    """It names uid and resourceVersion of the pod that was decided on, and what changes; gates of others stay."""
     script.then(ok(answer))
 
     outcome = await pod_desk.result(write)
@@ -53,7 +58,8 @@ async def test_a_write_is_one_conditional_patch(script, pod_desk, write, sent, a
     assert outcome == writes.Written(write, answer)
     (asked,) = script.asked
     assert (asked.method, asked.path) == ("PATCH", PATH + ("/status" if "status" in sent else ""))
-    assert asked.body == {"metadata": {"uid": "u", "resourceVersion": "5"}, **sent}
+    metadata = {**sent.get("metadata", {}), "uid": "u", "resourceVersion": "5"}
+    assert asked.body == {**sent, "metadata": metadata}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from dra_operator.allocator import Failed, Reason
-from dra_operator.controller.gated_reasons import GatedReasons
+from dra_operator.controller.gated_reasons import GatedReasons, UngatedReasons
+from dra_operator.controller.gated_state import WriteTrouble
 from dra_operator.pods.pod_decision import PodDecider
 from pod_world import NAMESPACE, PodWorld, claim, device_class, named, node, pod, resource_slice
 
@@ -13,11 +14,19 @@ GATED = {"schedulingGates": [{"name": "dra-operator.io/allocation"}]}
 WORLD = (device_class(), node("n1"), resource_slice("n1", "gpu-0"))
 
 
-def explain(world):
-    """Return why the pod p waits, which was tried in vain."""
-    pods = SimpleNamespace(cluster=world.cluster, trouble=lambda _key: None, is_waiting=lambda _key: True)
-    reasons = GatedReasons(pods, world.decider, world.explainer)
-    return reasons.explain(reasons.find((NAMESPACE, "p")))
+def explain(world, *, trouble=None, has_lost=False, others=False):
+    """Return why the pod p waits: one with the gate was tried in vain, one without was let go."""
+    pods = SimpleNamespace(
+        cluster=world.cluster,
+        trouble=lambda _key: trouble,
+        is_waiting=lambda _key: True,
+        has_lost_devices=lambda _key: has_lost,
+    )
+    ungated = UngatedReasons(world.cluster, world.explainer) if others else None
+    reasons = GatedReasons(pods, world.decider, world.explainer, ungated)
+    if (waiting := reasons.find((NAMESPACE, "p"))) is None:
+        return None
+    return reasons.explain(waiting)
 
 
 def test_pod_that_was_tried_is_not_tried_again_to_explain_it(monkeypatch):
@@ -40,3 +49,23 @@ def test_search_that_was_given_up_is_the_reason(monkeypatch):
     found = explain(PodWorld(*WORLD, claim("c"), pod("p", named("a", "c"), **GATED)))
 
     assert (found.reason, found.message) == ("SearchAborted", "the search was given up")
+
+
+@pytest.mark.parametrize("others", [False, True], ids=["ours", "all"])
+def test_pod_that_was_handed_back_is_told_so_and_its_claims(others):
+    """Whatever is told of pods of others: these devices are not what it waits for."""
+    world = PodWorld(*WORLD, claim("c"), pod("p", named("a", "c")))
+    found = explain(world, trouble=WriteTrouble("HandedBack", "handed back: no"), others=others)
+
+    assert (found.reason, found.message) == ("HandedBack", "handed back: no")
+    assert found.claims == {"a": "handed back: no"}
+
+
+@pytest.mark.parametrize(("has_lost", "reason"), [(True, None), (False, "NotScheduled")])
+def test_nothing_is_said_of_a_pod_that_lost_its_devices_just_now(has_lost, reason):
+    """What it would get is not its reason; of another pod without a gate it is."""
+    world = PodWorld(*WORLD, claim("c"), pod("p", named("a", "c")))
+    found = explain(world, has_lost=has_lost, others=True)
+
+    assert (found and found.reason) == reason
+    assert explain(world, has_lost=has_lost) is None

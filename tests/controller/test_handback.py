@@ -11,7 +11,7 @@ from dra_operator.api.read import read_object
 from dra_operator.cluster.pod_writes import NominateWrite
 from dra_operator.cluster.writes import WithdrawWrite
 from dra_operator.controller.claims import ClaimStore, PodUse
-from dra_operator.controller.event_dedup import EventDeduplicator
+from dra_operator.controller.gated_state import WriteTrouble
 from dra_operator.controller.handback import Handback
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.queue import Backoff, InFlightWrites
@@ -48,7 +48,7 @@ class HandbackBench:
     """A handback, the claims that it looks at, and what it writes."""
 
     def __init__(self):
-        self.clock, self.written, self.events, self.foreign, self.shared = Clock(), [], [], set(), set()
+        self.clock, self.written, self.changed, self.foreign, self.shared = Clock(), [], [], set(), set()
         timers = Timers()
         self.claims, self.metrics = ClaimStore(), Metrics()
         self.in_flight = InFlightWrites(self.written.append)
@@ -60,7 +60,7 @@ class HandbackBench:
             lambda claim: claim.metadata.name not in self.foreign,
             lambda key: key in self.shared,
             self.written.append,
-            EventDeduplicator(1200, self.clock, timers, self.events.append),
+            self.changed.append,
             self.metrics,
             60.0,
             self.clock,
@@ -121,6 +121,9 @@ def withdrawal(name="claim", version="1", *, allocated=True):
 
 
 CLEARED = NominateWrite("default", "pod", "uid-pod", "7", NODE, None)
+HANDED_BACK = WriteTrouble(
+    "HandedBack", "handed back: 0/3 nodes are available: 3 Insufficient cpu; delete the pod to try again"
+)
 
 
 def test_claims_are_taken_back_when_the_evidence_has_held_for_long_enough(bench):
@@ -134,20 +137,17 @@ def test_claims_are_taken_back_when_the_evidence_has_held_for_long_enough(bench)
 
 
 def test_pod_is_told_and_loses_its_nomination_once_its_claims_are_free(bench):
-    """The Event ends with what the user can do; the pod counts once."""
+    """What is told ends with what the user can do; the pod counts once."""
     bench.wait()
     bench.put(allocated=False, finalizers=())
 
     assert bench.run() == [CLEARED]
     assert bench.handback.is_handed_back(POD.key)
-    (event,) = bench.events
-    assert (event.subject.kind, event.subject.name, event.reason) == ("Pod", "pod", "HandedBack")
-    assert event.message == (
-        "handed back: 0/3 nodes are available: 3 Insufficient cpu; delete the pod to try again"
-    )
+    assert bench.changed == [POD.key]
+    assert bench.handback.trouble(POD.key) == HANDED_BACK
     bench.observe(nominated_node="")
     assert bench.run() == []
-    assert len(bench.events) == 1
+    assert len(bench.changed) == 1
     assert bench.metrics.registry.get_sample_value("dra_operator_handed_back_pods_total") == 1
 
 
@@ -201,18 +201,59 @@ def test_pod_that_may_yet_be_placed_keeps_its_devices(bench, changes):
     [
         {"reserved": [USER]},
         {"reserved": [OTHER]},
-        {"allocated": False},
         {"deletionTimestamp": "2026-01-01T00:00:00Z"},
     ],
-    ids=["reserved for the pod", "reserved for another", "without devices", "being deleted"],
+    ids=["reserved for the pod", "reserved for another", "being deleted"],
 )
 def test_claim_that_is_used_or_ends_anyway_is_left_alone(bench, claim_as_it_is):
-    """A pod in its binding cycle has reserved the claim; one whose nomination is not ours was not left over either."""
+    """A pod in its binding cycle has reserved the claim."""
     bench.observe(is_nominated_by_operator=False)
     bench.put(**claim_as_it_is)
 
     assert bench.wait() == []
     assert not bench.handback.is_handed_back(POD.key)
+
+
+@pytest.mark.parametrize("nominated", [NODE, ""], ids=["still nominated", "nomination gone"])
+@pytest.mark.parametrize("finalizers", [(FINALIZER,), ()], ids=["finalizer left", "nothing left"])
+def test_pod_whose_claim_the_scheduler_cleared_is_told_as_well(bench, nominated, finalizers):
+    """Its PostFilter takes allocation and nomination; of these devices nobody gives it any more."""
+    bench.put(allocated=False, finalizers=finalizers)
+    bench.observe(nominated_node=nominated)
+
+    assert bench.handback.has_lost_devices(POD)
+    assert bench.wait() == ([withdrawal(version="2", allocated=False)] if finalizers else [CLEARED][: bool(nominated)])
+    bench.put(allocated=False, finalizers=())
+    bench.run()
+    assert bench.handback.trouble(POD.key) == HANDED_BACK
+    assert bench.metrics.registry.get_sample_value("dra_operator_handed_back_pods_total") == 1
+
+
+def test_claims_that_the_scheduler_did_not_clear_go_as_well(bench):
+    """It clears one of them; the pod is told although somebody else has allocated the other one."""
+    bench.put("kept")
+    bench.put("foreign")
+    bench.foreign.add("foreign")
+    bench.put(allocated=False, finalizers=())
+    bench.observe(nominated_node="", claims=frozenset({"claim", "kept", "foreign"}))
+
+    assert bench.wait() == [withdrawal("kept", version="2")]
+    bench.put("kept", allocated=False, finalizers=())
+    bench.run()
+    assert bench.handback.trouble(POD.key) == HANDED_BACK
+
+
+def test_pod_that_gets_other_devices_in_time_is_not_told(bench):
+    """kube-scheduler gives it such that are not ours."""
+    bench.put(allocated=False)
+    bench.observe(nominated_node="")
+    bench.run()
+    bench.run(59.0)
+    bench.put()
+    bench.foreign.add("claim")
+    bench.run(600.0)
+
+    assert bench.handback.trouble(POD.key) is None
 
 
 def test_allocation_of_somebody_else_is_left_alone(bench):
@@ -268,13 +309,13 @@ def test_pod_that_has_only_shared_claims_is_told_that_they_stay(bench):
     bench.put(reserved=[USER, OTHER])
 
     assert bench.run() == bench.run(59.0) == []
-    assert bench.events == []
+    assert bench.changed == []
     assert bench.run(1.0) == bench.run(600.0) == []
-    (event,) = bench.events
-    assert (event.subject.name, event.reason) == ("pod", "NotHandedBack")
-    assert event.message == (
+    assert bench.changed == [POD.key]
+    assert bench.handback.trouble(POD.key) == WriteTrouble(
+        "NotHandedBack",
         "not handed back: 0/3 nodes are available: 3 Insufficient cpu; "
-        'claim "claim" stays until the pods that share it are deleted'
+        'claim "claim" stays until the pods that share it are deleted',
     )
     assert bench.metrics.registry.get_sample_value("dra_operator_handed_back_pods_total") == 1
     assert not bench.handback.is_handed_back(POD.key)
@@ -320,7 +361,7 @@ def test_write_that_was_not_accepted_is_repeated_after_its_pause(bench):
     bench.clock.now += 10.0
     bench.backoff.pop_expired()
     assert bench.run() == [withdrawal()]
-    assert bench.events == []
+    assert bench.changed == []
 
 
 def test_pod_that_is_bound_after_all_is_not_handed_back(bench):
@@ -336,7 +377,7 @@ def test_pod_that_is_bound_after_all_is_not_handed_back(bench):
     bench.observe(node=NODE)
     assert bench.run(600.0) == []
     assert not bench.handback.is_handed_back(POD.key)
-    assert bench.events == []
+    assert bench.changed == []
 
 
 def test_nomination_that_the_scheduler_took_off_is_not_touched_again(bench):

@@ -122,7 +122,7 @@ class World:
             return True
         speaks_for_it = pod.scheduled is UNSCHEDULABLE and not (pod.nominated_node and self.others[name])
         return speaks_for_it and any(
-            claim.allocated and not claim.reserved and not claim.foreign for claim in held
+            not claim.allocated or (not claim.reserved and not claim.foreign) for claim in held
         )
 
     def reserved_for(self, name):

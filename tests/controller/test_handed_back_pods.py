@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster import CLASS, FINALIZER, Operator, allocation, claim, resource_slice
+from cluster import CLASS, FINALIZER, PENDING, Operator, allocation, claim, resource_slice
 
 from .test_gated_pods import Pods, node, pod
 
@@ -12,6 +12,13 @@ CONDITION = {
     "reason": "Unschedulable",
     "message": "0/1 nodes are available: 1 Insufficient cpu.",
 }
+
+
+@pytest.fixture(autouse=True)
+def told_at_once(monkeypatch):
+    """It is told at once why a pod waits."""
+    monkeypatch.setattr("dra_operator.controller.waiting_pods.YOUNG_SECONDS", -1.0)
+    monkeypatch.setattr("dra_operator.controller.waiting_pods.AGAIN_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -140,6 +147,31 @@ async def test_next_operator_ends_what_was_taken_back_and_not_told(cluster, pods
     await start()
 
     await is_handed_back(cluster, pods)
+
+
+def clear(cluster):
+    """Take allocation and nomination back, as kube-scheduler's PostFilter does, which leaves the finalizer."""
+    cluster.change("ResourceClaim", "claim", lambda body: body["status"].pop("allocation"), "default")
+    cluster.change("Pod", "pod", lambda body: body["status"].pop("nominatedNodeName", None), "default")
+
+
+@pytest.mark.parametrize("restarts", [0, 2], ids=["same operator", "after two restarts"])
+@pytest.mark.parametrize("explain", ["ours", "all"])
+async def test_pod_whose_devices_the_scheduler_took_back_is_told(cluster, pods, start, explain, restarts):
+    """Nobody gives it others, and of what it was let go with nothing is left but that it was; its claim says the same."""
+    operator = await start(explain=explain)
+    cluster.put(claim(), pod("pod", "claim"))
+    await pods.let_go()
+    clear(cluster)
+    refuse(cluster)
+    for _ in range(restarts):
+        await operator.manager.close()
+        operator = await start(explain=explain)
+
+    await is_handed_back(cluster, pods)
+    text = "handed back: 0/1 nodes are available: 1 Insufficient cpu; delete the pod to try again"
+    await cluster.until(lambda: cluster.claim()["metadata"]["annotations"].get(PENDING) == text, "the annotation")
+    assert set(cluster.reasons("pod", "Pod")) == {"HandedBack"}
 
 
 @pytest.mark.parametrize("is_running", [True, False], ids=["beside the operator", "while none runs"])

@@ -54,6 +54,8 @@ class Operator:
     clock: Callable[[], float]
     number: int
     pending: list[PendingWrite] = field(default_factory=list)
+    told: set[tuple[str, str]] = field(default_factory=set)
+    """Name and reason of each Event."""
     is_killed: bool = False
 
     def __post_init__(self) -> None:
@@ -97,6 +99,7 @@ class Operator:
         self.cycle.run(items, out.extend, lambda: False)
         for effect in out:
             if isinstance(effect, EventRequest):
+                self.told.add((effect.subject.name, effect.reason))
                 continue
             left = list(steps(effect))
             if left:

@@ -14,6 +14,7 @@ from gatefuzz.server import (
     devices_of,
     is_gated,
     is_over,
+    is_refused,
     node_of,
     nominated_node,
 )
@@ -23,6 +24,8 @@ from pod_world import pod as bare_pod
 NAMESPACE = "team"
 _DOUBT = 121.0
 """Seconds after which nothing of a killed operator can be stored any more."""
+_ROUNDS_WITH_LOSSES = 4
+"""In so many rounds of the end pods lose their nodes, and the operator is killed."""
 
 
 class Clock:
@@ -69,6 +72,7 @@ class Case:
             (2, self.create_pod),
             (1, self.delete_pod),
             (3, self.schedule),
+            (2, self.refuse),
             (1, self.finish),
             (2, self.reserve_for_finished),
             (1, self.cordon),
@@ -170,7 +174,7 @@ class Case:
         pods = [
             pod
             for pod in self.server.of_kind("Pod")
-            if not is_gated(pod) and not is_over(pod) and not pod["spec"].get("nodeName")
+            if not (is_gated(pod) or is_over(pod) or is_refused(pod) or pod["spec"].get("nodeName"))
         ]
         if not pods:
             return
@@ -191,6 +195,34 @@ class Case:
                 f"pod {pod['metadata']['name']} cannot use its claims, which are on {sorted(nodes)}"
             )
         self.server.put({**pod, "spec": {**pod["spec"], "nodeName": nodes.pop()}})
+
+    def refuse(self) -> None:
+        """Find no node for a pod that was let go: its nomination goes, and what one claim has, as in PostFilter.
+
+        A claim that is reserved for others stays.
+        """
+        pods = [
+            pod
+            for pod in self.server.of_kind("Pod")
+            if not (is_gated(pod) or is_over(pod) or pod["spec"].get("nodeName"))
+        ]
+        if not pods:
+            return
+        pod = self.random.choice(pods)
+        uid = pod["metadata"]["uid"]
+        claims = [
+            found
+            for found in self.server.claims_of(pod)
+            if found is not None
+            and devices_of(found)
+            and all(each["uid"] == uid for each in found["status"].get("reservedFor") or ())
+        ]
+        if not claims:
+            return
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"}
+        metadata = {**pod["metadata"], "managedFields": []}
+        self.server.put({**pod, "metadata": metadata, "status": {"conditions": [condition]}})
+        self.server.put({**self.random.choice(claims), "status": {}})
 
     def finish(self) -> None:
         """Let a pod that runs end. It stays listed until it is deleted."""
@@ -240,8 +272,13 @@ class Case:
         """Let everything come to rest: nothing is late any more, all nodes can be used, and all is told."""
         for body in self.server.of_kind("Node"):
             self.server.put({**body, "spec": {}})
-        for _ in range(12):
+        for number in range(16):
             self._rest()
+            if number < _ROUNDS_WITH_LOSSES and self.random.random() < 0.5:
+                # Most pods are let go here.
+                self.refuse()
+                if self.random.random() < 0.5:
+                    self.kill()
             self.clock.now += 40.0
             self.late = []
             for _ in self.server.of_kind("Pod"):
@@ -266,12 +303,23 @@ class Case:
         for pod in self.server.of_kind("Pod"):
             if is_gated(pod):
                 self._check_waiting(pod, free)
+            elif is_refused(pod) and not is_over(pod):
+                self._check_refused(pod)
             elif not is_over(pod) and not pod["spec"].get("nodeName"):
                 raise BrokenError(
                     f"pod {pod['metadata']['name']} was let go, and kube-scheduler cannot place it"
                 )
         for place, count in self.operator.metrics_of_errors():
             raise BrokenError(f"{count} defects: {place}")
+
+    def _check_refused(self, pod: dict[str, Any]) -> None:
+        """Check that a pod that lost its node has given back what is its own, and was told so after the last kill."""
+        name = pod["metadata"]["name"]
+        for body in self.server.claims_of(pod):
+            if body is not None and body["metadata"]["name"] != "shared" and devices_of(body):
+                raise BrokenError(f"pod {name} cannot be placed and holds devices")
+        if (name, "HandedBack") not in self.operator.told:
+            raise BrokenError(f"pod {name} lost its node, and nobody says so")
 
     def _check_waiting(self, pod: dict[str, Any], free: dict[str, int]) -> None:
         name = pod["metadata"]["name"]
@@ -285,6 +333,9 @@ class Case:
         shared = next(
             (body for body in found if body is not None and body["metadata"]["name"] == "shared"), None
         )
+        if shared is not None and not devices_of(shared) and any(map(is_refused, self._users_of_shared())):
+            # It is decided with gated pods alone.
+            return
         nodes = [node_of(shared)] if shared is not None and devices_of(shared) else ["n1", "n2"]
         used = {
             each: sum(
@@ -297,6 +348,16 @@ class Case:
         for each in nodes:
             if free[each] >= asked and used[each] < 3:
                 raise BrokenError(f"pod {name} waits although it fits on {each}")
+
+
+    def _users_of_shared(self) -> list[dict[str, Any]]:
+        """Return the pods that name the shared claim and are not over."""
+        return [
+            pod
+            for pod in self.server.of_kind("Pod")
+            if not is_over(pod)
+            and any(each["resourceClaimName"] == "shared" for each in pod["spec"]["resourceClaims"])
+        ]
 
 
 def run_case(seed: object, count: int = 80) -> Case:

@@ -111,7 +111,7 @@ class Server:
         name = claim["metadata"]["name"]
         for pod in self.of_kind("Pod"):
             names = [entry["resourceClaimName"] for entry in pod["spec"]["resourceClaims"]]
-            if name in names and not is_gated(pod) and not is_over(pod):
+            if name in names and not (is_gated(pod) or is_over(pod) or is_refused(pod)):
                 raise BrokenError(
                     f"claim {name} lost its devices, which pod {pod['metadata']['name']} may use"
                 )
@@ -138,6 +138,11 @@ def nominated_node(body: dict[str, Any]) -> str | None:
 def is_gated(pod: dict[str, Any]) -> bool:
     """Return whether our gate holds a pod."""
     return any(gate["name"] == GATE for gate in pod["spec"].get("schedulingGates") or ())
+
+
+def is_refused(pod: dict[str, Any]) -> bool:
+    """Return whether kube-scheduler says that it cannot place a pod."""
+    return any(each["reason"] == "Unschedulable" for each in pod["status"].get("conditions") or ())
 
 
 def is_over(pod: dict[str, Any]) -> bool:

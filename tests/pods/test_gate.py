@@ -1,9 +1,11 @@
 """What of a pod its gate and its hand-over depend on, read from the wire."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from dra_operator.api.names import GATE
-from dra_operator.pods.gate import order, read_scheduling_pod
+from dra_operator.api.names import GATE, LET_GO_ANNOTATION
+from dra_operator.pods.gate import LetGo, handed_back, let_go_mark, order, read_scheduling_pod
 
 OTHER = "kueue.x-k8s.io/admission"
 
@@ -107,3 +109,46 @@ def test_what_cannot_be_read_counts_as_absent():
 
     assert found.is_gated
     assert (found.claims, found.priority) == (frozenset(), 0)
+
+
+def let_go(mark):
+    """Return what is read of a pod with that annotation, whose uid is 1."""
+    body = pod({"name": "a", "resourceClaimName": "a"}, gates=(), metadata={"annotations": {LET_GO_ANNOTATION: mark}})
+    return read_scheduling_pod(body).let_go
+
+
+def test_pod_that_was_let_go_says_so_itself():
+    """Whoever comes after knows for which node, and since when."""
+    time = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+
+    assert let_go(let_go_mark(time, "n1", "1")) == LetGo("n1", time.timestamp())
+
+
+@pytest.mark.parametrize(
+    "mark",
+    ["2026-01-01T12:00:00Z n1 2", "", "n1 1", "soon n1 1", "0001-01-01T00:00:00 n1 1", "2026-01-01T12:00:00Z n1 1 2"],
+    ids=["of the pod that it is a copy of", "empty", "no time", "no such time", "before all time", "too much"],
+)
+def test_mark_that_is_not_of_this_pod_counts_for_nothing(mark):
+    """Anybody may write it, and copies of a pod have it."""
+    assert let_go(mark) is None
+
+
+@pytest.mark.parametrize(
+    ("why", "is_told"),
+    [
+        ("2 Insufficient cpu.", False),
+        ("1 node(s) didn't match Pod's node affinity/selector.", False),
+        ("1 node(s) didn't match pod anti-affinity rules.", True),
+        ("1 node(s) didn't satisfy existing pods anti-affinity rules.", True),
+        ("1 node(s) didn't match pod affinity rules.", True),
+        ("1 node(s) didn't match pod topology spread constraints.", True),
+    ],
+)
+def test_new_pod_that_would_go_to_the_same_node_is_told_of(why, is_told):
+    """What is not looked at keeps the next pod from that node as well."""
+    found = handed_back(why, "n1")
+
+    assert found.startswith(f"handed back: {why.rstrip('.')};")
+    assert found.endswith("; delete the pod to try again")
+    assert ("a new pod goes to node n1 again" in found) is is_told

@@ -11,7 +11,7 @@ from controlplane import Scene
 from controlplane.client import MERGE_PATCH
 from controlplane.fencing import ADMISSION, install, remove
 from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT
-from dra_operator.api.names import CLAIMS_LABEL, GATE
+from dra_operator.api.names import CLAIMS_LABEL, GATE, LET_GO_ANNOTATION
 
 GATES = MANIFESTS / "components" / "gates"
 FILES = (GATES / "access.yaml", GATES / "policy.yaml", GATES / "managed-namespaces" / "policy.yaml")
@@ -55,7 +55,7 @@ def pods(scene):
 def create(scene, name="pod", *, claims=True, gates=(), query="", **spec):
     """Create a pod and return it as stored."""
     body = {
-        "metadata": {"name": name},
+        "metadata": {"name": name, "annotations": {"kept": "text"}},
         "spec": {
             "containers": [{"name": "main", "image": "none"}],
             "schedulingGates": [{"name": gate} for gate in gates],
@@ -78,16 +78,18 @@ def patch(scene, body, name="pod", tail=""):
 
 
 NO_GATE = {"spec": {"schedulingGates": [{"name": OTHER}]}}
+MARK = {"metadata": {"annotations": {LET_GO_ANNOTATION: "2026-01-01T00:00:00Z node-1 uid"}}}
 
 
 def test_gate_off_and_nomination_are_allowed(gated):
-    """Both writes of the operator pass, and change what they say."""
+    """Both writes of the operator pass, and change what they say; the gate goes with the annotation that says so."""
     create(gated, gates=[GATE, OTHER])
 
     nominated = patch(gated, {"status": {"nominatedNodeName": "node-1"}}, tail="/status")
     assert (nominated.status, nominated.body["status"]["nominatedNodeName"]) == (200, "node-1")
-    taken_off = patch(gated, NO_GATE)
+    taken_off = patch(gated, MARK | NO_GATE)
     assert (taken_off.status, gates(taken_off.body)) == (200, [OTHER])
+    assert LET_GO_ANNOTATION in taken_off.body["metadata"]["annotations"]
     cleared = patch(gated, {"status": {"nominatedNodeName": None}}, tail="/status")
     assert cleared.status == 200
     assert "nominatedNodeName" not in cleared.body["status"]
@@ -97,7 +99,10 @@ def test_gate_off_and_nomination_are_allowed(gated):
     ("tail", "body", "said"),
     [
         ("", {"metadata": {"labels": {"a": "b"}}}, "metadata.labels: "),
-        ("", {"metadata": {"annotations": {"a": "b"}}}, "metadata.annotations: "),
+        ("", {"metadata": {"annotations": {"a": "b"}}}, "metadata.annotations.a: "),
+        ("", MARK, "metadata.annotations.dra-operator.io/let-go: "),
+        ("/status", MARK, "metadata.annotations.dra-operator.io/let-go: "),
+        ("", {"metadata": {"annotations": {"kept": None}}, **NO_GATE}, "metadata.annotations.kept: "),
         ("", {"metadata": {"finalizers": ["example.com/own"]}}, "metadata.finalizers: "),
         ("", {"spec": {"nodeSelector": {"disk": "ssd"}}}, "spec.nodeSelector: "),
         ("", {"spec": {"activeDeadlineSeconds": 1}}, "spec.activeDeadlineSeconds: "),
@@ -120,6 +125,9 @@ def test_gate_off_and_nomination_are_allowed(gated):
     ids=[
         "label",
         "annotation",
+        "mark without the gate",
+        "mark by way of the status",
+        "annotation of another with the gate",
         "finalizer",
         "nodeSelector",
         "other field of spec",

@@ -8,7 +8,7 @@ pods: with slots of its own, so that the pod that is ready never waits behind th
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from dra_operator.api.names import GATE
+from dra_operator.api.names import GATE, LET_GO_ANNOTATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,14 @@ class ConditionalWrite:
 class GateWrite(ConditionalWrite):
     """Take our gate off a pod, which hands it over to kube-scheduler. `gates` are all that the pod has.
 
-    Nothing is sent for a pod without our gate. Gates of others stay.
+    Nothing is sent for a pod without our gate. Gates of others stay. `mark` is the annotation by which it is known
+    later that the pod was decided; empty for one that was not.
     """
 
     kind: ClassVar[str] = "gate"
     resource: ClassVar[str] = "pods"
     gates: tuple[str, ...]
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +53,19 @@ PodWrite: TypeAlias = GateWrite | NominateWrite
 
 @dataclass(frozen=True, slots=True)
 class NoGate:
-    """The patch that takes our gate off. `others` are the gates that stay."""
+    """The patch that takes our gate off. `others` are the gates that stay, `mark` is the annotation or empty."""
 
     others: tuple[str, ...]
+    mark: str
     subresource: ClassVar[str] = ""
     place: ClassVar[str] = "spec.schedulingGates"
 
     def patch(self) -> dict[str, Any]:
         """Return the merge-patch, without its preconditions. A merge-patch replaces a list as a whole."""
-        return {"spec": {"schedulingGates": [{"name": name} for name in self.others]}}
+        patch: dict[str, Any] = {"spec": {"schedulingGates": [{"name": name} for name in self.others]}}
+        if self.mark:
+            patch["metadata"] = {"annotations": {LET_GO_ANNOTATION: self.mark}}
+        return patch
 
     def holds(self, body: dict[str, Any]) -> bool:
         """Return whether a pod is without our gate."""
@@ -88,7 +94,7 @@ def steps_for_pod(write: PodWrite) -> tuple[NoGate | Nomination, ...]:
     match write:
         case GateWrite():
             others = tuple([name for name in write.gates if name != GATE])
-            return (NoGate(others),) if GATE in write.gates else ()
+            return (NoGate(others, write.mark),) if GATE in write.gates else ()
         case NominateWrite():
             node = write.node or None
             return () if node == (write.current or None) else (Nomination(node),)

@@ -284,6 +284,7 @@ class SchedulingCycle:
             earlier_writes,
             self._pod_access,
             clock,
+            self.wall,
             timers,
             send=self._effects.append,
             record=self._events.record,
@@ -298,7 +299,7 @@ class SchedulingCycle:
             is_ours=is_ours,
             shares_a_device=shares_a_device,
             write_to_pod=hand_over.write_let_go,
-            events=self._events,
+            on_changed=self._explain_pod_again,
             metrics=self.metrics,
             seconds=self.handback_seconds,
             clock=clock,
@@ -746,3 +747,4 @@ class SchedulingCycle:
             for state, number in self._gated.counts().items():
                 metrics.gated_pods.labels(state.value).set(number)
             metrics.gated_since_timestamp_seconds.set(self._gated.gated_since())
+            metrics.let_go_since_timestamp_seconds.set(self._gated.let_go_since())

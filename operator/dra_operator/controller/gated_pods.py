@@ -361,9 +361,9 @@ class GatedPods:
     def _follow(self, gated: GatedPod) -> None:
         """Take in what becomes of a pod without our gate, which is kube-scheduler's now.
 
-        After a restart, whose gate was taken off is known by a nomination that an operator set, or by claims that were
-        made for their pod: an operator allocates these only while the gate is on. One that the pod only names may have
-        had its devices before.
+        After a restart, whose gate was taken off is known by our annotation. Where somebody else took it off, by a
+        nomination that an operator set, or by claims that were made for their pod: an operator allocates these only
+        while the gate is on. One that the pod only names may have had its devices before.
         """
         pod = gated.pod
         self.queue.set_decided(pod.key)
@@ -375,10 +375,12 @@ class GatedPods:
             self.hand_over.cancel(gated)
 
     def _find_stored_node(self, pod: SchedulingPod) -> str:
-        """Return the node that an operator nominated a pod to, or for which it stored the claims made for it.
+        """Return the node that an operator let a pod go for, nominated it to, or stored the claims made for it on.
 
         Empty if none did.
         """
+        if pod.let_go is not None:
+            return pod.let_go.node
         if pod.is_nominated_by_operator:
             return pod.nominated_node
         for claim in self.claims.find_all(pod.namespace, pod.claims):
@@ -394,8 +396,13 @@ class GatedPods:
     # --- what others ask
 
     def trouble(self, key: Key) -> WriteTrouble | None:
-        """Return what is against the writes that a pod waits for, or keeps its claims from being ours."""
+        """Return what is against the writes that a pod waits for, or keeps its claims from being ours.
+
+        Of one without our gate, whether it was handed back.
+        """
         gated = self._pods.get(key)
+        if gated is not None and not gated.pod.is_gated:
+            return self.handback.trouble(key)
         if gated is None or gated.trouble is not None:
             return None if gated is None else gated.trouble
         if self.hand_over.is_releasing(key):
@@ -409,6 +416,13 @@ class GatedPods:
         if gated.waits_for_earlier_writes:
             return WriteTrouble(messages.EVENT_EARLIER_WRITES, messages.earlier_writes(DOUBT_SECONDS))
         return None
+
+    def has_lost_devices(self, key: Key) -> bool:
+        """True if a pod was let go, and a claim of it has no allocation any more."""
+        gated = self._pods.get(key)
+        if gated is None or gated.pod.is_gated or not (gated.is_let_go or gated.pod.let_go):
+            return False
+        return self.handback.has_lost_devices(gated.pod)
 
     def is_waiting(self, key: Key) -> bool:
         """True if there was no room for a pod, or something is against what is to be written for it."""
@@ -428,6 +442,11 @@ class GatedPods:
         pods = [gated.pod for gated in self._pods.values()]
         times = [pod.creation for pod in pods if pod.is_gated and pod.creation]
         return datetime.fromisoformat(min(times)).timestamp() if times else 0.0
+
+    def let_go_since(self) -> float:
+        """Return as Unix time when the pod was let go that has been without a node longest; 0 if there is none."""
+        pods = [gated.pod for gated in self._pods.values() if not gated.pod.is_gated]
+        return min([pod.let_go.time for pod in pods if pod.let_go is not None], default=0.0)
 
     def _is_any_changing(self, claims: Iterable[ResourceClaim]) -> bool:
         """True if a write is under way by which one of some claims gets an allocation or loses it."""

@@ -60,19 +60,25 @@ class GatedReasons:
     others: UngatedReasons | None = None
 
     def find(self, key: Key) -> WaitingPod | None:
-        """Return a pod that our gate holds, or one that waits for a node."""
-        found = self.pods.cluster.gated.get(key)
-        return self.others.find(key) if found is None and self.others is not None else found
+        """Return a pod that our gate holds, or one that waits for a node, where `others` are given or it was ours."""
+        cluster = self.pods.cluster
+        if key in cluster.waiting and (self.others is not None or self.pods.trouble(key) is not None):
+            return cluster.waiting[key]
+        return cluster.gated.get(key)
 
     def explain(self, waiting: WaitingPod) -> PodReason | None:
-        """Return why a pod waits; None for a gated one that is to be decided yet, or is being stored."""
-        if not waiting.is_gated:
-            return None if self.others is None else self.others.explain(waiting)
+        """Return why a pod waits; None for a gated one that is to be decided yet, or is being stored.
+
+        None also of one that was let go, and has lost its devices just now: kube-scheduler may find others.
+        """
         metadata = waiting.pod.metadata
         key = metadata.namespace, metadata.name
         if (trouble := self.pods.trouble(key)) is not None:
             texts = dict.fromkeys(self.claims_of(waiting.pod), trouble.message)
             return PodReason(trouble.reason, trouble.message, texts)
+        if not waiting.is_gated:
+            is_unknown = self.others is None or self.pods.has_lost_devices(key)
+            return None if is_unknown else self.others.explain(waiting)
         if not self.pods.is_waiting(key):
             return None
         found = self.decider.explain(waiting.pod, waiting.requirements)
@@ -89,11 +95,11 @@ class GatedReasons:
 
     def advise(self, waiting: WaitingPod, effort: Effort) -> str:
         """Return what would make its claims fit."""
-        if not waiting.is_gated:
-            return "" if self.others is None else self.others.advise(waiting, effort)
         metadata = waiting.pod.metadata
         if self.pods.trouble((metadata.namespace, metadata.name)) is not None:
             return ""
+        if not waiting.is_gated:
+            return "" if self.others is None else self.others.advise(waiting, effort)
         return self.decider.advise(waiting.pod, waiting.requirements, effort)
 
     def claims_of(self, pod: Pod) -> Mapping[str, str]:

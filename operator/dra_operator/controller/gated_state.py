@@ -22,7 +22,7 @@ class GatedState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WriteTrouble:
-    """What the API server says against a write that a pod waits for: reason and text, as in Events."""
+    """What is against a pod or a write that it waits for: reason and text, as in Events."""
 
     reason: str
     message: str

@@ -6,6 +6,7 @@ share, the nomination, and at last our gate. Source: docs/pods.md; kube-schedule
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from dra_operator.allocator.decision import claim_key
@@ -40,7 +41,7 @@ from dra_operator.controller.queue import Backoff, InFlightWrites
 from dra_operator.controller.timers import Timers
 from dra_operator.controller.write_results import CONFLICT, FORBIDDEN, REFUSAL
 from dra_operator.pods.cluster_pods import ClusterPods
-from dra_operator.pods.gate import SchedulingPod
+from dra_operator.pods.gate import SchedulingPod, let_go_mark
 from dra_operator.pods.pod_decision import PodDecider
 
 WATCH_SECONDS: Final = 0.01
@@ -64,7 +65,8 @@ class HandOver:
 
     `claim_writes` and `claim_backoff` are those of claims; `queue` has the pods that back off. `send` gets the writes
     to pods. `has_told` says whether the watch of claims has brought a version: kube-scheduler, which watches as well,
-    should have it before the gate comes off. `is_ours` says whether an operator made the allocation of a claim.
+    should have it before the gate comes off. `is_ours` says whether an operator made the allocation of a claim. `clock`
+    is monotonic, `wall` the time of day in UTC.
     `on_changed` is told of each pod of which something else is to be said now.
     """
 
@@ -77,6 +79,7 @@ class HandOver:
     earlier_writes: EarlierWrites
     access: WriteAccess
     clock: Callable[[], float]
+    wall: Callable[[], datetime]
     timers: Timers
     send: Callable[[PodWrite], None]
     record: Callable[[EventRequest], None]
@@ -114,7 +117,8 @@ class HandOver:
             self.wait_for_earlier_writes(gated)
         elif is_urgent or all(self.has_told(claim.metadata.resource_version) for claim in claims):
             self.timers.set(("watch", pod.key), None)
-            self._write(GateWrite(*pod.version, gates=pod.gates), node=gated.node)
+            mark = let_go_mark(self.wall(), gated.node, pod.uid)
+            self._write(GateWrite(*pod.version, gates=pod.gates, mark=mark), node=gated.node)
         else:
             self.timers.set(("watch", pod.key), self.clock() + WATCH_SECONDS)
             return True

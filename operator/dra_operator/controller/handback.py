@@ -16,12 +16,12 @@ from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.pod_writes import NominateWrite
 from dra_operator.cluster.writes import WithdrawWrite
 from dra_operator.controller import messages
-from dra_operator.controller.claims import ClaimStore, Key, text, version_of
-from dra_operator.controller.event_dedup import EventDeduplicator, Subject, warning
+from dra_operator.controller.claims import ClaimStore, Key, is_pending, text, version_of
+from dra_operator.controller.gated_state import WriteTrouble
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.queue import Backoff, InFlightWrites
-from dra_operator.pods.gate import SchedulingPod
+from dra_operator.pods.gate import SchedulingPod, handed_back
 
 MAKES_ROOM: Final = (
     "found a potential placement for pod on node",
@@ -46,8 +46,8 @@ class _LetGoPod:
     withdraws: bool = False
     """Whether its claims are being taken back; after the first there is no way back."""
     is_handed_back: bool = False
-    is_told: bool = False
-    """Whether it was told that its claims stay."""
+    trouble: WriteTrouble | None = None
+    """What is told of it: that it was handed back, or that its claims stay."""
     is_nomination_over: bool = False
 
 
@@ -57,7 +57,8 @@ class Handback:
 
     `in_flight` and `backoff` are those of claims. `is_ours` says whether the operator made the allocation of a claim,
     `shares_a_device` whether another claim holds a device of one. `write_to_pod` has a write to a pod sent, or drops it
-    if one is under way: it is asked for again. `seconds` is how long the evidence must hold; `clock` is monotonic.
+    if one is under way: it is asked for again. `on_changed` is told of each pod of which something is to be said now.
+    `seconds` is how long the evidence must hold; `clock` is monotonic.
     """
 
     claims: ClaimStore
@@ -66,7 +67,7 @@ class Handback:
     is_ours: Callable[[ResourceClaim], bool]
     shares_a_device: Callable[[Key], bool]
     write_to_pod: Callable[[NominateWrite], None]
-    events: EventDeduplicator
+    on_changed: Callable[[Key], None]
     metrics: Metrics
     seconds: float
     clock: Callable[[], float]
@@ -92,14 +93,17 @@ class Handback:
 
     def forget(self, key: Key) -> None:
         """Forget a pod that is gone, or has a node."""
-        if self._pods.pop(key, None) is not None:
-            self.events.clear((messages.EVENT_HANDED_BACK, key))
-            self.events.clear((messages.EVENT_NOT_HANDED_BACK, key))
+        self._pods.pop(key, None)
 
     def is_handed_back(self, key: Key) -> bool:
         """Return whether the devices of a pod were taken back; it is not decided again."""
         known = self._pods.get(key)
         return known is not None and known.is_handed_back
+
+    def trouble(self, key: Key) -> WriteTrouble | None:
+        """Return what is to be told of a pod that kube-scheduler cannot place; None of another."""
+        known = self._pods.get(key)
+        return None if known is None else known.trouble
 
     def run(self) -> float | None:
         """Have taken back what is due; return when time alone makes more due, by the clock."""
@@ -137,7 +141,7 @@ class Handback:
             # A nomination that is not ours: kube-scheduler makes room there.
             return False
         is_any_held = any(map(self._is_held, self.claims.find_all(pod.namespace, pod.claims)))
-        return is_any_held or bool(self._kept_claims(pod)) or self._is_left_over(known)
+        return is_any_held or bool(self._kept_claims(pod)) or self.has_lost_devices(pod)
 
     def _kept_claims(self, pod: SchedulingPod) -> list[str]:
         """Return the names of the claims of ours that stay, as we have reserved them for the pods that share them."""
@@ -150,19 +154,13 @@ class Handback:
             and self.is_ours(claim)
         ]
 
-    def _is_left_over(self, known: _LetGoPod) -> bool:
-        """Return whether nothing but our nomination is left of what a pod was let go with.
+    def has_lost_devices(self, pod: SchedulingPod) -> bool:
+        """Return whether a claim of a pod, all of which were allocated when it was let go, is not any more.
 
-        An operator before this one has taken back its claims, and was killed before it could say so.
+        kube-scheduler clears one after the other where a pod fits on no node, or an operator before this one did so and
+        was killed before it could say it. Nobody allocates our devices to the pod any more.
         """
-        pod = known.pod
-        claims = self.claims.find_all(pod.namespace, pod.claims)
-        return (
-            pod.is_nominated_by_operator
-            and not known.is_nomination_over
-            and 0 < len(claims) == len(pod.claims)
-            and not any(claim.status.allocation for claim in claims)
-        )
+        return any(map(is_pending, self.claims.find_all(pod.namespace, pod.claims)))
 
     def _observe_reservations(self, known: _LetGoPod) -> bool:
         """Take in which claims are reserved for a pod; return whether that has changed."""
@@ -189,7 +187,7 @@ class Handback:
     def _take_back(self, known: _LetGoPod, due: set[Key]) -> None:
         """Take back the claims that no pod but those that are due names; when none is left the pod is handed back."""
         pod, is_done = known.pod, True
-        known.withdraws = known.withdraws or self._is_left_over(known)
+        known.withdraws = known.withdraws or self.has_lost_devices(pod)
         for claim in self.claims.find_all(pod.namespace, pod.claims):
             key = claim_key(claim)
             others = {(pod.namespace, name) for name in self.claims.users(key)} - due
@@ -209,11 +207,10 @@ class Handback:
             known.is_handed_back = True
             self._clear_nomination(known)
             log.warning(messages.HANDED_BACK, pod=text(pod.key), uid=pod.uid, why=known.why)
-            self._report(pod, messages.EVENT_HANDED_BACK, messages.handed_back(known.why))
-        elif is_done and not known.is_told and (kept := self._kept_claims(pod)):
-            known.is_told = True
+            self._report(known, messages.EVENT_HANDED_BACK, handed_back(known.why, known.node))
+        elif is_done and known.trouble is None and (kept := self._kept_claims(pod)):
             log.warning(messages.NOT_HANDED_BACK, pod=text(pod.key), uid=pod.uid, why=known.why)
-            self._report(pod, messages.EVENT_NOT_HANDED_BACK, messages.not_handed_back(known.why, kept))
+            self._report(known, messages.EVENT_NOT_HANDED_BACK, messages.not_handed_back(known.why, kept))
 
     def _is_left(self, known: _LetGoPod, key: Key, claim: ResourceClaim) -> bool:
         """Return whether something of a claim is still to be taken back: its allocation, or only our finalizer."""
@@ -234,8 +231,8 @@ class Handback:
         if pod.is_nominated_by_operator and not known.is_nomination_over:
             self.write_to_pod(NominateWrite(*pod.version, current=pod.nominated_node, node=None))
 
-    def _report(self, pod: SchedulingPod, reason: str, message: str) -> None:
-        """Say by an Event and the metric what became of a pod that kube-scheduler cannot place."""
-        event = warning(Subject("Pod", *pod.key, pod.uid), reason, message)
-        self.events.report((reason, pod.key), event, pod.uid)
+    def _report(self, known: _LetGoPod, reason: str, message: str) -> None:
+        """Have it told what became of a pod that kube-scheduler cannot place, and count it."""
+        known.trouble = WriteTrouble(reason, message)
         self.metrics.handed_back.inc()
+        self.on_changed(known.pod.key)

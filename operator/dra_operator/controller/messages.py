@@ -12,7 +12,7 @@ from dra_operator.api.names import GATE
 from dra_operator.api.text import listed
 from dra_operator.api.types import AllocationResult
 from dra_operator.ledger import Breakage, Cause, Overcommitment
-from dra_operator.pods.gate import CLAIM_NOT_GATED
+from dra_operator.pods import gate
 from dra_operator.questions.fault_texts import (
     DELETE_CLAIM,
     END_BOTH,
@@ -96,11 +96,11 @@ EVENT_FORBIDDEN = "Forbidden"
 EVENT_REFUSED = "AllocationRefused"
 EVENT_INTERNAL = "InternalError"
 EVENT_GATE_REMOVED = "GateRemoved"
-EVENT_CLAIM_NOT_GATED = CLAIM_NOT_GATED
+EVENT_CLAIM_NOT_GATED = gate.CLAIM_NOT_GATED
 EVENT_EARLIER_WRITES = "EarlierWrites"
 CLAIM_FENCED = "an operator that ended may have sent a write to this claim; it fails now, and the pod goes on"
 EVENT_LEADING = "LeaderElection"
-EVENT_HANDED_BACK = "HandedBack"
+EVENT_HANDED_BACK = gate.HANDED_BACK
 EVENT_NOT_HANDED_BACK = "NotHandedBack"
 
 
@@ -150,11 +150,6 @@ def fitting(node: str, seconds: float) -> str:
         f"its claims have fitted for {seconds:.0f} s, now on node {node}, and the scheduler has not placed it; pod "
         "affinity, topology spread, preemption, and volumes that are not bound yet, are not looked at here"
     )
-
-
-def handed_back(why: str) -> str:
-    """Return the sentence of the Event of a pod whose claims were taken back; `why` is what kube-scheduler says."""
-    return f"handed back: {why.rstrip('. ')}; delete the pod to try again"
 
 
 def not_handed_back(why: str, claims: Sequence[str]) -> str:

@@ -142,9 +142,13 @@ class Metrics:
             "gated_since_timestamp_seconds",
             "Unix time at which the pod was created that the operator's gate has held longest; 0 if it holds none.",
         )
+        self.let_go_since_timestamp_seconds = self._gauge(
+            "let_go_since_timestamp_seconds",
+            "Unix time at which the pod was let go that has been without a node longest; 0 if there is none.",
+        )
         self.handed_back = self._counter(
             "handed_back_pods",
-            "Pods that were let go and could not be placed: their claims were taken back, or stay as pods share them.",
+            "Pods that were let go and could not be placed: their claims lost their devices, or stay as pods share them.",
         )
 
     def _begin_at_zero(self) -> None:

@@ -164,8 +164,7 @@ class WaitingPods:
 
     def explain_again(self, key: Key) -> None:
         """Have it found out again why a pod waits, as something has become of it."""
-        if (status := self._pods.get(key)) is not None:
-            self._explain_again(key, status)
+        self.cluster.changed.add(key)
 
     def run(self, stopping: Callable[[], bool]) -> float | None:
         """Find out why pods wait, and have a batch of it told; return when time alone makes more of it due."""

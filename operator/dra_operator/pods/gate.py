@@ -7,9 +7,10 @@ SchedulingGates.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, Protocol, TypeAlias
 
-from dra_operator.api.names import ENDED_PHASES, GATE, OPT_OUT_LABEL
+from dra_operator.api.names import ENDED_PHASES, GATE, LET_GO_ANNOTATION, OPT_OUT_LABEL
 from dra_operator.api.nomination import is_nominated_by_operator
 from dra_operator.api.text import listed
 from dra_operator.api.types import ResourceClaim
@@ -19,6 +20,10 @@ Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
 CLAIM_NOT_GATED: Final = "ClaimNotGated"
 """The reason of a gated pod that shares a claim with pods which are not."""
+HANDED_BACK: Final = "HandedBack"
+"""The reason of a pod that was let go, and that kube-scheduler cannot place."""
+_NOT_LOOKED_AT: Final = ("pod affinity rules", "anti-affinity rules", "topology spread constraints")
+"""What kube-scheduler says of nodes that suit a pod by all that is looked at here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,14 @@ class PodScheduled:
     reason: str
     message: str
     time: str
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """The node that a pod was decided for, and the Unix time at which its gate came off."""
+
+    node: str
+    time: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +68,8 @@ class SchedulingPod:
     is_deleted: bool
     is_nominated_by_operator: bool = False
     """Whether the nomination that the pod has was set by an operator, which an API server records."""
+    let_go: LetGo | None = None
+    """Set if an operator took the gate off after a decision."""
 
     @property
     def key(self) -> Key:
@@ -145,6 +160,32 @@ def find_release(pod: SchedulingPod, claims: Iterable[ResourceClaim]) -> str:
     return ""
 
 
+def handed_back(why: str, node: str) -> str:
+    """Return the sentence about a pod that was let go for a node, and cannot be placed by kube-scheduler's words."""
+    why = why.rstrip(". ")
+    if any(words in why for words in _NOT_LOOKED_AT):
+        why += (
+            f"; a new pod goes to node {node} again as long as that suits it by all else, since pod affinity, "
+            "anti-affinity and topology spread are not looked at"
+        )
+    return f"handed back: {why}; delete the pod to try again"
+
+
+def let_go_mark(time: datetime, node: str, uid: str) -> str:
+    """Return the annotation of a pod that is let go now, at a time in UTC. A copy of the pod has another uid."""
+    return f"{time:%Y-%m-%dT%H:%M:%SZ} {node} {uid}"
+
+
+def _read_mark(mark: str, uid: str) -> LetGo | None:
+    parts = mark.split(" ")
+    if len(parts) != len(("time", "node", "uid")) or parts[2] != uid:
+        return None
+    try:
+        return LetGo(parts[1], datetime.fromisoformat(parts[0]).timestamp())
+    except (ValueError, OverflowError):
+        return None
+
+
 def order(pod: SchedulingPod) -> tuple[int, str, str, str]:
     """Return what pods are sorted by: the highest priority first, then the oldest, by namespace and name."""
     return -pod.priority, pod.creation, pod.namespace, pod.name
@@ -166,11 +207,13 @@ def read_scheduling_pod(body: Mapping[str, Any]) -> SchedulingPod | None:
     if not spec.get("resourceClaims") and GATE not in gates:
         return None
     metadata, status = reader.part(body, "metadata", ""), reader.part(body, "status", "")
+    uid = reader.text(metadata, "uid", "metadata")
+    mark = reader.texts(metadata, "annotations", "metadata").get(LET_GO_ANNOTATION, "")
     claims, missing = _read_claims(reader, spec, status)
     return SchedulingPod(
         namespace=reader.namespace,
         name=reader.name,
-        uid=reader.text(metadata, "uid", "metadata"),
+        uid=uid,
         resource_version=reader.text(metadata, "resourceVersion", "metadata"),
         priority=reader.whole(spec, "priority", "spec") or 0,
         creation=reader.text(metadata, "creationTimestamp", "metadata"),
@@ -183,6 +226,7 @@ def read_scheduling_pod(body: Mapping[str, Any]) -> SchedulingPod | None:
         is_finished=reader.text(status, "phase", "status") in ENDED_PHASES,
         is_deleted=bool(metadata.get("deletionTimestamp")),
         is_nominated_by_operator=is_nominated_by_operator(body),
+        let_go=_read_mark(mark, uid),
     )
 
 

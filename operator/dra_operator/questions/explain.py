@@ -26,7 +26,9 @@ from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.explanation import EXTENDED, PodExplainer, PodExplanation
 from dra_operator.pods.gate import (
     CLAIM_NOT_GATED,
+    HANDED_BACK,
     find_release,
+    handed_back,
     has_only_gated,
     not_gated,
     read_scheduling_pod,
@@ -215,6 +217,8 @@ class _Question:
             return self._answer("waits", text)
         if gates:
             return self._explain_gated(record)
+        if why := self._find_lost(record):
+            return self._answer("waits", why, reason=HANDED_BACK)
         explainer = self.state.pod_explainer
         self.names = explainer.claims_of(pod)
         requirements = self.state.placement.requirements(record)
@@ -283,6 +287,16 @@ class _Question:
         self.names = explainer.claims_of(pod)
         extended = decider.find_extended(pod, requirements)
         return self._answer_pod(explainer, pod, requirements, found, extended)
+
+    def _find_lost(self, record: ObjectRecord) -> str:
+        """Return why a pod waits that the operator let go, and that lost its devices; empty of another one."""
+        found = read_scheduling_pod(record.body)
+        if found is None or found.let_go is None or found.scheduled is None or not found.is_unschedulable:
+            return ""
+        claims = [self._find_claim(record.obj, name) for name in found.claims]
+        if all(claim is None or claim.status.allocation is not None for claim in claims):
+            return ""
+        return handed_back(found.scheduled.message, found.let_go.node)
 
     def _pod_decider(self, decider: Decider) -> PodDecider:
         state = self.state
@@ -474,7 +488,7 @@ class _Question:
             return ALLOCATION.find_missing(unread)
         if reason == Reason.CLAIM_NOT_FOUND:
             return NAMED_CLAIM.find_missing(unread)
-        if state == "does not wait" or (state == "waits" and not reason):
+        if state == "does not wait" or (state == "waits" and reason in ("", HANDED_BACK)):
             return ()
         missing = DECISION.find_missing(unread, self.kinds)
         # A no needs nothing of what a yes leaves out.
