@@ -37,7 +37,10 @@ def pod_desk(desk):
         (OFF, {"spec": {"schedulingGates": [{"name": OTHER}]}}, pod(gates=[OTHER])),
         (
             GateWrite("ns", "p", "u", "5", (GATE,), "now node-1 u"),
-            {"spec": {"schedulingGates": []}, "metadata": {"annotations": {LET_GO_ANNOTATION: "now node-1 u"}}},
+            {
+                "spec": {"schedulingGates": []},
+                "metadata": {"annotations": {LET_GO_ANNOTATION: "now node-1 u"}},
+            },
             pod(),
         ),
         (NOMINATED, {"status": {"nominatedNodeName": "node-1"}}, pod(node="node-1")),

@@ -222,7 +222,9 @@ def test_pod_whose_claim_the_scheduler_cleared_is_told_as_well(bench, nominated,
     bench.observe(nominated_node=nominated)
 
     assert bench.handback.has_lost_devices(POD)
-    assert bench.wait() == ([withdrawal(version="2", allocated=False)] if finalizers else [CLEARED][: bool(nominated)])
+    assert bench.wait() == (
+        [withdrawal(version="2", allocated=False)] if finalizers else [CLEARED][: bool(nominated)]
+    )
     bench.put(allocated=False, finalizers=())
     bench.run()
     assert bench.handback.trouble(POD.key) == HANDED_BACK

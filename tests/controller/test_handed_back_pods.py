@@ -158,7 +158,7 @@ def clear(cluster):
 @pytest.mark.parametrize("restarts", [0, 2], ids=["same operator", "after two restarts"])
 @pytest.mark.parametrize("explain", ["ours", "all"])
 async def test_pod_whose_devices_the_scheduler_took_back_is_told(cluster, pods, start, explain, restarts):
-    """Nobody gives it others, and of what it was let go with nothing is left but that it was; its claim says the same."""
+    """Nobody gives it others, and nothing is left but that it was let go; its claim says the same."""
     operator = await start(explain=explain)
     cluster.put(claim(), pod("pod", "claim"))
     await pods.let_go()
@@ -170,7 +170,9 @@ async def test_pod_whose_devices_the_scheduler_took_back_is_told(cluster, pods, 
 
     await is_handed_back(cluster, pods)
     text = "handed back: 0/1 nodes are available: 1 Insufficient cpu; delete the pod to try again"
-    await cluster.until(lambda: cluster.claim()["metadata"]["annotations"].get(PENDING) == text, "the annotation")
+    await cluster.until(
+        lambda: cluster.claim()["metadata"]["annotations"].get(PENDING) == text, "the annotation"
+    )
     assert set(cluster.reasons("pod", "Pod")) == {"HandedBack"}
 
 

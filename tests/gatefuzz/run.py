@@ -219,7 +219,12 @@ class Case:
         ]
         if not claims:
             return
-        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"}
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "no node",
+        }
         metadata = {**pod["metadata"], "managedFields": []}
         self.server.put({**pod, "metadata": metadata, "status": {"conditions": [condition]}})
         self.server.put({**self.random.choice(claims), "status": {}})
@@ -348,7 +353,6 @@ class Case:
         for each in nodes:
             if free[each] >= asked and used[each] < 3:
                 raise BrokenError(f"pod {name} waits although it fits on {each}")
-
 
     def _users_of_shared(self) -> list[dict[str, Any]]:
         """Return the pods that name the shared claim and are not over."""

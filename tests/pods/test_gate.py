@@ -113,7 +113,9 @@ def test_what_cannot_be_read_counts_as_absent():
 
 def let_go(mark):
     """Return what is read of a pod with that annotation, whose uid is 1."""
-    body = pod({"name": "a", "resourceClaimName": "a"}, gates=(), metadata={"annotations": {LET_GO_ANNOTATION: mark}})
+    body = pod(
+        {"name": "a", "resourceClaimName": "a"}, gates=(), metadata={"annotations": {LET_GO_ANNOTATION: mark}}
+    )
     return read_scheduling_pod(body).let_go
 
 
@@ -126,8 +128,22 @@ def test_pod_that_was_let_go_says_so_itself():
 
 @pytest.mark.parametrize(
     "mark",
-    ["2026-01-01T12:00:00Z n1 2", "", "n1 1", "soon n1 1", "0001-01-01T00:00:00 n1 1", "2026-01-01T12:00:00Z n1 1 2"],
-    ids=["of the pod that it is a copy of", "empty", "no time", "no such time", "before all time", "too much"],
+    [
+        "2026-01-01T12:00:00Z n1 2",
+        "",
+        "n1 1",
+        "soon n1 1",
+        "0001-01-01T00:00:00 n1 1",
+        "2026-01-01T12:00:00Z n1 1 2",
+    ],
+    ids=[
+        "of the pod that it is a copy of",
+        "empty",
+        "no time",
+        "no such time",
+        "before all time",
+        "too much",
+    ],
 )
 def test_mark_that_is_not_of_this_pod_counts_for_nothing(mark):
     """Anybody may write it, and copies of a pod have it."""

@@ -41,7 +41,11 @@ class Fleet:
     def publish(self, pool, node, *, owned=True):
         """Publish two devices of a node."""
         taints = [{"key": OWNED_KEY, "effect": "NoSchedule"}] if owned else []
-        spec = {"driver": GPU, "nodeName": node, "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1}}
+        spec = {
+            "driver": GPU,
+            "nodeName": node,
+            "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1},
+        }
         spec["devices"] = [{"name": name, "taints": taints} for name in ("gpu-0", "gpu-1")]
         self.client.create(f"{RESOURCE}/resourceslices", {"metadata": {"name": pool}, "spec": spec})
 
@@ -103,7 +107,9 @@ class Fleet:
             finally:
                 self.scheduler.send(SIGCONT)
             since = time.monotonic()
-            pod = self.wait_pod("lost", lambda pod: not pod["status"].get("nominatedNodeName"), "no nomination")
+            pod = self.wait_pod(
+                "lost", lambda pod: not pod["status"].get("nominatedNodeName"), "no nomination"
+            )
             if not pod["spec"].get("nodeName"):
                 break
             self.client.delete(f"{self.pods}/lost?gracePeriodSeconds=0")

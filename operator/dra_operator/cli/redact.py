@@ -12,12 +12,14 @@ from dra_operator.api.convert import Body
 from dra_operator.api.names import (
     ADMIN_ACCESS_LABEL,
     FINALIZER,
+    LET_GO_ANNOTATION,
     OPT_OUT_LABEL,
     POD_CLAIM_NAME,
     SPECIAL_CLAIM_ANNOTATION,
 )
 from dra_operator.api.read import TYPES
 from dra_operator.api.validation.unknown_fields import without_unknown_fields
+from dra_operator.pods.gate import read_mark
 
 _KEPT_METADATA = ("creationTimestamp", "deletionTimestamp", "generation", "resourceVersion")
 
@@ -122,6 +124,7 @@ class _Redactor:
         kept_annotations: Mapping[str, Callable[[str], str]] = {
             POD_CLAIM_NAME: self._entries,
             SPECIAL_CLAIM_ANNOTATION: str,
+            LET_GO_ANNOTATION: self._let_go,
         }
         parts = {
             "labels": self._table(metadata.get("labels"), {OPT_OUT_LABEL: self._opt_out}),
@@ -141,6 +144,11 @@ class _Redactor:
     def _opt_out(self, value: str) -> str:
         """Return the value of the label that keeps the operator away; one that means nothing is the tenant's own."""
         return value if value in ("false", "true") else self._values(value)
+
+    def _let_go(self, mark: str) -> str:
+        """Return the mark of a pod that was let go, whose end is the pod's uid."""
+        head, _, uid = mark.rpartition(" ")
+        return f"{head} {self._uids(uid)}" if read_mark(mark, uid) is not None else self._values(mark)
 
     def _owner(self, owner: Body) -> Body:
         names = self._names.get(owner["kind"], self._others)

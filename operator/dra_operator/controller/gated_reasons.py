@@ -77,8 +77,9 @@ class GatedReasons:
             texts = dict.fromkeys(self.claims_of(waiting.pod), trouble.message)
             return PodReason(trouble.reason, trouble.message, texts)
         if not waiting.is_gated:
-            is_unknown = self.others is None or self.pods.has_lost_devices(key)
-            return None if is_unknown else self.others.explain(waiting)
+            if self.others is None or self.pods.has_lost_devices(key):
+                return None
+            return self.others.explain(waiting)
         if not self.pods.is_waiting(key):
             return None
         found = self.decider.explain(waiting.pod, waiting.requirements)

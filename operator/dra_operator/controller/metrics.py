@@ -148,7 +148,7 @@ class Metrics:
         )
         self.handed_back = self._counter(
             "handed_back_pods",
-            "Pods that were let go and could not be placed: their claims lost their devices, or stay as pods share them.",
+            "Pods that were let go and could not be placed: their claims lost their devices, or stay as shared.",
         )
 
     def _begin_at_zero(self) -> None:

@@ -176,7 +176,8 @@ def let_go_mark(time: datetime, node: str, uid: str) -> str:
     return f"{time:%Y-%m-%dT%H:%M:%SZ} {node} {uid}"
 
 
-def _read_mark(mark: str, uid: str) -> LetGo | None:
+def read_mark(mark: str, uid: str) -> LetGo | None:
+    """Return what the annotation of a pod of this uid says; None if that is nothing, or about another pod."""
     parts = mark.split(" ")
     if len(parts) != len(("time", "node", "uid")) or parts[2] != uid:
         return None
@@ -226,7 +227,7 @@ def read_scheduling_pod(body: Mapping[str, Any]) -> SchedulingPod | None:
         is_finished=reader.text(status, "phase", "status") in ENDED_PHASES,
         is_deleted=bool(metadata.get("deletionTimestamp")),
         is_nominated_by_operator=is_nominated_by_operator(body),
-        let_go=_read_mark(mark, uid),
+        let_go=read_mark(mark, uid),
     )
 
 
