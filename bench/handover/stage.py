@@ -43,7 +43,7 @@ class Operators:
         """Start an operator under a name that the Lease knows it by."""
         self.starts += 1
         log = self.plane.directory / f"operator-{self.starts:03}.log"
-        environment = {"DRA_OPERATOR_LEASE_IDENTITY": identity}
+        environment = {"POD_NAME": identity, "POD_UID": "one"}
         operator = start_operator(
             self.plane,
             log,

@@ -39,10 +39,10 @@ def test_what_commands_are_for_is_told_to_the_end(call, arguments):
 
 def test_config_prints_a_configuration_file(call):
     """What `config` prints, `--config` reads: the same settings."""
-    printed = call("config", "--write-concurrency", "3").output
+    printed = call("config", "--handback-seconds", "3").output
 
-    assert yaml.safe_load(printed) == {**Settings().model_dump(), "write_concurrency": 3}
-    assert "write_concurrency: 3  # flag --write-concurrency" in printed
+    assert yaml.safe_load(printed) == {**Settings().model_dump(), "handback_seconds": 3}
+    assert "handback_seconds: 3.0  # flag --handback-seconds" in printed
 
 
 def test_config_check_is_quiet_when_all_is_well(call):

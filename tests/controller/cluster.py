@@ -3,6 +3,7 @@
 import asyncio
 import copy
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 from dra_operator.api.names import FIELD_MANAGER
@@ -10,6 +11,7 @@ from dra_operator.cluster.credentials import Access, Credentials
 from dra_operator.cluster.session import MERGE_PATCH, ApiSession
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
+from dra_operator.controller.tuning import Tuning
 from faulty_server import FaultyServer
 
 V1 = "resource.k8s.io/v1"
@@ -201,6 +203,12 @@ class Cluster:
             await asyncio.sleep(0.01)
 
 
+def split(**given: Any) -> tuple[Settings, Tuning]:
+    """Return the settings, and the rest that only tests choose."""
+    tuned = {field.name: given.pop(field.name) for field in fields(Tuning) if field.name in given}
+    return Settings(**given), Tuning(**tuned)
+
+
 class Operator:
     """The runtime of the operator, started and stopped by tests.
 
@@ -209,11 +217,12 @@ class Operator:
 
     def __init__(self, url: str, identity: str = "operator", **settings: Any) -> None:
         self.crashed = False
-        quick = {"quiet_seconds": 0.005, "latest_seconds": 0.05, "drain_seconds": 2, "lease_seconds": 3}
         # Few tests are about owned devices; a server in memory has no policy to protect them.
-        quick |= {"devices": "all", "ownership_settle_seconds": 0, "ownership_quiet_seconds": 0}
-        own = {"listen": "127.0.0.1:0", "lease_namespace": "default", "lease_identity": identity}
-        self.manager = Manager(Settings(**{**quick, **own, **settings}), access_to(url), on_crash=self._crash)
+        quick = {"devices": "all", "ownership_settle_seconds": 0, "ownership_quiet_seconds": 0}
+        quick |= {"quiet_seconds": 0.005, "latest_seconds": 0.05, "drain_seconds": 2, "lease_seconds": 3}
+        own = {"listen": "127.0.0.1:0", "lease_namespace": "default", "identity": identity}
+        options, tuning = split(**{**quick, **own, **settings})
+        self.manager = Manager(options, access_to(url), on_crash=self._crash, tuning=tuning)
 
     def _crash(self) -> None:
         self.crashed = True

@@ -9,11 +9,10 @@ import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import aiohttp
 import kopf
 import pytest
 
-from cluster import CLASS, Cluster, access_to, claim, node, resource_slice
+from cluster import CLASS, Cluster, access_to, claim, node, resource_slice, split
 from dra_operator.cluster.credentials import AccessError
 from dra_operator.controller.kopf_app import EndlessBackoff, LoginPace, WatchStream, serve, tune
 from dra_operator.controller.leader_election import GIVE_UP_SECONDS
@@ -59,7 +58,7 @@ def shell(apart):
             found.append(runtime)
             started.set()
 
-        options = Settings(
+        options, tuning = split(
             **{
                 "listen": "127.0.0.1:0",
                 "quiet_seconds": 0.005,
@@ -69,7 +68,9 @@ def shell(apart):
                 **settings,
             }
         )
-        task = asyncio.create_task(serve(options, access or access_to(url), stop=stop, started=note))
+        task = asyncio.create_task(
+            serve(options, access or access_to(url), stop=stop, started=note, tuning=tuning)
+        )
         await asyncio.wait_for(started.wait(), 5)
         yield task, found[0], stop
         stop.set()
@@ -286,18 +287,6 @@ async def test_kopf_puts_nothing_on_any_object(apart, shell):
     patched = {what for what in apart.server.requests if what.startswith(("patch", "update"))}
     # The Lease is updated when it is given up at the end.
     assert patched == {"patch ResourceClaim", "patch ResourceClaim/status", "update Lease"}
-
-
-async def test_kopf_answers_its_own_probe(apart, shell, unused_port):
-    """The setting `liveness_endpoint` has Kopf serve what the runtime says of itself."""
-    endpoint = f"http://127.0.0.1:{unused_port}/healthz"
-    async with shell(liveness_endpoint=endpoint) as (_, runtime, _):
-        await apart.until(lambda: not runtime.unready())
-        async with aiohttp.ClientSession() as session, session.get(endpoint) as response:
-            answer = await response.json()
-
-    assert answer["runtime"]["ready"] is True
-    assert answer["runtime"]["objects"]["Namespace"] == 4
 
 
 TEMPLATE = {

@@ -68,8 +68,8 @@ async def test_second_operator_stands_by_and_says_so(cluster, start):
     )
     assert leading(second) == "dra_operator_leading 0.0"
     assert cluster.server.requests["watch ResourceClaim"] == watches
-    assert second.manager.summary()["objects"] == {}
-    assert (first.manager.summary()["leading"], second.manager.summary()["leading"]) == (True, False)
+    assert second.manager._reflectors == {}
+    assert (first.manager._election.is_leader, second.manager._election.is_leader) == (True, False)
 
 
 async def test_operator_that_stops_hands_over(cluster, start):

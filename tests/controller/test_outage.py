@@ -10,11 +10,11 @@ from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.writer import Writer
-from dra_operator.controller.settings import Settings
+from dra_operator.controller.tuning import Tuning
 
 LONG = Backoff(base=60.0, cap=60.0)
 """Pauses as they are after an outage of minutes."""
-CONCURRENCY = Settings().write_concurrency
+CONCURRENCY = Tuning().write_concurrency
 SECONDS = 20.0
 """Far more than a period of the Lease and the second of a pause that is taken in any case, however slow the machine."""
 

@@ -335,9 +335,9 @@ async def test_a_kind_that_is_served_later_is_watched_without_a_restart(cluster,
     serve_again = leave_out(unstarted.manager, "DeviceTaintRule")
     await unstarted.start()
     await unstarted.ready()
-    assert "DeviceTaintRule" not in unstarted.manager.summary()["objects"]
+    assert "DeviceTaintRule" not in unstarted.manager._reflectors
     serve_again()
-    await cluster.until(lambda: "DeviceTaintRule" in unstarted.manager.summary()["objects"])
+    await cluster.until(lambda: "DeviceTaintRule" in unstarted.manager._reflectors)
 
 
 async def test_a_kind_that_is_found_later_is_waited_for(cluster, gpu, unstarted):
@@ -347,7 +347,7 @@ async def test_a_kind_that_is_found_later_is_waited_for(cluster, gpu, unstarted)
     await unstarted.ready()
     fault = cluster.server.faults.answer(503, times=None, verb="list", kind="DeviceTaintRule")
     serve_again()
-    await cluster.until(lambda: "DeviceTaintRule" in unstarted.manager.summary()["objects"])
+    await cluster.until(lambda: "DeviceTaintRule" in unstarted.manager._reflectors)
     cluster.put(claim())
     await cluster.stays(lambda: not cluster.devices())
     assert unstarted.manager.unready()

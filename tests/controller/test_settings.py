@@ -21,23 +21,14 @@ def configuration(tmp_path):
 
 def test_a_flag_beats_the_environment_which_beats_the_file(monkeypatch, configuration):
     """The order of the four sources is flag, environment, file, default."""
-    path = configuration("quiet_seconds: 1\nlatest_seconds: 2\nwrite_concurrency: 3\n")
-    monkeypatch.setenv("DRA_OPERATOR_QUIET_SECONDS", "4")
-    monkeypatch.setenv("DRA_OPERATOR_LATEST_SECONDS", "5")
+    path = configuration("handback_seconds: 1\nclaim_deadline_seconds: 2\nlog_level: debug\n")
+    monkeypatch.setenv("DRA_OPERATOR_HANDBACK_SECONDS", "4")
+    monkeypatch.setenv("DRA_OPERATOR_CLAIM_DEADLINE_SECONDS", "5")
 
-    settings = load({"quiet_seconds": "6"}, path).settings
+    settings = load({"handback_seconds": "6"}, path).settings
 
-    assert (
-        settings.quiet_seconds,
-        settings.latest_seconds,
-        settings.write_concurrency,
-        settings.drain_seconds,
-    ) == (
-        6.0,
-        5.0,
-        3,
-        10,
-    )
+    assert (settings.handback_seconds, settings.claim_deadline_seconds) == (6.0, 5.0)
+    assert (settings.log_level, settings.ownership_settle_seconds) == ("debug", 30)
 
 
 def test_the_environment_can_name_the_configuration_file(monkeypatch, configuration):
@@ -54,14 +45,11 @@ def test_the_environment_can_name_the_configuration_file(monkeypatch, configurat
             {"claims": "some"},
             'setting "claims" (flag --claims): "some" is not allowed; allowed: standalone, gated',
         ),
-        ({"quiet_seconds": "-1"}, '"-1" is not allowed; allowed: a number from 0'),
-        ({"write_concurrency": "many"}, '"many" is not allowed; allowed: a whole number from 1 to 256'),
+        ({"handback_seconds": "-1"}, '"-1" is not allowed; allowed: a number from 1'),
+        ({"handback_seconds": "many"}, '"many" is not allowed; allowed: a number from 1 to 3600'),
         ({"listen": "8080"}, '"8080" is not allowed; allowed: HOST:PORT'),
-        ({"liveness_endpoint": "8081"}, "allowed: a URL"),
-        ({"lease_identity": "$(POD_UID)"}, "allowed: letters, digits"),
         ({"lease_namespace": "kube/system"}, '"kube/system" is not allowed; allowed: up to 63 of `a` to `z`'),
         ({"lease_namespace": "a" * 64}, "allowed: up to 63 of"),
-        ({"pod_name": "$(POD_NAME)"}, '"$(POD_NAME)" is not allowed; allowed: `a` to `z`'),
         (
             {"claims": "gated", "devices": "all"},
             'setting "devices" (flag --devices): "all" is not allowed with "claims" (flag --claims) "gated"',
@@ -72,11 +60,8 @@ def test_the_environment_can_name_the_configuration_file(monkeypatch, configurat
         "below the range",
         "not a number",
         "no host",
-        "no url",
-        "a variable that is not set",
         "not a namespace",
         "too long",
-        "not a pod",
         "all devices with gated pods",
     ],
 )
@@ -146,9 +131,9 @@ def test_a_configuration_file_that_makes_no_sense_is_named(configuration, text, 
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
-        ("claims: standalone\nquiet_seconds: 1\n\n# later\nquiet_seconds: 2\n", "2, 5"),
-        ("quiet_seconds: 1\n'quiet_seconds': 1\n\"quiet_seconds\": 2\n", "1, 2, 3"),
-        ("{quiet_seconds: 1, quiet_seconds: 1}\n", "1, 1"),
+        ("claims: standalone\nhandback_seconds: 1\n\n# later\nhandback_seconds: 2\n", "2, 5"),
+        ("handback_seconds: 1\n'handback_seconds': 1\n\"handback_seconds\": 2\n", "1, 2, 3"),
+        ("{handback_seconds: 1, handback_seconds: 1}\n", "1, 1"),
     ],
     ids=["apart", "in quotes", "in one line"],
 )
@@ -160,17 +145,17 @@ def test_a_setting_that_a_file_has_twice_is_a_problem(configuration, text, lines
         load({}, path)
 
     assert raised.value.problems == (
-        f'setting "quiet_seconds" (field of {path}): given more than once, in the lines {lines}; leave one of them',
+        f'setting "handback_seconds" (field of {path}): given more than once, in the lines {lines}; leave one of them',
     )
 
 
 def test_a_setting_beside_a_map_that_is_merged_in_is_there_once(configuration):
     """A key of its own beats a merged one, as YAML says; only one of them is written as a key of the file."""
-    path = configuration("<<: {quiet_seconds: 1, latest_seconds: 7}\nquiet_seconds: 2\n")
+    path = configuration("<<: {handback_seconds: 1, claim_deadline_seconds: 7}\nhandback_seconds: 2\n")
 
     settings = load({}, path).settings
 
-    assert (settings.quiet_seconds, settings.latest_seconds) == (2, 7)
+    assert (settings.handback_seconds, settings.claim_deadline_seconds) == (2, 7)
 
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "null\n", "{}\n"])
@@ -191,11 +176,11 @@ def test_origins_name_where_each_setting_came_from(monkeypatch, configuration):
     """What is not the default knows who set it."""
     monkeypatch.setenv("DRA_OPERATOR_LOG_LEVEL", "debug")
 
-    loaded = load({"claims": "standalone"}, configuration("drain_seconds: 3"))
+    loaded = load({"claims": "standalone"}, configuration("handback_seconds: 3"))
 
     assert loaded.origins["claims"] == "flag --claims"
     assert loaded.origins["log_level"] == "variable DRA_OPERATOR_LOG_LEVEL"
-    assert loaded.origins["drain_seconds"].startswith("field of ")
+    assert loaded.origins["handback_seconds"].startswith("field of ")
     assert "listen" not in loaded.origins
 
 

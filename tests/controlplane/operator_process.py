@@ -64,8 +64,9 @@ class OperatorProcess(Process):
         self.wait_until(lambda: not self.ready(), seconds=seconds)
 
 
+_TESTS = str(Path(__file__).parents[1])
 # Which takes the Lease at once from one that was killed.
-_OF_ONE_POD = {"DRA_OPERATOR_LEASE_IDENTITY": "operator"}
+_OF_ONE_POD = {"POD_NAME": "operator", "POD_UID": "one"}
 
 
 def start_operator(
@@ -77,8 +78,8 @@ def start_operator(
 ) -> OperatorProcess:
     """Start the operator as the service account of manifests/ and do not wait for it.
 
-    Its access must be installed. `flags` are flags of `dra-operator run`, `environment` is added to the
-    operator's, `kubeconfig` acts for somebody else.
+    Its access must be installed. `flags` are flags of `dra-operator run`, or those that `tuned_operator` makes of
+    what nobody can set, `environment` is added to the operator's, `kubeconfig` acts for somebody else.
     """
     access = kubeconfig or plane.kubeconfig_for(SERVICE_ACCOUNT, NAMESPACE)
     # Settings of the shell that runs the tests must not reach the operator.
@@ -90,7 +91,7 @@ def start_operator(
         [
             sys.executable,
             "-m",
-            "dra_operator",
+            "tuned_operator",
             "run",
             f"--kubeconfig={access}",
             "--listen=127.0.0.1:0",
@@ -101,5 +102,8 @@ def start_operator(
         ],
         log=log,
         cwd=plane.directory,
-        env=inherited | _OF_ONE_POD | {"PYTHONUNBUFFERED": "1"} | dict(environment or {}),
+        env=inherited
+        | _OF_ONE_POD
+        | {"PYTHONUNBUFFERED": "1", "PYTHONPATH": _TESTS}
+        | dict(environment or {}),
     )

@@ -17,7 +17,7 @@ LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/dra-operato
 def start(start_operator):
     """Start operators of pods of their own, whose Lease lasts three seconds."""
     return lambda name, **options: start_operator(
-        f"--lease-identity={name}", "--lease-seconds=3", "--request-timeout-seconds=30", **options
+        f"--identity={name}", "--lease-seconds=3", "--request-timeout-seconds=30", **options
     )
 
 

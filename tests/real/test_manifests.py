@@ -122,8 +122,8 @@ def test_container_keeps_its_identity_when_it_is_started_anew(applied):
     (container,) = applied.client.get(DEPLOYMENT)["spec"]["template"]["spec"]["containers"]
     environment = {item["name"]: item for item in container["env"]}
 
-    assert environment["POD_UID"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.uid"
-    assert environment["DRA_OPERATOR_LEASE_IDENTITY"]["value"] == "$(DRA_OPERATOR_POD_NAME)_$(POD_UID)"
+    fields = {name: item["valueFrom"]["fieldRef"]["fieldPath"] for name, item in environment.items()}
+    assert fields == {"POD_NAME": "metadata.name", "POD_UID": "metadata.uid"}
 
 
 def test_overlay_may_choose_another_namespace(control_plane, tmp_path):

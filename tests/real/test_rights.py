@@ -86,10 +86,10 @@ class TestRights:
 
     def test_missing_right_of_one_that_stands_by_is_named(self, less, fleet, start_operator):
         """Before it has to decide, in its readiness and in its log, and until it is granted."""
-        first = start_operator("--lease-identity=first")
+        first = start_operator("--identity=first")
         first.wait_ready()
         account = less("resourceslices", keep=["list"])
-        second = start_operator("--lease-identity=second", kubeconfig=account)
+        second = start_operator("--identity=second", kubeconfig=account)
         second.wait_until(lambda: "watch resourceslices" in unready(second), seconds=30)
 
         assert second.http("/leaderz")[1].startswith("standing by: first ")

@@ -1,7 +1,8 @@
 """The operator: Kopf application, loop of scheduling cycles, health, metrics and logs.
 
-- The process: `kopf_app` starts the `manager`, which wires everything together by `settings`. `leader_election` says
-  whether this operator decides; `health`, `metrics` and `logs` report on it, in the words of `messages`.
+- The process: `kopf_app` starts the `manager`, which wires everything together by `settings`, and by a `tuning` that
+  nobody sets. `leader_election` says whether this operator decides; `health`, `metrics` and `logs` report on it, in the
+  words of `messages`.
 - When: `loop` starts a cycle once changes have settled; `timers` says when time alone makes one necessary.
 - A scheduling cycle (`cycle`): `ingest` takes in what arrived and keeps the claim store (`claims`), `write_results` the
   answers to writes and what claims need without a decision; the `queue` says which claims are tried, in which order,

@@ -1,4 +1,4 @@
-"""The Kopf application: start-up, clean-up, signals, login, the liveness probe, and what is told of templates.
+"""The Kopf application: start-up, clean-up, signals, login, and what is told of templates.
 
 Kopf handles what concerns one object alone, ResourceClaimTemplates; whatever decisions depend on comes from reflectors,
 as Kopf never learns of what was deleted while a watch was broken (docs/decisions.md, Shape). Kopf serves nothing before
@@ -28,6 +28,7 @@ from dra_operator.controller import messages
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
+from dra_operator.controller.tuning import Tuning
 
 _VERSION_PATH = re.compile(r"/api/[^/]+|/apis/[^/]+/[^/]+")
 """Where it is listed what a version of a group has."""
@@ -180,7 +181,7 @@ def session_for(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
 
 
 def tune(settings: kopf.OperatorSettings, backoff: EndlessBackoff, drain: float) -> None:
-    """Set Kopf up as a shell only. `drain` is the setting `drain_seconds`. Source: docs/kopf.md."""
+    """Set Kopf up as a shell only. `drain` is how long writes get at the end. Source: docs/kopf.md."""
     settings.peering.standalone = True
     settings.posting.enabled = False
     settings.scanning.disabled = True
@@ -201,7 +202,7 @@ def build_registry(
     started: Callable[[Manager], None],
     stopped: Callable[[], None],
 ) -> kopf.OperatorRegistry:
-    """Return Kopf's handlers: start-up, clean-up, login and probe, and that of templates if they are explained.
+    """Return Kopf's handlers: start-up, clean-up and login, and that of templates if they are explained.
 
     `backoff` is that of Kopf's requests. `started` is called when everything has been spawned, `stopped` when
     the manager has stopped.
@@ -225,13 +226,6 @@ def build_registry(
     async def login(**_: Any) -> kopf.AiohttpSession:
         await asyncio.sleep(pace.pause())
         return session_for(await in_thread("credentials", access.connection_info))
-
-    @kopf.on.probe(registry=registry, id="runtime")
-    async def probe(**_: Any) -> dict[str, Any]:
-        if reasons := manager.stuck():
-            # Any other exception would make Kopf retry inside the request until the kubelet gives up.
-            raise kopf.PermanentError("; ".join(reasons))
-        return manager.summary()
 
     if manager.explains_pods:
 
@@ -277,6 +271,7 @@ async def serve(
     stop: asyncio.Event | None = None,
     started: Callable[[Manager], None] = lambda _: None,
     settle: Callable[[], None] = lambda: None,
+    tuning: Tuning = Tuning(),  # noqa: B008 - it is frozen
 ) -> int:
     """Run the operator until a signal or `stop`, or until it must start again; return the exit code: 0, or else 1.
 
@@ -292,7 +287,7 @@ async def serve(
         stop.set()
 
     log.info(messages.STARTING, version=__version__, claims=settings.claims)
-    manager = Manager(settings, access, on_crash=on_crash, settle=settle)
+    manager = Manager(settings, access, on_crash=on_crash, settle=settle, tuning=tuning)
     try:
         # Before Kopf, which would take seconds to give up.
         await manager.listen()
@@ -301,7 +296,7 @@ async def serve(
         await manager.close()
         return 1
     kopf_settings, backoff = kopf.OperatorSettings(), EndlessBackoff()
-    tune(kopf_settings, backoff, settings.drain_seconds)
+    tune(kopf_settings, backoff, tuning.drain_seconds)
     # A task of Kopf's waits for the stop flag. After a signal nobody else raises it, and Kopf waits five
     # seconds for the end of that task.
     registry = build_registry(manager, access, backoff=backoff, started=started, stopped=stop.set)
@@ -311,7 +306,6 @@ async def serve(
             settings=kopf_settings,
             clusterwide=True,
             standalone=True,
-            liveness_endpoint=settings.liveness_endpoint or None,
             stop_flag=stop,
         )
     except Exception:

@@ -6,6 +6,7 @@ there, with the old one still at work. One that finds its Lease with somebody el
 """
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,11 +22,23 @@ from dra_operator.controller import messages
 from dra_operator.controller.event_dedup import EventRequest, Subject
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.settings import Settings
+from dra_operator.controller.tuning import Tuning
 
 GIVE_UP_SECONDS: Final = 5.0
 """How long the end waits for the Lease to be given up."""
 
 log = get_logger()
+
+
+POD_NAME: Final = "POD_NAME"
+"""The variable of the environment with the name of the operator's own pod (downward API)."""
+_POD_UID: Final = "POD_UID"
+
+
+def _identity() -> str:
+    """Return a name that no other operator has, and that a container keeps when it is started anew in its pod."""
+    pod, uid = os.environ.get(POD_NAME), os.environ.get(_POD_UID)
+    return f"{pod}_{uid}" if pod and uid else f"{socket.gethostname()}_{uuid4()}"
 
 
 @dataclass(slots=True)
@@ -39,6 +52,7 @@ class LeaderElection:
     access: Access
     record: Callable[[EventRequest], None]
     events_delivered: Callable[[], bool] = lambda: False
+    tuning: Tuning = Tuning()  # noqa: RUF009 - it is frozen
     ended: str = ""
     """Why this operator decides no more; empty before. Another one does, what it decided on is gone, or there is no
     namespace for the Lease."""
@@ -56,8 +70,8 @@ class LeaderElection:
         lease = self._lease = Lease(
             session,
             settings.lease_namespace or self.access.namespace,
-            settings.lease_identity or f"{socket.gethostname()}_{uuid4()}",
-            seconds=settings.lease_seconds,
+            self.tuning.identity or _identity(),
+            seconds=self.tuning.lease_seconds,
             events_delivered=self.events_delivered,
         )
         holder, trouble = "", ""

@@ -7,6 +7,7 @@ been listed once: with half of the objects, devices in use would look free, and 
 """
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
@@ -33,13 +34,14 @@ from dra_operator.controller.claims import ClaimScope, Key, PodUse, pod_use
 from dra_operator.controller.cycle import Effect, SchedulingCycle
 from dra_operator.controller.event_dedup import EventRequest, Subject
 from dra_operator.controller.health import HealthServer
-from dra_operator.controller.leader_election import ANSWERS_SECONDS, LeaderElection, StandbyAccess
+from dra_operator.controller.leader_election import ANSWERS_SECONDS, POD_NAME, LeaderElection, StandbyAccess
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.loop import Loop
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.owned_devices import PolicyProbe, SettlementTimer
 from dra_operator.controller.permissions import ReadAccess
 from dra_operator.controller.settings import Settings
+from dra_operator.controller.tuning import Tuning
 from dra_operator.controller.waiting_pods import VOLUMES
 from dra_operator.controller.watch_health import EventDelivery, WatchHealth, find_trouble, unready_kinds
 from dra_operator.inventory import Inventory
@@ -89,11 +91,13 @@ class Manager:
         *,
         on_crash: Callable[[], None],
         settle: Callable[[], None] = lambda: None,
+        tuning: Tuning = Tuning(),  # noqa: B008 - it is frozen
     ) -> None:
         self.metrics = Metrics()
         self.address: str | None = None
         """Where health and metrics are served, as HOST:PORT, once started."""
         self._settings, self._access, self._on_crash = settings, access, on_crash
+        self._tuning = tuning
         self._clock = clock = time.monotonic
         self._session = ApiSession(access, answered=self.metrics.count_request)
         self.explains_pods = settings.explain == "all"
@@ -114,12 +118,14 @@ class Manager:
         self._connected = self._stopping = False
         self._cycle = self._build_cycle()
         self._loop = self._build_loop(settle)
-        self._election = LeaderElection(settings, access, self._record, self._has_delivered_events)
+        self._election = LeaderElection(
+            settings, access, self._record, self._has_delivered_events, tuning=tuning
+        )
         self._standby_access = StandbyAccess(WATCHED, clock)
         self._policy_probe = PolicyProbe(self._loop.put, clock)
         self._watch_health = WatchHealth(clock)
         self._read_access = ReadAccess(
-            self._own_subject(), self._record, settings.event_refresh_seconds, clock
+            self._own_subject(), self._record, self._tuning.event_refresh_seconds, clock
         )
         self._writer: Writer | None = None
         self._pod_writer: Writer | None = None
@@ -135,9 +141,9 @@ class Manager:
             self._cycle,
             self._carry_out,
             metrics=self.metrics,
-            quiet=self._settings.quiet_seconds,
-            latest=self._settings.latest_seconds,
-            full=self._settings.full_pass_seconds,
+            quiet=self._tuning.quiet_seconds,
+            latest=self._tuning.latest_seconds,
+            full=self._tuning.full_pass_seconds,
             settle=settle,
             clock=self._clock,
         )
@@ -149,7 +155,7 @@ class Manager:
         allocator = Allocator(
             inventory,
             ledger,
-            limits=Limits(seconds=settings.claim_deadline_seconds, tries=settings.tries_per_node),
+            limits=Limits(seconds=settings.claim_deadline_seconds, tries=self._tuning.tries_per_node),
             clock=self._clock,
             share_ids=partial(share_id, randbits),
             decider=Decider.OPERATOR,
@@ -159,11 +165,11 @@ class Manager:
             ledger,
             allocator,
             metrics=self.metrics,
-            event_refresh=settings.event_refresh_seconds,
+            event_refresh=self._tuning.event_refresh_seconds,
             clock=self._clock,
             settlement=SettlementTimer(
                 settle=settings.ownership_settle_seconds,
-                quiet=settings.ownership_quiet_seconds,
+                quiet=self._tuning.ownership_quiet_seconds,
             ),
             operator=self._own_subject(),
             hears=self._is_up_to_date,
@@ -208,7 +214,7 @@ class Manager:
             return
         self._stopping = True
         log.info(messages.STOPPING)
-        drain = self._settings.drain_seconds
+        drain = self._tuning.drain_seconds
         self._loop.stop()
         try:
             async with asyncio.timeout(drain):
@@ -297,8 +303,8 @@ class Manager:
             served,
             self._handle_outcome,
             may_write=self._election.may_write,
-            concurrency=self._settings.write_concurrency,
-            timeout=self._settings.request_timeout_seconds,
+            concurrency=self._tuning.write_concurrency,
+            timeout=self._tuning.request_timeout_seconds,
             defect_logger=self.metrics.defect_logger,
         )
 
@@ -363,7 +369,7 @@ class Manager:
                     self._reflectors["ResourceClaim"].served,
                     self._handle_rule_outcome,
                     may_write=self._election.may_write,
-                    timeout=self._settings.request_timeout_seconds,
+                    timeout=self._tuning.request_timeout_seconds,
                 )
                 self._spawn("rules", self._rule_writer.run())
 
@@ -484,7 +490,7 @@ class Manager:
         """Report what is denied. Of kinds without an answer yet, or with another trouble now, nothing new is known."""
         asked = (self._standby_access.forbidden or self._reflectors or self._watched).keys() | {"Lease"}
         found = self._standby_access.forbidden | self._election.denials()
-        stale = self._settings.stale_seconds
+        stale = self._tuning.stale_seconds
         for name, reflector in self._reflectors.items():
             if reflector.forbidden is not None or find_trouble(reflector, stale) is None:
                 found[name] = reflector.forbidden
@@ -493,8 +499,8 @@ class Manager:
     def _own_subject(self) -> Subject:
         """Return what stands for the operator in the cluster: its pod if known, else its namespace."""
         namespace = self._access.namespace
-        if self._settings.pod_name:
-            return Subject("Pod", namespace, self._settings.pod_name)
+        if pod := os.environ.get(POD_NAME):
+            return Subject("Pod", namespace, pod)
         return Subject("Namespace", "", namespace)
 
     async def _rediscover(self) -> None:
@@ -551,7 +557,7 @@ class Manager:
         if self._loop.running_since is None:
             return []
         idle = self._clock() - max(self._cycle.progressed_at, self._loop.running_since)
-        if idle < self._settings.stuck_seconds:
+        if idle < self._tuning.stuck_seconds:
             return []
         return [f"a pass has made no progress for {idle:.0f} s"]
 
@@ -564,7 +570,7 @@ class Manager:
             return reasons + self._standby_access.reasons()
         if self._trouble is not None and not reasons:
             reasons.append(self._trouble)
-        reasons.extend(unready_kinds(self._decisive(), self._settings.stale_seconds))
+        reasons.extend(unready_kinds(self._decisive(), self._tuning.stale_seconds))
         reasons.extend(self._cycle.reasons())
         if reasons and self._access.unreadable:
             reasons.append(messages.UNREADABLE)
@@ -579,14 +585,5 @@ class Manager:
         if self._connected:
             notes += [*self._policy_probe.notes(), *self._cycle.notes()]
             volumes = {name: found for name, found in self._reflectors.items() if name in VOLUMES}
-            notes += unready_kinds(volumes, self._settings.stale_seconds)
+            notes += unready_kinds(volumes, self._tuning.stale_seconds)
         return notes
-
-    def summary(self) -> dict[str, Any]:
-        """Return a few facts for Kopf's probe."""
-        return {
-            "ready": not self.unready(),
-            "leading": self._election.is_leader,
-            "pass": self._cycle.number,
-            "objects": {name: len(reflector) for name, reflector in self._reflectors.items()},
-        }

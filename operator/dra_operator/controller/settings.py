@@ -1,8 +1,8 @@
 """Settings: one declaration, four ways to set each.
 
-A field is a flag of `run` (`--quiet-seconds`), a variable of the environment (`DRA_OPERATOR_QUIET_SECONDS`) and a field
-of the YAML configuration file (`quiet_seconds`); a flag beats the environment, which beats the file, which beats the
-default. An unknown name or a value that is not allowed ends the start, with what is allowed.
+A field is a flag of `run` (`--handback-seconds`), a variable of the environment (`DRA_OPERATOR_HANDBACK_SECONDS`) and a
+field of the YAML configuration file (`handback_seconds`); a flag beats the environment, which beats the file, which
+beats the default. An unknown name or a value that is not allowed ends the start, with what is allowed.
 """
 
 import difflib
@@ -78,13 +78,6 @@ class Settings(BaseModel):
         description="How long after its DeviceTaintRule was created or changed an owned device is not used yet, where "
         "the policy `dra-operator-owned` protects it: every API server must know the rule by then.",
     )
-    ownership_quiet_seconds: float = Field(
-        600,
-        ge=0,
-        le=86400,
-        description="How long nobody else must have stored an allocation in a pool before its owned devices are used, "
-        "where no policy protects them.",
-    )
     kubeconfig: str = Field(
         "",
         description="Kubeconfig file. Empty: the service account of the pod if there is one, else "
@@ -102,12 +95,6 @@ class Settings(BaseModel):
         "address, of IPv4 and of IPv6. Port 0 takes a free port, which the log names.",
         json_schema_extra={"allowed": "HOST:PORT, for example 0.0.0.0:8080 or [::]:8080"},
     )
-    liveness_endpoint: str = Field(
-        "",
-        pattern=r"^(http://[^/]+:\d+/.+)?$",
-        description="Where Kopf answers its own liveness probe, in addition to `/healthz`. Empty: nowhere.",
-        json_schema_extra={"allowed": "a URL, for example http://0.0.0.0:8081/healthz"},
-    )
     leader_election: Literal["lease", "none"] = Field(
         "lease",
         description="How the operators of a cluster agree on which of them decides. `lease`: the one that holds the "
@@ -123,43 +110,11 @@ class Settings(BaseModel):
             "allowed": "up to 63 of `a` to `z`, digits and `-`, a letter or digit at each end"
         },
     )
-    lease_identity: str = Field(
-        "",
-        pattern=r"^[A-Za-z0-9._-]*$",
-        description="Name of the operator in the Lease. Two operators must never share it; one that restarts with the "
-        "same name takes over at once. Empty: the host name and a random part.",
-        json_schema_extra={"allowed": "letters, digits, `.`, `_` and `-`"},
-    )
-    lease_seconds: int = Field(
-        15,
-        ge=3,
-        le=600,
-        description="After how long without a renewal of the Lease another operator takes over.",
-    )
     log_format: Literal["auto", "json", "console"] = Field(
         "auto", description="Format of log lines. `auto`: `console` at a terminal, `json` elsewhere."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="The lowest level of log lines that are written."
-    )
-    pod_name: str = Field(
-        "",
-        pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",
-        description="Name of the operator's own pod, which gets the Events about the operator itself. "
-        "Empty: its namespace gets them.",
-        json_schema_extra={"allowed": "`a` to `z`, digits, `.` and `-`, a letter or digit at each end"},
-    )
-    quiet_seconds: float = Field(
-        0.02, ge=0, le=10, description="A pass starts when nothing has changed for this long."
-    )
-    latest_seconds: float = Field(
-        0.25, ge=0, le=60, description="A pass starts at the latest this long after the first change."
-    )
-    full_pass_seconds: float = Field(
-        300,
-        ge=1,
-        le=86400,
-        description="How often all pending claims are tried again, even if nothing has changed.",
     )
     claim_deadline_seconds: float = Field(
         10,
@@ -167,56 +122,12 @@ class Settings(BaseModel):
         le=600,
         description="How long the allocator may work on one claim before it gives up and tries again later.",
     )
-    tries_per_node: int = Field(
-        1000,
-        ge=100,
-        le=10_000_000,
-        description="How many devices the allocator may try in vain on one node before it gives up on the claim and "
-        "tries again later; whether the claim fits is then unknown.",
-    )
-    write_concurrency: int = Field(
-        12, ge=1, le=256, description="How many claims are written to at the same time."
-    )
-    request_timeout_seconds: float = Field(
-        60,
-        ge=1,
-        le=600,
-        description="How long one request may take that writes to a claim or reads it back. Other requests have fixed "
-        "limits.",
-    )
     handback_seconds: float = Field(
         60,
         ge=1,
         le=3600,
         description="With gated pods: the claims of a pod that was let go are taken back when kube-scheduler has said "
         "for this long that it cannot place the pod.",
-    )
-    event_refresh_seconds: float = Field(
-        1200,
-        ge=1,
-        le=3600,
-        description="How often the Event of a waiting claim is refreshed. The API server deletes Events after "
-        "an hour.",
-    )
-    stale_seconds: float = Field(
-        120,
-        ge=90,
-        le=3600,
-        description="The operator is not ready if it has not heard from the API server for this long. For a kind that "
-        "nobody changes, up to 75 seconds are normal.",
-    )
-    stuck_seconds: float = Field(
-        300,
-        ge=10,
-        le=3600,
-        description="The liveness probe fails if one pass makes no progress for this long.",
-    )
-    drain_seconds: float = Field(
-        10,
-        ge=0,
-        le=300,
-        description="How long the operator, when it stops, waits for the running pass, and then for writes that were "
-        "sent. In a pod, `terminationGracePeriodSeconds` must be twice as long, plus ten.",
     )
 
 
@@ -275,7 +186,7 @@ def allowed(name: str) -> str:
         return ", ".join(get_args(field.annotation))
     low = next(item.ge for item in field.metadata if isinstance(item, Ge))
     high = next(item.le for item in field.metadata if isinstance(item, Le))
-    return f"{'a whole number' if field.annotation is int else 'a number'} from {low} to {high}"
+    return f"a number from {low} to {high}"
 
 
 def variable(name: str) -> str:
@@ -304,9 +215,9 @@ Generated by `dra-operator config --markdown` from `controller/settings.py`.
 
 Each setting can be given in three ways; a flag takes precedence over the environment, the environment over the file:
 
-- as a flag of `dra-operator run`: `--quiet-seconds 0.5`;
-- as an environment variable: `DRA_OPERATOR_QUIET_SECONDS=0.5`;
-- as a field of the YAML file that `--config FILE` or `DRA_OPERATOR_CONFIG` names: `quiet_seconds: 0.5`.
+- as a flag of `dra-operator run`: `--handback-seconds 30`;
+- as an environment variable: `DRA_OPERATOR_HANDBACK_SECONDS=30`;
+- as a field of the YAML file that `--config FILE` or `DRA_OPERATOR_CONFIG` names: `handback_seconds: 30`.
 
 If a name is unknown or given twice in the file, or a value is not allowed, the operator does not start: it exits with 2
 and says what is wrong, where, and what is allowed. An empty environment variable counts as not set. `dra-operator
