@@ -9,6 +9,7 @@ from dra_operator.cluster.ownership_policy import RulesFence
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.rule_writer import RuleAnswer, RuleOutcome, RuleProbe, RuleWrite
 from dra_operator.cluster.session import ApiUnreachable
+from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.owned_devices import PolicyState
 from dra_operator.inventory.ownership import Settlement
 
@@ -168,6 +169,8 @@ def test_an_allocation_by_somebody_else_ends_the_use_of_what_the_policy_protects
     effects = bench.run(foreign(bench, "first"))
 
     assert "OwnedDeviceAllocated" in event_reasons(effects)
+    (event,) = (effect for effect in effects if isinstance(effect, EventRequest))
+    assert event.message.endswith("; no owned device is allocated before nobody else has for 600 s")
     assert marks(effects) == [{SETTLED_ANNOTATION: None}]
     assert not is_used(bench)
     (note,) = bench.cycle.notes()

@@ -284,11 +284,19 @@ def held_twice(devices: Sequence[str]) -> str:
     return f"more than one claim holds {listed(sorted(devices))}: the Events DeviceAllocatedTwice say which claims do"
 
 
-def allocated_by_another(device: str, claim: str) -> str:
-    """Return the sentence of the Event of a rule on whose devices somebody else has allocated one."""
-    return (
+def allocated_by_another(device: str, claim: str, quiet: float | None) -> str:
+    """Return the sentence of the Event of a rule on whose devices somebody else has allocated one.
+
+    `quiet` is for how many seconds no owned device is allocated then, or None.
+    """
+    said = (
         f"device {device} was allocated to claim {claim} by somebody else, although it is owned; see whether the "
         "policy dra-operator-owned is installed, and whom it exempts, or give devices back: dra-operator disown"
+    )
+    return (
+        said
+        if quiet is None
+        else f"{said}; no owned device is allocated before nobody else has for {quiet:g} s"
     )
 
 

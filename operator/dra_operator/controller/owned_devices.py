@@ -322,9 +322,8 @@ class OwnedDevices:
                 if not result.admin_access:
                     self.timer.observe_allocation((result.driver, result.pool), self.clock())
                     self._dirty = self._dirty or (result.driver, result.pool) in self._settled.unfenced
-                    device = self._report_foreign(key, result)
-                    if device and is_certain and (result.driver, result.pool) not in self._settled.unfenced:
-                        self._observe_breach(device)
+                    is_fenced = (result.driver, result.pool) not in self._settled.unfenced
+                    self._report_foreign(key, result, is_breach=is_certain and is_fenced)
 
     def _observe_breach(self, device: str) -> None:
         """Use no device on the word of the policy until it has kept it for long enough."""
@@ -482,10 +481,10 @@ class OwnedDevices:
             log.warning(messages.OWNS_NO_DEVICE, why=messages.OWNS_NOTHING)
             self.events.record(warning(self.operator, messages.EVENT_OWNS_NOTHING, messages.OWNS_NOTHING))
 
-    def _report_foreign(self, key: Key, result: DeviceRequestAllocationResult) -> str:
-        """Report an allocation by somebody else, if it is on a device that is ours and has settled; return its path.
+    def _report_foreign(self, key: Key, result: DeviceRequestAllocationResult, *, is_breach: bool) -> None:
+        """Report an allocation by somebody else, if it is on a device that is ours and has settled.
 
-        After one, a device that is only owned counts as well.
+        After one that was a breach, a device that is only owned counts as well.
         """
         is_breached = self.clock() < self.timer.breach_ends
         pool = self.inventory.pools.get((result.driver, result.pool))
@@ -496,11 +495,13 @@ class OwnedDevices:
             ):
                 continue
             self.metrics.foreign_allocations.inc()
-            message = messages.allocated_by_another(slice_.path(index), text(key))
+            device, quiet = slice_.path(index), self.timer.quiet if is_breach else None
+            message = messages.allocated_by_another(device, text(key), quiet)
             self.events.record(warning(self._owner(slice_, result), messages.EVENT_FOREIGN, message))
-            log.warning(messages.FOREIGN, claim=text(key), device=slice_.path(index))
-            return slice_.path(index)
-        return ""
+            log.warning(messages.FOREIGN, claim=text(key), device=device)
+            if is_breach:
+                self._observe_breach(device)
+            return
 
     def is_ours(self, claim: ResourceClaim) -> bool:
         """True if an operator made the allocation of a claim: of devices that are ours nobody else makes one.
