@@ -126,7 +126,10 @@ def test_a_policy_that_was_installed_again_is_believed_after_a_restart_of_the_ap
         pass
 
     fleet.wait_allocated("one", seconds=60)
-    # The policy is asked for every 15 s; until then the mark is that of the one before.
+    # The policy is asked for every 15 s; until then the mark is that of the one before, and then a claim must wait.
+    time.sleep(16)
+    fleet.create_claim("two", DRIVER)
+    fleet.wait_allocated("two", seconds=30)
     fleet.client.wait_for(
         f"{RULES}/own",
         lambda rule: rule["metadata"]["annotations"]["dra-operator.io/settled"].endswith(fence_uid(fleet)),
