@@ -14,7 +14,9 @@ from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.waiting_pods import BATCH, BATCH_SECONDS
 from dra_operator.inventory import Inventory
+from dra_operator.inventory.ownership import Settlement
 from dra_operator.ledger import Ledger
+from factories import manifest, taint_rule
 from pod_world import NAMESPACE, allocation, claim, device_class, named, node, pod, resource_slice, templated
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -24,11 +26,11 @@ PENDING = "dra-operator.io/pending"
 class PodBench:
     """Cycles of an operator that explains pods; objects go in as from the watch, and what is written comes back."""
 
-    def __init__(self, clock):
+    def __init__(self, clock, settlement=None):
         self.clock, self.versions, self.effects = clock, 0, []
         self.began, self.conflicts = clock(), 0
         self.heard = {"ResourceClaim", "ResourceSlice", "Node", "PersistentVolume", "PersistentVolumeClaim"}
-        inventory, ledger = Inventory(), Ledger()
+        inventory, ledger = Inventory(settlement=settlement), Ledger()
         self.metrics = Metrics()
         allocator = Allocator(inventory, ledger, clock=clock, share_ids=lambda: "", decider=Decider.OPERATOR)
         self.cycle = SchedulingCycle(
@@ -323,6 +325,36 @@ def test_template_that_cannot_work_is_told_of_on_the_template(bench):
     assert found.keys() == {"typo", "large"}
     assert "gpu.exmaple.com does not exist" in found["typo"][1]
     assert "2 requested" in found["large"][1]
+
+
+def test_template_that_tolerates_the_taint_of_owned_devices_is_told_of(clock):
+    """kube-scheduler chooses such devices again and again; with admin access, or where nothing is owned, it may."""
+    bench = PodBench(clock, Settlement())
+    labels = {"resource.kubernetes.io/admin-access": "true"}
+    bench.put(manifest("Namespace", NAMESPACE, labels=labels))
+    bench.put(node("n1"), device_class(), resource_slice("n1", "gpu-0"))
+    for name, admin in (("user", None), ("monitor", True)):
+        body = claim(name)
+        body["spec"]["devices"]["requests"][0]["exactly"] |= {
+            "tolerations": [{"operator": "Exists"}],
+            **({"adminAccess": admin} if admin else {}),
+        }
+        bench.put({**body, "kind": "ResourceClaimTemplate", "spec": {"spec": body["spec"]}})
+    bench.after(40)
+    assert not [item for item in bench.effects if isinstance(item, EventRequest)]
+
+    rule = taint_rule("ours", {"driver": "gpu.example.com"}, key="dra-operator.io/owned", version="v1")
+    bench.put(rule)
+    bench.after(40)
+    found = {
+        item.subject.name: item.message
+        for item in bench.effects
+        if isinstance(item, EventRequest) and item.subject.kind == "ResourceClaimTemplate"
+    }
+    assert found.keys() == {"user"}
+    assert found["user"].startswith(
+        "request gpu tolerates the taint dra-operator.io/owned, so kube-scheduler"
+    )
 
 
 def test_claim_is_told_of_by_another_pod_when_the_first_is_gone(bench):

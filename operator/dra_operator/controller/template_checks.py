@@ -17,6 +17,7 @@ from dra_operator.controller import messages
 from dra_operator.controller.claims import Key
 from dra_operator.controller.event_dedup import EventDeduplicator, Subject
 from dra_operator.controller.timers import BatchLimit
+from dra_operator.inventory.ownership import owns, tolerance_problem
 from dra_operator.pods.explanation import LIMITS
 
 KIND = "ResourceClaimTemplate"
@@ -107,14 +108,16 @@ class TemplateChecks:
 
     def _check(self, key: Key) -> bool:
         """Check a template; return whether something is told of it."""
-        uid, problem = self._unreadable.get(key, ("", None))
+        uid, in_vain = self._unreadable.get(key, ("", None))
+        problem = messages.template_in_vain(in_vain) if in_vain else None
         if (template := self._templates.get(key)) is not None:
-            uid, problem = template.metadata.uid, self._find_problem(key, template)
+            uid = template.metadata.uid
+            in_vain = self._find_problem(key, template)
+            problem = messages.template_in_vain(in_vain) if in_vain else self._find_tolerance(template)
         if problem is None:
             self.events.clear((KIND, key))
             return False
-        text = messages.template_in_vain(problem)
-        self.events.report_problem((KIND, key), Subject(KIND, *key, uid), messages.EVENT_INVALID, text)
+        self.events.report_problem((KIND, key), Subject(KIND, *key, uid), messages.EVENT_INVALID, problem)
         return True
 
     def _find_problem(self, key: Key, template: ResourceClaimTemplate) -> str | None:
@@ -130,3 +133,10 @@ class TemplateChecks:
             return failing[0] if failing else None
         why = self.allocator.explain((claim,), decision, decider=Decider.KUBE_SCHEDULER, limits=LIMITS)[0]
         return None if why.reason in _PASSING else why.message
+
+    def _find_tolerance(self, template: ResourceClaimTemplate) -> str | None:
+        """Return what follows if a template tolerates the taint of devices that are ours; None if none is."""
+        inventory = self.allocator.inventory
+        if inventory.settlement is None or not any(map(owns, inventory.rules.values())):
+            return None
+        return tolerance_problem(template.spec.spec)

@@ -12,7 +12,7 @@ from typing import Final
 
 from dra_operator.api.core import Metadata
 from dra_operator.api.names import OWNED_KEY
-from dra_operator.api.text import shown
+from dra_operator.api.text import listed, shown
 from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration, ResourceClaimSpec
 from dra_operator.inventory import bits
 from dra_operator.inventory.slices import PoolKey, Slice, with_taints
@@ -81,6 +81,18 @@ def tolerant_requests(spec: ResourceClaimSpec) -> tuple[str, ...]:
             if tolerates_owned(item.tolerations)
         ]
     return tuple(found)
+
+
+def tolerance_problem(spec: ResourceClaimSpec) -> str | None:
+    """Return what follows if a claim tolerates our taint without admin access; None if it does not."""
+    if not (names := tolerant_requests(spec)):
+        return None
+    is_one = len(names) == 1
+    return (
+        f"request{'' if is_one else 's'} {listed(names)} tolerate{'s' if is_one else ''} the taint {OWNED_KEY}, so "
+        "kube-scheduler chooses devices that only the operator allocates, is refused, and tries again: all pods are "
+        "scheduled later"
+    )
 
 
 def taint_problem(taint: DeviceTaint) -> str | None:

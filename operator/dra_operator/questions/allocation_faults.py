@@ -13,7 +13,7 @@ from dra_operator.api.names import FIELD_MANAGER, OPT_OUT_LABEL, OWNED_KEY
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceTaintRule, ResourceClaim
 from dra_operator.inventory import Slice
-from dra_operator.inventory.ownership import is_owned_taint, owns, tolerant_requests
+from dra_operator.inventory.ownership import is_owned_taint, owns, tolerance_problem
 from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger import BrokenAllocations, Cause, Overcommitments
 from dra_operator.pods.objects import ObjectRecord
@@ -237,12 +237,7 @@ def find_tolerant(state: ClusterState) -> Iterator[Finding]:
         if record.obj.status.allocation is None and not record.obj.metadata.deletion_timestamp
     ]
     for kind, metadata, spec in specs:
-        if names := tolerant_requests(spec):
-            text = (
-                f"request{'s' if len(names) > 1 else ''} {listed(names)} tolerate{'' if len(names) > 1 else 's'} the "
-                f"taint {OWNED_KEY}, so kube-scheduler chooses devices that only the operator allocates, is refused, "
-                "and tries again: all pods are scheduled later"
-            )
+        if text := tolerance_problem(spec):
             yield Finding(
                 Sort.TOLERATES_OWNED, kind, metadata.namespace, metadata.name, text, _TOLERATE_OTHERS
             )
