@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from dra_operator.api.names import LET_GO_ANNOTATION
 from dra_operator.cli.redact import redact
 from factories import manifest, request, result
 
@@ -45,7 +46,12 @@ def claim(name, namespace="secret-team", **metadata):
 POD = {
     "apiVersion": "v1",
     "kind": "Pod",
-    "metadata": {"name": "secret-pod", "namespace": "secret-team", "uid": "secret-uid-of-pod"},
+    "metadata": {
+        "name": "secret-pod",
+        "namespace": "secret-team",
+        "uid": "secret-uid-of-pod",
+        "annotations": {LET_GO_ANNOTATION: "2026-01-01T00:00:00Z node-1 secret-uid-of-pod"},
+    },
     "spec": {
         "nodeName": "node-1",
         "containers": [{"name": "secret-container", "resources": {"limits": {"example.com/gpu": "1"}}}],
@@ -112,6 +118,8 @@ def test_references_still_fit(shown):
         assert owner["name"] == consumer["name"] == pod["metadata"]["name"]
         assert owner["uid"] == consumer["uid"] == pod["metadata"]["uid"]
         assert body["metadata"]["namespace"] == pod["metadata"]["namespace"]
+    mark = pod["metadata"]["annotations"][LET_GO_ANNOTATION]
+    assert mark == f"2026-01-01T00:00:00Z node-1 {pod['metadata']['uid']}"
 
 
 def test_groups_are_shown_under_other_names():

@@ -313,6 +313,25 @@ def test_claim_of_a_gated_pod_fits_where_the_pod_does():
 ENTRY = [{"name": "gpu", "resourceClaimName": "used"}]
 
 
+@pytest.mark.parametrize(
+    ("uid", "is_told"), [("train", True), ("other", False)], ids=["let go", "copy of one"]
+)
+def test_pod_that_was_let_go_and_lost_its_devices_is_told_so(uid, is_told):
+    """By its own annotation, whatever else it may wait for."""
+    lost = pod("train", uid="train", entries=[{"name": "gpu", "resourceClaimName": "waits"}])
+    lost["metadata"]["annotations"] = {"dra-operator.io/let-go": f"2026-01-01T00:00:00Z n1 {uid}"}
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node."}
+    lost["status"] = {"conditions": [condition]}
+    asked = cluster(devices("n1", "gpu-0"), waiting(), lost)
+
+    of_pod, of_claim = asked.explain("pod/team/train"), asked.explain("claim/team/waits")
+
+    assert [each.reason == "HandedBack" for each in (of_pod, of_claim)] == [is_told, is_told]
+    if is_told:
+        assert of_pod.message == "handed back: no node; delete the pod to try again"
+        assert of_claim.message == f'pod "train" waits: {of_pod.message}'
+
+
 def bound(**status):
     """A pod that is on a node and does not run yet."""
     return pod("train", entries=ENTRY, uid="train", nodeName="n1") | {
