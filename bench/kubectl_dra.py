@@ -136,7 +136,8 @@ def _print_steps(python: Path, kubeconfig: Path, runs: int) -> None:
 def _output(command: Sequence[str], kubeconfig: Path) -> bytes:
     left_out = ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH")
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
-    environment = {**kept, "KUBECONFIG": str(kubeconfig)}
+    folder = find_or_build().kubectl.parent
+    environment = {**kept, "KUBECONFIG": str(kubeconfig), "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
     return subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout
 
 

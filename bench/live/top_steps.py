@@ -32,8 +32,8 @@ def main() -> None:
     steps = Steps()
     # Each import is a step of what is measured.
     from dra_operator.cli.kubectl.options import Options  # noqa: PLC0415
-    from dra_operator.cli.kubectl.reading import read_live, terminal_progress  # noqa: PLC0415
-    from dra_operator.cli.kubectl.source import connect  # noqa: PLC0415
+    from dra_operator.cli.kubectl.reading import read_live  # noqa: PLC0415
+    from dra_operator.cli.kubectl.requests import connect  # noqa: PLC0415
     from dra_operator.cli.kubectl.verbs.top import DEMAND  # noqa: PLC0415
 
     steps.end("import of the verb")
@@ -43,8 +43,7 @@ def main() -> None:
 
     steps.end("import of the engine")
     client = connect(Options(kubeconfig=sys.argv[1]))
-    with terminal_progress() as progress:
-        live = read_live(client, DEMAND, "default", progress)
+    live = read_live(client, DEMAND, "default")
     steps.end("reading")
     contents = gather_stored(live.bodies)
     steps.end("making objects")

@@ -223,7 +223,7 @@ def test_pod_of_another_namespace_gets_no_gate(gated):
 def test_the_commands_of_the_page_take_off_the_nomination_and_then_the_gate(gated):
     """Of each pod that has the gate, gates of others stay; a pod that has been let go is not touched."""
     create(gated, "gated", gates=["example.com/other", GATE])
-    create(gated, "let-go")
+    create(gated, "let-go", claims=False)
     nomination = {"status": {"nominatedNodeName": "node-1"}}
     for name in ("gated", "let-go"):
         assert patch(gated, nomination, name, "/status?fieldManager=dra-operator").ok

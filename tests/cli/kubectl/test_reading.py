@@ -81,63 +81,6 @@ async def test_device_that_two_claims_hold_is_found_in_their_namespace(cluster, 
     assert elsewhere.exit_code != 1
 
 
-async def test_list_is_read_page_by_page(cluster, dra, monkeypatch):
-    """All claims are there, however many pages they take."""
-    monkeypatch.setattr("dra_operator.cli.kubectl.client.PAGE", 2)
-    cluster.put(*(claim(f"claim-{number}") for number in range(5)))
-
-    result = await dra("claims", "-o", "name")
-
-    assert result.stdout.split() == [f"resourceclaim.resource.k8s.io/claim-{number}" for number in range(5)]
-
-
-async def test_list_that_the_server_forgets_is_begun_anew(cluster, dra, monkeypatch):
-    """A continue token that has expired costs a second try, and no object."""
-    monkeypatch.setattr("dra_operator.cli.kubectl.client.PAGE", 2)
-    cluster.put(*(claim(f"claim-{number}") for number in range(3)))
-    cluster.server.faults.answer(410, kind="ResourceClaim", verb="list")
-
-    result = await dra("claims", "-o", "name")
-
-    assert (result.exit_code, len(result.stdout.split())) == (0, 3)
-
-
-@pytest.mark.parametrize(
-    ("fault", "words"),
-    [
-        (lambda faults: faults.lose_answer(kind="ResourceSlice", times=None), "error: http://127.0.0.1:"),
-        (lambda faults: faults.answer(500, kind="ResourceSlice", times=None), "error: InternalError"),
-        (
-            lambda faults: faults.answer(401, times=None),
-            "the credentials are not accepted (401): log in again",
-        ),
-        (
-            lambda faults: faults.delay(5),
-            "no answer in 0.2 s: try again, or give it longer with --request-timeout",
-        ),
-    ],
-    ids=["answer cut", "server in trouble", "not logged in", "silent"],
-)
-async def test_server_that_does_not_answer_is_an_error_and_no_part_of_an_answer(cluster, dra, fault, words):
-    """One line, exit code 2, nothing on stdout."""
-    fault(cluster.server.faults)
-
-    result = await dra("devices", "--request-timeout", "0.2s")
-
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert len(result.stderr.splitlines()) == 1
-    assert words in result.stderr
-
-
-async def test_server_that_asks_to_wait_is_asked_again(cluster, dra):
-    """429 with Retry-After is obeyed."""
-    cluster.server.faults.answer(429, kind="ResourceSlice", retry_after=0)
-
-    result = await dra("devices", "-o", "name")
-
-    assert (result.exit_code, len(result.stdout.split())) == (0, 3)
-
-
 async def test_cluster_without_the_api_group_is_named(cluster, dra):
     """What to do is part of the line."""
     cluster.server.faults.answer(404, kind="ResourceClaim", times=None)
@@ -228,7 +171,7 @@ async def test_snapshot_answers_as_the_cluster_did(dra, snapshot, name):
     file = await snapshot(name)
 
     live = await dra("top", "-o", "json")
-    offline = await dra("top", "-o", "json", "--snapshot", str(file), live=False)
+    offline = await dra("top", "-o", "json", "--snapshot", str(file))
 
     assert json.loads(live.stdout) == json.loads(offline.stdout)
 
@@ -242,7 +185,7 @@ async def test_snapshot_cut_in_half_is_refused(dra, snapshot, tmp_path, where):
     half = tmp_path / ("half.yaml.gz" if where == "packed" else "half.yaml")
     half.write_bytes(gzip.compress(text.encode())[:-20] if where == "packed" else text[:cut].encode())
 
-    result = await dra("claims", "--snapshot", str(half), live=False)
+    result = await dra("claims", "--snapshot", str(half))
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert len(result.stderr.splitlines()) == 1
@@ -255,7 +198,7 @@ async def test_snapshot_cut_after_a_brace_is_refused(dra, tmp_path):
     half = tmp_path / "half.yaml"
     half.write_text(text[: text.rindex("}\n") + 2], encoding="utf-8")
 
-    result = await dra("audit", "--snapshot", str(half), live=False)
+    result = await dra("audit", "--snapshot", str(half))
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert "its last line is not `...`" in result.stderr
@@ -269,7 +212,7 @@ async def test_snapshot_of_json_is_whole_if_it_parses(dra, tmp_path, kept, code)
     file = tmp_path / "state.json"
     file.write_text(text if kept == "all" else text[: text.rindex("}") - 2])
 
-    result = await dra("claims", "--snapshot", str(file), live=False)
+    result = await dra("claims", "--snapshot", str(file))
 
     assert result.exit_code == code
 
@@ -292,11 +235,11 @@ async def test_snapshot_answers_as_of_when_it_was_taken(cluster, dra, snapshot):
     cluster.put(idle)
     file = await snapshot()
 
-    today = await dra("audit", "--sort", "Unreserved", "--snapshot", str(file), live=False)
+    today = await dra("audit", "--sort", "Unreserved", "--snapshot", str(file))
     text = re.sub(r"creationTimestamp: .*", "creationTimestamp: '2026-01-01T00:00:00Z'", file.read_text())
     file.write_text(re.sub(r"^# taken: .*", "# taken: 2026-01-01T01:00:00Z", text, flags=re.MULTILINE))
-    then = await dra("audit", "--sort", "Unreserved", "--snapshot", str(file), live=False)
-    claims = await dra("claims", "--snapshot", str(file), live=False)
+    then = await dra("audit", "--sort", "Unreserved", "--snapshot", str(file))
+    claims = await dra("claims", "--snapshot", str(file))
 
     assert (today.exit_code, then.exit_code) == (1, 0), then.output
     assert "note: as of 2026-01-01T01:00:00Z, " in then.stderr
@@ -310,14 +253,14 @@ async def test_snapshot_says_what_could_not_be_read(dra, snapshot):
     why = "not permitted to list devicetaintrules.resource.k8s.io when the snapshot was taken"
     file.write_text(f"{header}\n# not read: DeviceTaintRule: {why}\n{rest}")
 
-    result = await dra("fit", "class/gpu", "--snapshot", str(file), live=False)
+    result = await dra("fit", "class/gpu", "--snapshot", str(file))
 
     assert result.exit_code == 2, result.output
     assert f"note: {why}" in result.stderr
 
 
 async def test_pods_without_claims_count_in_a_snapshot(cluster, dra, snapshot, tmp_path):
-    """They are not in it one by one, and what they have of the nodes is."""
+    """By what they have of the nodes."""
     for number in (1, 2):
         body = node(f"node-{number}")
         room = {"cpu": "10", "memory": "8Gi", "pods": "3"}
@@ -338,9 +281,7 @@ async def test_pods_without_claims_count_in_a_snapshot(cluster, dra, snapshot, t
         given = tmp_path / f"{cpu}.json"
         given.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
         live = await dra("fit", str(given), "-c", str(copies), "-o", "json")
-        offline = await dra(
-            *("fit", str(given), "-c", str(copies), "-o", "json", "--snapshot", str(file)), live=False
-        )
+        offline = await dra(*("fit", str(given), "-c", str(copies), "-o", "json", "--snapshot", str(file)))
         assert json.loads(offline.stdout).get("copies") == json.loads(live.stdout).get("copies")
         codes.append(offline.exit_code)
 
@@ -356,8 +297,8 @@ async def test_file_of_another_origin_is_no_snapshot_that_says_all(dra, snapshot
     lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
     file.write_text("\n".join([*lines, ""]))
 
-    of_class = await dra("fit", "class/gpu", "--snapshot", str(file), live=False)
-    of_pod = await dra("fit", str(given), "--snapshot", str(file), live=False)
+    of_class = await dra("fit", "class/gpu", "--snapshot", str(file))
+    of_pod = await dra("fit", str(given), "--snapshot", str(file))
 
     assert (of_class.exit_code, of_pod.exit_code) == (0, 2), of_pod.output
     assert "does not say when it was taken" in of_class.stderr
@@ -371,6 +312,6 @@ async def test_volumes_are_not_in_a_snapshot(dra, snapshot, tmp_path):
     for volumes in ([], [volume]):
         given = tmp_path / "asking.json"
         given.write_text(json.dumps(asking("1", volumes=volumes)))
-        codes.append((await dra("fit", str(given), "--snapshot", str(file), live=False)).exit_code)
+        codes.append((await dra("fit", str(given), "--snapshot", str(file))).exit_code)
 
     assert codes == [0, 2]

@@ -233,10 +233,9 @@ def test_each_verb_is_completed():
     assert [item.value for item in found] == list(VERBS)
 
 
-async def test_names_are_completed_from_the_cluster(used, dra, tmp_path):
+async def test_names_are_completed_from_the_cluster(used, dra):
     """Those of the namespace, as far as they begin so."""
     context = click.Context(app.get_command(click.Context(app), "claims"))
-    context.params = {"kubeconfig": str(tmp_path / "kubeconfig")}
     complete = complete_names("ResourceClaim")
 
     found = await asyncio.to_thread(complete, context, None, "wa")

@@ -1,11 +1,11 @@
 """`kubectl dra`: questions about devices, claims and pods, asked from the terminal. Reads only.
 
-Built with click and the standard library's HTTP client, so that `--help` and completion start in 0.3 s; a verb imports
-the engine when it has read the cluster.
+Built with click alone, so that `--help` and completion start in 0.3 s; a verb imports the engine while the cluster is
+read.
 
 - `commands` is the table of verbs, `options` what they share, `verbs` has a module for each.
-- Reading: `access` is the user's way to the API server, `client` asks it, `reading` lists kinds, `source` is the
-  cluster or snapshot that a verb asks, as its `demand` says; `errors` end it.
+- Reading: `requests` has kubectl ask the API server, `reading` lists kinds, `source` is the cluster or snapshot that a
+  verb asks, as its `demand` says; `errors` end it.
 - Answers: `answering` runs a verb and prints, `tables` for people, `documents` as JSON. `subjects` are
   objects that are named on the command line, `completion` the names that can be.
 """

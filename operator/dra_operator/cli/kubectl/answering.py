@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dra_operator.cli.kubectl.demand import Demand
-from dra_operator.cli.kubectl.errors import AccessError, ReadingError, RefusedError, RequestError
+from dra_operator.cli.kubectl.errors import ReadingError, RefusedError
 from dra_operator.cli.kubectl.options import JSON, NAME, WIDE, YAML, Options, use_colours
 from dra_operator.cli.kubectl.tables import Style, is_cut, terminal_style, wrapped
 from dra_operator.questions.answers import Conclusion
@@ -128,10 +128,8 @@ def refusing() -> Iterator[None]:
     except click.UsageError:
         raise
     except (
-        AccessError,
         ReadingError,
         RefusedError,
-        RequestError,
         QuestionError,
         click.ClickException,
     ) as error:

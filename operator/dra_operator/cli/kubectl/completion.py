@@ -60,22 +60,18 @@ def complete_subjects(kinds: dict[str, str]) -> Complete:
 
 def _names(ctx: click.Context, kind: str) -> Iterable[str]:
     from dra_operator.api.kinds import KINDS
-    from dra_operator.cli.kubectl.access import load_user_access
-    from dra_operator.cli.kubectl.client import ApiClient
-    from dra_operator.cli.kubectl.errors import AccessError, RefusedError, RequestError
-    from dra_operator.cli.kubectl.options import Impersonation
+    from dra_operator.cli.kubectl.errors import ReadingError, RefusedError
+    from dra_operator.cli.kubectl.options import Impersonation, Options
     from dra_operator.cli.kubectl.reading import read_names
+    from dra_operator.cli.kubectl.requests import connect
 
     given: dict[str, Any] = ctx.params
     user = Impersonation(given.get("as_user") or "", given.get("as_groups") or (), given.get("as_uid") or "")
+    options = Options(given.get("kubeconfig") or "", given.get("context") or "", user, _SECONDS)
     try:
-        access = load_user_access(given.get("kubeconfig") or "", given.get("context") or "", user)
-        namespace = given.get("namespace") or access.namespace
-        client = ApiClient(access, _SECONDS)
-        try:
-            return sorted(read_names(client, KINDS[kind], namespace))
-        finally:
-            client.close()
-    except (AccessError, RequestError, RefusedError):
+        kubectl = connect(options)
+        namespace = KINDS[kind].namespaced and (given.get("namespace") or kubectl.context().namespace)
+        return sorted(read_names(kubectl, KINDS[kind], namespace or ""))
+    except (ReadingError, RefusedError):
         # What goes wrong would stand in the middle of the line that is being written.
         return ()

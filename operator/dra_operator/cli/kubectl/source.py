@@ -10,12 +10,11 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from dra_operator.api.text import shown
-from dra_operator.cli.kubectl.access import load_user_access
-from dra_operator.cli.kubectl.client import ApiClient
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import ReadingError
 from dra_operator.cli.kubectl.options import Options
-from dra_operator.cli.kubectl.reading import check_required, read_live, terminal_progress
+from dra_operator.cli.kubectl.reading import check_required, read_live
+from dra_operator.cli.kubectl.requests import connect
 
 if TYPE_CHECKING:
     from dra_operator.pods.objects import Manifest, ObjectRecord
@@ -43,25 +42,21 @@ class Source:
     notes: tuple[str, ...] = ()
 
 
-def connect(options: Options) -> ApiClient:
-    """Return a client for the cluster of some options. Raises AccessError."""
-    access = load_user_access(options.kubeconfig, options.context, options.impersonation)
-    return ApiClient(access, options.timeout)
-
-
 def read_source(options: Options, demand: Demand) -> Source:
-    """Return what is asked, as far as it can be read. Raises AccessError, ReadingError."""
+    """Return what is asked, as far as it can be read. Raises ReadingError."""
     if options.snapshot:
         return _read_snapshot(options, demand)
-    client = connect(options)
-    own = options.namespace or client.access.namespace
+    kubectl = connect(options)
+    context = kubectl.context()
+    own = options.namespace or context.namespace
     if not _NAMESPACE.fullmatch(own):
         raise ReadingError(f"namespace {shown(own)}: is no name of a namespace: choose another with -n")
+    if context.has_plugin:
+        kubectl.log_in()
     # The engine takes as long to import as the server to answer.
     importing = Thread(target=import_module, args=(demand.engine,), daemon=True)
     importing.start()
-    with terminal_progress() as progress:
-        live = read_live(client, demand, "" if options.all_namespaces else own, progress)
+    live = read_live(kubectl, demand, "" if options.all_namespaces else own)
     # Two threads that import modules which import each other may each find one that is not complete.
     importing.join()
     return build_source(live.bodies, demand.kinds - live.unread.keys(), live.unread, options, own)

@@ -1,0 +1,127 @@
+"""Requests by kubectl: the program itself, on the server in memory, and what is said where it cannot read."""
+
+import asyncio
+import json
+
+import pytest
+import yaml
+
+from controlplane.binaries import find
+from dra_operator.cli.kubectl.errors import ReadingError, RefusedError
+from dra_operator.cli.kubectl.options import Impersonation, Options
+from dra_operator.cli.kubectl.requests import Context, connect
+
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+
+
+@pytest.fixture(scope="module")
+def program():
+    """Return where kubectl is."""
+    found = find("kubectl")
+    if found is None:
+        pytest.skip("kubectl is not on this machine (KUBEBUILDER_ASSETS, or the cache of the control plane)")
+    return found
+
+
+@pytest.fixture
+def kubectl(program, cluster, tmp_path, monkeypatch):
+    """Return a function that makes kubectl for the cluster, whose kubeconfig may be changed before."""
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+
+    def make(change=lambda _: None, **options):
+        config = yaml.safe_load(cluster.server.kubeconfig())
+        change(config)
+        (tmp_path / "kubeconfig").write_text(json.dumps(config))
+        return connect(Options(kubeconfig=str(tmp_path / "kubeconfig"), **options))
+
+    return make
+
+
+async def get(kubectl, path=SLICES):
+    """Have it read while the server of this thread answers."""
+    return await asyncio.to_thread(kubectl.get, path)
+
+
+async def test_list_comes_whole(kubectl):
+    """All objects are in one answer."""
+    assert [each["metadata"]["name"] for each in (await get(kubectl()))["items"]] == ["slice-1", "slice-2"]
+
+
+async def test_refusal_has_its_reason(kubectl, cluster):
+    """What is not permitted, and what is not served, are told from each other."""
+    cluster.server.faults.answer(403, kind="ResourceSlice", times=None, message="may not")
+
+    with pytest.raises(RefusedError, match="may not") as refused:
+        await get(kubectl())
+    with pytest.raises(RefusedError) as missing:
+        await get(kubectl(), "/apis/example.com/v1/things")
+
+    assert (refused.value.reason, missing.value.reason) == ("Forbidden", "NotFound")
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (lambda faults: faults.lose_answer(kind="ResourceSlice", times=None), "EOF"),
+        (lambda faults: faults.answer(401, times=None), "You must be logged in to the server"),
+        (lambda faults: faults.delay(5), "(Client.Timeout|deadline exceeded|request canceled)"),
+    ],
+    ids=["answer cut", "not logged in", "silent"],
+)
+async def test_server_that_does_not_answer_is_told_in_the_words_of_kubectl(kubectl, cluster, fault, words):
+    """With the path that was asked for."""
+    fault(cluster.server.faults)
+
+    with pytest.raises(ReadingError, match=f"{SLICES}: .*{words}"):
+        await get(kubectl(timeout=0.3))
+
+
+async def test_server_that_asks_to_wait_is_asked_again(kubectl, cluster):
+    """429 with Retry-After is obeyed."""
+    cluster.server.faults.answer(429, kind="ResourceSlice", retry_after=1)
+
+    assert len((await get(kubectl()))["items"]) == 2
+
+
+def test_context_has_namespace_and_plugin(kubectl):
+    """By the words of the kubeconfig; without a kubeconfig they are kubectl's."""
+
+    def change(config):
+        config["contexts"][0]["context"]["namespace"] = "team-a"
+        config["users"] = [
+            {"name": config["contexts"][0]["context"]["user"], "user": {"exec": {"command": "x"}}}
+        ]
+
+    assert kubectl().context() == Context("default")
+    assert kubectl(change).context() == Context("team-a", has_plugin=True)
+    assert connect(Options()).context() == Context("default")
+
+
+async def test_context_that_is_not_there_is_told_by_kubectl(kubectl):
+    """The first request says it."""
+    with pytest.raises(ReadingError, match='context "other" does not exist'):
+        await get(kubectl(context="other"))
+
+
+def test_user_is_handed_on(kubectl):
+    """As kubectl has it."""
+    found = kubectl(context="c", impersonation=Impersonation("ann", ("dev", "ops"), "7"), timeout=None)
+
+    assert found.cluster[1:] == ("--context=c",)
+    assert found.user == (
+        "--as=ann",
+        "--as-group=dev",
+        "--as-group=ops",
+        "--as-uid=7",
+        "--request-timeout=0s",
+    )
+
+
+def test_without_kubectl_it_is_said_what_is_missing(monkeypatch, tmp_path):
+    """It is what the cluster is read by."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(ReadingError, match="kubectl is not in the PATH"):
+        connect(Options())
