@@ -14,7 +14,7 @@ import pytest
 
 from cluster import CLASS, Cluster, access_to, claim, node, resource_slice, split
 from dra_operator.cluster.credentials import AccessError
-from dra_operator.controller.kopf_app import EndlessBackoff, LoginPace, WatchStream, serve, tune
+from dra_operator.controller.kopf_app import EndlessBackoff, LoginPace, serve, tune
 from dra_operator.controller.leader_election import GIVE_UP_SECONDS
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
@@ -168,67 +168,6 @@ async def test_readyz_tells_why_there_are_no_better_credentials(shell, refusing)
         await told(runtime, "credentials cannot be read again; the log says why")
 
 
-FIRST_LOOK = {"/api": b'{"versions": []}', "/apis": b'{"groups": []}'}
-"""What Kopf asks for when it starts, and good answers."""
-
-
-class Script(BaseHTTPRequestHandler):
-    """A server that answers the first look at what is served badly once, and then well."""
-
-    bad: bytes
-    asked: list[str]
-
-    def do_GET(self):
-        """Answer, and note what was asked."""
-        first = self.path not in self.asked
-        self.asked.append(self.path)
-        if self.path not in FIRST_LOOK:
-            self.wfile.write(b"HTTP/1.1 503 Away\r\nContent-Length: 0\r\n\r\n")
-        elif first:
-            self.wfile.write(self.bad)
-        else:
-            body = FIRST_LOOK[self.path]
-            head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-            self.wfile.write(head.encode() + body)
-        self.close_connection = True
-
-    def log_message(self, *_):
-        """Say nothing."""
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{"vers',
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>",
-        b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}",
-        b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 2\r\n\r\n{}",
-    ],
-    ids=["cut", "page", "404", "408"],
-)
-async def test_a_bad_answer_to_the_first_look_does_not_end_the_operator(shell, monkeypatch, bad):
-    """What a proxy or a server that dies says to Kopf's first look is asked again, and the process lives."""
-    monkeypatch.setattr(EndlessBackoff, "seconds", staticmethod(lambda: itertools.repeat(0.01)))
-    asked = []
-    handler = type("Handler", (Script,), {"bad": bad, "asked": asked})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            async with shell(f"http://127.0.0.1:{server.server_address[1]}") as (task, _, stop):
-                async with asyncio.timeout(5):
-                    while not task.done() and min(map(asked.count, FIRST_LOOK)) < 2:  # noqa: ASYNC110
-                        await asyncio.sleep(0.01)
-                await asyncio.sleep(0.1)
-                assert not task.done()
-                stop.set()
-
-                assert await asyncio.wait_for(task, 5) == 0
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 def test_logins_keep_a_pace(clock):
     """The first is at once, those that follow each other wait longer each time, and one after a good while does not."""
     pace = LoginPace(clock)
@@ -298,7 +237,7 @@ TEMPLATE = {
 
 
 async def test_template_that_comes_is_told_what_is_wrong_with_it(apart, shell):
-    """By Kopf's watch, where pods are explained; Kopf writes nothing on it."""
+    """Where pods are explained; nothing is written on it."""
     apart.put(node(), CLASS, resource_slice("gpu-0"))
     async with shell(explain="all") as (_, runtime, _):
         await apart.until(lambda: not runtime.unready())
@@ -309,39 +248,6 @@ async def test_template_that_comes_is_told_what_is_wrong_with_it(apart, shell):
     metadata = apart.server.get("ResourceClaimTemplate", "typo", "default")["metadata"]
     assert not metadata.get("annotations")
     assert not metadata.get("finalizers")
-
-
-class Content:
-    """What an answer has, in pieces."""
-
-    def __init__(self, *chunks):
-        self.chunks = chunks
-
-    async def iter_chunked(self, _size):
-        """Yield the pieces."""
-        for chunk in self.chunks:
-            yield chunk
-
-
-ADDED = b'{"type":"ADDED","object":{}}\n'
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        b'{"type":"ERROR","object":{"code":500}}\n',
-        b"<html>busy</html>\n",
-        b'{"type":"ADDED","obj',
-        b"[]\n",
-    ],
-    ids=["error", "page", "cut", "list"],
-)
-async def test_watch_ends_before_what_would_end_kopf(monkeypatch, bad):
-    """Kopf gets what came before, and then a 410, after which it lists again."""
-    monkeypatch.setattr(WatchStream, "PAUSE", 0.0)
-    stream = WatchStream(Content(ADDED[:9], ADDED[9:] + ADDED + bad))
-
-    assert [line async for line in stream.iter_chunked(1)] == [ADDED, ADDED, WatchStream.EXPIRED]
 
 
 async def test_kopf_is_a_shell_only():

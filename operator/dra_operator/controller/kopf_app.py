@@ -1,25 +1,22 @@
-"""The Kopf application: start-up, clean-up, signals, login, and what is told of templates.
+"""The Kopf application: start-up, clean-up, signals and login.
 
-Kopf handles what concerns one object alone, ResourceClaimTemplates; whatever decisions depend on comes from reflectors,
-as Kopf never learns of what was deleted while a watch was broken (docs/decisions.md, Shape). Kopf serves nothing before
-the start-up handler has returned, and would cut off its tasks after five seconds, so clean-up stops the manager itself.
+Whatever is decided or told depends on reflectors, as Kopf never learns of what was deleted while a watch was broken
+(docs/decisions.md, Shape). Kopf serves nothing before the start-up handler has returned, and would cut off its tasks
+after five seconds, so clean-up stops the manager itself.
 """
 
 import asyncio
 import contextlib
-import re
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import aiohttp
 import kopf
-import orjson
 
 from dra_operator._version import __version__
 from dra_operator.allocator.self_check import SelfCheckError, run_self_check
-from dra_operator.api.kinds import RESOURCE_GROUP
 from dra_operator.cluster.connections import in_thread
 from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.faults import Defect
@@ -29,9 +26,6 @@ from dra_operator.controller.logs import get_logger
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
 from dra_operator.controller.tuning import Tuning
-
-_VERSION_PATH = re.compile(r"/api/[^/]+|/apis/[^/]+/[^/]+")
-"""Where it is listed what a version of a group has."""
 
 log = get_logger()
 
@@ -93,84 +87,14 @@ class LoginPace:
         return pause
 
 
-class WatchStream:
-    """What a watch of Kopf's reads, without the lines that would end Kopf, and the process with it.
-
-    An error in a watch is fatal to Kopf, and so is a line that is not JSON, as that of a proxy, or one that was cut.
-    Each is replaced by the error 410, after which Kopf lists again.
-    """
-
-    EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n'
-    PAUSE = 1.0
-    """Seconds before Kopf lists again, so that a watch that only fails is no hot loop."""
-
-    def __init__(self, content: aiohttp.StreamReader) -> None:
-        self._content = content
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what aiohttp itself asks of the content of an answer."""
-        return getattr(self._content, name)
-
-    async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
-        """Yield the lines, each whole, up to the first that Kopf could not live with."""
-        rest = b""
-        async for chunk in self._content.iter_chunked(size):
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                if not self._is_sound(line):
-                    await asyncio.sleep(self.PAUSE)
-                    yield self.EXPIRED
-                    return
-                yield line + b"\n"
-        if not self._is_sound(rest):
-            yield self.EXPIRED
-
-    @staticmethod
-    def _is_sound(line: bytes) -> bool:
-        if not line.strip():
-            return True
-        try:
-            event = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            return False
-        return isinstance(event, dict) and event.get("type") != "ERROR" and "object" in event
-
-
-async def in_one_piece(
-    request: aiohttp.ClientRequest, ask: aiohttp.ClientHandlerType
-) -> aiohttp.ClientResponse:
-    """Read an answer to Kopf to its end, and take what Kopf could not live with for no answer at all.
-
-    Kopf tries again when it cannot connect, and after a 403, 429 or 5xx. An answer that is cut in its middle, a proxy's
-    page or a 404 of its own would end Kopf, and the process with it. The answer to a watch has no end, and is read as
-    it comes. A middleware of aiohttp's; raises ClientConnectionError.
-    """
-    answer = await ask(request)
-    if answer.ok and request.url.query.get("watch") == "true":
-        answer.content = WatchStream(answer.content)  # type: ignore[assignment]
-        return answer
-    try:
-        content = await answer.read()
-        if answer.ok:
-            orjson.loads(content)
-    except (aiohttp.ClientPayloadError, orjson.JSONDecodeError) as error:
-        raise aiohttp.ClientConnectionError(f"the answer is not whole: {error}") from error
-    # A version of a group may be gone since the groups were listed, which Kopf knows.
-    is_version_gone = answer.status == 404 and _VERSION_PATH.fullmatch(request.url.path)
-    if 400 <= answer.status < 500 and answer.status not in (401, 403, 429) and not is_version_gone:
-        raise aiohttp.ClientConnectionError(f"{answer.status} {answer.reason}")
-    return answer
-
-
 def session_for(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
-    """Return the access `info` as a session of Kopf's that reads each answer to its end. Kopf closes it."""
+    """Return the access `info` as a session of Kopf's, with our trust in certificates. Kopf closes it."""
     context = info.as_ssl_context()
     trust_as_kubectl(context)
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=context),
         headers=info.as_http_headers(),
         proxy=info.proxy_url,
-        middlewares=(in_one_piece,),
     )
     return kopf.AiohttpSession(
         aiohttp_session=session,
@@ -202,7 +126,7 @@ def build_registry(
     started: Callable[[Manager], None],
     stopped: Callable[[], None],
 ) -> kopf.OperatorRegistry:
-    """Return Kopf's handlers: start-up, clean-up and login, and that of templates if they are explained.
+    """Return Kopf's handlers: start-up, clean-up and login.
 
     `backoff` is that of Kopf's requests. `started` is called when everything has been spawned, `stopped` when
     the manager has stopped.
@@ -226,12 +150,6 @@ def build_registry(
     async def login(**_: Any) -> kopf.AiohttpSession:
         await asyncio.sleep(pace.pause())
         return session_for(await in_thread("credentials", access.connection_info))
-
-    if manager.explains_pods:
-
-        @kopf.on.event(RESOURCE_GROUP, "resourceclaimtemplates", registry=registry, id="templates")
-        async def observe_template(event: kopf.RawEvent, **_: Any) -> None:
-            manager.observe_template(event["object"], is_gone=event["type"] == "DELETED")
 
     return registry
 

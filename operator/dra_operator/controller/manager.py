@@ -9,7 +9,7 @@ been listed once: with half of the objects, devices in use would look free, and 
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from functools import partial
 from random import random
 from secrets import randbits
@@ -18,7 +18,6 @@ from typing import Any
 from dra_operator.allocator import Allocator, Decider, Limits
 from dra_operator.api.kinds import KINDS, Kind
 from dra_operator.api.names import share_id
-from dra_operator.api.nomination import trim_metadata
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF
 from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.discovery import Served, served
@@ -41,6 +40,7 @@ from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.owned_devices import PolicyProbe, SettlementTimer
 from dra_operator.controller.permissions import ReadAccess
 from dra_operator.controller.settings import Settings
+from dra_operator.controller.template_checks import KIND as KIND_OF_TEMPLATES
 from dra_operator.controller.tuning import Tuning
 from dra_operator.controller.waiting_pods import VOLUMES
 from dra_operator.controller.watch_health import EventDelivery, WatchHealth, find_trouble, unready_kinds
@@ -61,8 +61,8 @@ WATCHED: dict[str, Kind] = {
     )
 }
 """The kinds that decisions depend on."""
-WATCHED_FOR_PODS: dict[str, Kind] = WATCHED | {name: KINDS[name] for name in VOLUMES}
-"""These, and those that only explanations of pods depend on."""
+ASIDE = (*VOLUMES, KIND_OF_TEMPLATES)
+"""The kinds that no decision depends on, only what is told of pods and templates."""
 NEEDED = ("ResourceClaim", "ResourceSlice", "DeviceClass")
 """The kinds without which there is nothing to do."""
 OPTIONAL = tuple(name for name, kind in WATCHED.items() if kind.group and name not in NEEDED)
@@ -105,12 +105,11 @@ class Manager:
         self._scope = ClaimScope(settings.claims)
         self._sees_pods = self.explains_pods or self._scope.has_gated
         """Whether more of pods matters than which claims they use."""
-        self._watched = WATCHED_FOR_PODS if self._sees_pods else WATCHED
+        aside = (*(VOLUMES if self._sees_pods else ()), *([KIND_OF_TEMPLATES] if self.explains_pods else ()))
+        self._watched = WATCHED | {name: KINDS[name] for name in aside}
         self._reflectors: dict[str, Reflector] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._pods: set[Key] = set()
-        self._templates: dict[Key, Delta] | None = {}
-        """What was heard of templates before this operator leads; None from then on."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._trouble: str | None = messages.NOT_CONNECTED
         self._crashed: str | None = None
@@ -294,7 +293,6 @@ class Manager:
             await late[0].synced.wait()
         log.info(messages.SYNCED, **{name: len(reflector) for name, reflector in self._reflectors.items()})
         self._connected = True
-        self._deliver_templates()
         self._open_or_close()
 
     def _build_writer(self, served: Served) -> Writer:
@@ -340,7 +338,7 @@ class Manager:
 
     def _decisive(self) -> dict[str, Reflector]:
         """Return the reflectors that decisions depend on."""
-        return {name: found for name, found in self._reflectors.items() if name not in VOLUMES}
+        return {name: found for name, found in self._reflectors.items() if name not in ASIDE}
 
     async def _discover(self) -> dict[str, Served]:
         self._discovered_at = self._clock()
@@ -398,27 +396,6 @@ class Manager:
         else:
             return
         self._loop.put(use)
-
-    def observe_template(self, body: Mapping[str, Any], *, is_gone: bool) -> None:
-        """Take in that a template has come, changed or gone. Nothing is told of it before this operator leads."""
-        metadata, spec = dict(body.get("metadata") or {}), dict(body.get("spec") or {})
-        key = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
-        spec["metadata"] = dict(spec.get("metadata") or {})
-        kept = {**body, "metadata": metadata, "spec": spec}
-        trim_metadata(kept)
-        trim_metadata(spec)
-        delta = Delta("ResourceClaimTemplate", *key, None if is_gone else kept)
-        if self._templates is None:
-            self._loop.put(delta)
-        elif is_gone:
-            self._templates.pop(key, None)
-        else:
-            self._templates[key] = delta
-
-    def _deliver_templates(self) -> None:
-        heard, self._templates = self._templates or {}, None
-        for delta in heard.values():
-            self._loop.put(delta)
 
     def _handle_outcome(self, outcome: WriteOutcome) -> None:
         """Take in the answer to a write: the claim's newest state first, then what it means."""
@@ -584,6 +561,6 @@ class Manager:
         notes = [] if error is None else [messages.forbidden(error)]
         if self._connected:
             notes += [*self._policy_probe.notes(), *self._cycle.notes()]
-            volumes = {name: found for name, found in self._reflectors.items() if name in VOLUMES}
-            notes += unready_kinds(volumes, self._tuning.stale_seconds)
+            aside = {name: found for name, found in self._reflectors.items() if name in ASIDE}
+            notes += unready_kinds(aside, self._tuning.stale_seconds)
         return notes
