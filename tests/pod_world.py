@@ -7,6 +7,7 @@ import factories
 from dra_operator.allocator import Allocator
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim
+from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement
 from dra_operator.ledger import Ledger
@@ -100,7 +101,7 @@ class PodWorld:
         self.templates: set[tuple[str, str]] = set()
         allocator = Allocator(self.inventory, self.ledger, clock=time.monotonic, share_ids=lambda: "")
         lookups = self.claims.get, self.templates.__contains__
-        self.explainer = PodExplainer(allocator, self.cluster, *lookups)
+        self.explainer = PodExplainer(Explainer(allocator), self.cluster, *lookups)
         self.decider = PodDecider(allocator, self.cluster, *lookups)
         self.put(*bodies)
         if owns:

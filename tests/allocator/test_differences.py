@@ -152,7 +152,7 @@ def test_selector_error_elsewhere(scene: Any, ask: Any) -> None:
     claim = scene.claim(ask("r", 1, 'device.attributes["gpu.example.com"].new'))
 
     assert scene.picks(claim) == ["r=good"]
-    (text,) = scene.allocator.find_failing(claim)
+    (text,) = scene.explainer.find_failing(claim)
     assert text.startswith(
         "request r: selector #0 fails on 1 of 2 devices: gpu.example.com/n2/bad: no such key: new"
     )

@@ -103,23 +103,6 @@ def test_without_the_feature_no_share_pays(scene_with: Any, ask: Any, requests: 
     assert "set/cores 0 left < 2" in scene.explain(scene.claim(ask("p", 2))).message
 
 
-@pytest.mark.parametrize(
-    ("cores", "others"),
-    [(2, ", and the other devices draw on the same counters"), (4, "")],
-    ids=["short", "plenty"],
-)
-def test_counters_that_keep_requests_from_other_devices_are_told(
-    scene: Any, ask: Any, cores: int, others: str
-) -> None:
-    """Where all can be paid it is capacity alone; otherwise a device with room may be one that nobody can pay."""
-    scene.nodes("n")
-    publish(scene, {"set": cores}, part("a", 2, 3), part("b", 2, 3))
-
-    told = scene.explain(scene.claim(*[share(ask, name, 2) for name in "pqr"])).message
-    stuck = "p, q and r" if cores == 4 else "p and q"
-    assert told.endswith(f"; on n, {stuck} need capacity of the same devices{others}")
-
-
 def test_without_the_feature_no_share_takes_room(scene_with: Any, ask: Any) -> None:
     """Shares that are given raw may fill devices, many of which are asked about at once: each is had as a whole."""
     scene = scene_with(consumable_capacity=False)

@@ -94,6 +94,7 @@ class Bench:
             inventory,
             self.ledger,
             self.allocator,
+            explainer=self.allocator,
             metrics=self.metrics,
             event_refresh=1200,
             clock=clock,

@@ -8,12 +8,12 @@ import pytest
 
 from cluster import CLASS, claim, node, resource_slice
 from dra_operator.allocator import Allocator
-from dra_operator.allocator.explanation import pool_records
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import AllocateWrite, AnnotateWrite, Conflict, Refused, Written, steps
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.cycle import SchedulingCycle
 from dra_operator.controller.metrics import Metrics
+from dra_operator.explain import Explainer, relax
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 
@@ -50,7 +50,13 @@ class World:
         inventory, ledger = Inventory(), Ledger()
         allocator = Allocator(inventory, ledger, clock=clock, share_ids=lambda: "id")
         self.cycle = SchedulingCycle(
-            inventory, ledger, allocator, metrics=Metrics(), event_refresh=1200, clock=clock
+            inventory,
+            ledger,
+            allocator,
+            explainer=Explainer(allocator),
+            metrics=Metrics(),
+            event_refresh=1200,
+            clock=clock,
         )
         self.versions = itertools.count(1)
         self.made = itertools.count(1)
@@ -215,7 +221,7 @@ def test_nothing_is_kept_of_claims_that_are_gone(clock):
 @pytest.mark.parametrize("claims", [0, 1, 200], ids=["no claim ever", "claims once", "claims now and then"])
 def test_nothing_is_kept_of_nodes_that_are_gone(clock, monkeypatch, claims):
     """Whether or not anybody asks what there is: most clusters leave most claims to kube-scheduler."""
-    monkeypatch.setattr(pool_records, "_SPARE_CHANGES", 0)
+    monkeypatch.setattr(relax, "_SPARE_CHANGES", 0)
     world = World(clock)
     world.run()
     for number in range(200):

@@ -13,6 +13,7 @@ from dra_operator.controller.cycle import SchedulingCycle, Tick
 from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.waiting_pods import BATCH, BATCH_SECONDS
+from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement
 from dra_operator.ledger import Ledger
@@ -37,6 +38,7 @@ class PodBench:
             inventory,
             ledger,
             allocator,
+            explainer=Explainer(allocator),
             metrics=self.metrics,
             event_refresh=1200,
             clock=clock,

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from dra_operator.allocator import AdminAccess, Allocator, Decider, Features, Limits
-from dra_operator.allocator.explanation.device_counts import CLASS, DeviceCounts, Stage
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim
+from dra_operator.explain import CLASS, DeviceCounts, Explainer
+from dra_operator.explain.stages import Stage
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 
@@ -49,13 +50,13 @@ def _read_all(world: Mapping[str, Any], name: str, kind: str) -> Iterator[Any]:
 def answers_today(world: Mapping[str, Any]) -> list[Wire]:
     """Return what is said of each claim of a world, with its text under `message`; nothing if they are allocated."""
     allocator, claims = load(world)
-    found: list[Wire] = []
-    explanations = allocator.explain(claims, allocator.allocate(claims))
+    explainer, found = Explainer(allocator), list[Wire]()
+    explanations = explainer.explain(claims, allocator.allocate(claims))
     for claim, explanation in zip(claims, explanations, strict=False):
         answer: Wire = {"reason": str(explanation.reason)}
         if explanation.request:
             answer["request"] = explanation.request
-        answer["counts"] = {item.name: _numbers(counts) for item, counts in allocator.count_devices(claim)}
+        answer["counts"] = {item.name: _numbers(counts) for item, counts in explainer.count_devices(claim)}
         found.append(answer | {"message": explanation.message})
     return found
 

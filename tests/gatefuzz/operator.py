@@ -13,6 +13,7 @@ from dra_operator.controller.claims import ClaimScope, pod_use
 from dra_operator.controller.cycle import SchedulingCycle
 from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.metrics import Metrics
+from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 from gatefuzz.server import ConflictError, Key, Server
@@ -66,10 +67,14 @@ class Operator:
         self.metrics = Metrics()
         inventory, ledger = Inventory(), Ledger()
         began = self.clock()
+        allocator = Allocator(
+            inventory, ledger, clock=self.clock, share_ids=lambda: "", decider=Decider.OPERATOR
+        )
         self.cycle = SchedulingCycle(
             inventory,
             ledger,
-            Allocator(inventory, ledger, clock=self.clock, share_ids=lambda: "", decider=Decider.OPERATOR),
+            allocator,
+            explainer=Explainer(allocator),
             metrics=self.metrics,
             event_refresh=1200,
             clock=self.clock,

@@ -67,7 +67,7 @@ print(*sys.modules)
 
     assert not set(result.stdout.split()) & {
         "dra_operator.allocator.allocator",
-        "dra_operator.allocator.explanation",
+        "dra_operator.explain",
         "dra_operator.allocator.search",
         "dra_operator.cel.program",
         "dra_operator.pods.scheduler",

@@ -25,6 +25,7 @@ from dra_operator.allocator.matching import selectors
 from dra_operator.allocator.nodes import iteration
 from dra_operator.allocator.search import eligible
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
+from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory, views
 from dra_operator.ledger import Ledger, availability
 from stepfuzz.claims import a_claim, some_claims_of_a_kind
@@ -109,6 +110,7 @@ class World:
             self.allocator(self.inventory, self.ledger, searching)
             for searching in (SearchMode.PLAIN, SearchMode.COUNTING)
         )
+        self.explainer = Explainer(self.counting)
         for name in self.style.nodes:
             if sometimes(random, 0.8):
                 self.node(name)
@@ -473,7 +475,7 @@ class World:
                 continue
             self.compared += 1
             self.same(claims, other, mine)
-            mine, other = explain(self.counting, claims, mine), explain(fresh, claims, other)
+            mine, other = explain(self.explainer, claims, mine), explain(Explainer(fresh), claims, other)
             if not any(item.reason is Reason.SEARCH_ABORTED for item in (*mine, *other)):
                 self.same(claims, other, mine)
 
@@ -485,13 +487,9 @@ class World:
             )
 
 
-def explain(allocator: Allocator, claims: tuple[Any, ...], decision: Decision) -> tuple[Explanation, ...]:
+def explain(explainer: Explainer, claims: tuple[Any, ...], decision: Decision) -> tuple[Explanation, ...]:
     """Return why claims are not allocated. That steps ran out is not always told, so there are more of them."""
-    limits, allocator.limits = allocator.limits, Limits(_MANY_STEPS, None)
-    try:
-        return allocator.explain(claims, decision)
-    finally:
-        allocator.limits = limits
+    return explainer.explain(claims, decision, limits=Limits(_MANY_STEPS, None))
 
 
 def gave_up(decision: Decision) -> bool:

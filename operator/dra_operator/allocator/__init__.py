@@ -8,8 +8,8 @@
 3. Which nodes are asked? `nodes`
 4. What has a node? `search`; it knows the `constraints`, and by the `budget` how long it may take
 5. What comes of it? `decision`: the four outcomes; `result`: the status of the claim; `reasons`: the closed list
-6. Why does a claim wait? `explanation` says so. The steps before know nothing of it, but two things are said in errors
-   as well: the `comparison` in which a selector fails, and the `surplus` of slices of a pool
+
+Why a claim waits is found out by `dra_operator.explain`, of which nothing here knows.
 
 Beside these steps: `extended` makes the claims that stand for extended resources; `self_check` decides a small
 cluster at the start. docs/engine.md says why the fast searches answer as the exhaustive one does.

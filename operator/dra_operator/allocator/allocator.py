@@ -6,8 +6,8 @@ fits. It reads the inventory and the ledger and changes neither; the caller ente
 The first node by name that fits wins. An error that is fatal upstream ends the attempt, even if another node would fit.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import InitVar, dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import InitVar, dataclass, field, replace
 from enum import Enum
 
 from dra_operator.allocator.budget import Budget, Limits
@@ -16,29 +16,23 @@ from dra_operator.allocator.decision import (
     AbortedError,
     Allocated,
     Decision,
-    Explanation,
     Failed,
     FatalError,
     Unsatisfied,
     claim_key,
 )
-from dra_operator.allocator.explanation.device_counts import DeviceCounter, DeviceCounts, SliceDevices
-from dra_operator.allocator.explanation.explain import Explainer, explain_failure
-from dra_operator.allocator.explanation.failing_selectors import FailingSelectors
-from dra_operator.allocator.explanation.idle_cluster import IdleAnswers, IdleCluster
-from dra_operator.allocator.explanation.incomplete_pools import POOL_REASONS, IncompletePools
-from dra_operator.allocator.explanation.pool_records import PublishedSlices
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.allocator.nodes.iteration import NodeIterator
-from dra_operator.allocator.plan import Alternative, ClaimPlan, Planner
+from dra_operator.allocator.plan import ClaimPlan, Planner
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.result import build_result
-from dra_operator.allocator.search.chain import SearchChain, SearchMode
+from dra_operator.allocator.search.chain import FastSearches, SearchChain, SearchMode
+from dra_operator.allocator.search.result_types import Solution
 from dra_operator.api.names import ADMIN_ACCESS_LABEL, SPECIAL_CLAIM_ANNOTATION
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cel import STORED, Environment
-from dra_operator.inventory import ChangeSet, Features, Inventory, Views
+from dra_operator.inventory import ChangeSet, Features, Inventory, NodeView, Verdict, Views
 from dra_operator.ledger import Availability, Ledger
 
 
@@ -51,6 +45,27 @@ class AdminAccess(Enum):
 
     LABELLED_NAMESPACES = "labelled namespaces"
     ANY_NAMESPACE = "any namespace"
+
+
+class _CompletePoolsSearches(SearchChain):
+    """The searches in a node of which only the complete pools are seen."""
+
+    __slots__ = ()
+
+    def search(
+        self, plans: Sequence[ClaimPlan], fast: FastSearches, node: str, view: NodeView, budget: Budget
+    ) -> Solution | None:
+        """Return what some claims get on a node, or None. Raises FatalError and AbortedError."""
+        return super().search(plans, fast, node, _complete(view), budget)
+
+
+def _complete(view: NodeView) -> NodeView:
+    """Return a view of the complete pools alone: the others have no devices in it."""
+    row = tuple([pair for pair in view.row if pair[1].verdict is Verdict.COMPLETE])
+    if len(row) == len(view.row):
+        return view
+    starts, pools = tuple([start for start, _ in row]), tuple([pool for _, pool in row])
+    return replace(view, pools=pools, starts=starts, row=row)
 
 
 @dataclass(slots=True)
@@ -80,11 +95,9 @@ class Allocator:
     _counting: SearchChain = field(init=False)
     _plain: SearchChain = field(init=False)
     _nodes: NodeIterator = field(init=False)
+    _complete: SearchChain = field(init=False)
+    _complete_nodes: NodeIterator = field(init=False)
     _class_changes: ChangeSet = field(init=False)
-    _explainer: Explainer | None = None
-    _incomplete_pools: IncompletePools | None = None
-    _failing_selectors: FailingSelectors | None = None
-    _idle: IdleCluster | None = None
 
     def __post_init__(self, sharing: Candidates | None) -> None:
         self._class_changes = self.inventory.subscribe()
@@ -95,6 +108,8 @@ class Allocator:
         self._counting = SearchChain.counting(self.availability, self.candidates)
         self._plain = SearchChain(self.availability, self.candidates)
         self._nodes = NodeIterator(self.availability, self.candidates)
+        self._complete = _CompletePoolsSearches.counting(self.availability, self.candidates)
+        self._complete_nodes = NodeIterator(self.availability, self.candidates)
 
     def allocate(
         self,
@@ -137,7 +152,7 @@ class Allocator:
     def _allocate(
         self, claims: Sequence[ResourceClaim], allowed: int, decider: Decider | None, limits: Limits | None
     ) -> Decision:
-        budget = self.candidates.selectors.budget = Budget(limits or self.limits, self.clock)
+        budget = self.new_budget(limits)
         try:
             plans = [self.plan(claim, decider) for claim in claims]
             found = self._nodes.first_that_fits(plans, allowed, self._searches(), budget)
@@ -161,71 +176,30 @@ class Allocator:
         self.refresh()
         return self.availability.views.set_of(nodes)
 
-    def explain(
-        self,
-        claims: Sequence[ResourceClaim],
-        decision: Decision,
-        *,
-        decider: Decider | None = None,
-        limits: Limits | None = None,
-        is_preempted: Callable[[], bool] | None = None,
-    ) -> tuple[Explanation, ...]:
-        """Return, for each of some claims, why it is not allocated; empty for a decision that allocates them.
+    def new_budget(
+        self, limits: Limits | None = None, is_preempted: Callable[[], bool] | None = None
+    ) -> Budget:
+        """Return what an attempt may cost from now on; selectors are compiled in its time.
 
-        It explains the present state, which should be the one in which the decision was made. Raises PreemptedError
-        soon after it `is_preempted`; what was evaluated until then makes the next attempt shorter.
+        The attempt ends with PreemptedError soon after it `is_preempted`.
         """
-        if isinstance(decision, Allocated):
-            return ()
-        if isinstance(decision, Failed) and decision.reason not in POOL_REASONS:
-            return tuple(explain_failure(decision, self.inventory.classes) for _ in claims)
-        self.refresh()
-        budget = Budget(limits or self.limits, self.clock, is_preempted)
-        self.candidates.selectors.budget = budget
-        try:
-            plans = [self.plan(claim, decider) for claim in claims]
-        except FatalError as error:
-            return tuple(explain_failure(error.failed(), self.inventory.classes) for _ in claims)
-        explainer, pools = self._make_explainers()
-        if isinstance(decision, Failed):
-            return tuple(pools.explain(decision, plans, number, budget) for number in range(len(plans)))
-        return tuple(explainer.explain(plans, number, budget) for number in range(len(plans)))
+        budget = self.candidates.selectors.budget = Budget(limits or self.limits, self.clock, is_preempted)
+        return budget
 
-    def count_devices(
-        self, claim: ResourceClaim, *, decider: Decider | None = None, limits: Limits | None = None
-    ) -> tuple[tuple[Alternative, DeviceCounts], ...]:
-        """Return for each alternative of each request of a claim how many devices each stage keeps away.
+    def find_node(
+        self, plans: Sequence[ClaimPlan], budget: Budget, *, allowed: int = -1, complete_only: bool = False
+    ) -> str | None:
+        """Return the first usable node by name on which some plans fit together, or None.
 
-        Nothing is said of a claim that cannot be planned, as without its class, nor where counting takes too long.
+        `allowed` restricts the nodes as of `node_set`; with `complete_only` only complete pools are seen. What has
+        changed is not taken in: call `refresh` before. Raises FatalError and AbortedError.
         """
-        self.refresh()
-        budget = self.candidates.selectors.budget = Budget(limits or self.limits, self.clock)
-        try:
-            plan = self.plan(claim, decider)
-            counter = self._make_explainers()[0].counter
-            items = [item for request in plan.requests for item in request.alternatives]
-            return tuple([(item, counter.count(item, budget)) for item in items])
-        except (FatalError, AbortedError):
-            return ()
-
-    def find_devices(
-        self, claim: ResourceClaim, *, decider: Decider | None = None, limits: Limits | None = None
-    ) -> Iterator[tuple[Alternative, SliceDevices]]:
-        """Yield the devices that each alternative of each request of a claim selects, and what keeps some of them away.
-
-        Nothing of a claim that cannot be planned; what takes too long ends it.
-        """
-        self.refresh()
-        budget = self.candidates.selectors.budget = Budget(limits or self.limits, self.clock)
-        try:
-            plan = self.plan(claim, decider)
-            counter = self._make_explainers()[0].counter
-            for request in plan.requests:
-                for item in request.alternatives:
-                    for found in counter.find_devices(item, budget):
-                        yield item, found
-        except (FatalError, AbortedError):
-            return
+        usable = self.availability.views.usable & allowed
+        walk, searches = (
+            (self._complete_nodes, self._complete) if complete_only else (self._nodes, self._searches())
+        )
+        found = walk.first_that_fits(plans, usable, searches, budget)
+        return None if found is None else found[1]
 
     def for_copy(self, inventory: Inventory, ledger: Ledger | None = None) -> "Allocator":
         """Return an allocator like this one for another inventory, and ledger, that shares the answers of selectors.
@@ -251,52 +225,12 @@ class Allocator:
         views = self.availability.views.of_pool.values()
         self.candidates.forget([view for of_pool in views for view in of_pool.values()])
 
-    def fits_if_idle(self, claim: ResourceClaim, *, decider: Decider | None = None) -> bool | None:
-        """Return whether a claim would fit if no device were in use or tainted; None if that cannot be told."""
-        self.refresh()
-        budget = self.candidates.selectors.budget = Budget(self.limits, self.clock)
-        try:
-            plan = self.plan(claim, decider)
-        except FatalError:
-            return False
-        return self._make_explainers()[0].idle.fits(plan, budget)
-
-    def find_failing(self, claim: ResourceClaim) -> list[str]:
-        """Return a sentence for each selector of a claim that fails on some device, whether reached or not.
-
-        What would take long is not looked at. Nothing is said of a claim that cannot be planned, as without its class.
-        """
-        self.refresh()
-        self.candidates.selectors.budget = Budget(self.limits, self.clock)
-        try:
-            plan = self.plan(claim)
-        except (FatalError, AbortedError):
-            return []
-        if self._failing_selectors is None:
-            published = PublishedSlices(self.inventory, self.availability.views)
-            self._failing_selectors = FailingSelectors(published, self.candidates)
-        return self._failing_selectors.find(plan, self.clock)
-
-    def _make_explainers(self) -> tuple[Explainer, IncompletePools]:
-        if self._explainer is None or self._incomplete_pools is None:
-            # They refer back to this allocator. Without them it is in no reference cycle, so tests and benchmarks that
-            # make many allocators free each at once, without the garbage collector.
-            counter = DeviceCounter(self.availability, self.candidates)
-            cluster = self._idle = IdleCluster(self.inventory, self.candidates)
-            idle = IdleAnswers(cluster, SearchChain.counting)
-            self._explainer = Explainer(counter, self._fits, idle)
-            self._incomplete_pools = IncompletePools(counter, cluster)
-        return self._explainer, self._incomplete_pools
-
     def refresh(self) -> None:
         """Take in what has changed in inventory and ledger."""
         changes = self.availability.refresh()
         class_changes = self._class_changes
         if changes is not None:
             self.candidates.forget(changes.removed)
-            if self._explainer is not None and self._idle is not None:
-                self._explainer.counter.keep_up()
-                self._idle.keep_up()
             class_changes.pools.clear()
             class_changes.nodes.clear()
         if class_changes.classes:
@@ -323,11 +257,6 @@ class Allocator:
 
     def _searches(self) -> SearchChain:
         return self._counting if self.searching is SearchMode.COUNTING else self._plain
-
-    def _fits(self, plans: Sequence[ClaimPlan], budget: Budget) -> str | None:
-        usable = self.availability.views.usable
-        found = self._nodes.first_that_fits(plans, usable, self._searches(), budget)
-        return None if found is None else found[1]
 
     def _check_admin_access(self, plan: ClaimPlan) -> None:
         if self.admin_access is AdminAccess.ANY_NAMESPACE:

@@ -39,6 +39,24 @@ class AttributeValue(NamedTuple):
 UNKNOWN = AttributeValue("unknown", None)
 
 
+def value_text(value: AttributeValue) -> str:
+    """Return a value as a person writes it: `a`, `1`, `[1.0.0, 1.1.0]`."""
+    if isinstance(value.value, tuple):
+        return f"[{', '.join(map(_scalar_text, value.value))}]"
+    return _scalar_text(value.value)
+
+
+def typed_text(value: AttributeValue) -> str:
+    """Return a value with its type: `string "a"`, `int 1`, `list of versions [1.0.0]`."""
+    if isinstance(value.value, tuple):
+        return f"list of {value.type} {value_text(value)}"
+    return f'{value.type} "{value.value}"' if value.type == "string" else f"{value.type} {value_text(value)}"
+
+
+def _scalar_text(value: Scalar | None) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def read_attribute(wire: Any) -> AttributeValue:
     """Return the attribute that a union of the wire stands for, e.g. `{"string": "h100"}`.
 

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import InitVar, dataclass, field
 from datetime import datetime
 
-from dra_operator.allocator import Allocator, Reason
+from dra_operator.allocator import Reason
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.names import BROKEN_ANNOTATION, OPT_OUT_LABEL
 from dra_operator.api.types import ResourceClaim
@@ -24,6 +24,7 @@ from dra_operator.controller.ingest import Ingest
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.queue import Backoff, InFlightWrites
 from dra_operator.controller.timers import TokenBucket
+from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Breakage, BrokenAllocations, Cause, Ledger, Overcommitment, Overcommitments
 from dra_operator.questions import fault_texts
@@ -377,7 +378,7 @@ class SelectorWarnings:
 
     claims: ClaimStore
     events: EventDeduplicator
-    allocator: Allocator
+    explainer: Explainer
     clock: Callable[[], float]
     _stored: deque[tuple[Key, str]] = field(default_factory=lambda: deque(maxlen=MOST_STORED))
     _again_at: float = float("-inf")
@@ -400,6 +401,6 @@ class SelectorWarnings:
     def _check(self, key: Key, uid: str) -> None:
         claim = self.claims.get(key)
         if claim is not None and claim.metadata.uid == uid:
-            for text in self.allocator.find_failing(claim):
+            for text in self.explainer.find_failing(claim):
                 message = f"{text}; {fault_texts.NOT_REACHED}"
                 self.events.record(warning(subject_of(claim), Reason.SELECTOR_FAILED.value, message))

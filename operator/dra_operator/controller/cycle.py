@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from dra_operator.allocator import Allocated, Allocator, Decision, Failed
 from dra_operator.allocator.decision import PreemptedError, claim_key
-from dra_operator.allocator.explanation.explain import explain_aborted
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.api.write import allocation_to_wire
 from dra_operator.cluster.faults import Defect
@@ -67,6 +66,7 @@ from dra_operator.controller.unused_allocations import UnusedAllocations
 from dra_operator.controller.waiting_pods import BATCH, BATCH_SECONDS, VOLUMES, WaitingPods
 from dra_operator.controller.waiting_pods import KINDS as KINDS_OF_PODS
 from dra_operator.controller.write_results import ClaimReleaser, WriteResultHandler
+from dra_operator.explain import Explainer, explain_aborted
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 from dra_operator.pods.cluster_pods import ClusterPods
@@ -133,6 +133,7 @@ class SchedulingCycle:
     ledger: Ledger
     allocator: Allocator
     _: KW_ONLY
+    explainer: Explainer
     metrics: Metrics
     event_refresh: float
     clock: Callable[[], float]
@@ -171,14 +172,14 @@ class SchedulingCycle:
         access = self._access = WriteAccess()
         self._pod_access = WriteAccess()
         self._fence = WriteFence(in_flight, clock, timers, self.scope)
-        self._selector_warnings = SelectorWarnings(claims, events, self.allocator, clock)
+        self._selector_warnings = SelectorWarnings(claims, events, self.explainer, clock)
         self._write_results = WriteResultHandler(
             claims, ledger, in_flight, queue, events, pending, access, metrics, self._selector_warnings.add
         )
         self._owned = self._build_owned_devices()
         self._gated: GatedPods | None = None
         self._pace = BatchLimit(BATCH, BATCH_SECONDS, clock)
-        self._templates = TemplateChecks(self.allocator, events, clock, self._pace)
+        self._templates = TemplateChecks(self.explainer, events, clock, self._pace)
         waiting_pods = self._waiting_pods = self._build_pods()
         self._releaser = ClaimReleaser(
             claims,
@@ -243,7 +244,7 @@ class SchedulingCycle:
         if not (self.explains_pods or self.scope.has_gated):
             return None
         cluster, find_claim, has_template = ClusterPods(), self._claims.get, self._templates.has
-        explainer = PodExplainer(self.allocator, cluster, find_claim, has_template)
+        explainer = PodExplainer(self.explainer, cluster, find_claim, has_template)
         ungated = UngatedReasons(cluster, explainer)
         reasons: GatedReasons | UngatedReasons = ungated
         if self.scope.has_gated:
@@ -380,7 +381,7 @@ class SchedulingCycle:
             self._tasks["templates"].run(partial(self._templates.run, stopping))
             self._flush(emit)
         # Where no claim waits for weeks, nobody else takes in what has changed, and it would heap up.
-        self._tasks["views"].run(self.allocator.refresh)
+        self._tasks["views"].run(self.explainer.refresh)
         self._tasks["metrics"].run(partial(self._measure, started))
         return self._timers.next_due() if is_done else started
 
@@ -681,7 +682,7 @@ class SchedulingCycle:
     ) -> None:
         began = self.clock()
         try:
-            explanation = self.allocator.explain((claim,), waiting.decision, is_preempted=is_preempted)[0]
+            explanation = self.explainer.explain((claim,), waiting.decision, is_preempted=is_preempted)[0]
         except PreemptedError:
             waiting.spent += self.clock() - began
             most = self.allocator.limits.seconds

@@ -44,6 +44,7 @@ from dra_operator.controller.template_checks import KIND as KIND_OF_TEMPLATES
 from dra_operator.controller.tuning import Tuning
 from dra_operator.controller.waiting_pods import VOLUMES
 from dra_operator.controller.watch_health import EventDelivery, WatchHealth, find_trouble, unready_kinds
+from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement
 from dra_operator.ledger import Ledger
@@ -163,6 +164,7 @@ class Manager:
             inventory,
             ledger,
             allocator,
+            explainer=Explainer(allocator),
             metrics=self.metrics,
             event_refresh=self._tuning.event_refresh_seconds,
             clock=self._clock,

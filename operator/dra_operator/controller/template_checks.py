@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dra_operator.allocator import Allocated, Allocator, Decider, Reason
+from dra_operator.allocator import Allocated, Decider, Reason
 from dra_operator.api.core import Metadata
 from dra_operator.api.read import ObjectError, read_object
 from dra_operator.api.types import ResourceClaim, ResourceClaimTemplate
@@ -17,6 +17,7 @@ from dra_operator.controller import messages
 from dra_operator.controller.claims import Key
 from dra_operator.controller.event_dedup import EventDeduplicator, Subject
 from dra_operator.controller.timers import BatchLimit
+from dra_operator.explain import Explainer
 from dra_operator.inventory.ownership import owns, tolerance_problem
 from dra_operator.pods.explanation import LIMITS
 
@@ -42,7 +43,7 @@ _PASSING = frozenset(
 class TemplateChecks:
     """Keeps the templates of the cluster and tells what is wrong with them. `clock` is monotonic, in seconds."""
 
-    allocator: Allocator
+    explainer: Explainer
     events: EventDeduplicator
     clock: Callable[[], float]
     pace: BatchLimit
@@ -83,7 +84,7 @@ class TemplateChecks:
 
     def run(self, stopping: Callable[[], bool]) -> float | None:
         """Check templates for which that is due; return when time alone makes it due again."""
-        now, version = self.clock(), self.allocator.inventory.version
+        now, version = self.clock(), self.explainer.allocator.inventory.version
         if (
             version != self._inventory_version
             and not self._unchecked
@@ -123,20 +124,20 @@ class TemplateChecks:
     def _find_problem(self, key: Key, template: ResourceClaimTemplate) -> str | None:
         """Return why no claim made of a template could be allocated, or which selector fails on some device."""
         claim = ResourceClaim(Metadata(name=key[1], namespace=key[0]), template.spec.spec)
-        decision = self.allocator.allocate((claim,), decider=Decider.KUBE_SCHEDULER, limits=LIMITS)
+        decision = self.explainer.allocator.allocate((claim,), decider=Decider.KUBE_SCHEDULER, limits=LIMITS)
         is_in_vain = (
             not isinstance(decision, Allocated)
-            and self.allocator.fits_if_idle(claim, decider=Decider.KUBE_SCHEDULER) is False
+            and self.explainer.fits_if_idle(claim, decider=Decider.KUBE_SCHEDULER) is False
         )
         if not is_in_vain:
-            failing = self.allocator.find_failing(claim)
+            failing = self.explainer.find_failing(claim)
             return failing[0] if failing else None
-        why = self.allocator.explain((claim,), decision, decider=Decider.KUBE_SCHEDULER, limits=LIMITS)[0]
+        why = self.explainer.explain((claim,), decision, decider=Decider.KUBE_SCHEDULER, limits=LIMITS)[0]
         return None if why.reason in _PASSING else why.message
 
     def _find_tolerance(self, template: ResourceClaimTemplate) -> str | None:
         """Return what follows if a template tolerates the taint of devices that are ours; None if none is."""
-        inventory = self.allocator.inventory
+        inventory = self.explainer.allocator.inventory
         if inventory.settlement is None or not any(map(owns, inventory.rules.values())):
             return None
         return tolerance_problem(template.spec.spec)

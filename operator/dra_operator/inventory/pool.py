@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from dra_operator.api.text import listed
 from dra_operator.inventory.counters import CounterError, CounterLayout
 from dra_operator.inventory.features import Features
 from dra_operator.inventory.nodes import NodeIndex, NodeRecord, SelectorIndex
 from dra_operator.inventory.slices import PoolKey, Slice
 
-SURPLUS: Final = "too many slices"
-"""With these words the reason of a pool begins that has more slices than it announces: no update ends that."""
+_SURPLUS: Final = "too many slices"
 _Counters = CounterLayout | CounterError | None
 
 
@@ -39,6 +39,11 @@ class Judgement:
     reason: str = ""
     slices: tuple[Slice, ...] = ()
     counters: CounterLayout | None = None
+
+    @property
+    def has_surplus(self) -> bool:
+        """True if there are more slices than are announced: no update ends that."""
+        return self.reason.startswith(_SURPLUS)
 
 
 @dataclass(slots=True)
@@ -201,6 +206,15 @@ class Pool:
         self._of_generation.clear()
 
 
+def surplus_advice(pool: Pool) -> str:
+    """Return what to do about a pool that has more slices than it announces."""
+    nodes = pool.newest_nodes()
+    # A pool may be meant for several nodes, as many as it announces slices.
+    if len(nodes) > pool.newest()[0].slice_count:
+        return f"nodes {listed(nodes)} use one pool name: the driver must give each its own"
+    return "two publishers use one pool name, or slices were left behind: delete those that nobody updates"
+
+
 def _known(slices: Sequence[Slice], features: Features) -> Sequence[Slice]:
     return slices if features.compatibility_groups else [item for item in slices if not item.has_groups]
 
@@ -226,5 +240,5 @@ def _duplicate(names: Iterable[str]) -> str | None:
 def _missing(found: int, expected: int, generation: int) -> str:
     if found > expected:
         announced = f"{expected} {'is' if expected == 1 else 'are'} announced"
-        return f"{SURPLUS} of generation {generation} ({found} where {announced})"
+        return f"{_SURPLUS} of generation {generation} ({found} where {announced})"
     return f"{expected - found} of {expected} slices of generation {generation} missing"

@@ -21,7 +21,7 @@ from dra_operator.inventory.counters import CounterLayout
 from dra_operator.inventory.features import Features
 from dra_operator.inventory.inventory import Inventory
 from dra_operator.inventory.nodes import NodeFields, NodeRecord
-from dra_operator.inventory.pool import Pool, Verdict
+from dra_operator.inventory.pool import Judgement, Pool, Verdict
 from dra_operator.inventory.slices import PoolKey, Slice
 
 _SIZE_OF_SELECTOR = 16
@@ -193,6 +193,11 @@ class PoolView:
     driver: str
     nodes: int = 0
     _positions: Mapping[str, int] | None = None
+
+    @property
+    def has_surplus(self) -> bool:
+        """True if nodes see more slices than are announced: no update ends that."""
+        return Judgement(self.verdict, self.reason).has_surplus
 
     def locate(self, position: int) -> tuple[Slice, int]:
         """Return the slice of the device at a position, and its index there."""

@@ -83,7 +83,7 @@ class _SetDecider:
         self._outcomes: dict[_Key, Outcome] = {}
         self._records: dict[_Key, ObjectRecord] = {}
         self._explainer = PodExplainer(
-            scheduler.allocators[Decider.KUBE_SCHEDULER],
+            scheduler.explainers[Decider.KUBE_SCHEDULER],
             scheduler.placement.cluster,
             self._find_claim,
             lambda _: True,

@@ -20,11 +20,11 @@ from dra_operator.allocator import (
     Reason,
 )
 from dra_operator.allocator.decision import claim_key
-from dra_operator.allocator.explanation.device_counts import DeviceCounts
 from dra_operator.allocator.plan import Alternative
 from dra_operator.api.core import Pod
 from dra_operator.api.text import listed
 from dra_operator.api.types import ResourceClaim
+from dra_operator.explain import DeviceCounts, Explainer
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.entries import ClaimLookup, PodEntry, TemplateLookup, resolve_entries
 from dra_operator.pods.merged_claims import merge_claims
@@ -63,24 +63,29 @@ class PodExplanation:
 
 @dataclass(slots=True)
 class PodExplainer:
-    """Explains pods by the present state of `allocator`'s inventory and ledger, and of the nodes of `cluster`.
+    """Explains pods by the present state of what `explainer` follows, and of the nodes of `cluster`.
 
     `decider` is who decides their claims.
     """
 
-    allocator: Allocator
+    explainer: Explainer
     cluster: ClusterPods
     find_claim: ClaimLookup
     has_template: TemplateLookup
     decider: Decider = Decider.KUBE_SCHEDULER
     limits: Limits = LIMITS
     """Of each decision and explanation."""
-    _allocators: dict[frozenset[tuple[str, str]], Allocator] = field(default_factory=dict)
+    _copies: dict[frozenset[tuple[str, str]], Explainer] = field(default_factory=dict)
     _known: dict[object, tuple[PodExplanation | None, tuple[object, ...]]] = field(default_factory=dict)
     """What pods of one workload have in common, and what keeps the ids in the key from being given again."""
     _advice: dict[object, SmallestChanges] = field(default_factory=dict)
     _version: object = None
     _inventory_version: int = -1
+
+    @property
+    def allocator(self) -> Allocator:
+        """What decides the claims."""
+        return self.explainer.allocator
 
     def explain(
         self, pod: Pod, requirements: PodRequirements, extended: ResourceClaim | None = None
@@ -183,21 +188,22 @@ class PodExplainer:
             if name in causes and (node.unusable is not None or views.of_node(name).pools)
         }
         if all(node.unusable == effective.get(name) for name, node in nodes.items()):
-            return NodeSet(self.allocator, self.decider, self.limits)
+            return NodeSet(self.explainer, self.decider, self.limits)
         if len(nodes) > _MOST_COPIED:
             suitable = tuple([name for name in sorted(nodes) if name not in causes])
-            return NodeSet(self.allocator, self.decider, self.limits, suitable)
+            return NodeSet(self.explainer, self.decider, self.limits, suitable)
         return NodeSet(self._copy_with(effective), self.decider, self.limits)
 
-    def _copy_with(self, causes: Mapping[str, str]) -> Allocator:
-        """Return an allocator for which these nodes, and no others, cannot be used."""
+    def _copy_with(self, causes: Mapping[str, str]) -> Explainer:
+        """Return the explainer of a copy for which these nodes, and no others, cannot be used."""
         key = frozenset(causes.items())
-        found = self._allocators.pop(key, None)
+        found = self._copies.pop(key, None)
         if found is None:
-            found = self.allocator.for_copy(self.allocator.inventory.with_unusable_nodes(causes))
-        self._allocators[key] = found
-        if len(self._allocators) > _MOST_INVENTORIES:
-            self._allocators.pop(next(iter(self._allocators))).release()
+            inventory = self.allocator.inventory.with_unusable_nodes(causes)
+            found = Explainer(self.allocator.for_copy(inventory))
+        self._copies[key] = found
+        if len(self._copies) > _MOST_INVENTORIES:
+            self._copies.pop(next(iter(self._copies))).release()
         return found
 
     def _refresh(self) -> None:
@@ -207,19 +213,24 @@ class PodExplainer:
             self._advice.clear()
             self._version = version
         if (version := self.allocator.inventory.version) != self._inventory_version:
-            while self._allocators:
-                self._allocators.popitem()[1].release()
+            while self._copies:
+                self._copies.popitem()[1].release()
             self._inventory_version = version
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSet:
-    """Nodes that can be used, as an allocator has them; where `nodes` are given, only these of them."""
+    """Nodes that can be used, as an explainer's allocator has them; where `nodes` are given, only these of them."""
 
-    allocator: Allocator
+    explainer: Explainer
     decider: Decider
     limits: Limits
     nodes: tuple[str, ...] | None = None
+
+    @property
+    def allocator(self) -> Allocator:
+        """What decides there."""
+        return self.explainer.allocator
 
     def decide(self, claims: Iterable[ResourceClaim], among: Iterable[str] | None = None) -> Decision:
         """Decide some claims together on one of the nodes, of those that are `among` these."""
@@ -239,7 +250,7 @@ class NodeSet:
             if isinstance(elsewhere, Allocated):
                 text = f"it fits on node {elsewhere.node}, which the pod cannot use, and on none that it can"
                 return Explanation(Reason.NODE_UNSUITABLE, text)
-        found = self.allocator.explain([claim], decision, decider=self.decider, limits=self.limits)[0]
+        found = self.explainer.explain([claim], decision, decider=self.decider, limits=self.limits)[0]
         if found.reason is Reason.NODE_UNUSABLE:
             found = replace(found, reason=Reason.NODE_UNSUITABLE)
         if self.nodes is None:
@@ -297,7 +308,7 @@ class _Attempt:
         usable = self.explainer.node_set(elsewhere if all(name in causes for name in nodes) else causes)
         decider, limits = self.explainer.decider, self.explainer.limits
         return {
-            entry.name: usable.allocator.count_devices(entry.claim, decider=decider, limits=limits)
+            entry.name: usable.explainer.count_devices(entry.claim, decider=decider, limits=limits)
             for entry in self.entries
             if _is_open(entry) and entry.claim is not None
         }
@@ -388,12 +399,12 @@ class _Attempt:
         """Return what claims wait for on some nodes, as if there were no others."""
         explainer = self.explainer
         inventory = explainer.allocator.inventory.with_nodes(frozenset(nodes))
-        allocator = explainer.allocator.for_copy(inventory)
+        copy = Explainer(explainer.allocator.for_copy(inventory))
         try:
-            there = NodeSet(allocator, explainer.decider, explainer.limits)
+            there = NodeSet(copy, explainer.decider, explainer.limits)
             return self._explain_by_claims(claims, there, there.decide(claims.values())).message
         finally:
-            allocator.release()
+            copy.release()
 
     def _explain_by_claims(
         self, claims: Mapping[str, ResourceClaim], usable: NodeSet, decision: Decision

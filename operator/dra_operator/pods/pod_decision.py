@@ -13,6 +13,7 @@ from dra_operator.allocator.extended import classes_by_resource, extended_resour
 from dra_operator.api.core import Pod
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import AllocationResult, DeviceClass, ResourceClaim
+from dra_operator.explain import Explainer
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.entries import ClaimLookup, TemplateLookup, resolve_entries
 from dra_operator.pods.explanation import EXTENDED, PodExplainer, PodExplanation
@@ -53,7 +54,7 @@ class PodDecider:
 
     def __post_init__(self) -> None:
         self._explainer = PodExplainer(
-            self.allocator, self.cluster, self.find_claim, self.has_template, self.decider
+            Explainer(self.allocator), self.cluster, self.find_claim, self.has_template, self.decider
         )
 
     def decide(self, pod: Pod, requirements: PodRequirements) -> PodDecision | PodExplanation:

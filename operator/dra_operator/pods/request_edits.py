@@ -10,11 +10,11 @@ from fractions import Fraction
 from typing import Final
 
 from dra_operator.allocator import Allocated, Failed
-from dra_operator.allocator.explanation.text import taint_text
 from dra_operator.api.names import OWNED_KEY
 from dra_operator.api.quantity import NANO, Quantity, family, format_amount
 from dra_operator.api.text import listed
 from dra_operator.api.types import CapacityRequirements, DeviceCapacity, DeviceConstraint, DeviceToleration
+from dra_operator.explain.stages import taint_text
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.taints import UNOWNED, EffectiveTaint
 from dra_operator.ledger import Ledger

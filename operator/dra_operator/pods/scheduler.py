@@ -15,6 +15,7 @@ from dra_operator.api.core import Node
 from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.text import listed
 from dra_operator.api.types import AllocationResult, ResourceClaim, ResourceSlice
+from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory, PoolKey, PoolView, Verdict, Views
 from dra_operator.inventory.ownership import Settlement
 from dra_operator.ledger import ClaimKey, Ledger
@@ -80,10 +81,12 @@ class Scheduler:
     broken: Mapping[ClaimKey, str]
     placement: PodPlacement
     _inventories: "NodeInventories" = field(init=False)
+    explainers: Mapping[Decider, Explainer] = field(init=False)
 
     def __post_init__(self) -> None:
         views = self.allocators[Decider.OPERATOR].availability.views
         self._inventories = NodeInventories(self.objects, self.nodes, views)
+        self.explainers = {decider: Explainer(each) for decider, each in self.allocators.items()}
 
     def allocate(
         self, claims: Sequence[ObjectRecord], nodes: Sequence[str] | None = None, *, decider: Decider
@@ -114,7 +117,7 @@ class Scheduler:
 
     def explain(self, record: ObjectRecord, decision: Decision, *, decider: Decider) -> Outcome:
         """Return a claim that waits, and why, where nothing but that decision is against it."""
-        explanation = self.allocators[decider].explain((record.obj,), decision)[0]
+        explanation = self.explainers[decider].explain((record.obj,), decision)[0]
         return pending(record, explanation)
 
     def decide_first(self, options: Sequence[Option], pod: ObjectRecord) -> Outcome:
@@ -160,7 +163,7 @@ class Scheduler:
         decision = allocator.allocate((record.obj,))
         if isinstance(decision, Allocated):
             return None
-        explanation = allocator.explain((record.obj,), decision)[0]
+        explanation = Explainer(allocator).explain((record.obj,), decision)[0]
         return replace(explanation, message=f"on {listed(known)}: {explanation.message}")
 
     def settled(self, record: ObjectRecord) -> Outcome | None:

@@ -11,11 +11,11 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from dra_operator.allocator import Allocated, Failed
-from dra_operator.allocator.comparison import Literal, find_literals
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.api.semver import parse_semver
 from dra_operator.api.types import CELSelector, DeviceCapacity, DeviceSelector
+from dra_operator.explain.comparison import Literal, find_literals
 from dra_operator.inventory import Inventory, Slice
 from dra_operator.pods.change import Change, Kind, name_request
 from dra_operator.pods.request_parts import Part, find_parts, is_monotone, with_part

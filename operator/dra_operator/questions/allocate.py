@@ -113,7 +113,7 @@ def _find_failing(state: ClusterState, outcomes: Sequence[Outcome]) -> Iterator[
     claims: dict[str, list[str]] = {}
     allocated = (outcome.claim for outcome in outcomes if outcome.state is State.ALLOCATED)
     for claim in islice(allocated, _MOST_ASKED):
-        for text in state.allocators[Decider.OPERATOR].find_failing(claim):
+        for text in state.explainers[Decider.OPERATOR].find_failing(claim):
             claims.setdefault(text, []).append(f'"{claim.metadata.namespace}/{claim.metadata.name}"')
     for text, names in claims.items():
         yield f"ResourceClaim {listed(names)}: {text}; {NOT_REACHED}"

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.comparison import conjuncts
 from dra_operator.allocator.matching.selectors import SelectorAnswers, SelectorCache
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.cel import CelError, PreparedDevice
+from dra_operator.explain.comparison import conjuncts
 from dra_operator.inventory import Slice, bits
 from dra_operator.inventory.columns import Column
 

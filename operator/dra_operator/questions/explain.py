@@ -11,15 +11,14 @@ from typing import Final, TypeAlias
 
 from dra_operator.allocator import Allocated, Decider, Explanation, Limits, Reason
 from dra_operator.allocator.decision import claim_key
-from dra_operator.allocator.explanation.device_counts import CLASS, DeviceCounts, Refusals
-from dra_operator.allocator.explanation.obstacles import TITLES
-from dra_operator.allocator.explanation.text import holders_text
 from dra_operator.allocator.extended import extended_resources
 from dra_operator.allocator.plan import Alternative
 from dra_operator.api.core import Pod
 from dra_operator.api.names import ENDED_PHASES, GATE
 from dra_operator.api.text import printable
 from dra_operator.api.types import ResourceClaim
+from dra_operator.explain import CLASS, TITLES, DeviceCounts, Refusals
+from dra_operator.explain.sentence import holders_text
 from dra_operator.ledger import ClaimKey
 from dra_operator.pods.change import Change, Kind
 from dra_operator.pods.claims import is_over, named_claims
@@ -277,7 +276,7 @@ class _Question:
         if isinstance(found, PodDecision):
             return self._answer("fits", f"it fits on node {found.node}", node=found.node)
         explainer = PodExplainer(
-            decider.allocator,
+            state.explainers[Decider.OPERATOR],
             state.pods,
             state.find_claim,
             state.has_template,
@@ -394,8 +393,9 @@ class _Question:
             return self._answer(
                 "fits", f"it fits on node {decision.node}", node=decision.node, devices=devices
             )
-        found = allocator.explain([claim], decision, decider=decider)[0]
-        counts = {entry: allocator.count_devices(claim, decider=decider)}
+        explainer = self.state.explainers[decider]
+        found = explainer.explain([claim], decision, decider=decider)[0]
+        counts = {entry: explainer.count_devices(claim, decider=decider)}
         requests = build_funnels(counts, claim.metadata.namespace)
         changes = None
         if self.effort is not None:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from dra_operator.allocator import Reason
-from dra_operator.allocator.explanation.device_counts import SliceDevices
 from dra_operator.allocator.plan import Alternative
 from dra_operator.api.quantity import family, format_amount
 from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult
+from dra_operator.explain import SliceDevices
 from dra_operator.inventory import PoolKey, Slice, bits
 from dra_operator.inventory.counters import CounterLayout
 from dra_operator.questions.answers import Conclusion, LargestDevice, conclude
@@ -171,9 +171,9 @@ def _devices_for_first(state: ClusterState, template: Template) -> Iterator[tupl
     claim = next(iter(template.build_claims(1).values()), None)
     if claim is None:
         return
-    allocator = state.allocators[template.decider]
+    explainer = state.explainers[template.decider]
     first: Alternative | None = None
-    for item, found in allocator.find_devices(claim, decider=template.decider):
+    for item, found in explainer.find_devices(claim, decider=template.decider):
         first = first or item
         if item is not first:
             return
@@ -238,9 +238,9 @@ class _StrandedGroups:
         """Find the devices that are free in the state as it is."""
         template = self.placer.template
         unsuitable = self.placer.find_obstacles()
-        allocator = self.placer.state.allocators[template.decider]
+        explainer = self.placer.state.explainers[template.decider]
         for claim in template.build_claims(0).values():
-            slices = list(allocator.find_devices(claim, decider=template.decider))
+            slices = list(explainer.find_devices(claim, decider=template.decider))
             left = _LeftOnNodes()
             for item, found in slices:
                 left.count(item, found)

@@ -189,7 +189,7 @@ class Placer:
 
     def _explain_claim(self, claim: ResourceClaim, decision: Decision, decider: Decider) -> Explanation:
         """Return why a claim by itself is not allocated."""
-        return self.state.allocators[decider].explain([claim], decision, decider=decider)[0]
+        return self.state.explainers[decider].explain([claim], decision, decider=decider)[0]
 
     def _is_any_full(self, number: int) -> bool:
         """True if the copies before have taken all places of a claim that all of them name."""
@@ -218,8 +218,8 @@ class Placer:
             return own.get(key) or self.state.find_claim(key)
 
         decider = self.template.decider
-        allocator = self.state.allocators[decider]
-        return PodExplainer(allocator, self.state.pods, find_claim, lambda _: True, decider, limits=Limits())
+        explainer = self.state.explainers[decider]
+        return PodExplainer(explainer, self.state.pods, find_claim, lambda _: True, decider, limits=Limits())
 
     def find_obstacles(self) -> dict[str, str]:
         """Return the nodes that do not suit the pod as things are, each with the reason."""

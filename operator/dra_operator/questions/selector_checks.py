@@ -12,9 +12,7 @@ from typing import Final
 
 from dra_operator.allocator import Allocator
 from dra_operator.allocator.budget import Budget, Limits
-from dra_operator.allocator.comparison import Comparison, conjuncts, find_literals, read, reading
 from dra_operator.allocator.decision import AbortedError
-from dra_operator.allocator.explanation.pool_records import PublishedSlices
 from dra_operator.allocator.matching.failures import (
     describe_failure,
     find_driver_meant,
@@ -32,6 +30,8 @@ from dra_operator.cel.advice.diagnostics import ADVICE, describe, mistaken_texts
 from dra_operator.cel.device import full_name
 from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
+from dra_operator.explain.comparison import Comparison, conjuncts, find_literals, read, reading
+from dra_operator.explain.pools import PublishedSlices
 from dra_operator.inventory import Slice, bits
 from dra_operator.questions.attribute_use import (
     MISSING_KEY,
@@ -374,7 +374,7 @@ class _Check:
             compared = read(part)
             if compared is None or compared.table != "attributes" or not compared.kind:
                 continue
-            use = by_name.get(f"{compared.domain}/{compared.name}")
+            use = by_name.get(f"{compared.field.domain}/{compared.field.name}")
             if use is not None and (text := _clash(compared, use)):
                 told.add(use.name)
                 self._add(LintRule.TYPE_CLASH, Severity.WARNING, number, text)
@@ -429,7 +429,6 @@ class _Check:
     def _compare(self, expression: str, refused: Devices, budget: Budget) -> Counter[str]:
         """Return what the first false part of an expression compared, with the number of devices it refused so."""
         details = Counter[str]()
-        known: dict[object, Counter[str]] = {}
         parts = conjuncts(expression)
         for part in parts:
             answers = self.checker.selectors.get(part)
@@ -438,13 +437,8 @@ class _Check:
             for slice_, those in refused:
                 if compared is None or not (here := those & ~passed.get(slice_, 0)):
                     continue
-                serials = [column and column.serial for column in compared.columns(slice_)]
-                key = (slice_.driver, slice_.shareable, here, *serials)
-                if key not in known:
-                    known[key] = compared.describe(slice_, here)
-                details.update(known[key])
+                details.update(compared.describe(slice_, here))
             refused = tuple(passed.items())
-            known.clear()
         return details
 
 

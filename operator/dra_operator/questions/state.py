@@ -31,6 +31,7 @@ from dra_operator.questions.notes import find_notes, find_owners
 if TYPE_CHECKING:
     # Imported where they are made: counting devices takes no decision, and `kubectl dra top` would wait for the import.
     from dra_operator.allocator import Allocator
+    from dra_operator.explain import Explainer
     from dra_operator.pods.cluster_pods import ClusterPods
     from dra_operator.pods.explanation import PodExplainer
     from dra_operator.pods.placement import PodPlacement
@@ -214,6 +215,14 @@ class ClusterState:
         other = self.build_allocator(Decider.KUBE_SCHEDULER, self.inventory)
         return {Decider.OPERATOR: operator, Decider.KUBE_SCHEDULER: other}
 
+    @cached_property
+    def explainers(self) -> "Mapping[Decider, Explainer]":
+        """What says why these do not allocate a claim."""
+        from dra_operator.explain import Explainer  # noqa: PLC0415
+
+        explainers = {id(each): Explainer(each) for each in self.allocators.values()}
+        return {decider: explainers[id(each)] for decider, each in self.allocators.items()}
+
     def build_allocator(self, decider: Decider, inventory: Inventory) -> "Allocator":
         """Return an allocator for an inventory, beside the ledger of this state."""
         from dra_operator.allocator import Allocator  # noqa: PLC0415
@@ -276,7 +285,7 @@ class ClusterState:
         from dra_operator.pods.explanation import PodExplainer  # noqa: PLC0415
 
         return PodExplainer(
-            self.allocators[Decider.KUBE_SCHEDULER],
+            self.explainers[Decider.KUBE_SCHEDULER],
             self.pods,
             self.find_claim,
             self.has_template,

@@ -8,14 +8,15 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from dra_operator.allocator.comparison import types_of
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.matching.selectors import SelectorAnswers
 from dra_operator.allocator.reasons import Reason
-from dra_operator.api.types import Device
+from dra_operator.api.attributes import AttributeValue, typed_text
+from dra_operator.api.types import Device, DeviceCapacity
 from dra_operator.api.validation.names import DRIVER
 from dra_operator.cel import CelError, prepare_device
 from dra_operator.cel.advice.diagnostics import DOMAIN_ADVICE, describe, domains
+from dra_operator.cel.device import full_name
 from dra_operator.inventory import Slice
 
 _AMONG: Final = re.compile(r"""\bin\s+device\.attributes\[(["'])[^"']+\1\](?:\.(\w+)|\[(["'])(\w+)\3\])""")
@@ -23,6 +24,7 @@ _OF_ALL_DRIVERS: Final = "resource.kubernetes.io"
 """The domain of attributes that Kubernetes defines, such as `pcieRoot`."""
 _NO_OVERLOAD: Final = "no such overload"
 _WRONG_TYPES: Final = (_NO_OVERLOAD, "CEL result of type ", "got '")
+_MOST_READ: Final = 3
 _EITHER: Final = (
     "lists and single values alike are tested by attribute.includes(value) "
     "or by [attribute].flatten().exists(x, ...)"
@@ -120,9 +122,23 @@ def described(
     text = describe(expression, error, prepare_device(driver, device))
     if is_type_failure(error):
         # Which operator or function has it is not known any more; what it was given is.
-        types = types_of(reads, driver, device)
+        types = _types_of(reads or frozenset(), driver, device)
         text += f"; here {types}{_type_advice(expression, error, types)}" if types else ""
     return text
+
+
+def _types_of(reads: frozenset[str], driver: str, device: Device) -> str:
+    """Return the attributes and capacities that an expression reads with their types: `model is string "a100"`."""
+    values: dict[str, AttributeValue | DeviceCapacity] = {
+        f"attributes/{full_name(name, driver)}": value for name, value in device.attributes.items()
+    }
+    values |= {f"capacity/{full_name(name, driver)}": item for name, item in device.capacity.items()}
+    texts: list[str] = []
+    for part in sorted(reads & values.keys()):
+        value = values[part]
+        typed = f"quantity {value.value.text}" if isinstance(value, DeviceCapacity) else typed_text(value)
+        texts.append(f"{part.rpartition('/')[2]} is {typed}")
+    return " and ".join(texts[:_MOST_READ])
 
 
 def _type_advice(expression: str, error: CelError, types: str) -> str:

@@ -18,8 +18,8 @@ from dra_operator.allocator.plan import MAX_DEVICES, Alternative, RequestPlan, t
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.search.result_types import Solution
 from dra_operator.allocator.search.state import NodeState, Pick
-from dra_operator.allocator.surplus import advise, tells_surplus
 from dra_operator.inventory import Verdict, bits
+from dra_operator.inventory.pool import surplus_advice
 
 
 class DeadEnd(Enum):
@@ -117,8 +117,9 @@ class ExhaustiveSearch:
                 path = "/".join(view.key)
                 incomplete = view.verdict is Verdict.INCOMPLETE
                 wrong = f"is currently {view.verdict.value}: {view.reason}"
-                if tells_surplus(view.reason):
-                    wrong = f"has {view.reason}{advise(path, self.state.availability.views.inventory)}"
+                if view.has_surplus:
+                    published = self.state.availability.views.inventory.pools[view.key]
+                    wrong = f"has {view.reason}; {surplus_advice(published)}"
                 raise FatalError(
                     f"request {alternative.name}: asks for all devices, but resource pool {path} {wrong}",
                     Reason.POOL_INCOMPLETE if incomplete else Reason.POOL_INVALID,

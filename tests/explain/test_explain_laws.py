@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dra_operator.allocator import Allocated, Allocator, Explanation, Features, Limits, Reason
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
+from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 
@@ -187,7 +188,7 @@ def _explain(world: World, wanted: list[dict[str, Any]], bound: Any = ()) -> Exp
     """Return why a claim is not allocated, or None if it is."""
     made = _allocator(world)
     claim = _claim(wanted, bound)
-    found = made.explain((claim,), made.allocate([claim]))
+    found = Explainer(made).explain((claim,), made.allocate([claim]))
     return found[0] if found else None
 
 
@@ -464,7 +465,7 @@ def test_claims_are_named_that_use_what_is_wanted(world: World, wanted: dict[str
     made = _allocator(world)
     claim = _claim([wanted], ())
     decision = made.allocate([claim])
-    (before, *_) = made.explain((claim,), decision) or (None,)
+    (before, *_) = Explainer(made).explain((claim,), decision) or (None,)
     user = f"user-{left}"
     if before is None or not made.ledger.version or " published, " not in before.message:
         return
@@ -474,7 +475,7 @@ def test_claims_are_named_that_use_what_is_wanted(world: World, wanted: dict[str
     if made.ledger.version == version:
         assert user not in named
         return
-    (after, *_) = made.explain((claim,), made.allocate([claim])) or (None,)
+    (after, *_) = Explainer(made).explain((claim,), made.allocate([claim])) or (None,)
 
     assert "user-1" not in before.message
     if user in named:

@@ -456,14 +456,14 @@ def test_an_allocation_needs_no_explanation(gpus: Any, ask: Any) -> None:
     """For a claim that is allocated there is no line."""
     claim = gpus.claim(ask())
 
-    assert gpus.allocator.explain((claim,), gpus.decide(claim)) == ()
+    assert gpus.explainer.explain((claim,), gpus.decide(claim)) == ()
 
 
 def test_a_claim_that_does_not_fit_beside_others(gpus: Any, ask: Any) -> None:
     """The line says that the claim would fit alone."""
     claims = [gpus.claim(ask("r", 3), name=name) for name in "ab"]
     decision = gpus.decide(*claims)
-    (first, second) = gpus.allocator.explain(claims, decision)
+    (first, second) = gpus.explainer.explain(claims, decision)
 
     assert decision == Unsatisfied()
     assert first.reason is second.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER

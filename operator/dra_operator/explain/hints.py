@@ -1,21 +1,18 @@
-"""Suggestions: what was probably meant by a name, a value or a toleration that no device goes with.
+"""Hints: what was probably meant by a name, a value or a toleration that no device goes with, and what to do.
 
 A name that is misspelt looks like a cluster whose devices are free and yet never fit, unless somebody counts who has
 it. All follows from what is published, whoever uses it, and is kept while that stays.
 Source: docs/dra-semantics 3.7 and 5.1.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import chain
+from typing import Final
 
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.comparison import conjuncts, listed_values
 from dra_operator.allocator.constraints import MATCH, elements
-from dra_operator.allocator.explanation.answer_cache import AnswerCache
-from dra_operator.allocator.explanation.pool_records import PublishedSlices
-from dra_operator.allocator.explanation.text import taint_text, toleration_text
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.api.attributes import AttributeValue
@@ -23,34 +20,25 @@ from dra_operator.api.likeness import NEAR, near_name
 from dra_operator.api.text import listed, shortened
 from dra_operator.api.types import Device, DeviceToleration
 from dra_operator.cel import CelError, Selector, prepare_device
+from dra_operator.explain.comparison import conjuncts, listed_values
+from dra_operator.explain.pools import PublishedSlices
+from dra_operator.explain.relax import Kept
+from dra_operator.explain.stages import key_value_effect, taint_text
 from dra_operator.inventory import Slice, bits
 from dra_operator.inventory.ownership import OWNED_TAINT, Ownership, tolerates_owned
 from dra_operator.inventory.taints import UNOWNED, touches
 
-_MOST_KNOWN = 1024
-_DRIVER = frozenset(("driver",))
-_ANY_VALUE = "; without operator: Exists, a toleration is for one value: add it to tolerate any"
+_DRIVER: Final = frozenset(("driver",))
+_ANY_VALUE: Final = "; without operator: Exists, a toleration is for one value: add it to tolerate any"
 
 
 @dataclass(slots=True)
-class Suggestions:
-    """Finds suggestions. All methods with a budget raise AbortedError if the time is used up."""
+class Hints:
+    """Finds hints. All methods with a budget raise AbortedError if the time is used up."""
 
     published: PublishedSlices
     candidates: Candidates
-    _absent: AnswerCache[tuple[int, str]] = field(init=False)
-    _disagreeing: AnswerCache[str] = field(init=False)
-    _names: AnswerCache[frozenset[str]] = field(init=False)
-    _empty: AnswerCache[dict[str, str]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._absent = AnswerCache(_MOST_KNOWN, self._version)
-        self._disagreeing = AnswerCache(_MOST_KNOWN, self._version)
-        self._names = AnswerCache(_MOST_KNOWN, self._version)
-        self._empty = AnswerCache(_MOST_KNOWN, self._version)
-
-    def _version(self) -> object:
-        return self.published.inventory.version
+    _known: Kept = field(default_factory=Kept)
 
     # --- attributes that constraints compare
 
@@ -66,51 +54,29 @@ class Suggestions:
         attribute = plan.constraints[number].attribute
         if any(attribute in item.derived for item in bound):
             return 1, ""
-        beside = [
-            request.alternatives
-            for request in plan.requests
-            if any(number in item.constraints for item in request.alternatives)
-            and not any(item in bound or attribute in item.derived for item in request.alternatives)
-        ]
-        derived = derived_names(plan)
-        key = (attribute, derived, *map(_serials, (bound, *beside)))
-        having, text = self._absent.find(
-            key, lambda: self._find_absent(attribute, bound, beside, derived, budget)
-        )
-        if text and attribute in derived:
-            # What other requests derive was meant, and not a name like it.
-            names = listed([item.name for item in bound])
-            requests, do = ("requests", "do") if len(bound) > 1 else ("request", "does")
-            text += f", and {requests} {names} {do} not derive it"
-        return having, text
-
-    def _find_absent(
-        self,
-        attribute: str,
-        bound: Sequence[Alternative],
-        beside: Sequence[Sequence[Alternative]],
-        derived: Collection[str],
-        budget: Budget,
-    ) -> tuple[int, str]:
-        total = having = 0
         matching = list(self._selected(bound, budget))
-        counts: dict[object, int] = {}
-        for slice_, selected in matching:
-            total += selected.bit_count()
-            # What is counted of columns holds for all slices with them.
-            if (key := _columns_key(slice_, attribute, selected)) not in counts:
-                counts[key] = sum(
-                    [slice_.attribute(index, attribute) is not None for index in bits.each(selected)]
-                )
-            having += counts[key]
+        total = sum([devices.bit_count() for _, devices in matching])
+        having = sum([_having(slice_, devices, attribute).bit_count() for slice_, devices in matching])
         if having == total:
             return having, ""
         text = f"attribute {attribute} is on {having} of {total} matching device{'s' if total != 1 else ''}"
-        if having or attribute in derived:
+        derived = derived_names(plan)
+        if attribute in derived:
+            # What other requests derive was meant, and not a name like it.
+            requests, do = ("requests", "do") if len(bound) > 1 else ("request", "does")
+            return (
+                having,
+                f"{text}, and {requests} {listed([item.name for item in bound])} {do} not derive it",
+            )
+        if having:
             return having, text
         names = _attribute_names(matching)
-        for others in beside:
-            names &= _attribute_names(self._selected(others, budget))
+        for request in plan.requests:
+            items = request.alternatives
+            if any(number in item.constraints for item in items) and not any(
+                item in bound or attribute in item.derived for item in items
+            ):
+                names &= _attribute_names(self._selected(items, budget))
         near = near_name(attribute, names.union(derived))
         return having, f'{text}; did you mean "{near}"?' if near else text
 
@@ -121,14 +87,11 @@ class Suggestions:
         """
         attribute = plan.constraints[number].attribute
         texts: dict[str, None] = {}
-        for request in plan.requests:
-            for item in request.alternatives:
-                if number not in item.constraints or (expression := item.derived.get(attribute)) is None:
-                    continue
+        for item in chain.from_iterable(request.alternatives for request in plan.requests):
+            if number in item.constraints and (expression := item.derived.get(attribute)) is not None:
                 content = item.key.content
                 names = self._names_on((*content.class_selectors, *content.request_selectors), budget)
-                reads = self.candidates.derived.reads(expression)
-                texts[_meant(reads or (), names)] = None
+                texts[_meant(self.candidates.derived.reads(expression) or (), names)] = None
         return "".join(texts)
 
     def disagreement(self, plan: ClaimPlan, number: int, budget: Budget) -> str:
@@ -143,38 +106,18 @@ class Suggestions:
             for request in plan.requests
             if all(number in item.constraints for item in request.alternatives)
         ]
-        if constraint.kind != MATCH or any(
-            constraint.attribute in item.derived for request in bound for item in request.alternatives
-        ):
+        items = chain.from_iterable(request.alternatives for request in bound)
+        if constraint.kind != MATCH or any(constraint.attribute in item.derived for item in items):
             return ""
-        key = (
-            constraint.attribute,
-            *[(request.name, _serials(request.alternatives)) for request in bound],
-        )
-        text = self._disagreeing.find(
-            key,
-            lambda: _no_common_value(
-                {
-                    request.name: self._values(constraint.attribute, request.alternatives, budget)
-                    for request in bound
-                }
-            ),
-        )
+        values: dict[str, set[AttributeValue]] = {}
+        for request in bound:
+            seen: set[AttributeValue] = set()
+            for slice_, devices in self._selected(request.alternatives, budget):
+                found = [slice_.attribute(index, constraint.attribute) for index in bits.each(devices)]
+                seen.update([value for value in found if value is not None])
+            values[request.name] = {element for value in seen for element in elements(value)}
+        text = _no_common_value(values)
         return f"; {text}" if text else ""
-
-    def _values(
-        self, attribute: str, alternatives: Sequence[Alternative], budget: Budget
-    ) -> set[AttributeValue]:
-        """Return the values that the devices for some alternatives have, of lists each member."""
-        seen: set[AttributeValue] = set()
-        known: set[object] = set()
-        for slice_, selected in self._selected(alternatives, budget):
-            # Slices of equal nodes share their columns: what one of them has, all have.
-            if (key := _columns_key(slice_, attribute, selected)) not in known:
-                known.add(key)
-                values = [slice_.attribute(index, attribute) for index in bits.each(selected)]
-                seen.update([value for value in values if value is not None])
-        return {element for value in seen for element in elements(value)}
 
     # --- what selectors read
 
@@ -192,16 +135,15 @@ class Suggestions:
             before = (*drivers, *before)
         names = self._names_on(before, budget)
         parts = conjuncts(expression)
-        text = self._unknown(expression, names)
-        if not text or len(parts) == 1:
-            return text
-        texts: list[str] = []
+        if not self._unknown(expression, names):
+            return ""
+        texts: dict[str, None] = {}
         for part in parts:
             # Where the parts before it leave no device, what is known of those before.
             names = self._names_on(before, budget) or names
-            texts.append(self._unknown(part, names))
+            texts[self._unknown(part, names)] = None
             before += (part,)
-        return "".join(dict.fromkeys(texts))
+        return "".join(texts)
 
     def _unknown(self, expression: str, names: frozenset[str]) -> str:
         program = self.candidates.selectors.get(expression).program
@@ -209,7 +151,8 @@ class Suggestions:
 
     def _names_on(self, expressions: tuple[str, ...], budget: Budget) -> frozenset[str]:
         """Return what devices that selectors select publish, as `attributes/domain/id` and `capacity/domain/id`."""
-        return self._names.find(expressions, lambda: self._find_names(expressions, budget))
+        version = self.published.inventory.version
+        return self._known.find(version, expressions, lambda: self._find_names(expressions, budget))
 
     def _find_names(self, expressions: tuple[str, ...], budget: Budget) -> frozenset[str]:
         found: set[str] = set()
@@ -220,15 +163,14 @@ class Suggestions:
                 selected, _ = selector.ask(slice_, selected, budget)
             if selected:
                 for table, columns in (("attributes", slice_.attributes), ("capacity", slice_.capacity)):
-                    bare = f"{table}/{slice_.driver}"
-                    found.update(f"{table}/{name}" if "/" in name else f"{bare}/{name}" for name in columns)
+                    found.update(f"{table}/{_full(name, slice_)}" for name in columns)
         return frozenset(found)
 
     # --- drivers
 
     def empty(self, selectors: Sequence[str]) -> str:
         """Return which drivers that some selectors ask for publish slices, and none with a device."""
-        empty = self._empty.find("drivers", self._find_empty)
+        empty = self._known.find(self.published.inventory.version, "drivers", self._find_empty)
         wanted = [self.candidates.selectors.get(part).program for part in self._about_drivers(selectors)]
         texts = [
             f"; no device of driver {driver} is published: {text}"
@@ -237,7 +179,7 @@ class Suggestions:
         ]
         return "".join(shortened(texts))
 
-    def _find_empty(self) -> dict[str, str]:
+    def _find_empty(self) -> Mapping[str, str]:
         """Return a clause about the slices of each driver that publishes some and no device in them, by driver.
 
         Slices with counters are not meant to have any.
@@ -304,33 +246,34 @@ class Suggestions:
                 yield slice_, found
 
 
-def _serials(items: Sequence[Alternative]) -> tuple[int, ...]:
-    return tuple([item.key.serial for item in items])
+def _having(slice_: Slice, devices: int, attribute: str) -> int:
+    """Return those of some devices that have an attribute."""
+    return bits.from_positions(
+        index for index in bits.each(devices) if slice_.attribute(index, attribute) is not None
+    )
 
 
-def _columns_key(slice_: Slice, attribute: str, devices: int) -> object:
-    return (*[column and column.serial for column in slice_.attribute_columns(attribute)], devices)
+def _full(name: str, slice_: Slice) -> str:
+    return name if "/" in name else f"{slice_.driver}/{name}"
 
 
 def _attribute_names(selected: Iterable[tuple[Slice, int]]) -> set[str]:
     """Return the attributes of some devices, each as `domain/id`."""
     return {
-        name if "/" in name else f"{slice_.driver}/{name}"
+        _full(name, slice_)
         for slice_, devices in selected
         for name, column in slice_.attributes.items()
         if any(column.values[index] is not None for index in bits.each(devices))
     }
 
 
-def _no_common_value(values: dict[str, set[AttributeValue]]) -> str:
+def _no_common_value(values: Mapping[str, set[AttributeValue]]) -> str:
     """Return what requests have, by name, if no value is common to all; of one request its types, if several."""
     if len(values) == 1:
         (only,) = values.values()
         examples = {value.type: value for value in sorted(only, key=str, reverse=True)}
-        if len(examples) < 2:
-            return ""
-        listed_types = listed_values(set(examples.values()), with_types=True)
-        return f"its values are of different types, as {listed_types}"
+        types = listed_values(set(examples.values()), with_types=True)
+        return f"its values are of different types, as {types}" if len(examples) > 1 else ""
     if not values or not all(values.values()) or set.intersection(*values.values()):
         return ""
     # Types are told only where they may be what keeps the values apart.
@@ -391,7 +334,7 @@ def derived_names(plan: ClaimPlan) -> tuple[str, ...]:
     )
 
 
-def tolerations_meant(taints: Collection[str], tolerations: Iterable[DeviceToleration]) -> str:
+def tolerations_meant(taints: Collection[str], tolerations: Sequence[DeviceToleration]) -> str:
     """Return a clause with the tolerations that may have been meant for these taints, or nothing."""
     tolerations = tuple(tolerations)
     if taint_text(OWNED_TAINT) in taints and tolerates_owned(tolerations):
@@ -400,15 +343,23 @@ def tolerations_meant(taints: Collection[str], tolerations: Iterable[DeviceToler
             "nothing: use other devices, or ask the admin of this cluster"
         )
     keys = {text.rpartition(":")[0].partition("=")[0] for text in taints}
-    items = list(tolerations)
     texts = [
-        toleration_text(item)
-        for item in items
+        _toleration_text(item)
+        for item in tolerations
         if not item.key or any(_is_near_key(item.key, key) for key in keys)
     ]
-    only = "only " if len(texts) == len(items) else ""
-    advice = _ANY_VALUE if any(_lacks_operator(item, taints) for item in items) else ""
+    only = "only " if len(texts) == len(tolerations) else ""
+    advice = _ANY_VALUE if any(_lacks_operator(item, taints) for item in tolerations) else ""
     return f"; the request tolerates {only}{listed(texts)}{advice}" if texts else ""
+
+
+def _toleration_text(item: DeviceToleration) -> str:
+    """Return a toleration as taints are written.
+
+    Without a value it tolerates only taints that have none, which does not look so without the quotes.
+    """
+    value = "" if item.operator == "Exists" else item.value or '""'
+    return key_value_effect(item.key or "any", value, item.effect)
 
 
 def _lacks_operator(item: DeviceToleration, taints: Collection[str]) -> bool:

@@ -265,7 +265,7 @@ def test_an_explanation_that_takes_too_long_is_no_search_given_up(ticking: Any, 
     scene.nodes("n1")
     scene.slice("s", *(device(f"d{number}", row=number) for number in range(100)))
     claim = scene.claim(ask("g", 1, f'device.attributes["{DRIVER}"].row < 0'))
-    (found,) = scene.allocator.explain((claim,), Unsatisfied())
+    (found,) = scene.explainer.explain((claim,), Unsatisfied())
 
     assert found.reason is Reason.SEARCH_ABORTED
     assert found.message == (
@@ -352,7 +352,7 @@ def test_an_explanation_that_is_cut_off_again_and_again_comes_to_its_end(scene: 
     for _ in range(100):
         until = thread_time() + 0.05
         with suppress(PreemptedError):
-            found = scene.allocator.explain(
+            found = scene.explainer.explain(
                 (claim,), Unsatisfied(), is_preempted=lambda until=until: thread_time() > until
             )
             break

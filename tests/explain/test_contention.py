@@ -8,8 +8,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dra_operator.allocator import Allocated, Reason
-from dra_operator.allocator.decision import AbortedError
-from dra_operator.allocator.explanation.contention import _MAX_SEARCHED, Contention
 
 KIND = 'device.attributes["gpu.example.com"].kind == "{}"'
 DRIVER = "gpu.example.com"
@@ -129,14 +127,6 @@ def partitions(scene: Any, memory: str, *draws: str) -> None:
     scene.slice("s", *devices, count=2)
 
 
-def test_requests_for_one_device_beside_which_others_cannot_be_had_together(scene: Any, ask: Any) -> None:
-    """There are devices enough, and only one request would draw on the counter."""
-    partitions(scene, "30Gi", "20Gi", "20Gi", "0")
-
-    told = cause(scene, ask("p", 1, KIND.format("0")), ask("q", 2))
-    assert told == "; on n1, p and q want the same devices, and the other devices draw on the same counters"
-
-
 def test_requests_that_draw_on_the_same_counter(scene: Any, ask: Any) -> None:
     """The line says what is left of the counter."""
     partitions(scene, "40Gi", "30Gi", "30Gi", "20Gi")
@@ -153,26 +143,6 @@ def test_requests_whose_smallest_draws_are_too_much(scene: Any, ask: Any) -> Non
     assert told == "; n1 has 40Gi of counter set/memory left for p and q, which want at least 50Gi"
 
 
-def test_counters_that_no_sum_tells_of(scene: Any, ask: Any) -> None:
-    """The smallest draws would fit, but no two requests can have the same device, so no sum is told."""
-    partitions(scene, "50Gi", "20Gi", "40Gi")
-
-    told = cause(scene, ask("p", 1), ask("q", 1))
-    assert told == "; on n1, p and q draw on the same counters"
-
-
-def test_requests_are_said_to_share_what_they_share_and_no_more(scene: Any, ask: Any) -> None:
-    """The last one takes what draws on nothing, so that the first has to draw beside the second."""
-    partitions(scene, "30Gi", "20Gi", "15Gi")
-    scene.slice("t", kind("plain", "plain"), pool="other")
-    either = f"{KIND.format('20Gi')} || {KIND.format('plain')}"
-
-    told = cause(
-        scene, ask("p", 1, either), ask("q", 1, KIND.format("15Gi")), ask("r", 1, KIND.format("plain"))
-    )
-    assert told == "; on n1, p and r want the same devices, and p and q draw on the same counters"
-
-
 def test_requests_for_shares_of_the_same_devices(scene: Any, ask: Any) -> None:
     """The line says what is left of the capacity of the devices that each could have."""
     scene.nodes("n1")
@@ -182,16 +152,6 @@ def test_requests_for_shares_of_the_same_devices(scene: Any, ask: Any) -> None:
 
     told = cause(scene, ask("p", 1, **wants), ask("q", 1, **wants))
     assert told == "; n1 has 8G of capacity bandwidth left for p and q, which want 10G"
-
-
-def test_shares_that_no_sum_tells_of(scene: Any, ask: Any) -> None:
-    """There is enough capacity, but not on one device, so the line names the requests only."""
-    scene.nodes("n1")
-    scene.slice("s", {"name": "a", **SHARED}, {"name": "b", **SHARED})
-    wants = {"capacity": {"requests": {"bandwidth": "6G"}}}
-
-    told = cause(scene, *(ask(name, 1, **wants) for name in "pqr"))
-    assert told == "; on n1, p, q and r need capacity of the same devices"
 
 
 def test_alternatives_count_by_the_smaller_one(scene: Any, ask: Any) -> None:
@@ -224,42 +184,6 @@ def test_requests_with_admin_access_are_not_told_what_is_left(scene: Any, ask: A
     assert told == "; n1 has 1 device for p and q, which want 2"
 
 
-def test_of_three_requests_those_are_told_that_are_stuck_on_the_node(scene: Any, ask: Any) -> None:
-    """The third is in nobody's way there, and only elsewhere are the others not stuck."""
-    scene.nodes("n1", "n2")
-    scene.slice("s", kind("a", "x"), kind("b", "y"), nodeName="n1")
-    scene.slice("t", kind("a", "x"), kind("b", "x"), nodeName="n2")
-    x, y = KIND.format("x"), KIND.format("y")
-
-    told = cause(scene, ask("p", 1, x), ask("q", 1, x), ask("r", 1, y))
-    assert told == "; n1 has 1 device left for p and q, which want 2"
-
-
-@pytest.fixture
-def skipping(scene: Any) -> Any:
-    """Nodes of which only the exhaustive search can tell what they have."""
-    for node in ("n1", "n2"):
-        scene.put("Node", node, status={"declaredFeatures": ["DRAOptionalNodeOperations"]})
-    return scene
-
-
-def test_where_only_the_plain_search_can_tell_the_overlap_is_told(skipping: Any, ask: Any) -> None:
-    """On the node on which it found that each request fits alone."""
-    skipping.slice("s", "a", "b", skipNodeOperations=["*"])
-
-    assert cause(skipping, ask("p", 2), ask("q")) == "; on n1, p and q want the same devices"
-
-
-def test_where_only_the_plain_search_can_tell_and_nodes_differ_nothing_is_told(
-    skipping: Any, ask: Any
-) -> None:
-    """It is not known whether each fits alone on any of them."""
-    skipping.slice("s", kind("a", "x"), nodeName="n1", skipNodeOperations=["*"])
-    skipping.slice("t", kind("a", "x"), kind("b", "y"), nodeName="n2", skipNodeOperations=["*"])
-
-    assert not cause(skipping, ask("p"), ask("q", 1, KIND.format("y")), ask("r"))
-
-
 def test_shares_of_a_device_that_draws_on_counters_need_its_capacity(scene: Any, ask: Any) -> None:
     """The first share pays the counters, so they are not what keeps the second one away."""
     uses = [{"counterSet": "set", "counters": {"memory": {"value": "1Gi"}}}]
@@ -269,44 +193,6 @@ def test_shares_of_a_device_that_draws_on_counters_need_its_capacity(scene: Any,
 
     told = cause(scene, ask("p"), ask("q"))
     assert told == "; n1 has 10G of capacity bandwidth left for p and q, which want 20G"
-
-
-def test_not_every_node_is_searched(scene: Any, ask: Any) -> None:
-    """Where many have enough devices for each request and yet none fits, nobody waits for the reason."""
-    nodes = [f"n{number}" for number in range(_MAX_SEARCHED + 4)]
-    scene.nodes(*nodes, "m0")
-    draw = [{"counterSet": "set", "counters": {"memory": {"value": "30Gi"}}}]
-    for node in nodes:
-        total = [{"name": "set", "counters": {"memory": {"value": "40Gi"}}}]
-        scene.slice(f"c-{node}", count=2, nodeName=node, sharedCounters=total)
-        devices = [kind(name, "x", consumesCounters=draw) for name in "ab"]
-        scene.slice(node, *devices, kind("c", "y"), nodeName=node, count=2)
-    scene.slice("m0", kind("a", "x"), kind("b", "x"), nodeName="m0")
-    x, y = KIND.format("x"), KIND.format("y")
-
-    assert not cause(scene, ask("p", 2, x), ask("q", 1, y))
-
-
-@pytest.mark.parametrize("constrained", [False, True], ids=["alone", "with a constraint"])
-def test_a_cause_that_takes_too_long_is_left_out(
-    scene: Any, ask: Any, monkeypatch: pytest.MonkeyPatch, *, constrained: bool
-) -> None:
-    """What is known without it is told."""
-    scene.nodes("n1")
-    scene.slice("s", kind("a", "x"), kind("b", "y"))
-
-    def late(*_: object) -> None:
-        raise AbortedError("the time is up")
-
-    monkeypatch.setattr(Contention, "_find_node", late)
-    constraints = [{"matchAttribute": "gpu.example.com/kind"}] if constrained else []
-    found = scene.explain(scene.claim(ask("p"), ask("q", 1 if constrained else 2), constraints=constraints))
-
-    assert found.message == (
-        "the requests fit together on node n1, but not with constraint #0 (matchAttribute gpu.example.com/kind)"
-        if constrained
-        else "each request fits alone (p on n1, q on n1), but no node has room for all of them"
-    )
 
 
 def test_requests_that_fit_together_without_constraints_are_not_said_to_want_the_same(
@@ -364,137 +250,10 @@ def taken_together(scene: Any, *requests: dict[str, Any]) -> str:
     return cause(scene, *requests).removeprefix("; ")
 
 
-def test_alternatives_that_each_leave_too_little_to_another(scene: Any, ask: Any, listing: Any) -> None:
-    """There are as many devices as all want at least, but whichever the first takes is needed by one of the others."""
-    scene.nodes("n1")
-    scene.slice("s", *(kind(f"x{n}", "x") for n in range(3)), kind("y0", "y"), kind("y1", "y"))
-
-    told = taken_together(
-        scene,
-        listing("p", (3, "x"), (2, "y")),
-        ask("q", 1, KIND.format("x")),
-        ask("r", 1, KIND.format("y")),
-    )
-    assert told == "on n1, p, q and r want the same devices"
-
-
-def test_alternatives_that_only_share_capacity(scene: Any, ask: Any) -> None:
-    """Each device has room for one of them, and there are fewer devices than requests."""
-    shared = {"allowMultipleAllocations": True, "capacity": {"bandwidth": {"value": "10G"}}}
-    scene.nodes("n1")
-    scene.slice("s", {"name": "a", **shared}, {"name": "b", **shared})
-    share = {"capacity": {"requests": {"bandwidth": "6G"}}}
-    listed = {"name": "p", "firstAvailable": [{"name": "share", **ask("", 1, **share)["exactly"]}]}
-
-    told = taken_together(scene, listed, ask("q", 1, **share), ask("r", 1, **share))
-    assert told == "on n1, p, q and r need capacity of the same devices"
-
-
-def test_shares_beside_whole_devices(scene: Any, ask: Any) -> None:
-    """A request for all devices takes also what could be shared."""
-    shared = {"allowMultipleAllocations": True, "capacity": {"bandwidth": {"value": "10G"}}}
-    scene.nodes("n1")
-    scene.slice("s", {"name": "a", **shared}, "b")
-
-    assert (
-        taken_together(scene, ask("p", 1), ask("q", allocationMode="All"))
-        == "on n1, p and q want the same devices"
-    )
-
-
-@pytest.mark.parametrize(
-    ("groups", "told"),
-    [
-        (("x", "y"), "draw on the same counters and want devices without a compatibility group in common"),
-        (("x", ""), "draw on the same counters and want devices without a compatibility group in common"),
-        (("x", "x"), "draw on the same counters"),
-    ],
-)
-def test_compatibility_groups(scene: Any, ask: Any, groups: tuple[str, str], told: str) -> None:
-    """Two devices of one counter set need one in common; it is told only where two of them have none."""
-    devices = [kind(name, name, **use("1Gi", *group)) for name, group in zip("ab", groups, strict=True)]
-    counted_pool(scene, "3Gi" if groups[0] != groups[1] else "1Gi", *devices)
-
-    found = taken_together(scene, ask("p", 1, KIND.format("a")), ask("q", 1, KIND.format("b")))
-    assert found == f"on n1, p and q {told}"
-
-
-def test_what_others_use_is_not_said_to_be_wanted(scene: Any, listing: Any) -> None:
-    """Devices in use draw on counters, but not for these requests."""
-    drawing = (kind("a", "x", **use("1Gi")), kind("b", "y", **use("1Gi")))
-    counted_pool(scene, "2Gi", *drawing, kind("c", "z"))
-    scene.hold("holder", "a", "pool")
-
-    told = taken_together(scene, listing("p", (1, "x"), (1, "z")), listing("q", (2, "y"), (1, "z")))
-    assert told == "n1 has 1 device left for p and q, which want 2"
-
-
-def test_what_does_not_fit_the_counters_is_not_said_to_be_wanted(scene: Any, ask: Any, listing: Any) -> None:
-    """Both select a device that takes more than there is left."""
-    counted_pool(
-        scene, "5Gi", kind("a", "x", **use("3Gi")), kind("b", "y", **use("3Gi")), kind("c", "z", **use("9Gi"))
-    )
-
-    either = f"{KIND.format('y')} || {KIND.format('z')}"
-    told = taken_together(scene, listing("p", (1, "x"), (1, "z")), ask("q", 1, either))
-    assert told == "n1 has 5Gi of counter set/memory left for p and q, which want 6Gi"
-
-
-def test_what_the_node_cannot_prepare_is_not_said_to_be_wanted(scene: Any, ask: Any) -> None:
-    """Both select a device of a slice that skips what the node cannot do without."""
-    counted_pool(scene, "5Gi", kind("a", "x", **use("3Gi")), kind("b", "y", **use("3Gi")), count=3)
-    scene.slice("t", kind("c", "z"), count=3, skipNodeOperations=["*"])
-
-    p, q = (f"{KIND.format(own)} || {KIND.format('z')}" for own in "xy")
-    assert taken_together(scene, ask("p", 1, p), ask("q", 1, q)) == "on n1, p and q draw on the same counters"
-
-
-def test_what_compatibility_groups_in_use_refuse_is_not_said_to_be_wanted(scene: Any, ask: Any) -> None:
-    """A device in use leaves only some of the groups, which refuse one device and set two others against each other."""
-    devices = (("held", "xy"), ("a", "xz"), ("b", "yz"), ("c", "z"))
-    counted_pool(scene, "9Gi", *(kind(name, name, **use("1Gi", *groups)) for name, groups in devices))
-    scene.hold("holder", "held", "pool")
-
-    p, q = (f"{KIND.format(own)} || {KIND.format('c')}" for own in "ab")
-    told = taken_together(scene, ask("p", 1, p), ask("q", 1, q))
-    assert (
-        told
-        == "on n1, p and q draw on the same counters and want devices without a compatibility group in common"
-    )
-
-
-def test_who_takes_a_share_that_is_paid_is_not_said_to_draw_on_counters(scene: Any, ask: Any) -> None:
-    """The first share of a device has paid its counters."""
-    shared = {"allowMultipleAllocations": True, "capacity": {"bandwidth": {"value": "10G"}}}
-    counted_pool(scene, "2Gi", *(kind(name, "x", **use("1Gi"), **shared) for name in "ab"))
-    for name in ("one", "two"):
-        scene.use(name, ask("o", 1, capacity={"requests": {"bandwidth": "6G"}}))
-
-    share = {"capacity": {"requests": {"bandwidth": "2500M"}}}
-    listed = {"name": "p", "firstAvailable": [{"name": "share", **ask("", 1, **share)["exactly"]}]}
-    told = taken_together(scene, listed, ask("q", 1, **share), ask("r", 1, **share))
-    assert told == "on n1, p, q and r need capacity of the same devices"
-
-
-def test_devices_are_wanted_whole_where_nobody_shares(scene_with: Any, ask: Any, listing: Any) -> None:
-    """With the feature off, one that could be shared is taken as any other."""
-    scene = scene_with(consumable_capacity=False)
-    scene.nodes("n1")
-    scene.slice("s", *(kind(f"{n}", "xxxyy"[n], allowMultipleAllocations=True) for n in range(5)))
-
-    told = taken_together(
-        scene,
-        listing("p", (3, "x"), (2, "y")),
-        ask("q", 1, KIND.format("x")),
-        ask("r", 1, KIND.format("y")),
-    )
-    assert told == "on n1, p, q and r want the same devices"
-
-
 @pytest.mark.parametrize(
     ("number", "told"),
     [
-        (16, "on n1, p and q draw on the same counters"),
+        (16, "n1 has 30Gi of counter set/memory left for p and q, which want at least 32Gi"),
         (17, "on n1, p and q want at least 33 devices, and a claim can have 32"),
     ],
 )
@@ -688,5 +447,5 @@ def test_a_request_with_an_alternative_that_is_not_bound_is_no_obstacle(roots: A
     assert found.message.endswith(
         "; n1 has at most 3 with the same value left for gpu and any, which want 4; "
         "others are in use by 1 claim (holder); "
-        "even if none were in use, the requests do not fit together with constraint #0"
+        f"even if none were in use, the requests do not fit together with constraint #0 (matchAttribute {DRIVER}/root)"
     )

@@ -1,4 +1,4 @@
-"""Which slices count, and groups of pools that follow inventory and ledger."""
+"""Which slices count, and records of pools that follow inventory and ledger."""
 
 import random
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import Allocated, Allocator, Explanation, Reason, Unsatisfied
-from dra_operator.allocator.explanation import pool_records
-from dra_operator.allocator.explanation.pool_records import PoolRecords, PublishedSlices
+from dra_operator.explain import Explainer
+from dra_operator.explain.pools import PublishedSlices
 
 MODEL = 'device.attributes["gpu.example.com"].model == "{}"'
 OPTIONAL_MODEL = 'device.attributes["gpu.example.com"].?model.orValue("") == "a"'
@@ -67,7 +67,7 @@ def change(scene: Any, ask: Any, random_: random.Random) -> None:
 def tell(scene: Any, claim: Any) -> tuple[Explanation, Explanation]:
     """Return what the allocator of a scene says about a claim that fits nowhere, and what a new one says."""
     fresh = Allocator(scene.inventory, scene.ledger, clock=lambda: 0.0, share_ids=str)
-    said = (allocator.explain((claim,), Unsatisfied())[0] for allocator in (scene.allocator, fresh))
+    said = (each.explain((claim,), Unsatisfied())[0] for each in (scene.explainer, Explainer(fresh)))
     return next(said), next(said)
 
 
@@ -91,63 +91,6 @@ def test_what_is_told_never_depends_on_what_was_told_before(scene: Any, ask: Any
             followed, fresh = tell(scene, claim)
 
             assert followed == fresh
-
-
-@pytest.fixture
-def records(scene: Any) -> PoolRecords:
-    """The records of ten nodes that are alike but for serial numbers."""
-    scene.nodes(*(f"n{number}" for number in range(10)))
-    for number in range(10):
-        attributes = {"model": {"string": "a"}, "serial": {"string": f"x{number}"}}
-        scene.slice(f"n{number}", {"name": "d", "attributes": attributes}, nodeName=f"n{number}")
-    scene.allocator.refresh()
-    return PoolRecords(scene.allocator.availability)
-
-
-def sizes(records: PoolRecords, *names: str) -> list[int]:
-    """Return the sizes of the groups that are told apart by attributes of these names."""
-    grouping = records.grouping(frozenset(f"gpu.example.com/{name}" for name in names))
-    return sorted(len(group.members) for group in grouping.groups.values())
-
-
-def test_pools_are_told_apart_only_by_what_is_read(records: PoolRecords) -> None:
-    """Serial numbers divide the pools for who reads them, and for nobody else."""
-    assert sizes(records) == sizes(records, "model") == [10]
-    assert sizes(records, "model", "serial") == [1] * 10
-
-
-def test_only_pools_that_changed_change_their_group(scene: Any, ask: Any, records: PoolRecords) -> None:
-    """A use, a node or a slice moves its pool and leaves the group of the others as it was."""
-    assert sizes(records) == [10]
-    scene.use("a", ask())
-    scene.put("Node", "n1", spec={"unschedulable": True})
-    scene.inventory.remove("ResourceSlice", "n2")
-    scene.allocator.refresh()
-
-    assert sizes(records) == [1, 1, 7]
-
-
-@pytest.mark.parametrize("kept", [1, 3, 16])
-def test_the_claims_that_hold_some_devices(
-    scene: Any, ask: Any, kept: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Are found for any set of them, whether there is room to keep the answer or not."""
-    monkeypatch.setattr(pool_records, "_MAX_HOLDERS", kept)
-    scene.nodes("n1")
-    shareable = {"capacity": {"memory": {"value": "80Gi"}}, "allowMultipleAllocations": True}
-    scene.slice("s", *({"name": f"d{number}", **(shareable if number > 2 else {})} for number in range(5)))
-    for number in range(7):
-        scene.use(f"u{number}", ask("r", 1, **(SHARE if number > 2 else {})))
-    availability = scene.allocator.availability
-    scene.allocator.refresh()
-    (group,) = PoolRecords(availability).grouping(None).groups.values()
-
-    for _ in range(2):
-        for devices in range(1 << 5):
-            names = [f"d{index}" for index in range(5) if devices >> index & 1]
-            assert group.holders(availability, (devices,)) == scene.ledger.holders(
-                ("gpu.example.com", "pool"), names
-            )
 
 
 @pytest.fixture

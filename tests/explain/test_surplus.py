@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import Allocated, Reason
-from dra_operator.allocator.surplus import advise
+from dra_operator.inventory.pool import surplus_advice
 
 PutSlice = Callable[..., None]
 TOO_MANY = "too many slices of generation 1 (2 where 1 is announced)"
@@ -134,4 +134,5 @@ def test_a_pool_that_is_meant_for_several_nodes(scene: Any, put_slice: PutSlice)
     for name, node in (("a", "n1"), ("b", "n2"), ("c", "n2")):
         put_slice(name, name, count=2, nodeName=node)
 
-    assert advise("gpu/p", scene.inventory).startswith("; two publishers use one pool name")
+    advice = surplus_advice(scene.inventory.pools["gpu", "p"])
+    assert advice.startswith("two publishers use one pool name")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import Reason
-from dra_operator.allocator.explanation.text import holders_text
+from dra_operator.explain.sentence import holders_text
 
 NAMES = [f"request-with-a-long-name-number-{number}" for number in range(32)]
 SHARED = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "40Gi"}}}

@@ -242,7 +242,7 @@ def test_an_invalid_pool_is_the_reason_only_where_it_matters(scene: Any, kinds: 
             if isinstance(decision := fresh.decide(claim), Allocated):
                 fresh.ledger.assume("team", claim.metadata.name, decision.results[0])
         claim = fresh.claim(wants_all())
-        found = fresh.allocator.explain((claim,), fresh.decide(claim))
+        found = fresh.explainer.explain((claim,), fresh.decide(claim))
         return found[0] if found else None
 
     found = explained(("complete", "invalid"))

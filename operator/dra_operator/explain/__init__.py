@@ -1,0 +1,16 @@
+"""Why claims wait: a client of the allocator, which asks it smaller questions. The allocator knows nothing of it.
+
+- `explainer`: what others call, and what is kept; attempts that an incomplete pool has ended
+- `attempt`: one claim explained: what is taken away, in which order
+- `relax`: the smaller questions: fewer requests, constraints or devices, no uses and no taints
+- `stages`: how many devices fail at which stage, of `pools` as explanations see them
+- `contention`: what requests leave each other on a node
+- `sentence`: counts and claims in words; `comparison`: what a selector compared, read from its syntax tree
+- `hints`: names, values and tolerations that were probably meant
+- `failing`: selectors that fail on devices which the search of an allocated claim did not reach
+"""
+
+from dra_operator.explain.explainer import Explainer, explain_aborted
+from dra_operator.explain.stages import CLASS, TITLES, DeviceCounts, Refusals, SliceDevices
+
+__all__ = ["CLASS", "TITLES", "DeviceCounts", "Explainer", "Refusals", "SliceDevices", "explain_aborted"]

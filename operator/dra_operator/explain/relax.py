@@ -1,0 +1,246 @@
+"""Relaxation: what a claim would fit without is what keeps it waiting, so smaller questions are asked of the allocator.
+
+One request of several, fewer devices, fewer constraints; or no use and no taint. Each relaxed plan is a plan like any
+other, so an explanation cannot disagree with a decision. Where an error or the end of the budget keeps a question from
+an answer, nothing is told of it.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+from dra_operator.allocator import Allocator
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.decision import AbortedError, FatalError
+from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan, with_requests
+from dra_operator.api.types import DeviceToleration
+from dra_operator.inventory import bits
+from dra_operator.inventory.ownership import FENCED_TOLERATION
+from dra_operator.ledger import Ledger
+
+_Item = TypeVar("_Item")
+_EVERYTHING: Final = (DeviceToleration(operator="Exists"), FENCED_TOLERATION)
+_MOST_KNOWN: Final = 4096
+_MOST_NODES: Final = 128
+"""On how many nodes it is asked, at the most, whether each request fits alone."""
+_SPARE_CHANGES: Final = 1024
+
+
+@dataclass(slots=True)
+class Kept:
+    """Answers by what was asked: they hold for a version, and all go when they are too many."""
+
+    _answers: dict[object, object] = field(default_factory=dict)
+    _version: object = None
+
+    def find(self, version: object, key: object, make: Callable[[], _Item]) -> _Item:
+        """Return the answer for a key, which is made if it is not kept."""
+        if version != self._version or len(self._answers) >= _MOST_KNOWN:
+            self._version = version
+            self._answers.clear()
+        if key not in self._answers:
+            self._answers[key] = make()
+        return self._answers[key]  # type: ignore[return-value]
+
+
+@dataclass(slots=True)
+class Relaxer:
+    """Asks an allocator about relaxed plans; `complete_only`: as if there were no pools but complete ones.
+
+    Methods raise FatalError and AbortedError unless they say otherwise.
+    """
+
+    allocator: Allocator
+    complete_only: bool = False
+    _idle: Allocator | None = None
+    _known: Kept = field(default_factory=Kept)
+
+    def node(self, *plans: ClaimPlan, budget: Budget, allowed: int = -1) -> str | None:
+        """Return the first of the allowed nodes by name on which some plans fit together, or None."""
+        return self.allocator.find_node(plans, budget, allowed=allowed, complete_only=self.complete_only)
+
+    def fits(self, plan: ClaimPlan, budget: Budget) -> bool | None:
+        """Return whether a plan fits on a node; None if that cannot be told. Raises nothing."""
+        try:
+            return self.node(plan, budget=budget) is not None
+        except (FatalError, AbortedError):
+            return None
+
+    def common_node(self, plan: ClaimPlan, budget: Budget) -> str | None:
+        """Return the first node on which each request of a plan fits alone, or None. Raises AbortedError if unsure."""
+        try:
+            return _common_node(self, plan, budget)
+        except FatalError as error:
+            raise AbortedError(error.message) from None
+
+    def most(self, plan: ClaimPlan, budget: Budget) -> tuple[int | None, str]:
+        """Return how many devices a plan of one alternative could have, and where; what it asks for is too many.
+
+        The number is None where it asks for all devices, or that cannot be told. Raises nothing.
+        """
+        return _most(plan, lambda fewer: self.node(fewer, budget=budget))
+
+    # --- without uses and taints
+
+    def idle_node(self, plan: ClaimPlan, budget: Budget) -> str | None:
+        """Return the first node on which a plan would fit if no device were in use or tainted, or None.
+
+        Nobody has asked for this: it gets a tenth of the budget, and is not tried again in vain.
+        """
+
+        def ask() -> str | FatalError | AbortedError | None:
+            idle = self._idle_allocator()
+            try:
+                plans = [self.tolerating(plan)]
+                return idle.find_node(plans, budget.tenth(), complete_only=self.complete_only)
+            except (FatalError, AbortedError) as error:
+                return error.with_traceback(None)
+
+        found = self._known.find(self.allocator.inventory.version, plan.signature, ask)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def fits_idle(self, plan: ClaimPlan, budget: Budget) -> bool | None:
+        """Return whether a plan would fit then; None if that cannot be told. Raises nothing."""
+        try:
+            return self.idle_node(plan, budget) is not None
+        except (FatalError, AbortedError):
+            return None
+
+    def most_idle(self, plan: ClaimPlan, budget: Budget) -> int | None:
+        """Return how many devices a plan of one alternative could have then, as `most` does."""
+        return _most(plan, lambda fewer: self.idle_node(fewer, budget))[0]
+
+    def is_apart(self, plan: ClaimPlan, budget: Budget) -> bool:
+        """True if even then no node has what each request of a plan wants. Raises nothing."""
+        try:
+            return self.idle().common_node(self.tolerating(plan), budget.tenth()) is None
+        except AbortedError:
+            return False
+
+    def release(self) -> None:
+        """Forget what is kept for this; it begins anew if it is asked again."""
+        if self._idle is not None:
+            self._idle.release()
+            self._idle = None
+
+    def idle(self) -> "Relaxer":
+        """Return what asks about plans that tolerate everything as if no device were in use."""
+        return Relaxer(self._idle_allocator(), self.complete_only)
+
+    def keep_up(self) -> None:
+        """Forget it once there is more to catch up with than it takes to begin anew."""
+        if self._idle is not None:
+            views = self._idle.availability.views
+            if views.behind > 2 * len(views.order) + _SPARE_CHANGES:
+                self.release()
+
+    def _idle_allocator(self) -> Allocator:
+        if self._idle is None:
+            self._idle = self.allocator.for_copy(self.allocator.inventory, Ledger())
+        self._idle.refresh()
+        return self._idle
+
+    def tolerating(self, plan: ClaimPlan) -> ClaimPlan:
+        """Return a plan as if it tolerated everything."""
+        candidates = self.allocator.candidates
+
+        def change(item: Alternative) -> Alternative:
+            content = item.key.content
+            content = content._replace(tolerations=content.tolerations + _EVERYTHING)
+            return replace(item, key=candidates.key(content, item.key.requests))
+
+        return _with_alternatives(plan, change)
+
+
+def _common_node(relaxer: Relaxer, plan: ClaimPlan, budget: Budget) -> str | None:
+    """Return the first node on which each request fits alone: whoever is not there yet goes on from the last one."""
+    alone = [only(plan, [request]) for request in plan.requests]
+    views = relaxer.allocator.availability.views
+    allowed = bits.first(len(views.order))
+    for _ in range(_MOST_NODES):
+        nodes = [relaxer.node(each, budget=budget, allowed=allowed) for each in alone]
+        places = [bits.lowest(views.set_of([node])) for node in nodes if node is not None]
+        if len(places) < len(nodes):
+            return None
+        if len(set(places)) == 1:
+            return nodes[0]
+        allowed &= ~bits.first(max(places))
+    raise AbortedError(f"{_MOST_NODES} nodes were asked")
+
+
+def _most(plan: ClaimPlan, fit: Callable[[ClaimPlan], str | None]) -> tuple[int | None, str]:
+    (request,) = plan.requests
+    (item,) = request.alternatives
+    if item.count is None:
+        return None, ""
+    fits, node, least = 0, "", item.count
+    while least - fits > 1:
+        middle = (fits + least) // 2
+        try:
+            found = fit(with_alternative(plan, request, replace(item, count=middle)))
+        except (FatalError, AbortedError):
+            return None, ""
+        if found is None:
+            least = middle
+        else:
+            fits, node = middle, found
+    return fits, node
+
+
+# --- relaxed plans
+
+
+def only(plan: ClaimPlan, requests: Sequence[RequestPlan]) -> ClaimPlan:
+    """Return the plan with some of its requests only."""
+    return with_requests(plan, tuple(requests), plan.constraints)
+
+
+def with_alternative(plan: ClaimPlan, request: RequestPlan, item: Alternative) -> ClaimPlan:
+    """Return the plan with one alternative of one request only, as if it were asked for alone."""
+    alone = replace(request, prioritized=False, alternatives=(item,))
+    return with_requests(plan, (alone,), plan.constraints)
+
+
+def bound_by(plan: ClaimPlan, constraints: Collection[int]) -> ClaimPlan:
+    """Return the plan with all but some of its constraints applying to nothing."""
+
+    def bound(item: Alternative) -> Alternative:
+        return replace(item, constraints=tuple([each for each in item.constraints if each in constraints]))
+
+    return _with_alternatives(plan, bound)
+
+
+def unconstrained(plan: ClaimPlan) -> ClaimPlan:
+    """Return the plan without its constraints."""
+    return with_requests(plan, bound_by(plan, ()).requests, ())
+
+
+def without(plan: ClaimPlan, number: int) -> ClaimPlan:
+    """Return the plan with one of its constraints applying to nothing."""
+    return bound_by(plan, [other for other in range(len(plan.constraints)) if other != number])
+
+
+def _with_alternatives(plan: ClaimPlan, change: Callable[[Alternative], Alternative]) -> ClaimPlan:
+    requests = tuple(
+        replace(request, alternatives=tuple(map(change, request.alternatives))) for request in plan.requests
+    )
+    return with_requests(plan, requests, plan.constraints)
+
+
+def minimal_conflict(
+    items: Sequence[_Item], fit: Callable[[Sequence[_Item]], bool | None]
+) -> tuple[_Item, ...]:
+    """Return the first of some items that do not fit together, as few as leaving out one by one finds.
+
+    To learn that something does not fit takes a look at every node, and that it does often one at the first. So the
+    items are added one by one until they do not fit, and only of these some are left out again.
+    """
+    size = next((size for size in range(len(items)) if fit(items[:size]) is False), len(items))
+    kept = tuple(items[:size])
+    for item in kept[:-1]:
+        fewer = tuple([other for other in kept if other is not item])
+        if fit(fewer) is False:
+            kept = fewer
+    return kept

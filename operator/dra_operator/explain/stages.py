@@ -1,0 +1,629 @@
+"""Stages: how many devices there are for a request, and what keeps each of the others from it.
+
+A device counts at the first stage that it fails, in the order of the allocator, so that the numbers add up: published,
+in the class, selected, and then down to those that are left.
+Source: docs/dra-semantics 3 and 4.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
+
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.matching.candidates import Candidates, untolerated
+from dra_operator.allocator.matching.capacity import CapacityError, Consumption, has_room, origin, refusal
+from dra_operator.allocator.plan import Alternative
+from dra_operator.allocator.reasons import Reason
+from dra_operator.api.quantity import Quantity, family, format_amount, format_beside
+from dra_operator.api.text import listed
+from dra_operator.api.types import DeviceCapacity, DeviceTaint
+from dra_operator.explain import comparison
+from dra_operator.explain.pools import PoolRecord, PoolRecords, Side, SliceRecord
+from dra_operator.inventory import PoolKey, Slice, Verdict, bits
+from dra_operator.inventory.counters import CounterLayout, Draw
+from dra_operator.inventory.taints import FENCED, UNOWNED, EffectiveTaint
+from dra_operator.ledger import Availability, ClaimKey
+from dra_operator.ledger.counters import CounterState
+
+CLASS: Final = -1
+"""The stage of the selectors of the class."""
+USES: Final = frozenset(
+    (
+        Reason.DEVICE_IN_USE,
+        Reason.CAPACITY_EXHAUSTED,
+        Reason.COUNTERS_EXHAUSTED,
+        Reason.GROUP_INCOMPATIBLE,
+    )
+)
+"""The stages that no device would fail if none were in use."""
+PASSING: Final = USES | {Reason.DEVICE_TAINTED}
+"""The stages that whoever waits waits for: uses end, and taints may."""
+TITLES: Final = {
+    Reason.POOL_INCOMPLETE: "in incomplete pools",
+    Reason.POOL_INVALID: "in invalid pools",
+    Reason.CAPACITY_REQUEST_INVALID: "on which the capacity request is impossible",
+    Reason.CAPACITY_TOO_SMALL: "whose capacity does not fit",
+    Reason.DEVICE_NOT_OWNED: "not owned by this operator",
+    Reason.DEVICE_TAINTED: "tainted",
+    Reason.NODE_UNUSABLE: "on nodes that cannot be used",
+    Reason.NODE_OPERATIONS_UNSUPPORTED: "on nodes that lack a feature",
+    Reason.DEVICE_IN_USE: "in use",
+    Reason.GROUP_INCOMPATIBLE: "incompatible with devices in use",
+    Reason.COUNTERS_EXHAUSTED: "without enough left of their counters",
+    Reason.CAPACITY_EXHAUSTED: "without enough capacity left",
+}
+"""How the stages behind the selectors are told, in order."""
+_MAX_DETAILS: Final = 3
+_MOST_KEPT: Final = 32
+"""So many counts are kept of a pool, and so many of all pools, until something is published or used."""
+_MOST_SHARED: Final = 16_384
+
+Stage: TypeAlias = int | Reason
+"""Where devices are kept away: by the class, by a request selector of a number, or by what a reason says."""
+_Users: TypeAlias = tuple[int, ...] | None
+
+
+class Failure(NamedTuple):
+    """A device on which the selector of a number fails."""
+
+    number: int
+    pool: PoolKey
+    place: int
+    device: int
+    slice_: Slice
+
+
+@dataclass(slots=True)
+class Refusals:
+    """How many devices a stage keeps away, details with their own counts, and a device on which a selector fails."""
+
+    count: int = 0
+    details: Counter[str] = field(default_factory=Counter)
+    failure: Failure | None = None
+
+    def detail(self, more: str = "") -> str:
+        """Return the most frequent details, other drivers' last, and a clause that goes on with them, or nothing.
+
+        What the others have in common is how many devices they are on, so that the numbers add up.
+        """
+        if not self.details:
+            return ""
+        # Devices of other drivers were hardly meant: a class tells more by those that it names the driver of.
+        ranked = sorted(self.details.items(), key=lambda item: (_is_of_another(item[0]), -item[1], item[0]))
+        texts = [f"{text} on {count}" for text, count in ranked[:_MAX_DETAILS]]
+        if len(ranked) > _MAX_DETAILS:
+            texts.append(f"others on {sum([count for _, count in ranked[_MAX_DETAILS:]])}")
+        return f" ({', '.join(texts)}{more})"
+
+
+class Figures(NamedTuple):
+    """Numbers of devices for an alternative, of a pool or of all.
+
+    `old` are those selected of older generations. `left` are left by node, those usable on several nodes by each;
+    `rivals` are those of them that draw on counters, so that one may leave too little for the next, and `grouped` those
+    of them whose slice has compatibility groups. `kept` are kept away by uses or taints alone, and of `left` and `kept`
+    together `drawing` draw on counters.
+    """
+
+    published: int = 0
+    old: int = 0
+    in_class: int = 0
+    left: int = 0
+    rivals: int = 0
+    grouped: int = 0
+    kept: int = 0
+    drawing: int = 0
+
+
+class Refusal(NamedTuple):
+    """A reason, the devices it refuses, and a detail.
+
+    `users` holds the devices in use that it is due to, a set for each slice of the pool; None where it is uses of those
+    that it refuses, or no use at all.
+    """
+
+    reason: Reason
+    devices: int
+    detail: str = ""
+    users: _Users = None
+
+
+class SliceDevices(NamedTuple):
+    """The devices of a slice that the selectors of an alternative select: who keeps some away, and those left."""
+
+    pool: PoolRecord
+    slice_: SliceRecord
+    refusals: tuple[Refusal, ...]
+    left: int
+
+
+class _Refused(NamedTuple):
+    """What one stage keeps away in a pool."""
+
+    devices: int
+    details: tuple[tuple[str, int], ...]
+    failure: tuple[int, int, int] | None
+
+
+class _PoolCounts(NamedTuple):
+    """The counts of one pool; equal for most pools, so that these share one object.
+
+    `held` has for each stage that is due to uses the devices whose uses these are, a set for each slice; `left_on` the
+    number of those left by the number of a slot, and `idle_on` what that would be if none were in use or tainted.
+    """
+
+    figures: Figures
+    refused: tuple[tuple[Stage, _Refused], ...]
+    held: tuple[tuple[Reason, tuple[int, ...]], ...]
+    left_on: tuple[int, ...]
+    idle_on: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class DeviceCounts:
+    """The devices for one alternative: published, in its class, selected, kept away by stages, and left.
+
+    `most_on_a_node` are left on one node, the first of which is `node`; `most_if_idle` would be if no device were in
+    use and none were tainted, each judged by itself. `holders` are, by stage, the claims whose devices it is due to.
+    `old_pools` are those with devices selected of older generations, `incomplete` those whose devices have to wait for
+    slices.
+    """
+
+    figures: Figures
+    refusals: dict[Stage, Refusals]
+    most_on_a_node: int
+    node: str
+    most_if_idle: int
+    holders: dict[Reason, set[ClaimKey]]
+    old_pools: list[PoolKey]
+    incomplete: list[PoolRecord]
+
+    def of_stage(self, stage: Stage) -> Refusals:
+        """Return what a stage keeps away."""
+        return self.refusals.get(stage) or Refusals()
+
+    def old_text(self) -> str:
+        """Return a clause that names the pools of which nodes still see an older generation, or nothing."""
+        if not self.old_pools:
+            return ""
+        pools = listed(["/".join(key) for key in sorted(self.old_pools)])
+        are = "is" if self.figures.old == 1 else "are"
+        return f"; {self.figures.old} of those matching {are} of an older generation that nodes still see ({pools})"
+
+
+@dataclass(slots=True)
+class DeviceCounter:
+    """Counts devices for alternatives. Availability must be up to date; what takes too long raises AbortedError."""
+
+    availability: Availability
+    candidates: Candidates
+    records: PoolRecords = field(init=False)
+    _known: dict[object, DeviceCounts] = field(default_factory=dict)
+    _version: object = None
+    _shared: dict[_PoolCounts, _PoolCounts] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.records = PoolRecords(self.availability)
+
+    def version(self) -> object:
+        """Return the version of what is published and in use."""
+        return self.availability.views.inventory.version, self.availability.ledger.version
+
+    def count(self, alternative: Alternative, budget: Budget) -> DeviceCounts:
+        """Return the counts of an alternative. Raises AbortedError if the time is used up."""
+        if (version := self.version()) != self._version or len(self._known) >= _MOST_KEPT:
+            self._version = version
+            self._known.clear()
+        asked = (alternative.key.serial, alternative.admin_access)
+        if asked not in self._known:
+            self._known[asked] = self._count(alternative, budget)
+        return self._known[asked]
+
+    def find_devices(self, alternative: Alternative, budget: Budget) -> Iterator[SliceDevices]:
+        """Yield the devices that the selectors of an alternative select, slice by slice.
+
+        Raises AbortedError if the time is used up.
+        """
+        for pool in self.records.pools():
+            stages = _Stages(self, alternative, pool, budget)
+            for record in pool.slices:
+                selected = left = self.candidates.select(alternative.key, record.slice_, budget)
+                if selected:
+                    refusals = tuple(stages.each(record, selected))
+                    for refused in refusals:
+                        left &= ~refused.devices
+                    yield SliceDevices(pool, record, refusals, left)
+
+    def left_on(
+        self, node: str, alternative: Alternative, budget: Budget
+    ) -> Iterator[tuple[SliceRecord, int]]:
+        """Yield the devices, by slice, that an alternative could have on a node, each judged by itself.
+
+        Raises AbortedError if the time is used up.
+        """
+        availability = self.availability
+        skips = availability.views.inventory.nodes[node].skips_operations
+        for view in availability.views.of_node(node).pools:
+            pool = self.records.pool(view.key)
+            stages = _Stages(self, alternative, pool, budget)
+            side = view.serial << 1 | (skips or not view.skips_operations)
+            for record in pool.slices:
+                left = dict(record.slots).get(side, 0)
+                left &= self.candidates.select(alternative.key, record.slice_, budget)
+                for refused in stages.each(record, left):
+                    left &= ~refused.devices
+                if left:
+                    yield record, left
+
+    def _count(self, alternative: Alternative, budget: Budget) -> DeviceCounts:
+        alike: dict[int, tuple[_PoolCounts, list[PoolRecord]]] = {}
+        left_on: dict[Side, int] = {}
+        idle_on: dict[Side, int] = {}
+        for record in self.records.pools():
+            counts = self._count_pool(alternative, record, budget)
+            alike.setdefault(id(counts), (counts, []))[1].append(record)
+            slots = [side for each in record.slices for side, _ in each.slots]
+            for side, left, idle in zip(slots, counts.left_on, counts.idle_on, strict=True):
+                if idle:
+                    left_on[side] = left_on.get(side, 0) + left
+                    idle_on[side] = idle_on.get(side, 0) + idle
+        figures = [0] * len(Figures())
+        refusals: dict[Stage, Refusals] = {}
+        holders: dict[Reason, set[ClaimKey]] = {}
+        old_pools: list[PoolKey] = []
+        incomplete: list[PoolRecord] = []
+        for counts, records in alike.values():
+            figures = [
+                total + number * len(records) for total, number in zip(figures, counts.figures, strict=True)
+            ]
+            _add_refusals(refusals, counts, records)
+            if counts.figures.old:
+                old_pools += [record.pool.key for record in records]
+            if any(stage is Reason.POOL_INCOMPLETE for stage, _ in counts.refused):
+                incomplete += records
+            for reason, devices in counts.held:
+                for record in records:
+                    holders.setdefault(reason, set()).update(self._holders(record, devices))
+        most, node = self._most_on_a_node(left_on)
+        idle, _ = self._most_on_a_node(idle_on)
+        return DeviceCounts(Figures(*figures), refusals, most, node, idle, holders, old_pools, incomplete)
+
+    def _most_on_a_node(self, numbers: Mapping[Side, int]) -> tuple[int, str]:
+        """Return the largest sum of what sides have that a node sees, and the first such node."""
+        if not numbers:
+            return 0, ""
+        sums = [
+            (-sum([numbers.get(side, 0) for side in sides]), name) for sides, name in self.records.nodes()
+        ]
+        most, node = min(sums, default=(0, ""))
+        return -most, node if most else ""
+
+    def _holders(self, record: PoolRecord, devices: Sequence[int]) -> set[ClaimKey]:
+        """Return the claims that hold some devices of a pool, a set of them for each slice."""
+        names = [
+            each.slice_.names[index]
+            for each, wanted in zip(record.slices, devices, strict=True)
+            for index in bits.each(wanted & (each.taken | each.sharing))
+        ]
+        return self.availability.ledger.holders(record.pool.key, names)
+
+    def _count_pool(self, alternative: Alternative, record: PoolRecord, budget: Budget) -> _PoolCounts:
+        asked = (alternative.key.serial, alternative.admin_access)
+        found: _PoolCounts | None = record.counts.get(asked)
+        if found is None:
+            if len(record.counts) >= _MOST_KEPT:
+                record.counts.clear()
+            if len(self._shared) >= _MOST_SHARED:
+                self._shared.clear()
+            found = _Stages(self, alternative, record, budget).count()
+            found = record.counts[asked] = self._shared.setdefault(found, found)
+        return found
+
+
+def _add_refusals(total: dict[Stage, Refusals], counts: _PoolCounts, records: Sequence[PoolRecord]) -> None:
+    """Add what each of some pools refuses."""
+    for stage, (count, details, failure) in counts.refused:
+        refusals = total.setdefault(stage, Refusals())
+        refusals.count += count * len(records)
+        for text, number in details:
+            refusals.details[text] += number * len(records)
+        if failure is not None:
+            # The first pool by name, so that the text stays the same while pools come and go.
+            number, place, device = failure
+            first = min(records, key=lambda record: record.pool.key)
+            found = Failure(number, first.pool.key, place, device, first.slices[place].slice_)
+            if refusals.failure is None or found[:4] < refusals.failure[:4]:
+                refusals.failure = found
+
+
+@dataclass(slots=True)
+class _Stages:
+    """The stages of one pool for one alternative."""
+
+    counter: DeviceCounter
+    alternative: Alternative
+    pool: PoolRecord
+    budget: Budget
+    refusals: dict[Stage, Refusals] = field(default_factory=dict)
+    failures: dict[Stage, tuple[int, int, int]] = field(default_factory=dict)
+    held: dict[Reason, list[int]] = field(default_factory=dict)
+
+    def count(self) -> _PoolCounts:
+        """Return the counts of the pool."""
+        figures = [0] * len(Figures())
+        left_on: list[int] = []
+        idle_on: list[int] = []
+        content = self.alternative.key.content
+        for place, record in enumerate(self.pool.slices):
+            slice_ = record.slice_
+            in_class = slice_.every
+            for number, expression in enumerate(content.class_selectors):
+                in_class = self._ask(CLASS, (number, expression), place, in_class)
+            selected = in_class
+            for number, expression in enumerate(content.request_selectors):
+                selected = self._ask(number, (number, expression), place, selected)
+            left, freed = self._obstruct(place, selected)
+            drawn = left & slice_.counted
+            sets = (
+                slice_.every,
+                selected if record.old else 0,
+                in_class,
+                left,
+                drawn,
+                drawn if slice_.has_groups else 0,
+                freed,
+                (left | freed) & slice_.counted,
+            )
+            figures = [number + devices.bit_count() for number, devices in zip(figures, sets, strict=True)]
+            left_on += [(left & usable).bit_count() for _, usable in record.slots]
+            idle_on += [((left | freed) & usable).bit_count() for _, usable in record.slots]
+        return _PoolCounts(
+            Figures(*figures),
+            tuple(
+                [
+                    (stage, _Refused(each.count, tuple(each.details.items()), self.failures.get(stage)))
+                    for stage, each in self.refusals.items()
+                ]
+            ),
+            tuple([(reason, tuple(devices)) for reason, devices in self.held.items()]),
+            tuple(left_on),
+            tuple(idle_on),
+        )
+
+    def _ask(self, stage: Stage, selector: tuple[int, str], place: int, devices: int) -> int:
+        """Return those of some devices of a slice that a selector, with its number, selects; count the others."""
+        if not devices:
+            return 0
+        number, expression = selector
+        slice_ = self.pool.slices[place].slice_
+        answers = self.counter.candidates.selectors.get(expression)
+        selected, failed = answers.ask(slice_, devices, self.budget)
+        if refused := devices & ~selected:
+            refusals = self.refusals.setdefault(stage, Refusals())
+            refusals.count += refused.bit_count()
+            if failed:
+                refusals.details.update(answers.errors(slice_, failed))
+                self.failures.setdefault(stage, (number, place, bits.lowest(failed)))
+            others = refused & ~failed
+            if others and (unknown := others & ~self._compare(refusals, expression, slice_, others)):
+                refusals.details[f"selector #{number} is false"] += unknown.bit_count()
+        return selected
+
+    def _compare(self, refusals: Refusals, expression: str, slice_: Slice, refused: int) -> int:
+        """Add what the first false part of an expression compared, for the devices it refused.
+
+        Returns those of which that can be told: the others may have it under a name that is computed.
+        """
+        parts, compared = comparison.conjuncts(expression), 0
+        for part in parts:
+            if not refused:
+                break
+            answers = self.counter.candidates.selectors.get(part)
+            passed = answers.ask(slice_, refused, self.budget)[0] if len(parts) > 1 else 0
+            found: comparison.Comparison | comparison.Reading | None = comparison.read(part)
+            if found is None and answers.program is not None:
+                found = comparison.reading(answers.program.reads)
+            if (devices := refused & ~passed) and found is not None:
+                refusals.details.update(found.describe(slice_, devices))
+                compared |= devices
+            refused = passed
+        return compared
+
+    def _obstruct(self, place: int, devices: int) -> tuple[int, int]:
+        """Count what keeps the selected devices of a slice away, and what that is due to.
+
+        Returns those left, and those that would be left as well if no device were in use and none were tainted.
+        """
+        freed = 0
+        for reason, refused, detail, users in self.each(self.pool.slices[place], devices):
+            refusals = self.refusals.setdefault(reason, Refusals())
+            refusals.count += refused.bit_count()
+            if detail:
+                refusals.details[detail] += refused.bit_count()
+            if reason in PASSING and (users is None or any(users)):
+                freed |= refused
+            if reason in USES:
+                sets = self.held.setdefault(reason, [0] * len(self.pool.slices))
+                if users is None:
+                    sets[place] |= refused
+                else:
+                    sets[:] = [one | other for one, other in zip(sets, users, strict=True)]
+            devices &= ~refused
+        return devices, freed
+
+    def each(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
+        """Yield what keeps some devices of a slice away behind the selectors; no device is refused twice."""
+        steps = (
+            self._pool,
+            self._amounts,
+            self._taints,
+            self._nodes,
+            self._uses,
+            self._counters,
+            self._shares,
+        )
+        for step in steps:
+            if not devices:
+                break
+            for found in step(record, devices):
+                devices &= ~found.devices
+                yield found
+
+    def _pool(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
+        judgement = self.pool.judgement
+        # What a node reaches is in a pool that is complete as far as that node can see.
+        refused = devices & ~record.reachable
+        if judgement.verdict is not Verdict.COMPLETE and not record.old and refused:
+            incomplete = judgement.verdict is Verdict.INCOMPLETE
+            reason = Reason.POOL_INCOMPLETE if incomplete else Reason.POOL_INVALID
+            yield Refusal(reason, refused, f"{'/'.join(self.pool.pool.key)}: {judgement.reason}")
+
+    def _amounts(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
+        candidates, key, slice_ = self.counter.candidates, self.alternative.key, record.slice_
+        if not key.requests and not slice_.capacity:
+            return
+        fractional = candidates.features.fractional_capacity_range
+        for index in bits.each(devices):
+            consumed = candidates.consumed(key, slice_, index)
+            if isinstance(consumed, CapacityError):
+                yield Refusal(Reason.CAPACITY_REQUEST_INVALID, 1 << index, str(consumed))
+            elif consumed is None:
+                text = refusal(key.requests, slice_.capacity_of(index), fractional=fractional)
+                yield Refusal(Reason.CAPACITY_TOO_SMALL, 1 << index, text)
+
+    def _taints(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
+        key = self.alternative.key
+        refused = devices & ~self.counter.candidates.tolerated(key, record.slice_, devices)
+        for taints, tainted in record.slice_.tainted_groups if refused else ():
+            if here := refused & tainted:
+                taint = untolerated(taints, key.content.all_tolerations())
+                assert taint is not None
+                if taint.effect == UNOWNED:
+                    yield Refusal(Reason.DEVICE_NOT_OWNED, here, taint.value)
+                else:
+                    # What is fenced is tainted as well, and only the fence keeps it from who tolerates that taint.
+                    shown = taint._replace(effect="NoSchedule") if taint.effect == FENCED else taint
+                    yield Refusal(Reason.DEVICE_TAINTED, here, taint_text(shown))
+
+    def _nodes(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
+        for index in bits.each(devices & ~record.reachable):
+            yield Refusal(Reason.NODE_UNUSABLE, 1 << index, record.unreachable[index])
+        if refused := devices & record.reachable & ~record.operations:
+            text = "their nodes cannot skip node operations"
+            yield Refusal(Reason.NODE_OPERATIONS_UNSUPPORTED, refused, text)
+
+    def _uses(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
+        if not self.alternative.admin_access and (taken := devices & record.taken):
+            yield Refusal(Reason.DEVICE_IN_USE, taken)
+
+    def _counters(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
+        state = self.counter.availability.find_counters(record.counters)
+        if state is None:
+            return
+        layout, slice_ = state.layout, record.slice_
+        shares = self.counter.candidates.features.consumable_capacity
+        paid = slice_.shareable & record.sharing if shares else 0
+        users: dict[tuple[Reason, int], _Users] = {}
+        for index in bits.each(devices & slice_.counted & ~paid):
+            lack = _lack_of(state, layout.draw(slice_, index))
+            if lack is None:
+                continue
+            reason, text, number = lack
+            due_to: _Users = (0,) * len(self.pool.slices)
+            if number is not None and (due_to := users.get((reason, number))) is None:
+                due_to = users[reason, number] = _find_users(self.pool, layout, number, reason)
+            yield Refusal(reason, 1 << index, text, due_to)
+
+    def _shares(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
+        key = self.alternative.key
+        for index in bits.each(devices & record.sharing):
+            amounts = record.shared[index]
+            consumed = self.counter.candidates.consumed(key, record.slice_, index)
+            if amounts and isinstance(consumed, Consumption) and not has_room(consumed, amounts, {}):
+                text = _exhausted(consumed, amounts, key.requests, record.slice_.capacity_of(index))
+                yield Refusal(Reason.CAPACITY_EXHAUSTED, 1 << index, text)
+
+
+def _lack_of(state: CounterState, draw: Draw) -> tuple[Reason, str, int | None] | None:
+    """Return why a device does not fit what is left of its pool's counters, in words too; None if it does.
+
+    The number is that of the counter, or for groups that of the counter set, whose users keep it away; None if none do.
+    """
+    placed, layout = state.placed(), state.layout
+    for number, groups in draw.groups:
+        if (there := placed[number]) and not there.admits(groups):
+            return Reason.GROUP_INCOMPATIBLE, f"{_groups(groups)} beside {_groups(there.shared)}", number
+    for number, amount in draw.amounts:
+        left, total, name = state.left[number], layout.totals[number], layout.names[number]
+        if left < amount:
+            if total < amount:
+                return Reason.COUNTERS_EXHAUSTED, _compared(name, total, "in all", amount), None
+            return Reason.COUNTERS_EXHAUSTED, _compared(name, left, "left", amount), number
+    if not state.overdrawn:
+        return None
+    number = next(at for at, left in enumerate(state.left) if left < 0)
+    text = f"counter {'/'.join(layout.names[number])} of the pool is overdrawn"
+    return Reason.COUNTERS_EXHAUSTED, text, number
+
+
+def _find_users(pool: PoolRecord, layout: CounterLayout, number: int, reason: Reason) -> tuple[int, ...]:
+    """Return the devices in use that draw on a counter, or on a counter set, by slice."""
+
+    def draws(record: SliceRecord, index: int) -> bool:
+        draw = layout.draw(record.slice_, index)
+        if reason is Reason.GROUP_INCOMPATIBLE:
+            return any(number == at for at, _ in draw.groups)
+        return any(number == at and amount for at, amount in draw.amounts)
+
+    return tuple(
+        [
+            bits.from_positions(
+                index
+                for index in bits.each(record.slice_.counted & (record.taken | record.sharing))
+                if record.counters is layout and draws(record, index)
+            )
+            for record in pool.slices
+        ]
+    )
+
+
+def _groups(names: frozenset[str]) -> str:
+    """Return the compatibility groups of a device, or those that the devices in use share."""
+    return f"group{'s' if len(names) > 1 else ''} {', '.join(sorted(names))}" if names else "no group"
+
+
+def _compared(counter: tuple[str, str], there: int, how: str, wanted: int) -> str:
+    """Return what is there of a counter and what a device takes, in nano-units: memory shows by its round numbers."""
+    have, takes = format_beside(there, wanted)
+    return f"{'/'.join(counter)} {have} {how} < {takes}"
+
+
+def _exhausted(
+    consumed: Consumption,
+    used: Mapping[str, int],
+    requests: Mapping[str, Quantity],
+    capacity: Mapping[str, DeviceCapacity],
+) -> str:
+    quantities = consumed.quantities()
+    for name, wanted, value in consumed.amounts:
+        left = value - used.get(name, 0)
+        if left < wanted:
+            amount = quantities[name]
+            shown = f"{amount.text}{origin(requests.get(name), capacity[name], amount)}"
+            return f"{name} {format_amount(left, family(amount))} left < {shown}"
+    return ""
+
+
+def taint_text(taint: DeviceTaint | EffectiveTaint) -> str:
+    """Return a taint as kubectl writes those of nodes: `key=value:effect`."""
+    return key_value_effect(taint.key, taint.value, taint.effect)
+
+
+def key_value_effect(key: str, value: str, effect: str) -> str:
+    """Return a taint, or a toleration of some, in the notation of kubectl."""
+    return key + (f"={value}" if value else "") + (f":{effect}" if effect else "")
+
+
+def _is_of_another(detail: str) -> bool:
+    return detail.startswith("driver ") and " != " in detail
