@@ -12,7 +12,7 @@ import dra_operator
 
 CLUSTER = Path(__file__).parents[2] / "examples" / "questions" / "cluster.yaml"
 OF_THE_OPERATOR = {
-    *("aiohttp", "asyncio", "celpy", "click", "jsonpatch", "kopf", "kubernetes", "lark", "prometheus_client"),
+    *("aiohttp", "asyncio", "celpy", "click", "jsonpatch", "kopf", "kubernetes", "prometheus_client"),
     *("rich", "structlog", "typer"),
 }
 ASKED = f"""

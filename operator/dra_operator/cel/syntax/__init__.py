@@ -1,5 +1,5 @@
 """Syntax: the text of an expression becomes a tree of `nodes`.
 
-`lexer` cuts the text into tokens, and `parser` follows the `tables` that were computed from the `grammar` beforehand.
-`builder` makes a node of what belongs together: `literals` have values, `macros` become loops.
+`parser` has Lark read it by the `grammar`, and `builder` makes a node of what belongs together: `literals` have values,
+`macros` become loops.
 """

@@ -5,17 +5,19 @@ words as names, mixed unary operators, literals out of range. Chains of `&&` and
 are expanded, as in cel-go, because costs and the order of evaluation depend on both.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from dra_operator.cel.errors import compile_error
 from dra_operator.cel.syntax import literals, nodes
-from dra_operator.cel.syntax.lexer import Token
 from dra_operator.cel.syntax.macros import expand
 
+if TYPE_CHECKING:
+    from lark import Token
+
 Reduction: TypeAlias = Callable[[list[Any]], Any]
-"""Makes one record of the parts of a rule."""
+"""Makes one record of the parts of a rule, which are records and tokens."""
 
 _RESERVED: Final = frozenset(
     (
@@ -26,14 +28,8 @@ _RESERVED: Final = frozenset(
 _KEYWORDS: Final = frozenset(("false", "in", "null", "true"))
 
 
-class Pending:
-    """Something that is no expression yet, since what follows may belong to it."""
-
-    __slots__ = ()
-
-
-class _Chain(Pending):
-    """Terms of one logical operator, not yet a tree."""
+class _Chain:
+    """Terms of one logical operator, not yet a tree, since what follows may belong to it."""
 
     __slots__ = ("function", "operators", "terms")
 
@@ -43,15 +39,23 @@ class _Chain(Pending):
         self.operators: list[int] = []
 
 
-class _Unary(Pending):
-    """Unary operators in front of a member, all of one kind, counted: an even number of them means none."""
+class _Unary:
+    """Unary operators in front of a member, all of one kind, counted: an even number of them means none.
+
+    What follows the member may belong to it.
+    """
 
     __slots__ = ("count", "member", "operator", "position")
 
-    def __init__(self, operator: Token, member: nodes.Expr) -> None:
-        self.operator, self.position = operator
+    def __init__(self, operator: "Token", member: nodes.Expr) -> None:
+        self.operator, self.position = str(operator), _position(operator)
         self.member = member
         self.count = 1
+
+
+def _position(token: "Token") -> int:
+    assert token.start_pos is not None
+    return token.start_pos
 
 
 def _finished(part: Any) -> nodes.Expr:
@@ -65,28 +69,25 @@ def _balanced(chain: _Chain, low: int, high: int) -> nodes.Expr:
     return nodes.Call(nodes.next_id(), chain.operators[middle], chain.function, (left, right))
 
 
-def _name(token: Token) -> str:
+def _name(token: "Token") -> str:
     """Return the name of a field or method: any word but the keywords, or a quoted one."""
-    text, position = token
-    if text[0] == "`":
-        return text[1:-1]
-    if text in _KEYWORDS:
-        raise compile_error(f"Syntax error: mismatched input '{text}' expecting IDENTIFIER", position)
-    return text
+    if token[0] == "`":
+        return token[1:-1]
+    if token in _KEYWORDS:
+        raise compile_error(f"Syntax error: mismatched input '{token}' expecting IDENTIFIER", token.start_pos)
+    return str(token)
 
 
-def _variable(token: Token) -> str:
-    text, position = token
-    if text in _RESERVED:
-        raise compile_error(f"reserved identifier: {text}", position)
-    return text
+def _variable(token: "Token") -> str:
+    if token in _RESERVED:
+        raise compile_error(f"reserved identifier: {token}", token.start_pos)
+    return str(token)
 
 
 def _arguments(parts: list[Any]) -> tuple[nodes.Expr, ...]:
     """Return the arguments between the last two parentheses."""
     given = parts[-2]
-    # An opening parenthesis is a token, and so a tuple, too.
-    return () if given[:1] == ("(",) else given
+    return given if isinstance(given, tuple) else ()
 
 
 def _unsigned(expr: nodes.Expr, *, value: bool) -> nodes.Expr:
@@ -152,27 +153,28 @@ def _message_name(member: nodes.Expr, position: int) -> str:
 
 
 def _conditional(parts: list[Any]) -> nodes.Expr:
-    condition, (_, position), chosen, _colon, other = parts
-    return nodes.Call(nodes.next_id(), position, "_?_:_", (_finished(condition), _finished(chosen), other))
+    condition, mark, chosen, _colon, other = parts
+    terms = (_finished(condition), _finished(chosen), other)
+    return nodes.Call(nodes.next_id(), _position(mark), "_?_:_", terms)
 
 
 def _logical(function: str) -> Reduction:
     def chained(parts: list[Any]) -> _Chain:
-        left, (_, position), right = parts
+        left, operator, right = parts
         chain: _Chain = (
             left if type(left) is _Chain and left.function == function else _Chain(function, _finished(left))
         )
         chain.terms.append(_finished(right))
-        chain.operators.append(position)
+        chain.operators.append(_position(operator))
         return chain
 
     return chained
 
 
 def _operation(parts: list[Any]) -> nodes.Expr:
-    (left, (operator, position)), right = parts
+    (left, operator), right = parts
     function = "@in" if operator == "in" else f"_{operator}_"
-    return nodes.Call(nodes.next_id(), position, function, (left, _whole(right)))
+    return nodes.Call(nodes.next_id(), _position(operator), function, (left, _whole(right)))
 
 
 def _operand(parts: list[Any]) -> Any:
@@ -183,11 +185,10 @@ def _unary(parts: list[Any]) -> _Unary:
     operator, operand = parts
     if type(operand) is not _Unary:
         return _Unary(operator, operand)
-    text, position = operator
-    if operand.operator != text:
+    if operand.operator != operator:
         raise compile_error(f"Syntax error: extraneous input '{operand.operator}'", operand.position)
     operand.count += 1
-    operand.position = position
+    operand.position = _position(operator)
     return operand
 
 
@@ -199,48 +200,49 @@ def _only(parts: list[Any]) -> Any:
 
 
 def _member_dot(parts: list[Any]) -> nodes.Expr:
-    operand, (_, position), *_, name = parts
+    operand, dot, *_, name = parts
     if len(parts) == 3:
-        return nodes.Select(nodes.next_id(), position, operand, _name(name))
-    field = nodes.Literal(nodes.next_id(), name[1], _name(name))
-    return nodes.Call(nodes.next_id(), position, "_?._", (operand, field))
+        return nodes.Select(nodes.next_id(), _position(dot), operand, _name(name))
+    field = nodes.Literal(nodes.next_id(), _position(name), _name(name))
+    return nodes.Call(nodes.next_id(), _position(dot), "_?._", (operand, field))
 
 
 def _member_dot_arg(parts: list[Any]) -> nodes.Expr:
-    target, _dot, name, (_, position), *_ = parts
-    return _call(position, _name(name), target, _arguments(parts))
+    target, _dot, name, bracket, *_ = parts
+    return _call(_position(bracket), _name(name), target, _arguments(parts))
 
 
 def _member_index(parts: list[Any]) -> nodes.Expr:
-    operand, (_, position) = parts[:2]
+    operand, bracket = parts[:2]
     function = "_[_]" if len(parts) == 4 else "_[?_]"
-    return nodes.Call(nodes.next_id(), position, function, (operand, parts[-2]))
+    return nodes.Call(nodes.next_id(), _position(bracket), function, (operand, parts[-2]))
 
 
 def _member_object(parts: list[Any]) -> nodes.Expr:
-    member, (_, position), *rest = parts
+    member, brace, *rest = parts
+    position = _position(brace)
     fields = tuple(rest[0]) if isinstance(rest[0], list) else ()
     return nodes.Struct(nodes.next_id(), position, _message_name(member, position), fields)
 
 
 def _dot_ident_arg(parts: list[Any]) -> nodes.Expr:
-    _dot, name, (_, position), *_ = parts
-    return _call(position, "." + _variable(name), None, _arguments(parts))
+    _dot, name, bracket, *_ = parts
+    return _call(_position(bracket), "." + _variable(name), None, _arguments(parts))
 
 
 def _ident_arg(parts: list[Any]) -> nodes.Expr:
-    name, (_, position), *_ = parts
-    return _call(position, _variable(name), None, _arguments(parts))
+    name, bracket, *_ = parts
+    return _call(_position(bracket), _variable(name), None, _arguments(parts))
 
 
 def _dot_ident(parts: list[Any]) -> nodes.Expr:
     _dot, name = parts
-    return nodes.Ident(nodes.next_id(), name[1], "." + _variable(name))
+    return nodes.Ident(nodes.next_id(), _position(name), "." + _variable(name))
 
 
 def _ident(parts: list[Any]) -> nodes.Expr:
     token = parts[0]
-    return nodes.Ident(nodes.next_id(), token[1], _variable(token))
+    return nodes.Ident(nodes.next_id(), _position(token), _variable(token))
 
 
 def _paren_expr(parts: list[Any]) -> nodes.Expr:
@@ -254,20 +256,16 @@ def _list_lit(parts: list[Any]) -> nodes.Expr:
     elements: list[tuple[nodes.Expr, bool]] = parts[1] if isinstance(parts[1], list) else []
     optional = frozenset(index for index, (_, optional) in enumerate(elements) if optional)
     values = tuple([element for element, _ in elements])
-    return nodes.ListExpr(nodes.next_id(), parts[0][1], values, optional)
+    return nodes.ListExpr(nodes.next_id(), _position(parts[0]), values, optional)
 
 
 def _map_lit(parts: list[Any]) -> nodes.Expr:
     entries = tuple(parts[1]) if isinstance(parts[1], list) else ()
-    return nodes.MapExpr(nodes.next_id(), parts[0][1], entries)
+    return nodes.MapExpr(nodes.next_id(), _position(parts[0]), entries)
 
 
 def _exprlist(parts: list[Any]) -> tuple[nodes.Expr, ...]:
-    return (parts[0], *parts[1]) if len(parts) == 2 else (parts[0],)
-
-
-def _more_exprs(parts: list[Any]) -> list[nodes.Expr]:
-    return [parts[1]] if len(parts) == 2 else [*parts[0], parts[2]]
+    return tuple(parts[::2])
 
 
 def _gathered(parts: list[Any]) -> list[Any]:
@@ -282,42 +280,49 @@ def _optexpr(parts: list[Any]) -> tuple[nodes.Expr, bool]:
 
 
 def _fieldinit(parts: list[Any]) -> nodes.Field:
-    *_, name, (_, position), value = parts
-    return nodes.Field(nodes.next_id(), position, _name(name), value, optional=len(parts) == 4)
+    *_, name, colon, value = parts
+    return nodes.Field(nodes.next_id(), _position(colon), _name(name), value, optional=len(parts) == 4)
 
 
 def _mapinit(parts: list[Any]) -> nodes.Entry:
-    *_, key, (_, position), value = parts
-    return nodes.Entry(nodes.next_id(), position, key, value, optional=len(parts) == 4)
+    *_, key, colon, value = parts
+    return nodes.Entry(nodes.next_id(), _position(colon), key, value, optional=len(parts) == 4)
 
 
-def _literal(read: Callable[[str, int], Any]) -> Reduction:
-    def literal(parts: list[Any]) -> nodes.Literal:
-        text, position = parts[0]
-        return nodes.Literal(nodes.next_id(), position, read(text, position), text[0] == "-")
+def _literal(parts: list[Any]) -> nodes.Literal:
+    token = parts[0]
+    position = _position(token)
+    value = _LITERALS[token.type](str(token), position)
+    return nodes.Literal(nodes.next_id(), position, value, token[0] == "-")
 
-    return literal
 
-
-_LITERALS: Final[dict[str, Reduction]] = {
-    "INT_LIT": _literal(literals.integer),
-    "UINT_LIT": _literal(literals.unsigned),
-    "FLOAT_LIT": _literal(literals.double),
-    "STRING_LIT": _literal(literals.string),
-    "BYTES_LIT": _literal(literals.binary),
-    "BOOL_LIT": _literal(lambda text, _position: text == "true"),
-    "NULL_LIT": _literal(lambda _text, _position: None),
+_LITERALS: Final[dict[str, Callable[[str, int], Any]]] = {
+    "INT_LIT": literals.integer,
+    "UINT_LIT": literals.unsigned,
+    "FLOAT_LIT": literals.double,
+    "STRING_LIT": literals.string,
+    "BYTES_LIT": literals.binary,
+    "BOOL_LIT": lambda text, _position: text == "true",
+    "NULL_LIT": lambda _text, _position: None,
 }
-_REDUCTIONS: Final[dict[str, Reduction]] = {
-    "expr": _conditional,
-    "conditionalor": _logical("_||_"),
-    "conditionaland": _logical("_&&_"),
-    "relation": _operation,
-    "addition": _operation,
-    "multiplication": _operation,
-    "unary": _unary,
-    "unary_not": _only,
-    "unary_neg": _only,
+
+
+def _unless_alone(reduce: Reduction, end: Callable[[Any], Any] | None = None) -> Reduction:
+    """Return what passes the only part of a rule on, made an expression by `end`, and reduces more than one."""
+    if end is None:
+        return lambda parts: parts[0] if len(parts) == 1 else reduce(parts)
+    return lambda parts: end(parts[0]) if len(parts) == 1 else reduce(parts)
+
+
+REDUCTIONS: Final[dict[str, Reduction]] = {
+    "expr": _unless_alone(_conditional, _finished),
+    "conditionalor": _unless_alone(_logical("_||_")),
+    "conditionaland": _unless_alone(_logical("_&&_")),
+    "relation": _unless_alone(_operation),
+    "addition": _unless_alone(_operation),
+    "multiplication": _unless_alone(_operation, _whole),
+    "unary": _unless_alone(_unary),
+    **dict.fromkeys(("unary_not", "unary_neg", "member", "primary"), _only),
     "member_dot": _member_dot,
     "member_dot_arg": _member_dot_arg,
     "member_index": _member_index,
@@ -330,14 +335,13 @@ _REDUCTIONS: Final[dict[str, Reduction]] = {
     "list_lit": _list_lit,
     "map_lit": _map_lit,
     "exprlist": _exprlist,
-    # What Lark makes of the star in the rule of `exprlist`.
-    "__exprlist_star_0": _more_exprs,
     "listinit": _gathered,
     "fieldinits": _gathered,
     "mapinits": _gathered,
     "optexpr": _optexpr,
     "fieldinit": _fieldinit,
     "mapinit": _mapinit,
+    "literal": _literal,
     **dict.fromkeys(
         (
             "relation_lt", "relation_le", "relation_gt", "relation_ge", "relation_eq", "relation_ne", "relation_in",
@@ -346,22 +350,4 @@ _REDUCTIONS: Final[dict[str, Reduction]] = {
         _operand,
     ),
 }  # fmt: skip
-_ENDINGS: Final[dict[str, Callable[[Any], Any]]] = {"multiplication": _whole, "expr": _finished}
-_PASSED: Final = frozenset(
-    (
-        "expr", "conditionalor", "conditionaland", "relation", "addition", "multiplication", "unary",
-        "member", "primary",
-    )
-)  # fmt: skip
-
-
-def reduction(rule: str, parts: Sequence[str]) -> Reduction | None:
-    """Return what is made of the parts of a rule; None if it only passes on its one part, ended if need be."""
-    if len(parts) == 1 and rule in _PASSED:
-        return None
-    return _LITERALS[parts[0]] if rule == "literal" else _REDUCTIONS[rule]
-
-
-def ending(rule: str) -> Callable[[Any], Any] | None:
-    """Return what makes an expression of something pending where a rule passes it on; None if it stays pending."""
-    return _ENDINGS.get(rule)
+"""What is made of each rule of the grammar."""

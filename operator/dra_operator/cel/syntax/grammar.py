@@ -1,8 +1,8 @@
 """Grammar: cel-python's `cel.lark`, corrected where it is not the language of Kubernetes.
 
 The file is changed in memory at the places listed in `_PATCHES`; each must be found, so a release that changes the file
-fails a test and not an allocation. Lark computes tables of our own from it: cel-python's parser is bound to its own
-tree class and changes the interpreter's recursion limit.
+fails a test and not an allocation. Lark reads it for us: cel-python's parser is bound to its own tree class and changes
+the interpreter's recursion limit.
 Source: cel-go `parser/gen/CEL.g4`.
 """
 

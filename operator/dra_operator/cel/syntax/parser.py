@@ -1,31 +1,31 @@
 """Parser: from text to the syntax tree, with every refusal as a CelError at its place.
 
-It is the loop of an LALR parser over the tables that Lark computes from the grammar, and calls the builder at each
-reduction. Most rules of an expression's grammar only pass on their one part (a name is a primary, a member, a unary and
-so on, up to an expression); which state comes of all of them is looked up at once.
+Lark reads the text by cel-python's grammar, with our corrections, and calls the builder at each reduction. Its tables
+are kept in the user's cache folder: computing them takes longer than compiling a hundred expressions.
 Source: cel-go `parser/parser.go`, for the limits and the wording.
 """
 
 import re
-from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
-from typing import Any, Final, TypeAlias
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Final
 
 from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import compile_error
-from dra_operator.cel.syntax.builder import Pending, Reduction, ending, reduction
+from dra_operator.cel.syntax.builder import REDUCTIONS
 from dra_operator.cel.syntax.grammar import STRING, grammar
-from dra_operator.cel.syntax.lexer import Lexer, unexpected
 from dra_operator.cel.syntax.nodes import Expr
-from dra_operator.cel.syntax.tables import Tables, tables
 from dra_operator.cel.values import legal_text
+
+if TYPE_CHECKING:
+    from lark import Lark
 
 MAX_BYTES: Final = 10 * 1024
 """The longest expression the API server admits (`CELSelectorExpressionMaxLength`)."""
 MAX_DEPTH: Final = 250
 """How deep brackets may nest."""
-
-_Endings: TypeAlias = tuple[Callable[[Any], Any], ...]
 
 
 def parse(text: str, environment: Environment) -> Expr:
@@ -33,97 +33,50 @@ def parse(text: str, environment: Environment) -> Expr:
     text = legal_text(text)
     if sum(map(text.count, "([{")) >= MAX_DEPTH:
         _check_depth(text)
-    parser = _parser()
-    expr = parser.parse(text)
+    expr = _read(text)
     if not environment.quoted_fields and "`" in text:
-        for position in parser.lexer.quoted(text):
-            raise compile_error("unsupported syntax: '`'", position)
+        for token in _parser().lex(text):
+            if token.type == "QUOTED_IDENT":
+                raise compile_error("unsupported syntax: '`'", token.start_pos)
     return expr
 
 
+def _read(text: str) -> Expr:
+    # Imported with the parser: devices are counted also where no expression is ever read.
+    from lark.exceptions import UnexpectedCharacters, UnexpectedToken  # noqa: PLC0415
+
+    try:
+        return _parser().parse(text)  # type: ignore[return-value]
+    except UnexpectedToken as error:
+        if error.token.type == "$END":
+            raise compile_error("Syntax error: mismatched input '<EOF>'", len(text)) from None
+        raise compile_error(f"Syntax error: mismatched input '{error.token}'", error.pos_in_stream) from None
+    except UnexpectedCharacters as error:
+        place = error.pos_in_stream
+        assert place is not None
+        raise compile_error(f"Syntax error: token recognition error at: '{text[place]}'", place) from None
+
+
 @cache
-def _parser() -> "Parser":
-    return Parser(tables(grammar()))
+def _parser() -> "Lark":
+    from lark import Lark  # noqa: PLC0415
+
+    return Lark(
+        grammar(), parser="lalr", lexer="contextual", start="expr", keep_all_tokens=True, maybe_placeholders=False,
+        transformer=SimpleNamespace(**REDUCTIONS), cache=_cache() or False,
+    )  # fmt: skip
 
 
-class Parser:
-    """A parser of expressions; it keeps nothing of one text for the next."""
+def _cache() -> str | None:
+    """Return the file for Lark's tables, None if there can be none.
 
-    def __init__(self, made: Tables) -> None:
-        self.lexer = Lexer(made)
-        self._tables = made
-        self._searches = [self.lexer.search(state) for state in range(len(made.actions))]
-        self._reductions: list[tuple[int, str, Reduction | None]] = [
-            (len(parts), rule, reduction(rule, parts)) for rule, parts in made.rules
-        ]
-        self._jumps: dict[tuple[int, str, int], tuple[int, _Endings]] = {}
-
-    def parse(self, text: str) -> Expr:
-        """Return the syntax tree of a text; raises CelError."""
-        searches, actions, reductions, jumps = (
-            self._searches, self._tables.actions, self._reductions, self._jumps,
-        )  # fmt: skip
-        state = self._tables.start
-        states, values = [state], list[Any]()
-        position = 0
-        while True:
-            match, columns = searches[state]
-            found = match(text, position)
-            action = 0
-            if found is not None:
-                group: Any = found.lastindex
-                column = columns[group]
-                action = actions[state][column]
-            if action:
-                assert found is not None
-                token = (found[group], found.start(group))
-                position = found.end()
-            else:
-                column, token = self.lexer.exactly(text, position, state)
-                action = actions[state][column]
-                position = token[1] + len(token[0])
-            while action < 0:
-                size, rule, reduce = reductions[-action - 1]
-                assert reduce is not None
-                parts = values[-size:]
-                del values[-size:], states[-size:]
-                value = reduce(parts)
-                jump = jumps.get((states[-1], rule, column))
-                if jump is None:
-                    jump = self._jump(states[-1], rule, column)
-                state, endings = jump
-                if endings and isinstance(value, Pending):
-                    for end in endings:
-                        value = end(value)
-                values.append(value)
-                states.append(state)
-                action = actions[state][column]
-            if action == 0:
-                if column == self.lexer.end and state == self._tables.end:
-                    return value  # type: ignore[no-any-return]
-                raise unexpected(token)
-            state = action - 1
-            states.append(state)
-            values.append(token)
-
-    def _jump(self, state: int, rule: str, column: int) -> tuple[int, _Endings]:
-        """Return the state after `rule` was reduced in `state`, and after all rules that then only pass it on.
-
-        With it comes what these rules make of something pending.
-        """
-        endings: list[Callable[[Any], Any]] = []
-        reached = rule
-        while True:
-            after = self._tables.gotos[state][reached]
-            action = self._tables.actions[after][column]
-            if action >= 0 or self._reductions[-action - 1][2] is not None:
-                break
-            reached = self._reductions[-action - 1][1]
-            end = ending(reached)
-            if end is not None:
-                endings.append(end)
-        self._jumps[state, rule, column] = after, tuple(endings)
-        return after, tuple(endings)
+    It is the user's own: what Lark finds there it executes, and the folder for temporary files is everybody's.
+    """
+    with suppress(OSError, RuntimeError):
+        folder = Path.home() / ".cache" / "dra-operator"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return str(folder / "cel.lark")
+    return None
 
 
 def _check_depth(text: str) -> None:
