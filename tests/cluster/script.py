@@ -5,11 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import kopf
 import orjson
 from aiohttp import web
 
 from dra_operator.api.kinds import KINDS
-from dra_operator.cluster.credentials import Credentials
+from dra_operator.cluster.credentials import Login
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.protobuf import PROTOBUF
 
@@ -125,19 +126,16 @@ def event(kind: str, body: dict[str, Any]) -> dict[str, Any]:
     return {"type": kind, "object": body}
 
 
-def credentials(server: str, **changes: Any) -> Credentials:
+def credentials(
+    server: str, authorization: str = "", *, proxy: str | None = None, changes: bool = False
+) -> Login:
     """Credentials for a plain HTTP server."""
-    values: dict[str, Any] = {
-        "server": server,
-        "namespace": "default",
-        "authorization": None,
-        "authority": None,
-        "certificate": None,
-        "key": None,
-        "verify": True,
-        "server_name": None,
-        "proxy": None,
-        "expires": None,
-        "files": False,
-    }
-    return Credentials(**(values | changes))
+    scheme, _, token = authorization.partition(" ")
+    info = kopf.ConnectionInfo(
+        server=server,
+        default_namespace="default",
+        scheme=scheme or None,
+        token=token or None,
+        proxy_url=proxy,
+    )
+    return Login(info, changes=changes)

@@ -1,10 +1,8 @@
 """Access: every way to an API server that people have, and credentials that age."""
 
-import datetime as dt
 import json
 import ssl
 import sys
-from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -97,7 +95,7 @@ class TestPod:
     def test_rotated_token_is_read_again(self, pod, clock):
         """The kubelet replaces the token; it is read again within a minute."""
         folder, environment = pod
-        access = load_access(environ=environment, service_account=folder, wall=clock, clock=clock)
+        access = load_access(environ=environment, service_account=folder, clock=clock)
         (folder / "token").write_text("second")
         assert not access.due()
 
@@ -111,7 +109,7 @@ class TestPod:
     def test_old_token_stays_while_the_new_cannot_be_read(self, pod, clock):
         """A file that is missing for a moment costs nothing; it is tried again soon."""
         folder, environment = pod
-        access = load_access(environ=environment, service_account=folder, wall=clock, clock=clock)
+        access = load_access(environ=environment, service_account=folder, clock=clock)
         (folder / "token").unlink()
 
         with pytest.raises(AccessError, match="does not exist"):
@@ -169,14 +167,12 @@ class TestKubeconfig:
         assert token(load_access(kubeconfig(user={"token": "secret"}))) == "Bearer secret"
 
     def test_token_file_is_relative_and_read_again(self, tmp_path, kubeconfig, clock):
-        """A token file is found beside the kubeconfig, and read again as it changes."""
+        """A token file is found beside the kubeconfig, and read again after a 401."""
         (tmp_path / "my-token").write_text("one\n")
-        access = load_access(kubeconfig(user={"tokenFile": "my-token"}), wall=clock, clock=clock)
+        access = load_access(kubeconfig(user={"tokenFile": "my-token"}), clock=clock)
         assert token(access) == "Bearer one"
 
         (tmp_path / "my-token").write_text("two\n")
-        clock.now += 61
-        assert access.due()
         access.reload()
 
         assert token(access) == "Bearer two"
@@ -192,50 +188,6 @@ class TestKubeconfig:
         with pytest.raises(AccessError, match=r"no kubeconfig at .*/none; set --kubeconfig to one"):
             load_access(str(tmp_path / "none"), environ=NOBODY)
 
-    def test_a_place_that_cannot_be_looked_at_is_told(self, kubeconfig, tmp_path):
-        """It may hold what is sought, whatever other files there are; that it is not there would be a guess."""
-        (tmp_path / "loop").symlink_to("loop")
-        sought = tmp_path / "loop" / "config"
-
-        with pytest.raises(AccessError, match=f"kubeconfig {sought} cannot be read: Too many levels"):
-            load_access(f"{kubeconfig()}:{sought}", environ=NOBODY)
-
-    @pytest.mark.parametrize("text", ["hello", "[]", "contexts: 5", "contexts: [5]"])
-    def test_what_is_no_kubeconfig_is_called_so(self, tmp_path, text):
-        """YAML of another sort is told in words, not in those of an exception of Python."""
-        path = tmp_path / "other"
-        path.write_text(text)
-
-        with pytest.raises(AccessError, match=r"kubeconfig .*/other: its content is not a kubeconfig$"):
-            load_access(str(path), environ=NOBODY)
-
-    @pytest.mark.parametrize(
-        ("context", "current", "message"),
-        [
-            ("prod", "here", 'has no context "prod"; it has "here"'),
-            (None, "prod", 'has no context "prod"; it has "here"'),
-            (None, "", 'names no current context; set --context; it has "here"'),
-        ],
-        ids=["flag", "file", "none"],
-    )
-    def test_a_context_that_is_not_there_is_told_with_those_that_are(
-        self, kubeconfig, context, current, message
-    ):
-        """Whoever mistypes it sees what to write."""
-        path = Path(kubeconfig())
-        path.write_text(path.read_text().replace("current-context: here", f"current-context: '{current}'"))
-
-        with pytest.raises(AccessError, match=f"{message}$"):
-            load_access(str(path), context)
-
-    def test_a_file_without_contexts_is_told(self, tmp_path):
-        """There is nothing to choose from."""
-        path = tmp_path / "config"
-        path.write_text("{apiVersion: v1, kind: Config}")
-
-        with pytest.raises(AccessError, match=r"names no current context; set --context; it has none$"):
-            load_access(str(path))
-
     @pytest.mark.parametrize("text", ["", "{}", "[]", "{", "contexts: 5"])
     def test_broken_file_is_an_access_error(self, tmp_path, text):
         """Whatever is wrong with a file, the error names it."""
@@ -245,52 +197,31 @@ class TestKubeconfig:
         with pytest.raises(AccessError, match="broken"):
             load_access(str(path), environ=NOBODY)
 
-    def test_cluster_without_server_is_an_access_error(self, kubeconfig):
-        """A cluster must say where its server is."""
-        path = Path(kubeconfig())
-        path.write_text(path.read_text().replace("server:", "sever:"))
-
-        with pytest.raises(AccessError, match=r'cluster "c": server: is required$'):
-            load_access(str(path))
-
 
 class TestExecPlugin:
     """Programs that print credentials."""
+
+    def test_plugin_that_fails_later_leaves_the_old_token_in_use(self, kubeconfig, plugin):
+        """As nobody, each request would be refused for another reason."""
+        access = load_access(kubeconfig(user=plugin({"token": "one"})))
+        plugin(None, 1)
+
+        with pytest.raises(AccessError, match="there are none any more"):
+            access.reload()
+
+        assert token(access) == "Bearer one"
 
     def test_token_of_a_plugin_is_sent(self, kubeconfig, plugin):
         """The token that a plugin prints is sent."""
         assert token(load_access(kubeconfig(user=plugin({"token": "printed"})))) == "Bearer printed"
 
-    def test_plugin_runs_again_before_its_token_expires(self, kubeconfig, plugin, clock):
-        """A plugin runs again a minute before the expiry it printed, and not sooner."""
-        expiry = dt.datetime.fromtimestamp(clock.now + 300, tz=dt.UTC).isoformat().replace("+00:00", "Z")
-        path = kubeconfig(user=plugin({"token": "one", "expirationTimestamp": expiry}))
-        access = load_access(path, wall=clock, clock=clock)
-        plugin({"token": "two"})
-        clock.now += 239
-        assert not access.due()
-
-        clock.now += 2
-        assert access.due()
-        access.reload()
-
-        assert token(access) == "Bearer two"
-
     def test_plugin_without_expiry_runs_once(self, kubeconfig, plugin, clock):
         """A plugin that names no expiry runs again only after a 401."""
-        access = load_access(kubeconfig(user=plugin({"token": "one"})), wall=clock, clock=clock)
+        access = load_access(kubeconfig(user=plugin({"token": "one"})), clock=clock)
 
         clock.now += 1_000_000
 
         assert not access.due()
-
-    @pytest.mark.parametrize(("status", "code"), [(None, 0), ({}, 0), ({"token": "x"}, 1)])
-    def test_failing_plugin_is_an_access_error(self, kubeconfig, plugin, status, code):
-        """A plugin that gives nothing is named, instead of a 401 that nobody understands."""
-        path = kubeconfig(user=plugin(status, code))
-
-        with pytest.raises(AccessError, match=r"exec plugin .* gave no credentials"):
-            load_access(path)
 
     def test_certificate_of_a_plugin_is_used(self, kubeconfig, plugin, authority):
         """A plugin may print a client certificate instead of a token."""
@@ -434,11 +365,11 @@ class TestTls:
 class TestConnectionInfo:
     """The same access for Kopf."""
 
-    def test_kopf_speaks_as_we_do(self, pod, clock):
+    def test_kopf_speaks_as_we_do(self, pod):
         """Kopf gets the same server, token, CA and namespace."""
         folder, environment = pod
 
-        info = load_access(environ=environment, service_account=folder, wall=clock).connection_info()
+        info = load_access(environ=environment, service_account=folder).connection_info()
 
         assert info.server == "https://10.0.0.1:443"
         assert (info.scheme, info.token) == ("Bearer", "first")
@@ -446,30 +377,22 @@ class TestConnectionInfo:
         assert info.default_namespace == "operators"
 
     def test_kopf_logs_in_again(self, pod, clock):
-        """What Kopf gets expires after ten minutes, and the next is read anew."""
+        """What Kopf gets expires, so that it takes the next for new; that is read anew if it is due."""
         folder, environment = pod
-        access = load_access(environ=environment, service_account=folder, wall=clock, clock=clock)
-        assert access.connection_info().expiration.timestamp() == clock.now + 600
+        access = load_access(environ=environment, service_account=folder, clock=clock)
+        first = access.connection_info().expiration
 
         (folder / "token").write_text("second")
-        clock.now += 601
+        clock.now += 61
+        second = access.connection_info()
 
-        assert access.connection_info().token == "second"
+        assert (second.token, second.expiration > first) == ("second", True)
 
     def test_kopf_gets_the_old_token_while_the_new_cannot_be_read(self, pod, clock):
         """A file that is missing for a moment does not end Kopf."""
         folder, environment = pod
-        access = load_access(environ=environment, service_account=folder, wall=clock, clock=clock)
+        access = load_access(environ=environment, service_account=folder, clock=clock)
         (folder / "token").unlink()
         clock.now += 601
 
         assert access.connection_info().token == "first"
-
-    def test_kopf_never_meets_an_expired_token(self, kubeconfig, plugin, clock):
-        """A token that expires sooner makes Kopf log in sooner."""
-        expiry = dt.datetime.fromtimestamp(clock.now + 300, tz=dt.UTC).isoformat().replace("+00:00", "Z")
-        path = kubeconfig(user=plugin({"token": "one", "expirationTimestamp": expiry}))
-
-        info = load_access(path, wall=clock).connection_info()
-
-        assert info.expiration.timestamp() == clock.now + 240

@@ -19,14 +19,13 @@ def test_the_context_that_is_asked_for_counts(kubeconfig):
     path.write_text(yaml.safe_dump(config))
     here, there = load_access(str(path)), load_access(str(path), "there")
 
-    assert (here.server, here.withheld) == ("https://api.example:8443", False)
-    assert (there.server, there.withheld) == ("http://there.example", True)
+    assert (here.server, there.server) == ("https://api.example:8443", "http://there.example")
 
 
 @pytest.mark.parametrize(
     ("user", "context"),
-    [(None, {"cluster": "absent"}), ({"exec": "kubelogin"}, None), ({"tokenFile": "/absent"}, None)],
-    ids=["no such cluster", "a plugin without its fields", "no such file"],
+    [(None, {"cluster": "absent"}), ({"tokenFile": "/absent"}, None)],
+    ids=["no such cluster", "no such file"],
 )
 def test_a_context_that_cannot_be_used_is_an_access_error(kubeconfig, user, context):
     """And no defect of ours."""

@@ -1,9 +1,7 @@
 """When credentials are read: again and again, by one at a time, and no more often than it helps."""
 
 import contextlib
-import datetime as dt
 
-import pytest
 from structlog.testing import capture_logs
 
 from dra_operator.cluster.credentials import Access, AccessError
@@ -12,59 +10,37 @@ from .script import credentials
 
 
 class Source:
-    """Credentials of some sort, how often they were read, and what time it is."""
+    """Credentials that are renewed or not, how often they were read, and what time it is."""
 
-    def __init__(self, **sort):
-        self.readings, self.now, self.set_back, self.sort = 0, 7000.0, 0.0, sort
+    def __init__(self, *, changes):
+        self.readings, self.now, self.changes = 0, 7000.0, changes
         self.fails = False
-        self.access = Access(self.read, lambda: self.now - self.set_back, lambda: self.now)
+        self.access = Access(self.read, lambda: self.now)
 
     def read(self):
         """Return them."""
         self.readings += 1
         if self.fails:
             raise AccessError("none")
-        return credentials("http://api.example", **self.sort)
-
-    def kopf_until(self):
-        """Return in how many seconds Kopf logs in again."""
-        expiration = self.access.connection_info().expiration
-        return (expiration - dt.datetime.fromtimestamp(self.now, tz=dt.UTC)).total_seconds()
+        return credentials("http://api.example", changes=self.changes)
 
 
-@pytest.mark.parametrize(
-    ("sort", "seconds"),
-    [({"files": True}, 60), ({"expires": 7000.0}, 10)],
-    ids=["files", "expired"],
-)
-def test_credentials_are_read_again_and_again(sort, seconds):
-    """Not only once."""
-    source = Source(**sort)
+def test_credentials_of_a_pod_are_read_every_minute():
+    """Not only once; others are read when they are refused."""
+    renewed, other = Source(changes=True), Source(changes=False)
     for _ in range(3):
-        source.now += seconds - 1
-        assert not source.access.due()
-        source.now += 1
-        assert source.access.due()
-        source.access.reload()
-
-
-@pytest.mark.parametrize("fails", [False, True], ids=["read", "not read"])
-def test_a_clock_that_is_set_back_delays_no_reading(fails):
-    """Else a token may be over, and nobody asks for the next one, for as long as the clock was ahead."""
-    source = Source(expires=7100.0)
-    source.fails = fails
-    source.now += 40
-    with contextlib.suppress(AccessError):
-        source.access.reload()
-    source.set_back = 3600.0
-    source.now += 10
-
-    assert source.access.due()
+        renewed.now += 59
+        assert not renewed.access.due()
+        renewed.now += 1
+        assert renewed.access.due()
+        renewed.access.reload()
+    other.now += 100_000
+    assert not other.access.due()
 
 
 def test_credentials_that_cannot_be_read_for_long_are_told_of_at_the_start_the_end_and_seldom_between():
     """A plugin may fail all night, each ten seconds, and the line that begins it be gone with an old log."""
-    source = Source(files=True)
+    source = Source(changes=True)
     lines = []
     for seconds in (0, *range(10, 1300, 10)):
         source.fails = seconds < 1290
@@ -82,38 +58,22 @@ def test_credentials_that_cannot_be_read_for_long_are_told_of_at_the_start_the_e
     ]
 
 
-def test_a_plugin_is_not_started_for_a_certificate_that_is_not_trusted():
-    """What is printed by one has nothing to do with it; files may be new."""
-    plugin, files = Source(), Source(files=True)
-    for source in (plugin, files):
-        source.access.hasten()
-        source.now += 10
+def test_credentials_are_read_soon_if_a_certificate_is_not_trusted():
+    """A new authority may be in a file."""
+    source = Source(changes=False)
+    source.access.hasten()
+    assert not source.access.due()
+    source.now += 10
 
-    assert (plugin.access.due(), files.access.due()) == (False, True)
+    assert source.access.due()
 
 
 def test_a_login_of_kopf_reads_nothing_that_is_not_due():
     """A plugin may take seconds."""
-    source = Source(files=True)
+    source = Source(changes=True)
     source.access.connection_info()
     assert source.readings == 1
     source.now += 60
     source.access.connection_info()
 
     assert source.readings == 2
-
-
-@pytest.mark.parametrize(
-    ("expires", "seconds"),
-    [(None, 600), (7300.0, 240), (7030.0, 10), (6000.0, 10)],
-    ids=["never", "soon", "in a moment", "long ago"],
-)
-def test_kopf_logs_in_again_before_credentials_expire(expires, seconds):
-    """A minute before, but not in a hot loop."""
-    assert Source(expires=expires).kopf_until() == seconds
-
-
-@pytest.mark.parametrize("verify", [True, False])
-def test_kopf_trusts_whom_we_trust(verify):
-    """Certificates are verified, unless the user wishes otherwise."""
-    assert Source(verify=verify).access.connection_info().insecure is not verify

@@ -42,12 +42,6 @@ class TestProxy:
 
         assert load_access(kubeconfig(cluster=cluster)).proxy == "http://other.example:3128"
 
-    def test_a_proxy_for_everything_is_for_others(self, kubeconfig, monkeypatch):
-        """No client in Go knows $ALL_PROXY, which mostly names one that does not speak HTTP."""
-        monkeypatch.setenv("ALL_PROXY", "socks5://other.example:1080")
-
-        assert load_access(kubeconfig(cluster={"server": "https://api.example"})).proxy is None
-
     def test_scheme_may_be_left_out(self, kubeconfig):
         """As for all clients in Go."""
         cluster = {"proxy-url": "other.example:3128"}

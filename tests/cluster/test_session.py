@@ -3,7 +3,6 @@
 import asyncio
 import re
 import socket
-from dataclasses import replace
 
 import pytest
 from aiohttp import web
@@ -299,7 +298,7 @@ async def test_unreadable_answer_is_unreachable(script, session, text):
 async def test_a_proxy_is_asked(script):
     """Where one is named it gets the requests, for whichever server they are."""
     script.then(ok({"kind": "ResourceClaim"}))
-    behind = replace(credentials("http://api.example"), proxy=script.url)
+    behind = credentials("http://api.example", proxy=script.url)
     async with ApiSession(Access(lambda: behind)) as session:
         assert await session.request("GET", CLAIM) == {"kind": "ResourceClaim"}
 
@@ -316,7 +315,7 @@ async def test_a_watch_gives_up_a_proxy_that_never_answers():
     taken = []
     async with await asyncio.start_server(take, "127.0.0.1", 0) as proxy:
         port = proxy.sockets[0].getsockname()[1]
-        behind = replace(credentials("https://api.example"), proxy=f"http://127.0.0.1:{port}")
+        behind = credentials("https://api.example", proxy=f"http://127.0.0.1:{port}")
         async with ApiSession(Access(lambda: behind)) as session, asyncio.timeout(5):
             with pytest.raises(ApiUnreachable, match="no answer in time"):
                 await read_into([], session, 0.05)

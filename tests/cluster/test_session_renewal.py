@@ -56,18 +56,17 @@ async def test_parallel_401s_read_credentials_once(script):
 
 
 async def test_due_credentials_are_read_before_the_request(script):
-    """A token that is about to expire is never sent."""
+    """The token of a pod is read again every minute, before it is sent."""
     tokens = iter(["Bearer old", "Bearer new"])
     now = [1000.0]
     access = Access(
-        lambda: credentials(script.url, authorization=next(tokens), expires=1100.0),
-        lambda: now[0],
+        lambda: credentials(script.url, authorization=next(tokens), changes=True),
         lambda: now[0],
     )
     script.then(ok({}))
 
     async with ApiSession(access) as session:
-        now[0] = 1050.0
+        now[0] = 1070.0
         await session.request("GET", CLAIM)
 
     assert script.asked[0].headers["Authorization"] == "Bearer new"
@@ -81,7 +80,7 @@ class Plugin:
         self.readings = 0
         self.fails = False
         self.now = 1000.0
-        self.access = Access(lambda: self._read(url), lambda: self.now, lambda: self.now)
+        self.access = Access(lambda: self._read(url), lambda: self.now)
 
     def _read(self, url):
         self.readings += 1
@@ -89,7 +88,7 @@ class Plugin:
             self.free.wait(5)
         if self.fails:
             raise AccessError("ended")
-        return credentials(url, authorization=f"Bearer {self.readings}", expires=1100.0)
+        return credentials(url, authorization=f"Bearer {self.readings}", changes=True)
 
 
 CANNOT_BE_READ = ("credentials cannot be read again, the old ones stay in use", "ended")
@@ -115,7 +114,7 @@ async def test_timeout_counts_the_reading_of_credentials(plugin):
     """Whoever asks for an answer within a second has no use for one after a plugin's time; how that ends is told."""
     plugin.fails = True
     async with ApiSession(plugin.access) as session:
-        plugin.now = 1050.0
+        plugin.now = 1070.0
         with pytest.raises(ApiUnreachable, match="no answer in time"):
             await session.request("GET", "/api", timeout=0.05)
         assert await told(plugin, session) == [CANNOT_BE_READ]
@@ -125,7 +124,7 @@ async def test_hanging_plugin_does_not_stop_requests(script, plugin):
     """While credentials cannot be read, for whatever reason, requests go on with the old ones."""
     script.default = ok({})
     async with ApiSession(plugin.access, renewal_timeout=0.02) as session:
-        for plugin.now in (1050.0, 1070.0, 1090.0):
+        for plugin.now in (1070.0, 1070.0, 1090.0):
             await session.request("GET", CLAIM)
         plugin.free.set()
         await session._reload
@@ -139,7 +138,7 @@ async def test_whoever_comes_while_a_plugin_hangs_does_not_wait_for_it(script, p
     """One request does, for a while; the Lease must be renewed meanwhile, and the old credentials are still good."""
     script.default = ok({})
     async with ApiSession(plugin.access, renewal_timeout=5) as session:
-        plugin.now = 1050.0
+        plugin.now = 1070.0
         first = asyncio.create_task(session.request("GET", CLAIM))
         while plugin.readings < 2:  # noqa: ASYNC110 - a count, not a signal
             await asyncio.sleep(0.001)
@@ -157,7 +156,7 @@ async def test_a_plugin_that_was_ended_is_started_again(script, plugin):
     script.default = ok({})
     async with ApiSession(plugin.access, renewal_timeout=0.02) as session:
         plugin.fails = True
-        plugin.now = 1050.0
+        plugin.now = 1070.0
         with capture_logs() as logs:
             await session.request("GET", CLAIM)
         assert [(line["event"], line.get("why")) for line in logs] == [TAKE_LONG]
@@ -179,7 +178,7 @@ async def test_a_plugin_that_hangs_each_time_is_told_of_once(script, plugin):
     plugin.fails = True
     async with ApiSession(plugin.access, renewal_timeout=0.02) as session:
         with capture_logs() as logs:
-            for plugin.now in (1050.0, 1060.0):
+            for plugin.now in (1070.0, 1081.0):
                 plugin.free.clear()
                 await session.request("GET", CLAIM)
                 plugin.free.set()
@@ -212,7 +211,7 @@ async def test_credentials_that_cannot_be_read_are_tried_again_in_a_while(script
 async def test_unreadable_credentials_do_not_stop_requests(script):
     """If reading credentials fails, the old ones are sent."""
     script.default = ok({})
-    answers = iter([credentials(script.url, authorization="Bearer old", expires=1100.0)])
+    answers = iter([credentials(script.url, authorization="Bearer old", changes=True)])
 
     def read():
         if answer := next(answers, None):
@@ -220,9 +219,9 @@ async def test_unreadable_credentials_do_not_stop_requests(script):
         raise AccessError("the file is gone")
 
     now = [1000.0]
-    access = Access(read, lambda: now[0], lambda: now[0])
+    access = Access(read, lambda: now[0])
     async with ApiSession(access) as session:
-        now[0] = 1050.0
+        now[0] = 1070.0
         await session.request("GET", CLAIM)
 
     assert script.asked[0].headers["Authorization"] == "Bearer old"
@@ -230,17 +229,18 @@ async def test_unreadable_credentials_do_not_stop_requests(script):
 
 STOPS = """
 import asyncio, itertools, time
-from dra_operator.cluster.credentials import Access, Credentials
+import kopf
+from dra_operator.cluster.credentials import Access, Login
 from dra_operator.cluster.session import ApiSession, ApiUnreachable
 
 times, clock = iter([0, 60]), itertools.count(0, 1000)
 
 def read():
     time.sleep(next(times))
-    return Credentials("http://127.0.0.1:9", "ns", None, None, None, None, True, None, None, 1000.0, False)
+    return Login(kopf.ConnectionInfo(server="http://127.0.0.1:9"), changes=True)
 
 async def main():
-    async with ApiSession(Access(read, lambda: 0, clock.__next__), renewal_timeout=0.1) as session:
+    async with ApiSession(Access(read, clock.__next__), renewal_timeout=0.1) as session:
         try:
             await session.request("GET", "/version")
         except ApiUnreachable:

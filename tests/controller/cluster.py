@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
+import kopf
+
 from dra_operator.api.names import FIELD_MANAGER
-from dra_operator.cluster.credentials import Access, Credentials
+from dra_operator.cluster.credentials import Access, Login
 from dra_operator.cluster.session import MERGE_PATCH, ApiSession
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
@@ -92,20 +94,8 @@ def pod(name="pod", *, uses="claim", phase="Running", namespace="default", **spe
 
 def access_to(url: str) -> Access:
     """Return how to reach an API server without credentials."""
-    credentials = Credentials(
-        server=url,
-        namespace="dra-operator",
-        authorization=None,
-        authority=None,
-        certificate=None,
-        key=None,
-        verify=True,
-        server_name=None,
-        proxy=None,
-        expires=None,
-        files=False,
-    )
-    return Access(lambda: credentials)
+    login = Login(kopf.ConnectionInfo(server=url, default_namespace="dra-operator"))
+    return Access(lambda: login)
 
 
 class Cluster:

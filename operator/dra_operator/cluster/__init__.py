@@ -1,6 +1,6 @@
 """The rim: everything that talks to the API server.
 
-- Who and where: `credentials`, by a `kubeconfig` or a `plugin` that must end in time; `tls` says whom we trust.
+- Who and where: `credentials`.
 - Requests: `session` sends them over `connections` that notice who has gone, `decoding` reads the answers, `backoff`
   says how long to wait after a failure.
 - In: `discovery` asks what is served and lists it, `reflector` keeps up with what there is.

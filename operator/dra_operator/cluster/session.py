@@ -280,7 +280,7 @@ class ApiSession:
         """Read the credentials again, unless another request did so since it saw `renewals` of them.
 
         An exec plugin may hang. It is waited for once; then requests go on with the old credentials, and no
-        second one is started beside it: it is ended (`cluster.plugin`), and then the next one is due.
+        second one is started beside it, as long as it hangs.
         """
         async with self._renewal:
             if self._renewals != renewals or (self._reload is not None and not self._reload.done()):

@@ -18,9 +18,8 @@ import kopf
 from dra_operator._version import __version__
 from dra_operator.allocator.self_check import SelfCheckError, run_self_check
 from dra_operator.cluster.connections import in_thread
-from dra_operator.cluster.credentials import Access
+from dra_operator.cluster.credentials import Access, tls_context
 from dra_operator.cluster.faults import Defect
-from dra_operator.cluster.tls import trust_as_kubectl
 from dra_operator.controller import messages
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.manager import Manager
@@ -89,10 +88,8 @@ class LoginPace:
 
 def session_for(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
     """Return the access `info` as a session of Kopf's, with our trust in certificates. Kopf closes it."""
-    context = info.as_ssl_context()
-    trust_as_kubectl(context)
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=context),
+        connector=aiohttp.TCPConnector(limit=0, ssl=tls_context(info)),
         headers=info.as_http_headers(),
         proxy=info.proxy_url,
     )
