@@ -1,5 +1,6 @@
 """What is said today of the claims of a recorded world: reason, request and numbers of devices."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -62,12 +63,14 @@ def answers_today(world: Mapping[str, Any]) -> list[Wire]:
 
 
 def _numbers(counts: DeviceCounts) -> Wire:
-    refusals = sorted((_name(stage), found.count) for stage, found in counts.refusals.items())
+    refusals = Counter[str]()
+    for stage, found in counts.refusals.items():
+        refusals[_name(stage)] += found.count
     holders = sorted((str(reason), len(claims)) for reason, claims in counts.holders.items())
     return {
         "published": counts.figures.published,
         "in_class": counts.figures.in_class,
-        "refused": {name: number for name, number in refusals if number},
+        "refused": {name: number for name, number in sorted(refusals.items()) if number},
         "holders": {name: number for name, number in holders if number},
         "left": counts.figures.left,
         "most_on_a_node": counts.most_on_a_node,
@@ -76,6 +79,6 @@ def _numbers(counts: DeviceCounts) -> Wire:
 
 
 def _name(stage: Stage) -> str:
-    if stage == CLASS:
+    if isinstance(stage, int) and stage <= CLASS:
         return "class"
     return f"selector {stage}" if isinstance(stage, int) else str(stage)

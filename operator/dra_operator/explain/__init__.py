@@ -7,7 +7,6 @@
 - `contention`: what requests leave each other on a node
 - `sentence`: counts and claims in words; `comparison`: what a selector compared, read from its syntax tree
 - `hints`: names, values and tolerations that were probably meant
-- `failing`: selectors that fail on devices which the search of an allocated claim did not reach
 """
 
 from dra_operator.explain.explainer import Explainer, explain_aborted

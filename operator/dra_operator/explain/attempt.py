@@ -38,7 +38,7 @@ from dra_operator.explain.sentence import (
     places_text,
     when_idle,
 )
-from dra_operator.explain.stages import CLASS, DeviceCounter, DeviceCounts
+from dra_operator.explain.stages import DeviceCounter, DeviceCounts
 from dra_operator.ledger import ClaimKey
 
 _MOST_OTHERS: Final = 3
@@ -98,7 +98,7 @@ class Attempt:
     def _find_invalid(self) -> Explanation | None:
         """Return the first selector that does not compile: nothing that devices do makes it any better."""
         for item in [item for request in self.plan.requests for item in request.alternatives]:
-            for source, expressions in _selectors(self.plan, item):
+            for source, expressions in selectors_of(self.plan, item):
                 for number, expression in enumerate(expressions):
                     answers = self.counter.candidates.selectors.get(expression)
                     if answers.error is not None:
@@ -165,9 +165,9 @@ class Attempt:
 
     def _find_failure(self, item: Alternative, counts: DeviceCounts) -> Explanation | None:
         """Return the failure of a selector that leaves no device because of it, if there is one."""
-        (of_class, _), (of_request, expressions) = sources = _selectors(self.plan, item)
+        (of_class, _), (of_request, expressions) = sources = selectors_of(self.plan, item)
         left = counts.figures.in_class
-        stages = [(of_class, sources[0][1], counts.of_stage(CLASS), left)]
+        stages = [(of_class, sources[0][1], counts.of_class(), left)]
         for number in range(len(expressions)):
             left -= counts.of_stage(number).count
             stages.append((of_request, expressions, counts.of_stage(number), left))
@@ -406,7 +406,7 @@ class Attempt:
             return ""
 
 
-def _selectors(plan: ClaimPlan, item: Alternative) -> tuple[tuple[Whereabouts, tuple[str, ...]], ...]:
+def selectors_of(plan: ClaimPlan, item: Alternative) -> tuple[tuple[Whereabouts, tuple[str, ...]], ...]:
     """Return the selectors of an alternative, those of its class first, each with where they stand."""
     content = item.key.content
     return (

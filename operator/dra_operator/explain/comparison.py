@@ -72,14 +72,9 @@ class Comparison:
     kind: str = ""
     typed: str = ""
 
-    @property
-    def table(self) -> str:
-        """What it reads: `driver`, `attributes` or `capacity`."""
-        return self.field.table
-
     def describe(self, slice_: Slice, devices: int) -> Counter[str]:
         """Return what was compared for a set of devices, each text with the number of devices that it is about."""
-        if self.table == "driver":
+        if self.field.table == "driver":
             return Counter({f"driver {slice_.driver} {self.rest}": devices.bit_count()})
         return Counter([self._describe(self.field.value(slice_, index)) for index in bits.each(devices)])
 
@@ -134,20 +129,6 @@ class Literal:
     text: str
     start: int
     end: int
-
-    @property
-    def table(self) -> str:
-        """What it is compared with: `driver`, `attributes` or `capacity`."""
-        return self.field.table
-
-    @property
-    def name(self) -> str:
-        """The name of what it is compared with, without domain; none for the driver."""
-        return self.field.name
-
-    def columns(self, slice_: Slice) -> _Columns:
-        """Return the columns of a slice that hold what is compared; none for the driver."""
-        return self.field.columns(slice_)
 
     def put(self, expression: str, value: str) -> str:
         """Return the expression with another value of the same type in this place."""

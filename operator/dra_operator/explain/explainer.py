@@ -18,21 +18,22 @@ from dra_operator.allocator.decision import (
     Failed,
     FatalError,
 )
+from dra_operator.allocator.matching.failures import partly_failing
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.likeness import near_object
 from dra_operator.api.text import listed
 from dra_operator.api.types import ResourceClaim
-from dra_operator.explain.attempt import Attempt
-from dra_operator.explain.failing import FailingSelectors
+from dra_operator.explain.attempt import Attempt, selectors_of
 from dra_operator.explain.hints import Hints, derived_names
 from dra_operator.explain.pools import PublishedSlices
 from dra_operator.explain.relax import Kept, Relaxer
 from dra_operator.explain.sentence import NONE_SELECTED
-from dra_operator.explain.stages import DeviceCounter, DeviceCounts, SliceDevices
+from dra_operator.explain.stages import CLASS, DeviceCounter, DeviceCounts, SliceDevices
 from dra_operator.inventory import PoolKey, Verdict, bits
 
 _POOL_REASONS: Final = (Reason.POOL_INCOMPLETE, Reason.POOL_INVALID)
+_OF_FAILING: Final = Limits(seconds=0.5)
 _TOGETHER: Final = (Reason.REQUESTS_DO_NOT_FIT_TOGETHER, Reason.CONSTRAINT_UNSATISFIABLE)
 
 
@@ -46,7 +47,6 @@ class Explainer:
     allocator: Allocator
     _counter: DeviceCounter = field(init=False)
     _hints: Hints = field(init=False)
-    _failing: FailingSelectors = field(init=False)
     _relaxer: Relaxer = field(init=False)
     _of_complete_pools: Relaxer = field(init=False)
     _known: Kept = field(default_factory=Kept)
@@ -59,7 +59,6 @@ class Explainer:
         self._counter = DeviceCounter(allocator.availability, allocator.candidates)
         published = PublishedSlices(allocator.inventory, allocator.availability.views)
         self._hints = Hints(published, allocator.candidates)
-        self._failing = FailingSelectors(published, allocator.candidates)
         self._relaxer = Relaxer(allocator)
         self._of_complete_pools = Relaxer(allocator, complete_only=True)
 
@@ -131,13 +130,29 @@ class Explainer:
     def find_failing(self, claim: ResourceClaim) -> list[str]:
         """Return a sentence for each selector of a claim that fails on some device, whether reached or not.
 
-        What would take long is not looked at. Nothing is said of a claim that cannot be planned, as without its class.
+        kube-scheduler looks at all nodes at once and refuses such a claim from the start (docs/differences.md,
+        `selector-error-elsewhere`). Nothing is said of what takes long, nor of a claim that cannot be planned.
         """
-        self._begin(None)
+        budget = self._begin(_OF_FAILING)
         try:
-            return self._failing.find(self.allocator.plan(claim), self.allocator.clock)
+            plan = self.allocator.plan(claim)
+            texts = [text for item in _alternatives(plan) for text in self._find_failing(plan, item, budget)]
         except (FatalError, AbortedError):
             return []
+        return list(dict.fromkeys(texts))
+
+    def _find_failing(self, plan: ClaimPlan, item: Alternative, budget: Budget) -> Iterator[str]:
+        counts = self._counter.count(item, budget)
+        asked = counts.figures.published
+        for source, expressions in selectors_of(plan, item):
+            is_class = source.subject[0] == "DeviceClass"
+            for number, expression in enumerate(expressions):
+                refusals = counts.of_stage(CLASS - number if is_class else number)
+                if (found := refusals.failure) is not None:
+                    answers = self.allocator.candidates.selectors.get(expression)
+                    place = found.slice_, found.device
+                    yield partly_failing(answers, source, number, *place, failed=refusals.failed, asked=asked)
+                asked -= refusals.count
 
     def refresh(self) -> None:
         """Take in what has changed, as the allocator does; what changes must not heap up while nobody explains."""

@@ -13,7 +13,7 @@ from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.text import listed, shortened
 from dra_operator.explain.hints import Hints, tolerations_meant
-from dra_operator.explain.stages import CLASS, PASSING, TITLES, DeviceCounts
+from dra_operator.explain.stages import PASSING, TITLES, DeviceCounts
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.pool import surplus_advice
 from dra_operator.ledger import ClaimKey
@@ -58,7 +58,7 @@ class StageText:
         """
         counts, hints, content = self.counts, self.hints, self.item.key.content
         of_class, of_request = content.class_selectors, content.request_selectors
-        selectors, left, refusals = (*of_class, *of_request), counts.figures.in_class, counts.of_stage(CLASS)
+        selectors, left, refusals = (*of_class, *of_request), counts.figures.in_class, counts.of_class()
         if not counts.figures.published:
             return Reason.NO_DEVICES, f"no devices are published{hints.empty(selectors)}"
         published = devices(counts.figures.published)

@@ -27,7 +27,7 @@ from dra_operator.ledger import Availability, ClaimKey
 from dra_operator.ledger.counters import CounterState
 
 CLASS: Final = -1
-"""The stage of the selectors of the class."""
+"""The stage of the first selector of the class; those of the next ones count down from it."""
 USES: Final = frozenset(
     (
         Reason.DEVICE_IN_USE,
@@ -60,7 +60,7 @@ _MOST_KEPT: Final = 32
 _MOST_SHARED: Final = 16_384
 
 Stage: TypeAlias = int | Reason
-"""Where devices are kept away: by the class, by a request selector of a number, or by what a reason says."""
+"""Where devices are kept away: by a selector of the class, by one of the request by its number, or as a reason says."""
 _Users: TypeAlias = tuple[int, ...] | None
 
 
@@ -76,9 +76,13 @@ class Failure(NamedTuple):
 
 @dataclass(slots=True)
 class Refusals:
-    """How many devices a stage keeps away, details with their own counts, and a device on which a selector fails."""
+    """How many devices a stage keeps away, details with their own counts, and a device on which a selector fails.
+
+    `failed` is on how many of them it fails.
+    """
 
     count: int = 0
+    failed: int = 0
     details: Counter[str] = field(default_factory=Counter)
     failure: Failure | None = None
 
@@ -142,6 +146,7 @@ class _Refused(NamedTuple):
     """What one stage keeps away in a pool."""
 
     devices: int
+    failed: int
     details: tuple[tuple[str, int], ...]
     failure: tuple[int, int, int] | None
 
@@ -182,6 +187,18 @@ class DeviceCounts:
     def of_stage(self, stage: Stage) -> Refusals:
         """Return what a stage keeps away."""
         return self.refusals.get(stage) or Refusals()
+
+    def of_class(self) -> Refusals:
+        """Return what all selectors of the class keep away; of failures the first."""
+        found = Refusals()
+        for stage in sorted(
+            (each for each in self.refusals if isinstance(each, int) and each < 0), reverse=True
+        ):
+            each = self.refusals[stage]
+            found.count += each.count
+            found.details.update(each.details)
+            found.failure = found.failure or each.failure
+        return found
 
     def old_text(self) -> str:
         """Return a clause that names the pools of which nodes still see an older generation, or nothing."""
@@ -323,9 +340,10 @@ class DeviceCounter:
 
 def _add_refusals(total: dict[Stage, Refusals], counts: _PoolCounts, records: Sequence[PoolRecord]) -> None:
     """Add what each of some pools refuses."""
-    for stage, (count, details, failure) in counts.refused:
+    for stage, (count, failed, details, failure) in counts.refused:
         refusals = total.setdefault(stage, Refusals())
         refusals.count += count * len(records)
+        refusals.failed += failed * len(records)
         for text, number in details:
             refusals.details[text] += number * len(records)
         if failure is not None:
@@ -359,7 +377,7 @@ class _Stages:
             slice_ = record.slice_
             in_class = slice_.every
             for number, expression in enumerate(content.class_selectors):
-                in_class = self._ask(CLASS, (number, expression), place, in_class)
+                in_class = self._ask(CLASS - number, (number, expression), place, in_class)
             selected = in_class
             for number, expression in enumerate(content.request_selectors):
                 selected = self._ask(number, (number, expression), place, selected)
@@ -382,7 +400,12 @@ class _Stages:
             Figures(*figures),
             tuple(
                 [
-                    (stage, _Refused(each.count, tuple(each.details.items()), self.failures.get(stage)))
+                    (
+                        stage,
+                        _Refused(
+                            each.count, each.failed, tuple(each.details.items()), self.failures.get(stage)
+                        ),
+                    )
                     for stage, each in self.refusals.items()
                 ]
             ),
@@ -402,6 +425,7 @@ class _Stages:
         if refused := devices & ~selected:
             refusals = self.refusals.setdefault(stage, Refusals())
             refusals.count += refused.bit_count()
+            refusals.failed += failed.bit_count()
             if failed:
                 refusals.details.update(answers.errors(slice_, failed))
                 self.failures.setdefault(stage, (number, place, bits.lowest(failed)))

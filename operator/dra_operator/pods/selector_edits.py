@@ -81,7 +81,7 @@ def _with_selector(claims: Claims, part: Part, number: int, items: tuple[DeviceS
 
 
 def _describe(place: _LiteralPlace, value: str, parts: Sequence[Part]) -> str:
-    what = place.literal.name or "the driver"
+    what = place.literal.field.name or "the driver"
     return f"{what} in {_name_selector(place.part, place.number, parts)} were {value}"
 
 
@@ -104,7 +104,7 @@ class PublishedValues:
         # Most slices share their columns with others.
         alike: dict[object, list[Slice]] = {}
         for slice_ in self._slices():
-            serials = [column and column.serial for column in literal.columns(slice_)]
+            serials = [column and column.serial for column in literal.field.columns(slice_)]
             alike.setdefault((slice_.driver, len(slice_.names), *serials), []).append(slice_)
         counts = Counter[str]()
         for slices in alike.values():
@@ -128,9 +128,9 @@ class PublishedValues:
 
 def _texts(literal: Literal, slice_: Slice) -> Iterable[str]:
     """Return what each device of a slice has there, if it is of the type of the literal."""
-    if literal.table == "driver":
+    if literal.field.table == "driver":
         return [slice_.driver] * len(slice_.names)
-    columns = [column.values for column in literal.columns(slice_) if column is not None]
+    columns = [column.values for column in literal.field.columns(slice_) if column is not None]
     found = [next((value for value in row if value is not None), None) for row in zip(*columns, strict=True)]
     return [text for value in found if (text := _text(literal, value)) is not None]
 

@@ -17,7 +17,7 @@ from dra_operator.api.core import Pod
 from dra_operator.api.names import ENDED_PHASES, GATE
 from dra_operator.api.text import printable
 from dra_operator.api.types import ResourceClaim
-from dra_operator.explain import CLASS, TITLES, DeviceCounts, Refusals
+from dra_operator.explain import TITLES, DeviceCounts, Refusals
 from dra_operator.explain.sentence import holders_text
 from dra_operator.ledger import ClaimKey
 from dra_operator.pods.change import Change, Kind
@@ -523,9 +523,7 @@ def _steps(item: Alternative, counts: DeviceCounts, namespace: str) -> Iterator[
     yield FunnelStep("published", "published", 0, figures.published)
     left = figures.in_class
     name = item.device_class.metadata.name
-    yield FunnelStep(
-        "class", f"in class {name}", figures.published - left, left, _near(counts.of_stage(CLASS))
-    )
+    yield FunnelStep("class", f"in class {name}", figures.published - left, left, _near(counts.of_class()))
     for number in range(len(item.key.content.request_selectors)):
         refusals = counts.of_stage(number)
         left -= refusals.count

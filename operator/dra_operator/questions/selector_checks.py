@@ -372,7 +372,7 @@ class _Check:
         told: set[str] = set()
         for part in conjuncts(expression):
             compared = read(part)
-            if compared is None or compared.table != "attributes" or not compared.kind:
+            if compared is None or compared.field.table != "attributes" or not compared.kind:
                 continue
             use = by_name.get(f"{compared.field.domain}/{compared.field.name}")
             if use is not None and (text := _clash(compared, use)):
@@ -397,7 +397,7 @@ class _Check:
         ]
         drivers = {slice_.driver for slice_, _ in self.checker.published}
         for literal in find_literals(answers.expression):
-            if literal.table == "driver" and drivers and literal.text not in drivers:
+            if literal.field.table == "driver" and drivers and literal.text not in drivers:
                 near = near_object(literal.text, drivers)
                 hint = f'; did you mean "{near}"?' if near else f"; published are {listed(sorted(drivers))}"
                 text = f"no device of driver {literal.text} is published{hint}"
@@ -497,17 +497,17 @@ def _clash(compared: Comparison, use: AttributeUse) -> str:
 def _value_meant(answers: SelectorAnswers, devices: Devices) -> str:
     """Return a clause with the text that was probably meant by one which no device has; nothing if none is like it."""
     for literal in find_literals(answers.expression):
-        if literal.kind != "string" or literal.table != "attributes":
+        if literal.kind != "string" or literal.field.table != "attributes":
             continue
         values = {
             value.value
             for slice_, _ in devices
-            for column in literal.columns(slice_)
+            for column in literal.field.columns(slice_)
             for value in (column.values if column is not None else ())
             if isinstance(value, AttributeValue) and isinstance(value.value, str)
         }
         if literal.text not in values and (near := near_object(literal.text, values)):
-            return f'; for {literal.name} "{literal.text}", did you mean "{near}"?'
+            return f'; for {literal.field.name} "{literal.text}", did you mean "{near}"?'
     return ""
 
 

@@ -85,13 +85,11 @@ def partly_failing(
     index: int,
     *,
     failed: int,
-    asked: int | None,
+    asked: int,
 ) -> str:
-    """Return on how many devices a selector fails, and how on one of them; None were asked if not all were."""
+    """Return on how many of those that were asked a selector fails, and how on one of them."""
     how = describe_failure(answers, source, number, slice_, index)
-    devices = f"at least {failed} device{'s' if failed != 1 else ''}"
-    if asked is not None:
-        devices = f"{failed} of {asked} device{'s' if asked != 1 else ''}"
+    devices = f"{failed} of {asked} device{'s' if asked != 1 else ''}"
     return f"{source.title}: selector #{number} fails on {devices}: {slice_.path(index)}: {how}"
 
 
