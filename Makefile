@@ -67,10 +67,6 @@ library: dev ## install the wheel beside the oldest and the newest pydantic that
 bench: dev ## measure allocations against Kubernetes' own allocator; W="cluster mig-00100" ARGS="--rounds 9" choose which and how; needs Go to compare
 	@$(BIN)/python bench/allocator.py $(W) $(ARGS)
 
-.PHONY: ablation
-ablation: dev ## measure what each optional mechanism of the allocator earns, over all shapes; W="cluster-01000" ARGS="--rounds 5" choose
-	@$(BIN)/python bench/ablation.py $(W) $(ARGS)
-
 .PHONY: lint
 lint: dev ## check style, format, types and layers
 	$(BIN)/ruff check .

@@ -80,7 +80,7 @@ class Scene:
     def search(self, searching: SearchMode) -> None:
         """Have other searches asked, as if no node had said no yet."""
         self.allocator.searching = searching
-        self.allocator._nodes._answers._known.clear()
+        self.allocator._nodes._memory.forget()
 
     def picks(self, *claims: Any, nodes: list[str] | None = None) -> list[str] | None:
         """Return the devices that claims get, as `request=device`, or None if they get none."""

@@ -10,15 +10,10 @@ import pytest
 from dra_operator.allocator import (
     Allocated,
     Decision,
-    Limits,
     SearchMode,
 )
-from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.search.chain import SearchChain
-from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
-from dra_operator.allocator.search.model import SearchModel, set_up
-from dra_operator.allocator.search.remaining import RemainingSupply
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim
 from dra_operator.inventory import Slice
@@ -87,27 +82,6 @@ def slice_with() -> Callable[..., Slice]:
 
 
 @pytest.fixture
-def stock_of(scene: Scene) -> Callable[..., RemainingSupply]:
-    """Set up the stock of node `n`, the only one, for a claim; its keys are numbered by request."""
-
-    def build(claim: Any) -> RemainingSupply:
-        allocator = scene.allocator
-        allocator.refresh()
-        eligibility = Eligibility(allocator.availability, allocator.candidates)
-        plan = allocator.plan(claim)
-        view = allocator.availability.views.of_node("n")
-        model = set_up(eligibility, [plan], view, Budget(Limits(), lambda: 0.0))
-        assert isinstance(model, SearchModel)
-        supply = RemainingSupply(model)
-        for request in plan.requests:
-            supply.number_of(request.alternatives[0].key)
-        return supply
-
-    scene.nodes("n")
-    return build
-
-
-@pytest.fixture
 def searches() -> Callable[[], AbstractContextManager[list[str]]]:
     """Record the nodes that are searched, while in its context."""
     search = SearchChain.search
@@ -116,9 +90,9 @@ def searches() -> Callable[[], AbstractContextManager[list[str]]]:
     def record() -> Iterator[list[str]]:
         asked: list[str] = []
 
-        def recorded(searches: SearchChain, plans: Any, fast: Any, node: str, *rest: Any) -> Any:
+        def recorded(searches: SearchChain, plans: Any, node: str, *rest: Any) -> Any:
             asked.append(node)
-            return search(searches, plans, fast, node, *rest)
+            return search(searches, plans, node, *rest)
 
         with patch.object(SearchChain, "search", recorded):
             yield asked

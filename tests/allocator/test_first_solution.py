@@ -370,10 +370,7 @@ def applies(only: str | None, request: str) -> bool:
 @contextmanager
 def without_fast_searches() -> Iterator[None]:
     """Search exhaustively only."""
-    with (
-        patch.object(chain, "has_single_request", lambda _: False),
-        patch.object(chain, "is_countable", lambda _: False),
-    ):
+    with patch.object(chain, "is_countable", lambda _: False):
         yield
 
 

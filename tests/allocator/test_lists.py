@@ -11,38 +11,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dra_operator.allocator import Allocator, SearchMode
-from dra_operator.allocator.search import backtracking, chain
-from dra_operator.allocator.search.hardest import HardestFirst
+from dra_operator.allocator.search import chain
 
 DRIVER = "gpu.example.com"
 KIND = f'device.attributes["{DRIVER}"].kind == "{{}}"'
 
 
-def _by_the_hardest(search: backtracking._Search) -> object:
-    return backtracking._path(HardestFirst(search.model, search.budget, 0).solve())
-
-
-@contextmanager
-def _in_order_alone() -> Iterator[None]:
-    with (
-        patch.object(backtracking, "_TRIES_BEFORE_HARDEST", 1_000_000),
-        patch.object(chain, "has_single_request", lambda _: False),
-    ):
-        yield
-
-
 @contextmanager
 def _with_the_hardest_first() -> Iterator[None]:
     with (
-        patch.object(backtracking._Search, "solve", _by_the_hardest),
-        patch.object(chain, "has_single_request", lambda _: False),
+        patch.object(chain, "lowest_devices", lambda *_: None),
+        patch.object(chain, "first_fit", lambda *_: None),
     ):
         yield
 
 
 WAYS = {
     "as it is": nullcontext,
-    "in order alone": _in_order_alone,
     "with the hardest first": _with_the_hardest_first,
 }
 

@@ -37,9 +37,8 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
 
 def cramp(whole: Allocator) -> None:
     """Let an allocator keep hardly anything of what has a maximum of its own."""
-    iterator, cache = whole._nodes, whole.candidates.selectors
-    for kept in (iterator._answers, iterator._context.subproblems, iterator._context.error_free):
-        kept.maximum = 2
+    cache = whole.candidates.selectors
+    whole._nodes._memory.maximum = 2
     whole._planner._room = 2
     whole.candidates.maximum = 4
     cache.maximum = 4

@@ -22,12 +22,10 @@ from dra_operator.allocator import (
     Unsatisfied,
 )
 from dra_operator.allocator.matching import selectors
-from dra_operator.allocator.nodes import iteration
-from dra_operator.allocator.search import eligible
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory, views
-from dra_operator.ledger import Ledger, availability
+from dra_operator.ledger import Ledger
 from stepfuzz.claims import a_claim, some_claims_of_a_kind
 from stepfuzz.content import (
     FEATURES,
@@ -56,14 +54,10 @@ _CONSUMED = ("0", "1", "1", "2", "2", "-2")
 """What a share of another writer consumes: of one below zero no API server says no."""
 
 _EAGER: tuple[tuple[Any, str, int], ...] = (
-    (iteration, "_FAILURES_BEFORE_CAPACITY", 1),
-    (iteration, "_FEW_NODES", 0),
     (selectors, "_KEPT_AT_FIRST", 1),
-    (eligible, "FEW_DEVICES", 1),
-    (availability, "FEW_DEVICES", 1),
     (views, "_FEW_SLICES", 1),
 )
-"""From how many on it pays to do something: of failures, of nodes, of answers, of shared devices, of slices."""
+"""From how many on it pays to do something: of answers, of slices."""
 
 
 class WrongError(AssertionError):
@@ -460,7 +454,7 @@ class World:
 
     def decide_on(self, claims: tuple[Any, ...], nodes: Sequence[str]) -> Decision:
         """Ask the plain allocator, as if no node were known to have nothing, and each were the only one of its kind."""
-        self.plain._nodes._answers._known.clear()
+        self.plain._nodes._memory.forget()
         self.plain.refresh()
         self.plain.availability.nonempty = -1
         return self.plain.allocate(claims, nodes)

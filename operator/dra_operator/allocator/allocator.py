@@ -27,7 +27,7 @@ from dra_operator.allocator.nodes.iteration import NodeIterator
 from dra_operator.allocator.plan import ClaimPlan, Planner
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.result import build_result
-from dra_operator.allocator.search.chain import FastSearches, SearchChain, SearchMode
+from dra_operator.allocator.search.chain import SearchChain, SearchMode
 from dra_operator.allocator.search.result_types import Solution
 from dra_operator.api.names import ADMIN_ACCESS_LABEL, SPECIAL_CLAIM_ANNOTATION
 from dra_operator.api.types import ResourceClaim
@@ -53,10 +53,10 @@ class _CompletePoolsSearches(SearchChain):
     __slots__ = ()
 
     def search(
-        self, plans: Sequence[ClaimPlan], fast: FastSearches, node: str, view: NodeView, budget: Budget
+        self, plans: Sequence[ClaimPlan], node: str, view: NodeView, budget: Budget
     ) -> Solution | None:
         """Return what some claims get on a node, or None. Raises FatalError and AbortedError."""
-        return super().search(plans, fast, node, _complete(view), budget)
+        return super().search(plans, node, _complete(view), budget)
 
 
 def _complete(view: NodeView) -> NodeView:

@@ -21,8 +21,8 @@ from dra_operator.ledger import Ledger
 Wire = dict[str, Any]
 
 _DOMAIN: Final = "rehearsal.invalid"
-_CARD, _PORT, _PART, _BOARD, _BEAM = (
-    f"{name}.{_DOMAIN}" for name in ("card", "port", "part", "board", "beam")
+_CARD, _PORT, _PART, _BOARD, _BEAM, _TILE = (
+    f"{name}.{_DOMAIN}" for name in ("card", "port", "part", "board", "beam", "tile")
 )
 _CLASSES: Final = {
     "card": f'device.driver == "{_CARD}"',
@@ -30,6 +30,7 @@ _CLASSES: Final = {
     "part": f'device.driver == "{_PART}"',
     "board": f'device.driver == "{_BOARD}"',
     "beam": f'device.driver == "{_BEAM}"',
+    "tile": f'device.driver == "{_TILE}"',
 }
 _NODES: Final = ("amber", "birch", "cedar")
 _BUS, _BANK, _RACK = f"{_DOMAIN}/bus", f"{_CARD}/bank", f"{_BOARD}/rack"
@@ -49,6 +50,8 @@ _IS_SMALL: Final = f'device.attributes["{_PART}"].profile == "1q"'
 _IS_HALF: Final = f'device.attributes["{_PART}"].profile == "2q"'
 _IS_NEAR: Final = f'device.attributes["{_BOARD}"].?rack.orValue("").startsWith("rack-")'
 _HAS_SPEED: Final = f'"speed" in device.attributes["{_PORT}"] && device.attributes["{_PORT}"].speed >= 40'
+_IS_OUTER: Final = f'device.attributes["{_TILE}"].place in [0, 3]'
+_IS_LOW: Final = f'device.attributes["{_TILE}"].place < 2'
 _READS_WHAT_IS_NOT_THERE: Final = f'device.attributes["{_BEAM}"].colour == "red"'
 
 
@@ -122,6 +125,11 @@ def _slices_of(node: str) -> list[Wire]:
 def _beams() -> Wire:
     devices = [{"name": f"beam-{number}"} for number in range(3)]
     return _slice("beams", _BEAM, "beams", allNodes=True, devices=devices)
+
+
+def _tiles() -> Wire:
+    devices = [{"name": f"tile-{number}", "attributes": {"place": {"int": number}}} for number in range(4)]
+    return _slice("tiles", _TILE, "tiles", allNodes=True, devices=devices)
 
 
 def _in_use() -> Wire:
@@ -254,6 +262,15 @@ _CLAIMS: Final[tuple[tuple[Wire, str], ...]] = (
     ),
     (_claim("beam", _request("one", _wanted("beam"))), "amber: beam-1"),
     (_claim("watch", _request("every", _every("beam", adminAccess=True))), "amber: beam-0, beam-1, beam-2"),
+    (
+        # The lowest device for the first request leaves two requests one device together.
+        _claim(
+            "tangled",
+            _request("outer", _wanted("tile", 1, _IS_OUTER)),
+            *(_request(name, _wanted("tile", 1, _IS_LOW)) for name in ("low", "lower")),
+        ),
+        "amber: tile-3, tile-0, tile-1",
+    ),
     (_claim("wrong", _request("one", _wanted("beam", 1, _READS_WHAT_IS_NOT_THERE))), "fatal"),
 )
 
@@ -264,7 +281,7 @@ SCENARIO: Final[Mapping[str, Any]] = {
         _object({"name": name}, {"selectors": [{"cel": {"expression": expression}}]})
         for name, expression in _CLASSES.items()
     ],
-    "resourceSlices": [*(item for name in _NODES for item in _slices_of(name)), _beams()],
+    "resourceSlices": [*(item for name in _NODES for item in _slices_of(name)), _beams(), _tiles()],
     "deviceTaintRules": [
         _object(
             {"name": "rule"},

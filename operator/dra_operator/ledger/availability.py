@@ -9,18 +9,15 @@ Source: docs/engine sections 3 to 5.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from dra_operator.inventory import PoolKey, PoolView, Renumbering, Slice, ViewChanges, Views, bits
+from dra_operator.inventory import PoolKey, PoolView, Renumbering, ViewChanges, Views, bits
 from dra_operator.inventory.counters import CounterLayout
-from dra_operator.ledger.allocated_state import ChangedDevices, Ledger, Results, Shares
-from dra_operator.ledger.capacity_index import FEW_DEVICES, CapacityIndex, NodeCapacityIndexes
+from dra_operator.ledger.allocated_state import ChangedDevices, Ledger, Results
 from dra_operator.ledger.counters import CounterState
 from dra_operator.ledger.view_index import OnlyView, ViewIndex
 
 _LOG_LENGTH = 4096
 _MOST_MOVES = 256
 """Of nodes that have come or gone."""
-_MOST_SETS = 16
-"""Of devices of a view, of which is kept what they have left."""
 
 
 @dataclass(slots=True)
@@ -99,8 +96,6 @@ class PoolState:
 
     Sets of positions: `free` (not allocated exclusively, nor shared without being shareable) and `charged` (shares
     consume capacity).
-    `most_left` is the most that any of its free devices, or of those that some selectors select, has left of each
-    capacity, in nano-units.
     `with_room` holds, by the serial number of a candidate key, the shared devices that were asked about, and those of
     them that have room; `affordable` the same of devices that draw on counters, behind the version of the counters.
     """
@@ -108,25 +103,11 @@ class PoolState:
     view: PoolView
     free: int
     charged: int = 0
-    most_left: dict[object, Mapping[str, int]] = field(default_factory=dict)
     with_room: dict[int, tuple[int, int]] = field(default_factory=dict)
     affordable: tuple[object, int, int] = (None, 0, 0)
-    _indexes: dict[int, CapacityIndex] = field(default_factory=dict)
-    _stale: int = 0
-
-    def capacity_index(self, offset: int, slice_: Slice, shared: Mapping[str, Shares]) -> CapacityIndex:
-        """Return what shares leave of the devices of the slice at an offset, as of now."""
-        index = self._indexes.get(offset)
-        if index is None:
-            index = self._indexes[offset] = CapacityIndex(slice_, shared)
-        elif stale := self._stale >> offset & slice_.every:
-            index.update(slice_, shared, stale)
-        self._stale &= ~(slice_.every << offset)
-        return index
 
     def forget(self, bit: int) -> None:
         """Forget what was found out about a device: its use has changed."""
-        self._stale |= bit
         for key, (asked, fitting) in self.with_room.items():
             self.with_room[key] = (asked & ~bit, fitting & ~bit)
         if bit & self.view.counted & self.view.shareable:
@@ -139,7 +120,6 @@ class Availability:
     """The joined state. `nonempty` is the set of nodes with a free device, or with a view that is an error.
 
     `states` holds what is in use of each pool view, by its serial number.
-    `node_capacity` has nodes by what their devices have left, as far as anybody has asked.
     Devices that a slice keeps for other nodes count: selectors are evaluated on them, too, and can fail.
     """
 
@@ -148,7 +128,6 @@ class Availability:
     nonempty: int = 0
     log: Log = field(default_factory=Log)
     states: dict[int, PoolState] = field(default_factory=dict)
-    node_capacity: NodeCapacityIndexes = field(default_factory=NodeCapacityIndexes)
     _counters: dict[CounterLayout, CounterState] = field(default_factory=dict)
     _layouts: dict[PoolKey, tuple[CounterLayout, ...]] = field(default_factory=dict)
     _nodes: dict[CounterLayout, tuple[int, int]] = field(default_factory=dict)
@@ -188,44 +167,11 @@ class Availability:
         """Return what is left of a pool's counters, or None if it has none or no node sees it."""
         return None if layout is None else self._counters.get(layout)
 
-    def find_most_left(self, view: PoolView, whose: object, devices: int) -> Mapping[str, int]:
-        """Find the most that any of some devices of a view has left of each capacity, in nano-units.
-
-        It stays in `most_left`, by whose it is, until a device of the view is taken or given back.
-        """
-        state = self.states[view.serial]
-        shared = self.ledger.shared(view.key)
-        most: dict[str, int] = {}
-        for offset, slice_ in view.placed:
-            here = devices >> offset & slice_.every
-            if here.bit_count() > FEW_DEVICES:
-                for name, left in state.capacity_index(offset, slice_, shared).most(here):
-                    if name not in most or left > most[name]:
-                        most[name] = left
-                continue
-            columns = [(name, column.values) for name, column in slice_.capacity.items()]
-            for index in bits.each(here):
-                shares = shared.get(slice_.names[index])
-                used = shares.amounts if shares else None
-                for name, values in columns:
-                    if (value := values[index]) is not None:
-                        left = value.value.nano
-                        if used:
-                            left -= used.get(name, 0)
-                        if name not in most or left > most[name]:
-                            most[name] = left
-        if len(state.most_left) >= _MOST_SETS:
-            state.most_left.clear()
-        state.most_left[whose] = most
-        return most
-
     def _apply_views(self, changes: ViewChanges) -> None:
         self._nodes.clear()
         if changes.renumbering is not None:
             self.log.move(changes.renumbering)
-            self.node_capacity.clear()
             self.nonempty = 0
-        self.node_capacity.forget(changes.nodes)
         for view in changes.removed:
             self.states.pop(view.serial, None)
         for view in changes.added:
@@ -304,8 +250,6 @@ class Availability:
         """Take devices out of the free ones; return the nodes of the view if it has lost the last one."""
         state = self.states[view.serial]
         state.free &= ~devices
-        if state.most_left:
-            self._forget_left(state)
         return 0 if state.free else view.nodes
 
     def _only_view(self, pool: PoolKey) -> PoolView | None:
@@ -354,8 +298,6 @@ class Availability:
                 state.charged |= bit
             else:
                 state.charged &= ~bit
-            if state.most_left:
-                self._forget_left(state)
             state.forget(bit)
             if devices[device]:
                 helped |= view.nodes
@@ -368,10 +310,6 @@ class Availability:
         One that is no longer shareable is in use as long as somebody has a share of it.
         """
         return view.shareable if self.views.features.consumable_capacity else -1
-
-    def _forget_left(self, state: PoolState) -> None:
-        state.most_left.clear()
-        self.node_capacity.forget(state.view.nodes)
 
     def _update_counters(self, pool: PoolKey, devices: Mapping[str, bool]) -> int:
         """Bring the counters up to date; return the nodes that this may help.

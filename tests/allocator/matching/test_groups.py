@@ -64,34 +64,9 @@ def test_groups_that_overlap_bear_marks() -> None:
 
 
 DRIVER = "gpu.example.com"
+
+
 MATCH = [{"matchAttribute": f"{DRIVER}/{name}"} for name in ("links", "rails")]
-
-
-def test_more_groups_than_there_is_room_for_are_left_to_the_plain_search(
-    scene: Any, ask: Callable[..., Any]
-) -> None:
-    """Two lists of 16 are in 256 groups, which for thousands of devices would take gigabytes, and half a minute."""
-    devices = [
-        {
-            "name": f"d{number:04}",
-            "attributes": {
-                "links": {"ints": [(number * step) % 509 for step in range(1, 17)]},
-                "rails": {"ints": [(number * step) % 503 for step in range(1, 17)]},
-            },
-        }
-        for number in range(1, 1025)
-    ]
-    scene.nodes("n")
-    for first in range(0, 1024, 64):
-        scene.slice(f"s{first:04}", *devices[first : first + 64], count=16)
-
-    assert scene.picks(scene.claim(ask("r", 2), constraints=MATCH)) == ["r=d0001", "r=d0002"]
-    found = known_groups(scene.allocator)
-    both, *each = (found[attributes] for attributes in sorted(found, key=len, reverse=True))
-    assert not both.groups
-    assert both.odd.bit_count() == 1024
-    assert not both.members
-    assert all(found.overlapping for found in each)
 
 
 @pytest.mark.parametrize(

@@ -104,28 +104,6 @@ def test_selectors_of_class_and_request_say_what_they_say_one_after_the_other(
 
 
 @pytest.mark.parametrize(
-    ("of_class", "of_request", "selective"),
-    [
-        pytest.param(('device.driver == "d"',), (), False, id="all of a driver"),
-        pytest.param(('device.driver == "e"',), (), False, id="none of a driver"),
-        pytest.param(('device.driver == "d"',), (f'{MODEL} == "a"',), True, id="a model"),
-        pytest.param((f'{MODEL} == "a"',), ('device.driver == "d"',), True, id="a model, by the class"),
-        pytest.param((), (f'{MODEL} != "c"',), False, id="a model that all are of"),
-    ],
-)
-def test_selectors_are_selective_that_refuse_a_device_of_a_driver_they_admit(
-    of_class: tuple[str, ...], of_request: tuple[str, ...], selective: object
-) -> None:
-    """Once they are asked about such a device."""
-    content = slice_of([{"model": {"string": model}} for model in "ab"], "d")
-    selection = SelectorCache(STORED).together(of_class, of_request)
-    assert not selection.is_selective
-    selection.answer(content, content.every, Budget(Limits(), lambda: 0.0))
-
-    assert selection.is_selective is selective
-
-
-@pytest.mark.parametrize(
     ("expressions", "refused"),
     [
         pytest.param((f'device.driver == "d" && {MODEL} == "a"',), True, id="the driver, and more"),

@@ -211,12 +211,6 @@ class Candidates:
             return self.amounts(key, slice_).each
         return [NOTHING] * len(slice_.names)
 
-    def consumed_by_kind(self, key: CandidateKey, slice_: Slice) -> Sequence[tuple[int, Consumption]]:
-        """Return the same for the devices of a slice that are fit, in sets of such as have equal capacity."""
-        if self.features.consumable_capacity:
-            return self.amounts(key, slice_).kinds
-        return ((slice_.every, NOTHING),)
-
     def selector_error(
         self, key: CandidateKey, slice_: Slice, index: int, *, claim: str, request: str, class_name: str
     ) -> FatalError | None:
@@ -251,15 +245,6 @@ class Candidates:
     def has_rules(self, slice_: Slice) -> bool:
         """True if no device of a slice is fit for an ordinary amount that is unfit for a smaller one."""
         return self._amounts.has_rules(slice_)
-
-    def selected(self, key: CandidateKey, view: PoolView, devices: int, budget: Budget) -> int:
-        """Return those of some devices of a view that all selectors select. Raises AbortedError."""
-        selection = self.selection(key)
-        found = 0
-        for offset, slice_ in view.placed:
-            if wanted := devices >> offset & slice_.every:
-                found |= (selection.answer(slice_, wanted, budget)[1] & wanted) << offset
-        return found
 
     def select(self, key: CandidateKey, slice_: Slice, budget: Budget) -> int:
         """Return the devices of a slice that all selectors select."""

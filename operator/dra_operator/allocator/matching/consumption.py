@@ -142,14 +142,12 @@ _PAIRS_A_DEVICE = 8
 class SliceConsumption:
     """What a request consumes of each device of a slice, the devices that have it, and those where it is an error.
 
-    `kinds` are the devices that have it in sets of such as have equal capacity. `size` is the room that all of this
-    takes: about that of so many amounts of one capacity.
+    `size` is the room that all of this takes: about that of so many amounts of one capacity.
     """
 
     each: Sequence[Consumption | CapacityError | None]
     fit: int
     impossible: int
-    kinds: Sequence[tuple[int, Consumption]]
     size: int
 
 
@@ -200,7 +198,7 @@ class ConsumptionCache:
         kinds = self._kinds.get(slice_.capacity_shape) or self._find_kinds(slice_)
         each: list[Consumption | CapacityError | None] = []
         fit = impossible = 0
-        fitting: list[tuple[int, Consumption]] = []
+        kinds_that_fit = 0
         for kind in kinds:
             found, those = self._consume(known, kind), kind.devices
             if not each:
@@ -210,14 +208,12 @@ class ConsumptionCache:
                     each[index] = found
             if isinstance(found, Consumption):
                 fit |= those
-                fitting.append((those, found))
+                kinds_that_fit += 1
             elif found is not None:
                 impossible |= those
-        size = 2 + len(each) // 16 + len(fitting) * (1 + len(slice_.capacity))
+        size = 2 + len(each) // 16 + kinds_that_fit * (1 + len(slice_.capacity))
         self._room.reserve(known.by_shape, size)
-        amounts = known.by_shape[slice_.capacity_shape] = SliceConsumption(
-            each, fit, impossible, fitting, size
-        )
+        amounts = known.by_shape[slice_.capacity_shape] = SliceConsumption(each, fit, impossible, size)
         return amounts
 
     def has_rules(self, slice_: Slice) -> bool:

@@ -6,7 +6,7 @@ raised when a search reaches the device.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NoReturn, TypeAlias
@@ -35,8 +35,6 @@ from dra_operator.inventory import Slice, bits
 _MAX_ANSWERS = 262_144
 _KEPT_AT_FIRST = 16
 """If no two of so many slices are alike in what selectors read, the next ones are not either."""
-_FEW_KINDS = 64
-"""If slices look different to selectors in more ways than this, what they select on one says nothing of the next."""
 _MAX_DRIVERS = 1024
 _LONG: Final = 256
 """If the selectors of a request have more characters than this, it does not keep their code alive."""
@@ -71,8 +69,7 @@ class Selection:
     `room` limits the answers of all selections together. Answers are kept (`keeps`) if several candidate keys share the
     selection (`has_key`: one asked for it), if slices are alike in what is read, or if an answer `may_take_long`: then
     an attempt that ran out of time can go on from there. If slices differ, as with UUIDs, answers are not kept:
-    that takes longer than most evaluations. They are `selective` if they are known to refuse a device of a driver that
-    they admit.
+    that takes longer than most evaluations.
     """
 
     of_driver: tuple[_Match, ...]
@@ -87,24 +84,7 @@ class Selection:
     before: "Selection | None" = None
     leading: _Match | None = None
     has_key: bool = False
-    selective: bool = False
     _by_columns: dict[object, Answer] = field(default_factory=dict)
-
-    @property
-    def is_selective(self) -> bool:
-        """True if it, or what is asked before, is known to refuse a device of a driver that it admits.
-
-        Not if slices differ in what is read, as with serial numbers: then what is selected says little about others.
-        """
-        if len(self._by_columns) > _FEW_KINDS:
-            return False
-        return self.selective or (self.before is not None and self.before.is_selective)
-
-    def all_field_sets(self) -> Iterator[FieldSet]:
-        """Yield what the selectors read. Slices that are alike in it have the same answer."""
-        if self.before is not None:
-            yield from self.before.all_field_sets()
-        yield self.reads
 
     def answer(self, slice_: Slice, wanted: int, budget: Budget) -> Answer:
         """Return the answers about a slice, at least those about the wanted devices.
@@ -162,8 +142,6 @@ class Selection:
             self._keep(key, (known, selected, failed))
             raise
         found = (known, selected, failed)
-        if selected | failed != known:
-            self.selective = True
         if self.keeps or len(self._by_columns) < _KEPT_AT_FIRST:
             self._keep(key, found)
         budget.count_evaluations(evaluated)

@@ -1,31 +1,27 @@
-"""The chain of searches on one node: what one leaves undecided goes to the next; all give the same answer.
+"""The search in one node: the check, then a search by counting, or one device at a time where counting cannot tell.
 
-Source: docs/engine sections 6 and 9.
+All give the same answer. Source: docs/engine sections 6 and 9.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
-from typing import Self, TypeAlias
+from typing import Self
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import ClaimPlan
-from dra_operator.allocator.search.backtracking import BacktrackingSearch, is_countable
+from dra_operator.allocator.search.check import first_fit, is_countable, lowest_devices, solution_of
+from dra_operator.allocator.search.domains import first_state, narrow_groups
 from dra_operator.allocator.search.eligible import Eligibility
 from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
+from dra_operator.allocator.search.hardest import HardestFirst
+from dra_operator.allocator.search.problem import build, find_rows
 from dra_operator.allocator.search.result_types import UNDECIDED, Answer, Solution
-from dra_operator.allocator.search.single_request import SingleRequestSearch, has_single_request
 from dra_operator.allocator.search.state import NodeState
 from dra_operator.inventory import NodeView
 from dra_operator.ledger import Availability
-
-FastSearch: TypeAlias = Callable[[Sequence[ClaimPlan], NodeView, Budget], Answer]
-"""A fast search. Raises AbortedError."""
-FastSearches: TypeAlias = Sequence[FastSearch]
-FastSearchesFor: TypeAlias = Callable[[Sequence[ClaimPlan]], FastSearches]
-"""Tells the fast searches that can be asked about some claims, the faster first."""
 
 
 class SearchMode(Enum):
@@ -35,39 +31,60 @@ class SearchMode(Enum):
     COUNTING = "counting"
 
 
+def count(eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget) -> Answer:
+    """Return what some countable claims get on a node by counting, None if they do not fit, or UNDECIDED.
+
+    Raises AbortedError.
+    """
+    # Otherwise errors of any request come before the search.
+    in_order = not any(plan.evaluates_used or plan.derives for plan in plans)
+    rows = find_rows(eligibility, plans, view, budget, give_up=in_order)
+    if rows is UNDECIDED or rows is None:
+        return rows
+    picks = lowest_devices(plans, rows, view) if in_order else None
+    if picks is None:
+        problem = build(eligibility, plans, view, budget, rows)
+        if problem is UNDECIDED:
+            return UNDECIDED
+        now = first_state(problem)
+        if now is not None and problem.rules:
+            now = narrow_groups(problem, now)
+        if now is None:
+            return None
+        picks = first_fit(problem, now, budget)
+        if picks is None:
+            picks = HardestFirst(problem, budget).solve(now)
+        if picks is None:
+            return None
+    return solution_of(plans, view, picks)
+
+
 @dataclass(frozen=True, slots=True)
 class SearchChain:
-    """The searches in a node: the fast ones, the faster first, or none; and always the exhaustive one."""
+    """The searches in a node: by counting, with `eligibility`, and always the exhaustive one."""
 
     availability: Availability
     candidates: Candidates
-    fast: FastSearches = ()
+    eligibility: Eligibility | None = None
 
     @classmethod
     def counting(cls, availability: Availability, candidates: Candidates) -> Self:
         """Return all searches."""
-        eligibility = Eligibility(availability, candidates)
-        fast = (SingleRequestSearch(eligibility).search, BacktrackingSearch(eligibility).search)
-        return cls(availability, candidates, fast)
+        return cls(availability, candidates, Eligibility(availability, candidates))
 
-    def fast_for(self, plans: Sequence[ClaimPlan]) -> FastSearches:
-        """Return the fast searches that can be asked about some claims."""
-        if not self.fast:
-            return ()
-        if has_single_request(plans):
-            # Whatever the search for a single request can be asked, the backtracking search can be asked as well.
-            return self.fast
-        return self.fast[1:] if is_countable(plans) else ()
+    def that_can_serve(self, plans: Sequence[ClaimPlan]) -> Self:
+        """Return the searches that can be asked about some claims."""
+        return self if self.eligibility is None or is_countable(plans) else replace(self, eligibility=None)
 
     def search(
-        self, plans: Sequence[ClaimPlan], fast: FastSearches, node: str, view: NodeView, budget: Budget
+        self, plans: Sequence[ClaimPlan], node: str, view: NodeView, budget: Budget
     ) -> Solution | None:
-        """Return what some claims get on a node, or None. Raises FatalError and AbortedError.
+        """Return what some claims get on a node, or None; `view` is what the node sees.
 
-        `fast` are the fast searches for these claims, `view` is what the node sees.
+        Raises FatalError and AbortedError.
         """
-        for search in fast:
-            answer = search(plans, view, budget)
+        if self.eligibility is not None:
+            answer = count(self.eligibility, plans, view, budget)
             if answer is not UNDECIDED:
                 return answer
         state = NodeState(

@@ -6,7 +6,6 @@ rule that is not about one device alone.
 Source: docs/engine section 9; docs/dra-semantics 3.4, 3.5 and 4.
 """
 
-from bisect import bisect_right
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -15,15 +14,11 @@ from dra_operator.allocator.matching.candidates import CandidateKey, Candidates
 from dra_operator.allocator.matching.capacity import Consumption, has_room
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.search.result_types import UNDECIDED, Undecided
-from dra_operator.inventory import NodeView, PoolView, bits
+from dra_operator.inventory import PoolView, bits
 from dra_operator.ledger import Availability, PoolState
-from dra_operator.ledger.capacity_index import FEW_DEVICES
 
 _MAX_KEYS = 8
 """Of whose shared devices with room are remembered for a pool."""
-_FIRST_TOGETHER = 32
-_TIMES_MORE = 4
-"""So many positions of a large pool are judged at once, and then so many times more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +28,13 @@ class Eligibility:
     availability: Availability
     candidates: Candidates
 
-    def candidates_of(
-        self, asked: Alternative, pool: PoolView, budget: Budget, within: int = -1
-    ) -> int | Undecided:
+    def candidates_of(self, asked: Alternative, pool: PoolView, budget: Budget) -> int | Undecided:
         """Return the devices that the key admits and whose use permits it, or UNDECIDED if only another can tell.
 
         It has to if a device that it would look at is an error, and if what devices draw on counters depends on more
-        than what is left and who has paid. Only devices in the set `within` count. Raises AbortedError.
+        than what is left and who has paid. Raises AbortedError.
         """
         usable = -1 if asked.admin_access else self.availability.states[pool.serial].free
-        if within != -1:
-            usable &= within
         if not usable:
             return 0
         key = asked.key
@@ -58,26 +49,6 @@ class Eligibility:
             if layout is None or not layout.is_plain:
                 return UNDECIDED
         return wanted
-
-    def beginning_of(self, asked: Alternative, view: NodeView, budget: Budget) -> int | Undecided:
-        """Return the devices that can be had of a row up to the first slice with free ones of its first large pool.
-
-        A pool that many nodes see can have a hundred slices, and the first one may have all that is wanted. UNDECIDED
-        if `candidates_of` is, for one of these pools. Raises AbortedError.
-        """
-        row = 0
-        for start, pool in view.row:
-            free = self.availability.states[pool.serial].free
-            large = pool.is_large and bool(free)
-            within = _first_of(pool, free) if large else -1
-            wanted = self.candidates_of(asked, pool, budget, within)
-            if wanted is UNDECIDED:
-                return UNDECIDED
-            if wanted:
-                row |= self.judge(asked.key, pool, wanted) << start
-            if large:
-                break
-        return row
 
     def admits(self, asked: Alternative, pool: PoolView, budget: Budget) -> int | Undecided:
         """Return the devices that the key admits, used or not, or UNDECIDED if a device is an error.
@@ -95,20 +66,6 @@ class Eligibility:
         if asked := wanted & state.charged:
             wanted ^= asked ^ self._with_room(key, state, asked)
         return wanted
-
-    def lowest(self, key: CandidateKey, pool: PoolView, wanted: int, count: int) -> int:
-        """Return those of the candidates that fit, at least the lowest `count` of them if there are so many.
-
-        Mostly one of the first does, and a pool may have thousands.
-        """
-        found = 0
-        together = _FIRST_TOGETHER
-        while wanted and found.bit_count() < count:
-            some = wanted & bits.first(bits.lowest(wanted) + together)
-            wanted ^= some
-            found |= self.judge(key, pool, some)
-            together *= _TIMES_MORE
-        return found
 
     def paid(self, pool: PoolView, devices: int) -> int:
         """Return which of the devices have shares: the first share of each has paid its counters."""
@@ -167,11 +124,6 @@ class Eligibility:
             here = asked >> offset & slice_.every
             if not here:
                 continue
-            if here.bit_count() > FEW_DEVICES:
-                left = state.capacity_index(offset, slice_, shared)
-                for devices, share in self.candidates.consumed_by_kind(key, slice_):
-                    found |= left.enough(devices & here, share.amounts) << offset
-                continue
             each = self.candidates.consumed_each(key, slice_)
             for index in bits.each(here):
                 consumed = each[index]
@@ -180,9 +132,3 @@ class Eligibility:
                 if shares is None or has_room(consumed, shares.amounts, {}):
                     found |= 1 << offset + index
         return found
-
-
-def _first_of(pool: PoolView, free: int) -> int:
-    """Return the devices of a pool up to the end of the first slice that has free ones."""
-    number = bisect_right(pool.offsets, bits.lowest(free))
-    return bits.first(pool.offsets[number] if number < len(pool.offsets) else pool.size)

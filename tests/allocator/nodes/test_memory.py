@@ -1,14 +1,12 @@
-"""Claims with amounts of their own: nodes that have too little left are left out, and nothing is decided otherwise."""
+"""What nodes have said is kept until something comes back there; who refused smaller amounts refuses larger ones."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Allocated, Failed, SearchMode, Unsatisfied
-from dra_operator.allocator.nodes.capacity_filter import CapacityFilter
-from opcodes import opcodes
+from dra_operator.allocator import Allocated, Allocator, Failed, SearchMode, Unsatisfied
 
 NIC = "nic.example.com"
 KIND = 'device.attributes["gpu.example.com"].kind == "x"'
@@ -37,13 +35,6 @@ def shared(
 
 
 @pytest.fixture
-def weighed(recorded: Any) -> Iterator[list[str]]:
-    """Record the nodes that are weighed."""
-    with recorded(CapacityFilter, "rejects") as nodes:
-        yield nodes
-
-
-@pytest.fixture
 def amount(ask: Any) -> Callable[..., dict[str, Any]]:
     """Write a request for an amount of memory: `amount("r", 3)`."""
     return lambda name, much, *selectors, **fields: ask(
@@ -63,153 +54,81 @@ def used(scene: Any, amount: Any) -> Any:
     return scene
 
 
-def test_nodes_with_too_little_left_are_not_searched(used: Any, amount: Any, searched: list[str]) -> None:
-    """Only the one that has enough."""
-    assert used.picks(used.claim(amount("r", 4))) == ["r=d"]
-    assert searched == ["n19"]
-
-
-def test_nodes_that_were_looked_at_are_not_looked_at_again(
-    used: Any, amount: Any, weighed: list[str]
-) -> None:
-    """What they have left is known until something is taken or comes back there, for all amounts."""
-    used.decide(used.claim(amount("r", 4)))
-    weighed.clear()
-    used.decide(used.claim(amount("r", 5)))
-
-    assert weighed == ["n19"]
-
-
-def test_nodes_filled_since_others_asked_for_as_much_are_left_out_after_two_searches(
-    scene: Any, amount: Any, searched: list[str]
-) -> None:
-    """They have not said no to this amount, but others have weighed them since."""
+def test_questions_not_asked_for_longest_are_forgotten(scene: Any, ask: Any, searches: Any) -> None:
+    """One that is asked again and again stays, whatever others come and go."""
+    scene.nodes("n")
+    scene.slice("n", "a", nodeName="n")
+    scene.allocator._nodes._memory.maximum = 4
     for number in range(20):
-        scene.nodes(f"n{number:02d}")
-        scene.slice(f"n{number:02d}", shared("d", 10), nodeName=f"n{number:02d}")
-    scene.decide(scene.claim(amount("r", 4)))
-    for number in range(19):
-        scene.use(f"holder-{number}", amount("r", 7))
-    scene.decide(scene.claim(amount("r", 5)))
-    searched.clear()
-    scene.decide(scene.claim(amount("r", 4)))
+        scene.decide(scene.claim(ask("r", 2)))
+        scene.decide(scene.claim(ask("r", 3 + number)))
 
-    assert searched == ["n00", "n01", "n19"]
+        with searches() as asked:
+            scene.decide(scene.claim(ask("r", 2)))
+        assert asked == []
+    assert len(scene.allocator._nodes._memory._known) <= 4
 
 
-def test_a_claim_that_fits_nowhere_costs_little_however_many_nodes_there_are(scene: Any, amount: Any) -> None:
-    """All of them are left out together."""
+def test_who_refused_less_is_not_searched(used: Any, amount: Any, searches: Any) -> None:
+    """The nodes that had too little for a smaller amount have too little for each larger one."""
+    used.decide(used.claim(amount("r", 4)))
+    with searches() as asked:
+        assert used.decide(used.claim(amount("r", 5))).node == "n19"
+        assert used.decide(used.claim(amount("r", 11))) == Unsatisfied()
 
-    def cost(nodes: int) -> int:
-        for number in range(nodes):
-            name = f"n{nodes}-{number}"
-            scene.nodes(name)
-            scene.slice(name, shared("d", 10, RANGE), nodeName=name)
-        scene.decide(scene.claim(amount("r", 100 + nodes)))
-        return opcodes(lambda: scene.decide(scene.claim(amount("r", 200 + nodes))))
-
-    assert cost(200) < 1.5 * cost(20)
+    assert asked == ["n19", "n19"]
 
 
-@pytest.fixture
-def models(scene: Any) -> Any:
-    """Ten nodes with a device of kind y that has 100, and one of kind x, of 10 on the last and less on the others."""
-    for number in range(10):
-        name = f"n{number}"
-        scene.nodes(name)
-        x = shared("x", 10 if number == 9 else 1 + number % 3, RANGE, kind={"string": "x"})
-        scene.slice(name, shared("y", 100, RANGE, kind={"string": "y"}), x, nodeName=name)
-    return scene
+def test_who_refused_more_is_searched(used: Any, amount: Any, searches: Any) -> None:
+    """A smaller amount may fit."""
+    used.decide(used.claim(amount("r", 4)))
+    with searches() as asked:
+        assert used.decide(used.claim(amount("r", 2))).node == "n02"
+
+    assert asked == ["n00", "n01", "n02"]
 
 
-def test_only_what_is_selected_is_weighed_after_a_search_in_vain(
-    models: Any, amount: Any, searched: list[str]
+def test_what_was_refused_since_is_known_to_larger_amounts_asked_before(
+    used: Any, amount: Any, searches: Any
 ) -> None:
-    """Each node has enough left on a device that the selectors refuse; if nobody shares them, searches find out."""
-    assert models.picks(models.claim(amount("r", 4, KIND))) == ["r=x"]
-    assert len(searched) > 2
-    searched.clear()
+    """Others may have filled the nodes meanwhile."""
+    used.decide(used.claim(amount("r", 3)))
+    used.use("last", amount("r", 9))
+    used.decide(used.claim(amount("r", 2)))
+    used.use("other", amount("r", 2))
+    used.decide(used.claim(amount("r", 2)))
+    with searches() as asked:
+        used.decide(used.claim(amount("r", 3)))
 
-    assert models.picks(models.claim(amount("r", 5, KIND))) == ["r=x"]
-    assert searched == ["n0", "n9"]
+    assert "n02" not in asked
 
 
-def test_nodes_are_known_by_what_is_selected(
-    models: Any, amount: Any, searched: list[str], weighed: list[str]
+@pytest.mark.parametrize("field", ["selector", "count", "class", "capacity"])
+def test_only_claims_that_differ_in_amounts_alone_are_compared(
+    used: Any, amount: Any, searches: Any, field: str
 ) -> None:
-    """Who selects the same is not held up by any of them; who selects something else finds what that has."""
-    for much in (4, 5):
-        models.decide(models.claim(amount("r", much, KIND)))
-    searched.clear()
-    weighed.clear()
+    """Whoever selects otherwise, or names another capacity, is searched for."""
+    used.device_class("other")
+    used.decide(used.claim(amount("r", 4)))
+    claim = {
+        "selector": lambda: used.claim(amount("r", 5, "true")),
+        "count": lambda: used.claim(amount("r", 5), amount("s", 1)),
+        "class": lambda: used.claim(amount("r", 5, tolerations=[{"operator": "Exists"}])),
+        "capacity": lambda: used.claim(amount("r", 5) | {"name": "s"}, amount("t", 1)),
+    }[field]()
+    with searches() as asked:
+        used.decide(claim)
 
-    assert models.decide(models.claim(amount("r", 6, KIND))).node == "n9"
-    assert weighed == searched == ["n9"]
-    assert models.decide(models.claim(amount("r", 7))).node == "n0"
-    assert models.decide(models.claim(amount("r", 8, KIND.replace('"x"', '"y"')))).node == "n0"
-
-
-@pytest.mark.parametrize("who", ["the request", "the class"])
-def test_nodes_whose_devices_are_refused_are_left_out_after_a_search_in_vain(
-    scene: Any, amount: Any, searched: list[str], who: str
-) -> None:
-    """Whatever they have left, and for all amounts that follow."""
-    scene.device_class("gpu", *[KIND] * (who == "the class"))
-    for number in range(10):
-        kind = {"kind": {"string": "x" if number == 9 else "y"}}
-        scene.nodes(f"n{number}")
-        scene.slice(f"n{number}", shared("d", 100, RANGE, **kind), nodeName=f"n{number}")
-    selectors = [KIND] * (who == "the request")
-    scene.decide(scene.claim(amount("r", 3, *selectors)))
-    searched.clear()
-
-    assert scene.decide(scene.claim(amount("r", 4, *selectors))).node == "n9"
-    assert scene.decide(scene.claim(amount("r", 5, *selectors))).node == "n9"
-    assert searched == ["n0", "n9", "n9"]
+    assert len(asked) == 20
 
 
-def test_nobody_looks_closer_for_long_where_that_tells_nothing(
-    scene: Any, amount: Any, recorded: Any
-) -> None:
-    """What is selected has enough left for each request, and not for both."""
-    for number in range(10):
-        kinds = ("x", "y") if number < 9 else ("x", "x")
-        devices = [shared(f"d{place}", 10, RANGE, kind={"string": kind}) for place, kind in enumerate(kinds)]
-        scene.nodes(f"n{number}")
-        scene.slice(f"n{number}", *devices, nodeName=f"n{number}")
-    scene.decide(scene.claim(amount("r", 6, KIND), amount("s", 6, KIND)))
-    with recorded(CapacityFilter, "narrow_to_selected") as looks:
-        assert scene.decide(scene.claim(amount("r", 5, KIND), amount("s", 7, KIND))).node == "n9"
+def test_an_amount_that_only_the_default_permits_fits_where_less_is_refused(scene: Any, amount: Any) -> None:
+    """Such a node is searched again for the larger amount."""
+    scene.nodes("n")
+    scene.slice("n", shared("d", 10, {"default": "9", "validValues": ["1", "3"]}), nodeName="n")
 
-    assert len(looks) == 2
-
-
-def test_what_differs_from_slice_to_slice_is_not_weighed_on_each(scene: Any, amount: Any) -> None:
-    """Selectors that read a value which no two devices have say little about other devices: few nodes are weighed."""
-    for number in range(200):
-        name = f"n{number:03d}"
-        scene.nodes(name)
-        scene.slice(name, shared("d", 10, RANGE, serial={"int": number}), nodeName=name)
-    serial = 'device.attributes["gpu.example.com"].serial >= 199'
-    for much in (3, 4, 5):
-        assert scene.decide(scene.claim(amount("r", much, serial))).node == "n199"
-
-    assert not any(
-        left.known.bit_count() > 64 for left in scene.allocator.availability.node_capacity.selected.values()
-    )
-
-
-def test_what_is_selected_comes_back(models: Any, amount: Any) -> None:
-    """Whatever is selected, and in whichever pool of the node it is: one that had nothing for anybody counts."""
-    other = {**shared("z", 50, None, kind={"string": "x"}), "allowMultipleAllocations": None}
-    models.slice("n4-other", other, nodeName="n4", pool="n4-other")
-    models.use("holder", amount("r", 20, KIND))
-    models.decide(models.claim(amount("r", 9, KIND)))
-    before = models.decide(models.claim(amount("r", 8, KIND)))
-    models.ledger.withdraw("team", "holder")
-
-    assert before.node == "n9"
-    assert models.decide(models.claim(amount("r", 7, KIND))).node == "n4"
+    assert scene.decide(scene.claim(amount("r", 5))) == Unsatisfied()
+    assert scene.picks(scene.claim(amount("r", 9))) == ["r=d"]
 
 
 def test_what_comes_back_is_found(used: Any, amount: Any, outcome: Any) -> None:
@@ -345,44 +264,8 @@ def test_slices_are_told_apart_by_what_a_class_reads(scene: Any, amount: Any) ->
     assert scene.decide(scene.claim(amount("r", 4, size))).node == "n2"
 
 
-def test_a_pool_that_nodes_share_is_weighed_with_each(scene: Any, amount: Any) -> None:
-    """Its nodes are not known by what is left, as all of them would have to be looked at after each share."""
-    names = [f"n{number}" for number in range(6)]
-    scene.nodes(*names)
-    scene.slice("all", shared("wide", 20, RANGE))
-    for name in names:
-        scene.slice(name, shared(f"own-{name}", 2, RANGE), nodeName=name)
-    assert scene.use("first", amount("r", 15), amount("s", 2)) == ["wide", "own-n0"]
-
-    assert scene.decide(scene.claim(amount("r", 6))) == Unsatisfied()
-    assert scene.picks(scene.claim(amount("r", 5), amount("s", 1))) == ["r=wide", "s=own-n1"]
-    assert not scene.allocator.availability.node_capacity.every.known
-
-
-def test_a_node_with_room_is_not_looked_at_further(scene: Any, amount: Any) -> None:
-    """What it has left is about to change, and of those with too little it is kept."""
-    scene.nodes("n0", "n1")
-    scene.slice("n0", shared("a", 2, RANGE), nodeName="n0")
-    scene.slice("n1", shared("b", 9, RANGE), nodeName="n1")
-
-    assert scene.picks(scene.claim(amount("r", 7))) == ["r=b"]
-    assert scene.allocator.availability.node_capacity.every.known == 0b01
-
-
-def test_kinds_beyond_number_are_counted(scene: Any, amount: Any, searched: list[str]) -> None:
-    """Where the selectors read a value that no two devices have, the scales leave nodes to the search."""
-    for number in range(100):
-        name = f"n{number:02d}"
-        scene.nodes(name)
-        scene.slice(name, shared("d", 10, RANGE, kind={"string": f"k{number}"}), nodeName=name)
-    claim = scene.claim(amount("r", 3, KIND.replace('"x"', '"k98"')), amount("s", 4))
-
-    assert scene.decide(claim).node == "n98"
-    assert len(searched) < 100
-
-
 @pytest.mark.parametrize("seed", range(30))
-def test_decisions_are_those_of_the_plain_search(scene: Any, seed: int, live: Any) -> None:
+def test_decisions_are_those_of_the_plain_search(scene: Any, seed: int, outcome: Any) -> None:
     """Whatever is taken, comes back and changes; for requests of each kind, and with errors on the way."""
     random = Random(seed)  # noqa: S311 - the same each time
     odd = random.choice([0, 0, 0.03])
@@ -422,4 +305,34 @@ def test_decisions_are_those_of_the_plain_search(scene: Any, seed: int, live: An
 
     if random.random() < 0.3:
         scene.slice("all", device("wide"), driver=NIC)
-    live(random, publish, asked)
+    names = [f"n{number}" for number in range(10)]
+    scene.nodes(*names)
+    for name in names:
+        publish(name)
+    plain = Allocator(
+        scene.inventory,
+        scene.ledger,
+        clock=scene.allocator.clock,
+        share_ids=scene.allocator.share_ids,
+        searching=SearchMode.PLAIN,
+    )
+    for turn in range(50):
+        if random.random() < 0.3:
+            scene.ledger.withdraw("team", f"c{random.randrange(turn + 1)}")
+        if random.random() < 0.05:
+            publish(random.choice(names))
+        requests = [
+            {"name": f"r{number}", "exactly": parts[0]}
+            if len(parts) == 1
+            else {
+                "name": f"r{number}",
+                "firstAvailable": [{"name": f"s{n}", **part} for n, part in enumerate(parts)],
+            }
+            for number, parts in enumerate(asked(turn))
+        ]
+        claim = scene.claim(*requests, name=f"c{turn}")
+        plain._nodes._memory.forget()
+        found = scene.decide(claim)
+        assert outcome(found) == outcome(plain.allocate([claim]))
+        if isinstance(found, Allocated):
+            scene.ledger.assume("team", f"c{turn}", found.results[0])

@@ -1,0 +1,134 @@
+"""Memory: which nodes have said no to which search problem, or to a smaller one (an equivalence cache).
+
+Taking devices never makes a node fit that did not fit before, so a no holds until something comes back on that node.
+What came back is read from a log when the same is asked again; nothing is kept up to date for what nobody asks. A node
+that said no to some amounts says no to larger ones, if larger amounts are never an error there and never admit more.
+Source: docs/engine sections 1, 4 and 5.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import le
+
+from dra_operator.allocator.matching.equivalence import drop_older_half
+from dra_operator.allocator.plan import ClaimPlan
+from dra_operator.ledger import Log
+
+_MOST_AMOUNTS = 32
+"""So many problems that differ in amounts alone are compared with a claim."""
+
+
+@dataclass(slots=True)
+class Feasibility:
+    """What is known of a search problem: `open_nodes` may serve it or end it with an error, the others have said no.
+
+    `open_to_more` are those that may serve a larger one, or end it with an error, for all that this one tells.
+    `position` is where the log was read last. `amounts` are compared, in nano-units; None if they cannot be.
+    """
+
+    position: int
+    amounts: tuple[int, ...] | None = None
+    open_nodes: int = -1
+    open_to_more: int = -1
+
+    def catch_up(self, log: Log) -> None:
+        """Open nodes again on which something came back."""
+        if self.position == log.end:
+            return
+        came_back = log.since(self.position)
+        if came_back is None:
+            self.open_nodes = log.joined(self.position, self.open_nodes)
+            self.open_to_more = log.joined(self.position, self.open_to_more)
+        else:
+            self.open_nodes |= came_back
+            self.open_to_more |= came_back
+        self.position = log.end
+
+
+@dataclass(slots=True)
+class Memory:
+    """Search problems by what is asked. If they are too many, those not asked for longest are forgotten."""
+
+    log: Log
+    maximum: int = 4096
+    _known: dict[object, Feasibility] = field(default_factory=dict)
+    _by_shape: dict[object, list[Feasibility]] = field(default_factory=dict)
+
+    def recall(self, plans: Sequence[ClaimPlan]) -> Feasibility:
+        """Return what is known of the problem of some claims together, caught up with the log."""
+        known = self._known
+        problem: tuple[object, ...] = ()
+        for plan in plans:
+            problem += (plan.signature,)
+        found = known.pop(problem, None)
+        shape = _shape(plans)
+        if found is None:
+            if len(known) >= self.maximum:
+                drop_older_half(known)
+            found = Feasibility(self.log.end, None if shape is None else shape[1])
+        else:
+            found.catch_up(self.log)
+        known[problem] = found
+        if shape is not None:
+            self._learn_from_smaller(found, shape[0])
+        return found
+
+    def forget(self) -> None:
+        """Forget all answers."""
+        self._known.clear()
+        self._by_shape.clear()
+
+    def _learn_from_smaller(self, problem: Feasibility, shape: object) -> None:
+        alike = self._by_shape.get(shape)
+        if alike is None:
+            if len(self._by_shape) >= self.maximum:
+                drop_older_half(self._by_shape)
+            alike = self._by_shape[shape] = []
+        amounts, is_known = problem.amounts, False
+        assert amounts is not None
+        for other in alike:
+            if other is problem:
+                is_known = True
+            elif other.amounts is not None and all(map(le, other.amounts, amounts)):
+                other.catch_up(self.log)
+                problem.open_nodes &= other.open_to_more
+                problem.open_to_more &= other.open_to_more
+        if not is_known:
+            if len(alike) >= _MOST_AMOUNTS:
+                del alike[: _MOST_AMOUNTS // 2]
+            alike.append(problem)
+
+
+def _shape(plans: Sequence[ClaimPlan]) -> tuple[object, tuple[int, ...]] | None:
+    """Return what claims ask for but for their amounts, and these; None if they have none, or not comparable ones.
+
+    A claim for all devices is not comparable: with larger amounts it is for fewer devices.
+    """
+    shape: tuple[object, ...] = ()
+    amounts: tuple[int, ...] = ()
+    for plan in plans:
+        if not plan.needs_free:
+            return None
+        for request in plan.requests:
+            for item in request.alternatives:
+                key = item.key
+                if not key.known.are_ordinary:
+                    return None
+                names: tuple[str, ...] = ()
+                for name, amount, _ in key.content.amounts:
+                    names += (name,)
+                    amounts += (amount,)
+                content = key.content
+                shape += (
+                    content.class_selectors,
+                    content.request_selectors,
+                    content.tolerations,
+                    content.implied,
+                    names,
+                    item.count,
+                    tuple(sorted(item.derived.items())),
+                    item.constraints,
+                )
+            shape += (request.prioritized,)
+        shape += (plan.constraints,)
+    return (shape, amounts) if amounts else None
