@@ -12,7 +12,7 @@ from enum import Enum, member
 from functools import partial
 from unittest.mock import patch
 
-from dra_operator.allocator.matching import capacity, consumption
+from dra_operator.allocator.matching import capacity
 from dra_operator.allocator.matching.capacity import CapacityError
 from dra_operator.api.quantity import MAX_INT64, NANO, Family, Quantity, family, representation
 from dra_operator.api.types import CapacityRequestPolicyRange as Span
@@ -39,8 +39,6 @@ def upstreams_arithmetic(order: Order) -> Iterator[None]:
         patch.object(capacity, "sorted", order.value, create=True),
         patch.object(capacity, "_in_range", _in_range),
         patch.object(capacity, "_is_in_range", _is_in_range),
-        # Rules made ready once are our own arithmetic.
-        patch.object(consumption, "build_rules", lambda *_, **__: None),
     ):
         yield
 

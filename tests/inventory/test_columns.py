@@ -139,19 +139,20 @@ def test_slices_that_are_alike_share_a_schema() -> None:
 @pytest.mark.parametrize(
     ("least", "most", "step", "expected"),
     [
-        (None, "9", None, True),
-        ("-1", "9", None, True),
-        (None, "9", "1", True),
+        ("1", "9", None, True),
         ("0", None, "1", True),
-        ("1", None, "0", True),
+        (None, "9", None, False),
+        ("-1", "9", None, False),
+        (None, "9", "1", False),
+        ("1", None, "0", False),
         ("-1", None, "1", False),
         ("1", None, f"{2**61 + 1}m", False),
     ],
 )
-def test_a_range_that_makes_no_steps_makes_no_error(
+def test_a_range_is_ordinary_that_makes_steps_from_no_less_than_nothing(
     least: str | None, most: str | None, step: str | None, *, expected: bool
 ) -> None:
-    """An amount stands as it is, or is refused; steps from below zero, or too large ones, end the attempt."""
+    """Steps from below zero, or too large ones, end the attempt; those that begin nowhere permit the default alone."""
     ends = [None if text is None else parse_quantity(text) for text in (least, most, step)]
     policy = CapacityRequestPolicy(None, (), CapacityRequestPolicyRange(*ends))
 

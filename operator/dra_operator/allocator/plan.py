@@ -15,12 +15,11 @@ from weakref import ref
 from dra_operator.allocator.constraints import COUNTED, DISTINCT, KINDS, MATCH, ConstraintPlan
 from dra_operator.allocator.decider import Decider
 from dra_operator.allocator.decision import FatalError, claim_key
-from dra_operator.allocator.matching.candidates import CandidateKey, Candidates, KeyContent
+from dra_operator.allocator.matching.candidates import AskContent, CandidateKey, Candidates
 from dra_operator.allocator.matching.consumption import AskedAmount
 from dra_operator.allocator.matching.equivalence import drop_older_half
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.fast_dataclass import fast_dataclass
-from dra_operator.api.quantity import Quantity
 from dra_operator.api.types import (
     DerivedAttribute,
     DeviceClass,
@@ -44,7 +43,6 @@ _FEW_SPECS = 64
 """So few are kept even if all are gone, and then as many as are not: to look for them costs little that way."""
 
 _NONE_DERIVED: Final[Mapping[str, str]] = MappingProxyType({})
-_NOTHING: Final[Mapping[str, Quantity]] = MappingProxyType({})
 
 
 @fast_dataclass
@@ -281,17 +279,15 @@ class Planner:
                 raise _unsupported(name, f"allocation mode {mode!r} is not known; ExactCount and All are")
             count = None
         amounts: tuple[AskedAmount, ...] = ()
-        quantities: Mapping[str, Quantity] = _NOTHING
         if capacity is not None and (written := capacity.requests):
             amounts = tuple(sorted([(item, amount.nano, amount.text) for item, amount in written.items()]))
-            quantities = {item: Quantity(nano, text) for item, nano, text in amounts}
         implied = self._implied_for_admin if admin_access is True else self._implied
-        content = KeyContent(class_selectors, selectors, part.tolerations, amounts, implied)
+        content = AskContent(class_selectors, selectors, part.tolerations, implied)
         # Positional arguments, as this is made for each claim if all claims differ.
         return Alternative(
             name,
             device_class,
-            self.candidates.key(content, quantities),
+            self.candidates.key(content, amounts),
             count,
             admin_access is True,
             part.tolerations,

@@ -149,7 +149,7 @@ class Relaxer:
         def change(item: Alternative) -> Alternative:
             content = item.key.content
             content = content._replace(tolerations=content.tolerations + _EVERYTHING)
-            return replace(item, key=candidates.key(content, item.key.requests))
+            return replace(item, key=candidates.key(content, item.key.amounts.asked))
 
         return _with_alternatives(plan, change)
 

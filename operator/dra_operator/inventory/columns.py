@@ -28,7 +28,8 @@ class Column(Generic[_T]):
     holds each value as expressions see it, or its CelError. `sets` are the sets of devices with equal values, by their
     lowest; those without a value are one. `groups`, of an attribute, are the same without that one; None if a value is
     no scalar, and may be in part equal to others. `given_whole`, of a capacity: who asks for no amount is given all
-    that a device has, which is never an error; `is_ordinary`: nor is any ordinary amount that is asked for, or nothing.
+    that a device has, which is never an error; `is_ordinary`: nor is any ordinary amount that is asked for, or nothing,
+    and who is refused one is refused all larger ones.
     """
 
     serial: int
@@ -132,19 +133,25 @@ def _is_given_whole(capacity: DeviceCapacity) -> bool:
 
 
 def _is_ordinary(capacity: DeviceCapacity) -> bool:
-    """True if whatever a policy makes of an ordinary amount is not negative, and an int64 holds it."""
+    """True if a policy makes no error of an ordinary amount, and permits none after it has refused a smaller one.
+
+    So nothing is negative, what is computed is held by an int64, and the default, which is permitted whatever else the
+    policy says, is within what it permits.
+    """
     policy = capacity.request_policy
     if capacity.value.nano < 0:
         return False
     if policy is None:
         return True
-    if policy.default is not None and policy.default.nano < 0:
+    span, default = policy.valid_range, policy.default
+    most = span.max if span is not None else max(policy.valid_values, default=None)
+    if default is not None and (default.nano < 0 or (most is not None and default > most)):
         return False
-    span = policy.valid_range
-    if span is None or span.min is None or span.step is None:
-        # Nothing is computed.
+    if span is None:
         return True
-    return span.min.nano >= 0 and is_ordinary(span.step)
+    if span.min is None or span.min.nano < 0:
+        return False
+    return span.step is None or (span.step.nano > 0 and is_ordinary(span.step))
 
 
 def capacity_key(capacity: DeviceCapacity) -> object:

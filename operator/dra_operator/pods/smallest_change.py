@@ -12,7 +12,7 @@ from typing import Final
 from dra_operator.allocator import Allocated, Decision, Failed, Reason
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError
-from dra_operator.allocator.matching.candidates import KeyContent
+from dra_operator.allocator.matching.candidates import AskContent
 from dra_operator.api.text import listed, printable
 from dra_operator.pods.change import Change, Kind
 from dra_operator.pods.ended_claims import find_ended
@@ -166,7 +166,7 @@ def _has_devices(situation: Situation, name: str) -> bool:
     if found is None:
         return True
     selectors = tuple(item.cel.expression for item in found.spec.selectors if item.cel is not None)
-    key = allocator.candidates.key(KeyContent(selectors, (), (), ()), {})
+    key = allocator.candidates.key(AskContent(selectors, (), ()), ())
     budget = Budget(LIMITS, allocator.clock)
     try:
         return any(

@@ -90,11 +90,11 @@ def devices_in_class(allocator: "Allocator", name: str, slice_: Slice) -> int:
 
     A device on which a selector fails is not selected.
     """
-    from dra_operator.allocator.matching.candidates import KeyContent  # noqa: PLC0415 - not every count needs it
+    from dra_operator.allocator.matching.candidates import AskContent  # noqa: PLC0415 - not every count needs it
 
     found = allocator.inventory.classes.get(name)
     if found is None:
         return 0
     selectors = tuple(item.cel.expression for item in found.spec.selectors if item.cel is not None)
-    key = allocator.candidates.key(KeyContent(selectors, (), (), ()), {})
+    key = allocator.candidates.key(AskContent(selectors, (), ()), ())
     return allocator.candidates.select(key, slice_, unlimited())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from dra_operator.allocator import Allocator, Decider
 from dra_operator.allocator.budget import unlimited
-from dra_operator.allocator.matching.candidates import KeyContent
+from dra_operator.allocator.matching.candidates import AskContent
 from dra_operator.api.types import (
     DeviceClass,
     DeviceSelector,
@@ -85,7 +85,7 @@ class _RequestCounter:
 
     state: ClusterState
     _published: PublishedDevices = field(init=False)
-    _counts: dict[tuple[Decider, KeyContent], int] = field(default_factory=dict)
+    _counts: dict[tuple[Decider, AskContent], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._published = PublishedDevices(self.state.inventory)
@@ -101,8 +101,8 @@ class _RequestCounter:
             self._counts[key] = self._count(self.state.allocators[asked.decider], content)
         return self._counts[key]
 
-    def _count(self, allocator: Allocator, content: KeyContent) -> int:
-        key = allocator.candidates.key(content, {})
+    def _count(self, allocator: Allocator, content: AskContent) -> int:
+        key = allocator.candidates.key(content, ())
         nodes, total = self.state.inventory.nodes, 0
         for _, slice_ in self._published.slices():
             devices = allocator.candidates.select(key, slice_, unlimited())
@@ -113,13 +113,12 @@ class _RequestCounter:
         return total
 
 
-def _content(asked: _RequestPlace, device_class: DeviceClass) -> KeyContent:
+def _content(asked: _RequestPlace, device_class: DeviceClass) -> AskContent:
     is_admin = bool(getattr(asked.request, "admin_access", None))
-    return KeyContent(
+    return AskContent(
         _expressions(device_class.spec.selectors),
         _expressions(asked.request.selectors),
         asked.request.tolerations,
-        (),
         asked.decider.implied(admin_access=is_admin),
     )
 

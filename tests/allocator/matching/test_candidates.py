@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from dra_operator.allocator import Failed, Limits, SearchMode, Unsatisfied
-from dra_operator.allocator.matching.candidates import KeyContent
+from dra_operator.allocator.matching.candidates import AskContent
 from dra_operator.allocator.matching.selectors import SelectorAnswers, SelectorCache
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.cel import STORED, PreparedDevice, Selector
@@ -144,7 +144,7 @@ def test_a_key_remembers_few_taints_however_many_there_are(scene: Any, ask: Any)
 
     assert scene.picks(scene.claim(ask("r", 1))) is None
     (key,) = scene.allocator.candidates._keys.values()
-    assert 0 < len(key.tolerated) <= 256
+    assert 0 < len(key.ask.tolerated) <= 256
 
 
 @pytest.mark.parametrize("joined_before", [False, True])
@@ -243,8 +243,7 @@ def test_what_devices_consume_costs_as_much_for_each_where_no_two_are_alike(
     candidates = scene.allocator.candidates
     one = parse_quantity("1")
     keys = [
-        candidates.key(KeyContent((), (), (), amounts), requests)
-        for amounts, requests in (((), {}), ((("c0", one.nano, one.text),), {"c0": one}))
+        candidates.key(AskContent((), (), ()), amounts) for amounts in ((), (("c0", one.nano, one.text),))
     ]
 
     def cost(number: int) -> int:

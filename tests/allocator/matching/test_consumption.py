@@ -1,15 +1,13 @@
-"""What ordinary amounts come to by rules that are made ready once."""
-
-from collections.abc import Mapping
+"""Ordinary amounts: who is refused one is refused all larger ones."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dra_operator.allocator.matching.capacity import Consumption, consume
-from dra_operator.allocator.matching.consumption import build_rules, consume_by
+from dra_operator.allocator.matching.capacity import consume
 from dra_operator.api.quantity import Quantity, is_ordinary, parse_quantity
 from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
+from dra_operator.inventory.columns import Columns
 
 AMOUNTS = st.one_of(
     st.integers(-1, 12).map(str),
@@ -30,29 +28,33 @@ POLICIES = st.builds(
 CAPACITIES = st.builds(DeviceCapacity, value=AMOUNTS, request_policy=st.none() | POLICIES)
 
 
-def written(consumed: Consumption | None) -> object:
-    """Return what is consumed to the letter: amounts and how they are written, in order."""
-    if consumed is None:
-        return None
-    return [(name, item.nano, item.text) for name, item in consumed.quantities().items()], consumed.amounts
-
-
-@given(
-    st.dictionaries(st.sampled_from("ab"), CAPACITIES, max_size=2),
-    st.dictionaries(st.sampled_from("abc"), AMOUNTS, max_size=2),
-    st.booleans(),
-)
-def test_rules_say_what_the_policies_say(
-    capacity: Mapping[str, DeviceCapacity],
-    requests: Mapping[str, Quantity],
+@settings(max_examples=1000)
+@given(CAPACITIES, st.lists(AMOUNTS.filter(is_ordinary), min_size=2, max_size=5), st.booleans())
+def test_who_is_refused_an_ordinary_amount_is_refused_each_larger_one(
+    capacity: DeviceCapacity,
+    amounts: list[Quantity],
     fractional: bool,  # noqa: FBT001 - given by the generator
 ) -> None:
-    """To the letter of each amount; and where there are rules no ordinary amount is an error."""
-    rules = build_rules(capacity, fractional=fractional)
-    if rules is None or not all(map(is_ordinary, requests.values())):
+    """Where a capacity is ordinary; and no ordinary amount, nor none, is an error there."""
+    if not Columns().capacities((capacity,)).is_ordinary:
         return
+    consume({}, {"a": capacity}, fractional=fractional)
+    fit = [
+        consume({"a": amount}, {"a": capacity}, fractional=fractional) is not None
+        for amount in sorted(amounts)
+    ]
 
-    assert written(consume_by(rules, requests)) == written(consume(requests, capacity, fractional=fractional))
+    assert fit == sorted(fit, reverse=True)
+
+
+def test_what_is_consumed_grows_with_what_is_asked_for() -> None:
+    """So who has no room for an amount has none for a larger one."""
+    capacity = of("80", "1", span="2 - 3")
+    taken = [consume({"memory": parse_quantity(str(n))}, capacity, fractional=True) for n in range(80)]
+    amounts = [found.amounts[0][1] for found in taken if found is not None]
+
+    assert amounts == sorted(amounts)
+    assert len(amounts) > 70
 
 
 def of(value: str, default: str | None = None, *values: str, span: str = "") -> dict[str, DeviceCapacity]:
@@ -71,15 +73,16 @@ def of(value: str, default: str | None = None, *values: str, span: str = "") -> 
     [
         pytest.param(of("10Gi", "9Gi", span="1Gi 8Gi"), id="a default beyond the range"),
         pytest.param(of("10Gi", "9Gi", "1Gi", "8Gi"), id="a default beyond the values"),
+        pytest.param(of("10Gi", "5Gi", span="1Gi - 0"), id="no step"),
         pytest.param(of("10Gi", span="1Gi - 100u"), id="steps finer than thousandths"),
         pytest.param(of("10Gi", span="-2 - 1"), id="a range that begins below zero"),
         pytest.param(of("10Gi", span="- 8Gi 1Gi"), id="steps that begin nowhere"),
         pytest.param(of("-1"), id="less than nothing"),
     ],
 )
-def test_what_is_out_of_the_ordinary_has_no_rule(capacity: dict[str, DeviceCapacity]) -> None:
-    """The policies themselves are asked about each amount."""
-    assert build_rules(capacity, fractional=True) is None
+def test_what_is_out_of_the_ordinary(capacity: dict[str, DeviceCapacity]) -> None:
+    """A node that refuses an amount is asked again for larger ones."""
+    assert not Columns().capacities((capacity["memory"],)).is_ordinary
 
 
 @pytest.mark.parametrize(
@@ -92,6 +95,6 @@ def test_what_is_out_of_the_ordinary_has_no_rule(capacity: dict[str, DeviceCapac
         pytest.param({"memory": DeviceCapacity(parse_quantity("40"))}, id="no policy"),
     ],
 )
-def test_ordinary_policies_have_rules(capacity: dict[str, DeviceCapacity]) -> None:
-    """As published by drivers: nothing negative, fine or large."""
-    assert build_rules(capacity, fractional=True) is not None
+def test_policies_as_published_by_drivers_are_ordinary(capacity: dict[str, DeviceCapacity]) -> None:
+    """Nothing is negative, fine or large."""
+    assert Columns().capacities((capacity["memory"],)).is_ordinary

@@ -401,7 +401,7 @@ def own(unlike: Any, ask: Any) -> Callable[..., Any]:
 def kept(scene: Any) -> tuple[int, int]:
     """Return how many answers keys keep, and how many selectors."""
     allocator = scene.allocator
-    keys = {id(key.answers): key.answers for key in allocator.candidates._keys.values()}
+    keys = {id(ask.answers): ask.answers for ask in allocator.candidates._asks.values()}
     keys |= allocator.candidates._room._kept
     cache = allocator.candidates.selectors
     selections = [*cache._joined.values(), *(item.selection for item in cache._known.values())]

@@ -1,8 +1,8 @@
 """Candidates: which devices of a pool view could serve a request, used or not.
 
-Requests with the same selectors, tolerations and amounts can be served by the same devices. These three are the
-candidate key. For each key and pool view the answer is computed once, when it is first needed, and holds until the view
-changes; it never depends on the ledger.
+Requests with the same selectors and tolerations (an ask) select the same devices. For each ask and pool view the answer
+is computed once, when it is first needed, and holds until the view changes; it never depends on the ledger. Which of
+these devices are fit for the amounts of a request is known by the make of a slice.
 Source: docs/engine sections 2 and 3; docs/dra-semantics 3.2, 4.4, 5.1.
 """
 
@@ -18,9 +18,9 @@ from dra_operator.allocator.decider import IMPLIED
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.matching.capacity import NOTHING, CapacityError, Consumption
 from dra_operator.allocator.matching.consumption import (
+    Amounts,
+    AmountsCache,
     AskedAmount,
-    ConsumptionCache,
-    RequestedAmounts,
     SliceConsumption,
 )
 from dra_operator.allocator.matching.derived import DerivedAttributes
@@ -39,8 +39,8 @@ _MAX_EFFECTIVE_TAINTS = 256
 _MAX_ANSWERS = 262_144
 
 
-class KeyContent(NamedTuple):
-    """What a candidate key stands for: expressions in order, tolerations, and amounts by capacity name.
+class AskContent(NamedTuple):
+    """What an ask stands for: expressions in order, and tolerations.
 
     `implied` is the number of what is tolerated besides (`IMPLIED`). A tuple, as it is looked up for each request that
     is planned, and tuples are hashed fast.
@@ -49,7 +49,6 @@ class KeyContent(NamedTuple):
     class_selectors: tuple[str, ...]
     request_selectors: tuple[str, ...]
     tolerations: tuple[DeviceToleration, ...]
-    amounts: tuple[AskedAmount, ...]
     implied: int = 0
 
     def all_tolerations(self) -> tuple[DeviceToleration, ...]:
@@ -59,9 +58,9 @@ class KeyContent(NamedTuple):
 
 @fast_dataclass
 class Answers:
-    """The devices of a pool view, for one key, as sets of positions.
+    """The devices of a pool view, for an ask, or a key, which has amounts, as sets of positions.
 
-    `selectable`: selectors, capacity and node agree, whatever taints the device has. `mask`: those of them whose taints
+    `selectable`: selectors, node and amounts agree, whatever taints the device has. `mask`: those of them whose taints
     are tolerated. `errors`: an attempt that reaches one of these ends with an error. `unknown`: nobody needed these
     yet, and they are in no other set.
     """
@@ -79,28 +78,43 @@ def _no_devices(unknown: int) -> Answers:
 
 
 @dataclass(slots=True, eq=False)
-class CandidateKey:
-    """A key and its answers, by serial number of the view. The key's own serial number is never reused.
+class Ask:
+    """An ask and its answers, by serial number of the view.
 
-    `known` holds what is known about its amounts. `selection` joins all of its expressions, once they have been asked.
-    `refused` are drivers whose devices they are known to refuse, if the devices can be read. `tolerated` holds what is
-    known about effective taints.
+    `selection` joins all of its expressions, once they have been asked. `refused` are drivers whose devices they are
+    known to refuse, if the devices can be read. `tolerated` holds what is known about effective taints.
     """
 
-    serial: int
-    content: KeyContent
+    content: AskContent
     expressions: tuple[str, ...]
-    requests: Mapping[str, Quantity]
-    known: RequestedAmounts
     answers: dict[int, Answers] = field(default_factory=dict)
     selection: Selection | None = None
     refused: AbstractSet[str] = frozenset()
     tolerated: dict[EffectiveTaints, bool] = field(default_factory=dict)
 
 
+@dataclass(slots=True, eq=False)
+class CandidateKey:
+    """An ask for some amounts. The serial number is never reused."""
+
+    serial: int
+    ask: Ask
+    amounts: Amounts
+
+    @property
+    def content(self) -> AskContent:
+        """The content of the ask."""
+        return self.ask.content
+
+    @property
+    def requests(self) -> Mapping[str, Quantity]:
+        """The amounts by capacity name."""
+        return self.amounts.requests
+
+
 @dataclass(slots=True)
 class Candidates:
-    """All candidate keys in use, and what they share: selectors, derived attributes, amounts, and room for answers.
+    """All asks and keys in use, and what they share: selectors, derived attributes, amounts, and room for answers.
 
     `groups` tells which devices agree in attributes, whoever asks for them.
     """
@@ -111,30 +125,34 @@ class Candidates:
     derived: DerivedAttributes = field(init=False)
     groups: Grouping = field(init=False)
     _serials: Iterator[int] = field(default_factory=count)
-    _keys: dict[KeyContent, CandidateKey] = field(default_factory=dict)
-    _amounts: ConsumptionCache = field(init=False)
+    _asks: dict[AskContent, Ask] = field(default_factory=dict)
+    _keys: dict[tuple[AskContent, tuple[AskedAmount, ...]], CandidateKey] = field(default_factory=dict)
+    _amounts: AmountsCache = field(init=False)
     _room: CacheLimit = field(default_factory=lambda: CacheLimit(_MAX_ANSWERS))
 
     def __post_init__(self) -> None:
         self.derived = DerivedAttributes(self.selectors)
         self.groups = Grouping(lists=self.features.list_type_attributes)
-        self._amounts = ConsumptionCache(self.features.fractional_capacity_range)
+        self._amounts = AmountsCache(self.features.fractional_capacity_range)
 
-    def key(self, content: KeyContent, requests: Mapping[str, Quantity]) -> CandidateKey:
-        """Return the key with this content; `requests` are its amounts as quantities."""
-        found = self._keys.get(content)
+    def key(self, content: AskContent, amounts: tuple[AskedAmount, ...]) -> CandidateKey:
+        """Return the key of an ask for some amounts."""
+        found = self._keys.get((content, amounts))
         if found is None:
             if len(self._keys) >= self.maximum:
-                for old in drop_older_half(self._keys):
+                drop_older_half(self._keys)
+            key = CandidateKey(next(self._serials), self._ask(content), self._amounts.known(amounts))
+            found = self._keys[content, amounts] = key
+        return found
+
+    def _ask(self, content: AskContent) -> Ask:
+        found = self._asks.pop(content, None)
+        if found is None:
+            if len(self._asks) >= self.maximum:
+                for old in drop_older_half(self._asks):
                     self._room.release(old.answers)
-            expressions = content.class_selectors + content.request_selectors
-            found = self._keys[content] = CandidateKey(
-                next(self._serials),
-                content,
-                expressions,
-                requests,
-                self._amounts.known(content.amounts, requests),
-            )
+            found = Ask(content, content.class_selectors + content.request_selectors)
+        self._asks[content] = found
         return found
 
     def forget(self, views: Sequence[PoolView]) -> None:
@@ -144,19 +162,38 @@ class Candidates:
 
     def ask(self, key: CandidateKey, view: PoolView, budget: Budget) -> Answers:
         """Return the answers of a key about all devices of a view. Raises AbortedError if the time is used up."""
-        found = key.answers.get(view.serial)
+        found = key.ask.answers.get(view.serial)
         if found is None or found.unknown:
-            found = self.find(key, view, budget, -1)
-        return found
+            found = self.find(key.ask, view, budget, -1)
+        if not found.selectable:
+            return found
+        fit, impossible = self.fit(key, view, found.selectable)
+        return Answers(found.selectable & fit, found.mask & fit, found.errors | impossible, 0)
 
-    def find(self, key: CandidateKey, view: PoolView, budget: Budget, needed: int) -> Answers:
-        """Find the answers of a key about a view, where they are not known: at least those about the needed devices.
+    def fit(self, key: CandidateKey, view: PoolView, devices: int) -> tuple[int, int]:
+        """Return which of some devices are fit for the amounts of a key, and of which the amounts are an error."""
+        if not self.features.consumable_capacity:
+            return devices, 0
+        asked, by_shape = bool(key.requests), key.amounts.by_shape
+        fit = impossible = 0
+        for offset, slice_ in view.placed:
+            here = devices >> offset & slice_.every
+            if not here or (slice_.given_whole and not asked):
+                fit |= here << offset
+            elif slice_.capacity:
+                found = by_shape.get(slice_.capacity_shape) or self._amounts.find(key.amounts, slice_)
+                fit |= (here & found.fit) << offset
+                impossible |= (here & found.impossible) << offset
+        return fit, impossible
+
+    def find(self, ask: Ask, view: PoolView, budget: Budget, needed: int) -> Answers:
+        """Find the answers of an ask about a view, where they are not known: at least those about the needed devices.
 
         Most devices are in use and need no answer; if neither the selector nor the values are shared, each answer is an
         evaluation. Raises AbortedError if the time is used up.
         """
         selectable = mask = errors = unknown = skipped = 0
-        selection = self.selection(key)
+        selection = self.selection(ask)
         for offset, slice_ in view.placed:
             devices = slice_.every
             if slice_.binding:
@@ -177,26 +214,24 @@ class Candidates:
                 for index in bits.each(selected & ~visible):
                     if offset + index in view.selector_errors:
                         errors |= 1 << (offset + index)
-            fit, impossible = self._fit(key, slice_, visible)
-            errors |= impossible << offset
             if slice_.tainted:
-                untold = fit & slice_.tainted & ~(needed >> offset)
+                untold = visible & slice_.tainted & ~(needed >> offset)
                 unknown |= untold << offset
-                fit ^= untold
-                mask |= self.tolerated(key, slice_, fit) << offset
+                visible ^= untold
+                mask |= self._tolerated(ask, slice_, visible) << offset
             else:
-                mask |= fit << offset
-            selectable |= fit << offset
-        before = key.answers.get(view.serial)
+                mask |= visible << offset
+            selectable |= visible << offset
+        before = ask.answers.get(view.serial)
         if before is None:
-            self._room.reserve(key.answers)
+            self._room.reserve(ask.answers)
         elif kept := skipped & ~before.unknown:
             selectable |= before.selectable & kept
             mask |= before.mask & kept
             errors |= before.errors & kept
             skipped ^= kept
         unknown |= skipped
-        found = key.answers[view.serial] = (
+        found = ask.answers[view.serial] = (
             Answers(selectable, mask, errors, unknown) if selectable or errors else _no_devices(unknown)
         )
         return found
@@ -227,29 +262,25 @@ class Candidates:
                     return selector_failure(answers, source, number, slice_, index)
         return None
 
-    def selection(self, key: CandidateKey) -> Selection:
-        """Return the selectors of a key together."""
-        found = key.selection
+    def selection(self, ask: Ask) -> Selection:
+        """Return the selectors of an ask together."""
+        found = ask.selection
         if found is None:
-            content = key.content
-            found = key.selection = self.selectors.together(
+            content = ask.content
+            found = ask.selection = self.selectors.together(
                 content.class_selectors, content.request_selectors
             )
-            key.refused = (found.before or found).refused
+            ask.refused = (found.before or found).refused
         return found
 
     def amounts(self, key: CandidateKey, slice_: Slice) -> SliceConsumption:
         """Return what a request consumes of the devices of a slice."""
-        return key.known.by_shape.get(slice_.capacity_shape) or self._amounts.find(key.known, slice_)
-
-    def has_rules(self, slice_: Slice) -> bool:
-        """True if no device of a slice is fit for an ordinary amount that is unfit for a smaller one."""
-        return self._amounts.has_rules(slice_)
+        return key.amounts.by_shape.get(slice_.capacity_shape) or self._amounts.find(key.amounts, slice_)
 
     def select(self, key: CandidateKey, slice_: Slice, budget: Budget) -> int:
         """Return the devices of a slice that all selectors select."""
         devices = self._without_binding(slice_)
-        selection = self.selection(key)
+        selection = self.selection(key.ask)
         return devices & selection.answer(slice_, devices, budget)[1]
 
     def _without_binding(self, slice_: Slice) -> int:
@@ -258,19 +289,14 @@ class Candidates:
             return slice_.every
         return slice_.every & ~slice_.binding
 
-    def _fit(self, key: CandidateKey, slice_: Slice, devices: int) -> tuple[int, int]:
-        if not self.features.consumable_capacity or (slice_.given_whole and not key.requests):
-            return devices, 0
-        if not slice_.capacity:
-            return 0, 0
-        amounts = self.amounts(key, slice_)
-        return devices & amounts.fit, devices & amounts.impossible
-
     def tolerated(self, key: CandidateKey, slice_: Slice, devices: int) -> int:
         """Return those of the devices whose taints the request tolerates."""
+        return self._tolerated(key.ask, slice_, devices)
+
+    def _tolerated(self, ask: Ask, slice_: Slice, devices: int) -> int:
         if not slice_.tainted_groups or not self.features.device_taints:
             return devices
-        known = key.tolerated
+        known = ask.tolerated
         for taints, tainted in slice_.tainted_groups:
             if not tainted & devices:
                 continue
@@ -278,7 +304,7 @@ class Candidates:
             if found is None:
                 if len(known) >= _MAX_EFFECTIVE_TAINTS:
                     known.clear()
-                found = known[taints] = untolerated(taints, key.content.all_tolerations()) is None
+                found = known[taints] = untolerated(taints, ask.content.all_tolerations()) is None
             if not found:
                 devices &= ~tainted
         return devices

@@ -56,7 +56,7 @@ class NodeIterator:
                 those = wanted & (1 << position if view.skips_operations else view.nodes)
                 wanted ^= those
                 closed |= those
-                if known.amounts is not None and self._refuses_more(view):
+                if known.amounts is not None and _refuses_more(view):
                     closed_to_more |= those
         finally:
             # Even if the time is used up: the next attempt goes on from here.
@@ -64,10 +64,7 @@ class NodeIterator:
             known.open_to_more &= ~closed_to_more
         return None
 
-    def _refuses_more(self, view: NodeView) -> bool:
-        """True if no larger amount is an error, or fits where a smaller one does not, on any device of a view."""
-        return all(
-            slice_.is_ordinary and (not slice_.capacity or self.candidates.has_rules(slice_))
-            for pool in view.pools
-            for slice_ in pool.slices
-        )
+
+def _refuses_more(view: NodeView) -> bool:
+    """True if no larger amount is an error, or fits where a smaller one does not, on any device of a view."""
+    return all(slice_.is_ordinary for pool in view.pools for slice_ in pool.slices)

@@ -112,18 +112,14 @@ def _shape(plans: Sequence[ClaimPlan]) -> tuple[object, tuple[int, ...]] | None:
         for request in plan.requests:
             for item in request.alternatives:
                 key = item.key
-                if not key.known.are_ordinary:
+                if not key.amounts.are_ordinary:
                     return None
                 names: tuple[str, ...] = ()
-                for name, amount, _ in key.content.amounts:
+                for name, amount, _ in key.amounts.asked:
                     names += (name,)
                     amounts += (amount,)
-                content = key.content
                 shape += (
-                    content.class_selectors,
-                    content.request_selectors,
-                    content.tolerations,
-                    content.implied,
+                    key.content,
                     names,
                     item.count,
                     tuple(sorted(item.derived.items())),

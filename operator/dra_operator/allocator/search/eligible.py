@@ -37,13 +37,19 @@ class Eligibility:
         usable = -1 if asked.admin_access else self.availability.states[pool.serial].free
         if not usable:
             return 0
-        key = asked.key
-        answers = key.answers.get(pool.serial)
+        ask = asked.key.ask
+        answers = ask.answers.get(pool.serial)
         if answers is None or usable & answers.unknown:
-            answers = self.candidates.find(key, pool, budget, usable)
+            answers = self.candidates.find(ask, pool, budget, usable)
         if answers.errors & usable:
             return UNDECIDED
-        wanted = answers.mask & usable
+        usable &= answers.selectable
+        if not usable:
+            return 0
+        fit, impossible = self.candidates.fit(asked.key, pool, usable)
+        if impossible:
+            return UNDECIDED
+        wanted = answers.mask & fit
         if wanted & pool.counted:
             layout = pool.counters
             if layout is None or not layout.is_plain:

@@ -278,7 +278,7 @@ def _row(eligibility: Eligibility, asked: Alternative, view: NodeView, budget: B
     row = 0
     key = asked.key
     for start, pool in view.row:
-        if pool.driver in key.refused:
+        if pool.driver in key.ask.refused:
             continue
         wanted = eligibility.candidates_of(asked, pool, budget)
         if wanted is UNDECIDED:
