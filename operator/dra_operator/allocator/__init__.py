@@ -12,7 +12,7 @@
 Why a claim waits is found out by `dra_operator.explain`, of which nothing here knows.
 
 Beside these steps: `extended` makes the claims that stand for extended resources; `self_check` decides a small
-cluster at the start. docs/engine.md says why the fast searches answer as the exhaustive one does.
+cluster at the start. docs/engine.md says why the search that counts answers as the exhaustive one does.
 """
 
 from typing import TYPE_CHECKING

@@ -20,7 +20,7 @@ _EVALUATIONS_PER_CHECK = 64
 class Limits:
     """What one attempt may cost: `steps` are devices tried, `seconds` are by the clock; None is no limit.
 
-    `tries` is for each node: how many picks of the fast searches may lead to nothing. They turn back early, so few
+    `tries` is for each node: how many picks of the search that counts may lead to nothing. It turns back early, so few
     nodes need more, and trying on would hold up other claims.
     """
 

@@ -16,7 +16,7 @@ MATCH: Final = "matchAttribute"
 DISTINCT: Final = "distinctAttribute"
 """A kind of constraint is called what its field in the claim is called."""
 COUNTED: Final = frozenset((MATCH, DISTINCT))
-"""The kinds that fast searches know, as groups of devices with equal values; others are searched exhaustively."""
+"""The kinds that `search.domains` counts, by groups of devices with equal values; others are searched exhaustively."""
 
 _Values: TypeAlias = frozenset[AttributeValue]
 _BASE_TYPES: dict[str, AttributeType] = {

@@ -79,7 +79,7 @@ class ClaimPlan:
     `signature`: equal for claims that are the same search problem.
     `evaluates_used`: devices in use are looked at as well.
     `needs_free`: a node without a free device can neither serve the claim nor end it with an error.
-    `countable`: fast searches may be asked. They know each kind of constraint, none applies to a request for all
+    `countable`: what fits can be counted. The search knows each kind of constraint, none applies to a request for all
     devices, and the claim cannot exceed the limit of devices, whichever alternatives are chosen.
     `quick`: the search for a single request may be asked.
     `derives`: a constraint asks for a derived attribute.

@@ -240,7 +240,7 @@ class PoolView:
 class NodeView:
     """The pools of some `nodes` in search order; `error` tells of a node selector that cannot be parsed.
 
-    `countable` says that fast searches may be asked about its nodes: no error, and no slice skips node operations.
+    `countable` says that what fits on its nodes can be counted: no error, and no slice skips node operations.
     Side by side the pools make one row of positions: `starts` holds the first of each, `row` both together. `nodes` is
     kept up to date by `Views`.
     """

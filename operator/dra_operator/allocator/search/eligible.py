@@ -1,6 +1,6 @@
 """Eligibility: which devices of a pool a request may take, if each is judged by itself.
 
-The fast searches count devices, so they need to know beforehand which ones the exhaustive search would accept. For
+Who counts devices needs to know beforehand which ones the exhaustive search would accept. For
 admin access, devices in use are as good as free ones. Nothing can be counted if that search could meet an error, or a
 rule that is not about one device alone.
 Source: docs/engine section 9; docs/dra-semantics 3.4, 3.5 and 4.

@@ -47,10 +47,15 @@ Demand = tuple[Choice, ...]
 
 @fast_dataclass
 class GroupRule:
-    """A constraint over groups of devices with equal values: all from one group, or else no two from the same."""
+    """A constraint of a kind in `COUNTED`, over groups of devices with equal values."""
 
-    matching: bool
+    kind: str
     groups: Groups
+
+    @property
+    def matching(self) -> bool:
+        """True if all devices are to be of one group."""
+        return self.kind == MATCH
 
 
 @dataclass(slots=True)
@@ -194,7 +199,7 @@ def build(
             groups = _groups(eligibility, plan, number, rows, view, budget)
             if groups is UNDECIDED:
                 return UNDECIDED
-            rules.append(GroupRule(constraint.kind == MATCH, groups))
+            rules.append(GroupRule(constraint.kind, groups))
         for request in plan.requests:
             demand: Demand = ()
             for item in request.alternatives:

@@ -17,7 +17,7 @@ Solution: TypeAlias = Sequence[Sequence[RequestPicks]]
 
 
 class Undecided(Enum):
-    """A fast search cannot tell; another search has to."""
+    """Counting cannot tell; the exhaustive search has to."""
 
     UNDECIDED = "undecided"
 
