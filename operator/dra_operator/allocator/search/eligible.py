@@ -56,14 +56,6 @@ class Eligibility:
                 return UNDECIDED
         return wanted
 
-    def admits(self, asked: Alternative, pool: PoolView, budget: Budget) -> int | Undecided:
-        """Return the devices that the key admits, used or not, or UNDECIDED if a device is an error.
-
-        Raises AbortedError.
-        """
-        answers = self.candidates.ask(asked.key, pool, budget)
-        return UNDECIDED if answers.errors else answers.mask
-
     def judge(self, key: CandidateKey, pool: PoolView, wanted: int) -> int:
         """Return which of the candidates have room and counters that fit, each judged by itself."""
         if drawing := wanted & pool.counted:

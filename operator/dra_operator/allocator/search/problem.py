@@ -178,14 +178,6 @@ def find_rows(
     return rows
 
 
-def set_up(
-    eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget
-) -> Problem | Undecided:
-    """Return the problem of some countable claims on a view, or UNDECIDED if there is none. Raises AbortedError."""
-    rows = find_rows(eligibility, plans, view, budget, give_up=False)
-    return UNDECIDED if rows is UNDECIDED or rows is None else build(eligibility, plans, view, budget, rows)
-
-
 def build(
     eligibility: Eligibility, plans: Sequence[ClaimPlan], view: NodeView, budget: Budget, rows: Rows
 ) -> Problem | Undecided:
