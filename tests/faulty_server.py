@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypedDict, Unpack
 
-from dra_operator.sim.errors import StatusError
-from dra_operator.sim.interceptor import DroppedError, Interceptor, RequestInfo
-from dra_operator.sim.server import ApiServer, ServerOptions
+from dra_operator.testing.errors import StatusError
+from dra_operator.testing.interceptor import DroppedError, Interceptor, RequestInfo
+from dra_operator.testing.server import ApiServer, ServerOptions
 
 
 class Effect(Enum):

@@ -21,7 +21,7 @@ from typing import Any
 from live.objects import allocation_of, is_told
 
 from conformance.replay import percentile
-from dra_operator.sim.server import ApiServer
+from dra_operator.testing.server import ApiServer
 from scaling import cluster
 
 Body = dict[str, Any]

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from dra_operator.sim.server import ApiServer
+from dra_operator.testing.server import ApiServer
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda sent: sent.name)

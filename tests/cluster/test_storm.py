@@ -17,7 +17,7 @@ from dra_operator.cluster.credentials import load_access
 from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.session import ApiSession
 from dra_operator.cluster.writes import AllocateWrite, Gone, Unanswered, Unknown, Written
-from dra_operator.sim.server import ServerOptions
+from dra_operator.testing.server import ServerOptions
 from faulty_server import FaultyServer
 
 from .script import CLAIMS

@@ -13,7 +13,7 @@ from dra_operator.api.read import ObjectError, read_object
 from dra_operator.cluster.writes import AllocateWrite, Conflict, FenceWrite, steps
 from dra_operator.controller import fencing, write_results
 from dra_operator.controller.cycle import Tick
-from dra_operator.sim.patches import merge
+from dra_operator.testing.patches import merge
 
 NEW, OLD = "2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from cluster import CLASS, FINALIZER, Operator, allocation, claim, node, resource_slice
 from dra_operator.cluster.reflector import Reflector
-from dra_operator.sim.server import ServerOptions
+from dra_operator.testing.server import ServerOptions
 from faulty_server import FaultyServer
 
 

@@ -1,7 +1,7 @@
 """The in-memory API server answers as kube-apiserver does.
 
 Each scenario is a sequence of requests that is sent to both; every pair of answers must be equal: status code, content
-type, warnings, body. The answers of the real server are also compared with those recorded in tests/sim, by which the
+type, warnings, body. The real server's answers are also compared with those recorded in tests/testing, by which the
 in-memory server is tested where there is no control plane. To record them anew: RECORD_ANSWERS=1 pytest <this file>.
 """
 
@@ -16,10 +16,10 @@ import aiohttp
 import pytest
 
 from controlplane import ControlPlane
-from dra_operator.sim.server import ApiServer
-from sim.comparison import Side, differences, without_identity
-from sim.recording import Answers, read_recording, write_recording
-from sim.scenarios import SCENARIOS
+from dra_operator.testing.server import ApiServer
+from testing.comparison import Side, differences, without_identity
+from testing.recording import Answers, read_recording, write_recording
+from testing.scenarios import SCENARIOS
 
 
 @pytest.fixture(scope="module")

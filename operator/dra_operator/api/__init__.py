@@ -4,8 +4,8 @@
   finalizer, annotations and labels that matter to us. `nomination` says who nominated a pod, and trims metadata.
   `fast_dataclass` makes dataclasses that cost little.
 - In and out: `read`, `write`, with `convert` between versions and `defaults` for what passed no API server.
-  `interning` keeps what many claims have alike in memory once.
+  `interning` keeps what many claims have alike in memory once. `fields` is the table of all fields.
 - Values: `quantity`, `semver`, `attributes`, `node_selector`; `text` is how they are shown, and `durations` ages.
-  `opaque` parameters. `likeness` is of names.
+  `opaque` parameters. `likeness` is of names, `labels` selects by labels.
 - `validation` is what an API server would refuse.
 """

@@ -77,7 +77,7 @@ def _kept(kubeconfig: str) -> Iterator[Path]:
 @contextlib.contextmanager
 def _api_server(port: int) -> Iterator[Any]:
     """Run the API server in a thread with an event loop of its own, as another process would."""
-    from dra_operator.sim.server import ApiServer
+    from dra_operator.testing.server import ApiServer
 
     server, up, down = ApiServer(port), threading.Event(), asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []

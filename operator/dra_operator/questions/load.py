@@ -19,6 +19,7 @@ from typing import Any, Final
 from dra_operator.api.convert import to_v1, version_of
 from dra_operator.api.core import Metadata, Node, Pod
 from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.fields import element, types
 from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
 from dra_operator.api.read import TYPES, ObjectError, path_in_version, read_object
 from dra_operator.api.types import (
@@ -46,7 +47,6 @@ from dra_operator.pods.objects import Key, Manifest, ObjectRecord, Place
 from dra_operator.pods.workloads import DAEMON_SET, Workload, daemon_pods, find_workload, may_make_pods
 from dra_operator.questions.contents import DEFAULT_NAMESPACE, NAMELESS, VOLUME_KINDS, LoadResult, add_volume
 from dra_operator.questions.manifests import Found, Unreadable, template_hint
-from dra_operator.sim.schema import element, types
 
 _PACKAGE: Final = "core/v1."
 _KINDS: Final = frozenset(("Pod", "Node", "Namespace"))

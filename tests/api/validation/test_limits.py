@@ -10,7 +10,7 @@ import pytest
 from dra_operator.api.types import DerivedAttribute, DeviceConfiguration
 from dra_operator.api.validation.limits import MOST_ITEMS
 from dra_operator.api.wire import wire_fields
-from dra_operator.sim import validation
+from dra_operator.testing import validation
 from too_long import CASES, CONFIG, MATCH, claim, devices, slice_of
 
 

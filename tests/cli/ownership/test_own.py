@@ -13,8 +13,8 @@ from dra_operator.cli.commands import app
 from dra_operator.cli.ownership.own import create_rules
 from dra_operator.cli.ownership.rules import Selector
 from dra_operator.cluster.ownership_policy import OPERATOR, policy_for_pools
-from dra_operator.sim.resources import serving_only
-from dra_operator.sim.server import ApiServer, ServerOptions
+from dra_operator.testing.resources import serving_only
+from dra_operator.testing.server import ApiServer, ServerOptions
 
 from .owning import DRIVER, FENCE, KEY, RULES, held_claim, lines, mig_slices, rule, rules, template
 

@@ -198,14 +198,11 @@ def full_name(name: str, namespace: str) -> str:
 
 def labels_test(text: str) -> Callable[[Mapping[str, Any]], bool]:
     """Return the test of objects, as on the wire, that a label selector is. Raises ClickException if it is none."""
-    if not text:
-        return lambda _body: True
-    from dra_operator.sim.errors import StatusError
-    from dra_operator.sim.selectors import parse_labels
+    from dra_operator.api import labels
 
     try:
-        return parse_labels(text)
-    except StatusError as error:
+        return labels.labels_test(text) or (lambda _body: True)
+    except ValueError as error:
         raise click.ClickException(
             f"-l {shown(text)} is no label selector: write KEY=VALUE, KEY!=VALUE, KEY in (A,B), KEY or !KEY, "
             "with commas between"

@@ -1,0 +1,234 @@
+"""One HTTP request: what it wants, which fault meets it, who answers, and in which form.
+
+Everything that decides is elsewhere; here is the order in which the parts are asked, and what of HTTP is left: headers,
+streams, connections that break on purpose.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
+
+import orjson
+from aiohttp import web
+
+from dra_operator.testing import patches, requests, watch
+from dra_operator.testing.discovery import AGGREGATED, Discovery, OpenApi, version_info
+from dra_operator.testing.errors import StatusError
+from dra_operator.testing.interceptor import DroppedError, Interceptor, RequestInfo
+from dra_operator.testing.lists import Lists, Page
+from dra_operator.testing.registry import Registry, Target, Written
+from dra_operator.testing.requests import Route, Routes
+from dra_operator.testing.resources import deprecation
+from dra_operator.testing.store import Store
+from dra_operator.testing.tables import Presenter, form_of
+
+
+class Handler:
+    """Answers requests from the parts of one server. `stopping` says that watches should end."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        registry: Registry,
+        lists: Lists,
+        interceptor: Interceptor,
+        routes: Routes,
+        discovery: Discovery,
+        openapi: OpenApi,
+        bookmark_seconds: float,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self.requests: Counter[str] = Counter()
+        """How many there were so far, by verb and kind, such as `patch ResourceClaim/status`."""
+        self.stopping = False
+        self._store = store
+        self._registry = registry
+        self._lists = lists
+        self._interceptor = interceptor
+        self._routes = routes
+        self._discovery = discovery
+        self._openapi = openapi
+        self._bookmark_seconds = bookmark_seconds
+        self._clock = clock
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request; whatever is refused is answered with a Status."""
+        try:
+            watching = request.query.get("watch", "") in ("1", "true")
+            route = self._routes.find(request.method, request.raw_path.partition("?")[0], watch=watching)
+        except StatusError as error:
+            return _status_response(error)
+        if route is None:
+            return self._answer_about_itself(request)
+        try:
+            response = await self._answer(request, route)
+        except StatusError as error:
+            response = _status_response(error)
+        if not response.prepared:
+            _warn_of_version(response, route.target)
+        return response
+
+    def _answer_about_itself(self, request: web.BaseRequest) -> web.Response:
+        path, accept = request.path, request.headers.get("Accept", "")
+        if path in ("/healthz", "/readyz", "/livez"):
+            return web.Response(text="ok")
+        if path == "/version":
+            return _json_response(orjson.dumps(version_info(), option=orjson.OPT_INDENT_2))
+        if path.startswith("/openapi/v3"):
+            document = self._openapi.answer(path)
+            return _not_found() if document is None else _json_response(document)
+        # Clients list several versions of aggregated discovery; v2 is the one that is offered.
+        aggregated = any(
+            "as=APIGroupDiscoveryList" in part and "v=v2;" in f"{part};" for part in accept.split(",")
+        )
+        found = self._discovery.answer(path, aggregated=aggregated, address=request.host)
+        if found is None:
+            return _not_found()
+        if found["kind"] == "APIGroupDiscoveryList":
+            return web.Response(
+                body=orjson.dumps(found), headers={"Content-Type": AGGREGATED, "Vary": "Accept"}
+            )
+        return _json_response(orjson.dumps(found))
+
+    async def _answer(self, request: web.BaseRequest, route: Route) -> web.StreamResponse:
+        target = route.target
+        info = RequestInfo(route.verb, target.resource.kind, target.subresource, target.name)
+        what = f"{info.kind}/{info.subresource}" if info.subresource else info.kind
+        self.requests[f"{info.verb} {what}"] += 1
+        body = await requests.read(request) if request.method != "GET" else b""
+        try:
+            await self._interceptor.admit(info)
+        except DroppedError:
+            return _break(request)
+        except StatusError as error:
+            if route.verb == "watch" and error.code == 410:
+                return await _send_watch_error(request, target, error)
+            raise
+        form = form_of(request.headers.get("Accept", ""))
+        presenter = Presenter(target, form, requests.include_object(request.query), self._clock)
+        if route.verb == "watch":
+            return await self._watch(request, presenter, info)
+        answer = self._act(request, route.verb, presenter, body)
+        if self._interceptor.drops_answer(info):
+            return _break(request)
+        return answer
+
+    def _act(self, request: web.BaseRequest, verb: str, presenter: Presenter, body: bytes) -> web.Response:
+        query, target, registry = request.query, presenter.target, self._registry
+        match verb:
+            case "get":
+                requests.check_not_future(query, self._store.revision)
+                return _json_response(presenter.one(registry.get(target)))
+            case "list":
+                return _json_response(
+                    presenter.page(self._lists.page(target, requests.for_list(query, target)))
+                )
+            case "create":
+                wire = requests.decode_object(request, body, target)
+                return _written(presenter, registry.create(target, wire, requests.for_write(query, verb)))
+            case "update":
+                wire = requests.decode_object(request, body, target)
+                return _written(presenter, registry.update(target, wire, requests.for_write(query, verb)))
+            case "patch":
+                change = patches.read(request.content_type, body, target.resource.struct(target.version))
+                return _written(presenter, registry.patch(target, change, requests.for_write(query, verb)))
+        options = requests.for_delete(query, requests.decode_delete_options(request, body))
+        if verb == "deletecollection":
+            gone = registry.delete_collection(target, requests.for_list(query, target).test, options)
+            return _json_response(presenter.page(Page(tuple(gone), self._store.revision)))
+        outcome = registry.delete(target, options)
+        if isinstance(outcome, Written):
+            return _written(presenter, outcome)
+        return _json_response(orjson.dumps(outcome))
+
+    # --- watches ----------------------------------------------------------------------------------------------------
+
+    async def _watch(
+        self, request: web.BaseRequest, presenter: Presenter, info: RequestInfo
+    ) -> web.StreamResponse:
+        target = presenter.target
+        options = requests.for_watch(request.query, target, self._bookmark_seconds)
+        watch.check(options)
+        watching = watch.Watch(
+            self._store,
+            target,
+            options,
+            self._interceptor,
+            presenter.one,
+            cut_after=self._interceptor.events_until_cut(info),
+            stopping=lambda: self.stopping,
+        )
+        response = await _start_stream(request, target)
+        chunks = watching.chunks()
+        try:
+            async for chunk in chunks:
+                await response.write(chunk)
+            await response.write_eof()
+        except watch.WatchBrokenError:
+            _break(request)
+        except ConnectionError:
+            pass  # the client went away, as watches end
+        finally:
+            await chunks.aclose()
+        return response
+
+
+# --- answers --------------------------------------------------------------------------------------------------------
+
+
+def _json_response(body: bytes, code: int = 200) -> web.Response:
+    return web.Response(status=code, body=body + b"\n", content_type=requests.JSON)
+
+
+def _written(presenter: Presenter, written: Written) -> web.Response:
+    response = _json_response(presenter.one(written.stored), 201 if written.created else 200)
+    for warning in written.warnings:
+        _warn(response, warning)
+    return response
+
+
+def _warn(response: web.StreamResponse, text: str) -> None:
+    response.headers.add("Warning", f"299 - {json.dumps(text, ensure_ascii=False)}")
+
+
+def _warn_of_version(response: web.StreamResponse, target: Target) -> None:
+    warning = deprecation(target.resource, target.version)
+    if warning:
+        _warn(response, warning)
+
+
+def _status_response(error: StatusError) -> web.Response:
+    response = _json_response(orjson.dumps(error.status()), error.code)
+    if error.retry_after is not None:
+        response.headers["Retry-After"] = str(error.retry_after)
+    return response
+
+
+def _not_found() -> web.Response:
+    return web.Response(status=404, text="404 page not found\n")
+
+
+async def _start_stream(request: web.BaseRequest, target: Target) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": requests.JSON})
+    _warn_of_version(response, target)
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    return response
+
+
+async def _send_watch_error(
+    request: web.BaseRequest, target: Target, error: StatusError
+) -> web.StreamResponse:
+    response = await _start_stream(request, target)
+    await response.write(watch.error_line(error))
+    await response.write_eof()
+    return response
+
+
+def _break(request: web.BaseRequest) -> web.Response:
+    """Close the connection at once; what is returned is never sent."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()

@@ -1,0 +1,206 @@
+"""kubectl works against the server as against any cluster, with no flag but --kubeconfig.
+
+Only where kubectl is: in KUBEBUILDER_ASSETS or where the tests on the real control plane keep it.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from controlplane.binaries import find
+from dra_operator.testing.server import ApiServer
+
+Kubectl = Callable[..., Awaitable[str]]
+
+MANIFEST = """
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu.example.com}
+spec:
+  selectors:
+  - cel: {expression: 'device.driver == "gpu.example.com"'}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: train, labels: {team: a}}
+spec:
+  devices:
+    requests:
+    - {name: gpu, exactly: {deviceClassName: gpu.example.com, count: 2}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node-1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: user}
+spec:
+  containers: [{name: c, image: i}]
+  resourceClaims: [{name: gpu, resourceClaimName: train}]
+"""
+
+
+@pytest.fixture
+def kubectl(server: ApiServer, tmp_path: Path) -> Kubectl:
+    """Return a function that runs kubectl against the server and returns what it says; it must succeed."""
+    program = find("kubectl")
+    if program is None:
+        pytest.skip("kubectl is not on this machine (KUBEBUILDER_ASSETS, or the cache of the control plane)")
+    (tmp_path / "config").write_text(server.kubeconfig())
+    # Its own HOME: kubectl keeps a cache of discovery there.
+    environment = {**os.environ, "HOME": str(tmp_path), "KUBECONFIG": str(tmp_path / "config")}
+
+    async def run(*arguments: str, given: str = "") -> str:
+        process = await asyncio.create_subprocess_exec(
+            str(program),
+            *arguments,
+            env=environment,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said, _ = await asyncio.wait_for(process.communicate(given.encode()), 30)
+        assert process.returncode == 0, said.decode()
+        return said.decode()
+
+    return run
+
+
+async def test_apply_twice_with_a_change(kubectl: Kubectl, server: ApiServer) -> None:
+    """The first apply creates, one without a change stores nothing, one with a change patches."""
+    created = await kubectl("apply", "-f", "-", given=MANIFEST)
+    before = server.get("ResourceClaim", "train", "default")
+    unchanged = await kubectl("apply", "-f", "-", given=MANIFEST)
+    after = server.get("ResourceClaim", "train", "default")
+    changed = await kubectl("apply", "-f", "-", given=MANIFEST.replace("team: a", "team: b"))
+
+    assert created.count(" created") == 4
+    # kubectl sends the claim's requests again, a list without keys: the live ones have defaults.
+    assert unchanged.count(" unchanged") == 3
+    assert before == after
+    assert [line for line in changed.splitlines() if "configured" in line] == [
+        "resourceclaim.resource.k8s.io/train configured"
+    ]
+    stored = server.get("ResourceClaim", "train", "default")
+    assert stored is not None
+    assert stored["metadata"]["labels"] == {"team": "b"}
+
+
+async def test_apply_refuses_an_unknown_field(kubectl: Kubectl) -> None:
+    """Validation is on without a flag: the server is asked to be strict."""
+    with pytest.raises(AssertionError, match=r'unknown field "spec.devices.requests\[0\].exactly.colour"'):
+        await kubectl("apply", "-f", "-", given=MANIFEST.replace("count: 2", "count: 2, colour: red"))
+
+
+async def test_get(kubectl: Kubectl) -> None:
+    """The tables have Kubernetes' columns."""
+    await kubectl("apply", "-f", "-", given=MANIFEST)
+
+    claims = (await kubectl("get", "resourceclaims")).splitlines()
+    wide = await kubectl("get", "nodes,pods", "-o", "wide")
+    labelled = await kubectl("get", "resourceclaims", "-A", "-l", "team=a", "-o", "name")
+
+    assert claims[0].split() == ["NAME", "STATE", "AGE"]
+    assert claims[1].split()[:2] == ["train", "pending"]
+    assert "NOMINATED NODE" in wide
+    assert labelled == "resourceclaim.resource.k8s.io/train\n"
+
+
+async def test_describe_shows_the_claims_events(kubectl: Kubectl, server: ApiServer) -> None:
+    """`kubectl describe` finds events by the object that they are about."""
+    await kubectl("apply", "-f", "-", given=MANIFEST)
+    body = server.get("ResourceClaim", "train", "default")
+    assert body is not None
+    about = {"kind": "ResourceClaim", "namespace": "default", "name": "train", "uid": body["metadata"]["uid"]}
+    server.put(
+        {
+            "kind": "Event",
+            "apiVersion": "v1",
+            "metadata": {"name": "train.1", "namespace": "default"},
+            "involvedObject": {**about, "apiVersion": "resource.k8s.io/v1"},
+            "type": "Warning",
+            "reason": "NoDevices",
+            "message": "0 devices published",
+            "source": {"component": "dra-operator"},
+            "firstTimestamp": "2026-01-01T00:00:00Z",
+            "lastTimestamp": "2026-01-01T00:00:00Z",
+            "count": 1,
+        }
+    )
+
+    described = await kubectl("describe", "resourceclaim", "train")
+
+    assert "Device Class Name:  gpu.example.com" in described
+    assert "NoDevices" in described
+    assert "0 devices published" in described
+
+
+async def test_other_kinds_can_be_described(kubectl: Kubectl) -> None:
+    """Nodes and pods are described with what belongs to them."""
+    await kubectl("apply", "-f", "-", given=MANIFEST)
+
+    assert "Non-terminated Pods:" in await kubectl("describe", "node", "node-1")
+    assert "QoS Class:        BestEffort" in await kubectl("describe", "pod", "user")
+
+
+async def test_delete_waits_until_the_object_is_gone(kubectl: Kubectl, server: ApiServer) -> None:
+    """`kubectl delete` returns after the last finalizer is off."""
+    await kubectl("apply", "-f", "-", given=MANIFEST)
+    held = server.get("ResourceClaim", "train", "default")
+    assert held is not None
+    server.put({**held, "metadata": {**held["metadata"], "finalizers": ["example.com/hold"]}})
+
+    deleting = asyncio.create_task(kubectl("delete", "resourceclaim", "train"))
+    done, _ = await asyncio.wait([deleting], timeout=0.5)
+    assert not done
+    assert "deletionTimestamp" in (server.get("ResourceClaim", "train", "default") or {})["metadata"]
+    server.remove("ResourceClaim", "train", "default")
+
+    assert "deleted" in await deleting
+
+
+async def test_discovery_and_explain(kubectl: Kubectl) -> None:
+    """Kubectl knows kinds, short names and fields."""
+    kinds = await kubectl("api-resources", "--api-group=resource.k8s.io", "-o", "name")
+    explained = await kubectl("explain", "resourceclaim.spec.devices.requests.exactly")
+
+    assert "resourceslices.resource.k8s.io" in kinds.split()
+    assert "deviceClassName\t<string> -required-" in explained
+
+
+@pytest.mark.parametrize("kind", ["strategic", "merge", "json"])
+async def test_patch(kubectl: Kubectl, server: ApiServer, kind: str) -> None:
+    """`kubectl patch` works with each type of patch."""
+    await kubectl("apply", "-f", "-", given=MANIFEST)
+    patch = (
+        '[{"op": "add", "path": "/metadata/labels/x", "value": "y"}]'
+        if kind == "json"
+        else '{"metadata": {"labels": {"x": "y"}}}'
+    )
+
+    await kubectl("patch", "resourceclaim", "train", f"--type={kind}", "-p", patch)
+
+    stored = server.get("ResourceClaim", "train", "default")
+    assert stored is not None
+    assert stored["metadata"]["labels"]["x"] == "y"
+
+
+async def test_wait_sees_the_allocation(kubectl: Kubectl, server: ApiServer) -> None:
+    """`kubectl wait` watches one claim until it is allocated."""
+    await kubectl("apply", "-f", "-", given=MANIFEST)
+    waiting = asyncio.create_task(
+        kubectl("wait", "--for=jsonpath={.status.allocation}", "resourceclaim/train", "--timeout=10s")
+    )
+    done, _ = await asyncio.wait([waiting], timeout=0.5)
+    assert not done
+
+    body = server.get("ResourceClaim", "train", "default")
+    assert body is not None
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"}
+    server.put({**body, "status": {"allocation": {"devices": {"results": [result]}}}})
+
+    assert "condition met" in await waiting
