@@ -436,22 +436,6 @@ def test_an_explanation_follows_the_state(gpus: Any, ask: Any) -> None:
     assert "4 in use by 1 claim (a), 4 left" in after.message
 
 
-@pytest.mark.parametrize(("selector", "lasts"), [(MEMORY, True), ("true", False)])
-def test_where_no_device_is_selected_it_does_not_matter_who_uses_which(
-    gpus: Any, ask: Any, selector: str, *, lasts: bool
-) -> None:
-    """The explanation is found once, until something else is published."""
-    claim = gpus.claim(ask("r", 5, selector))
-    before = gpus.explain(claim)
-    gpus.use("a", ask("r", 4))
-    used = gpus.explain(claim)
-    gpus.slice("n1", gpu("d0", memory="60Gi"), nodeName="n1")
-    after = gpus.explain(claim)
-
-    assert (used is before) == lasts
-    assert ("memory 60Gi < 80Gi on 1" in after.message) == lasts
-
-
 def test_an_allocation_needs_no_explanation(gpus: Any, ask: Any) -> None:
     """For a claim that is allocated there is no line."""
     claim = gpus.claim(ask())

@@ -88,7 +88,10 @@ class Contention:
         if not shareable and least > len(reached):
             have = f"{len(reached)} device{'s' if len(reached) != 1 else ''}"
             return f"{self.node} has {have}{left} for {names}, which {_want(str(least), least, most)}"
-        for title, there, amounts in self._sums(reached, shareable):
+        # Where shares pay counters, what requests take of them depends on who has the same device.
+        counters = () if shareable else self._counters(reached)
+        capacities = self._capacities(reached) if shareable == reached else ()
+        for title, there, amounts in (*counters, *capacities):
             fewest, largest = self._taken(amounts)
             if fewest > there:
                 shown, wanted = format_beside(there, fewest)
@@ -177,14 +180,6 @@ class Contention:
             least += min(sum(each[:count]) for each, count in taken)
             most += max(sum(each[max(0, len(each) - count) :]) for each, count in taken)
         return least, most
-
-    def _sums(self, reached: set[_Device], shareable: set[_Device]) -> Iterator[tuple[str, int, _Amounts]]:
-        """Yield what there is of counters and capacity, by name, and what options take of it."""
-        if not shareable:
-            # Where shares pay counters, what requests take of them depends on who has the same device.
-            yield from self._counters(reached)
-        if shareable == reached:
-            yield from self._capacities(reached)
 
     def _counters(self, reached: set[_Device]) -> Iterator[tuple[str, int, _Amounts]]:
         draws: dict[tuple[str, int], dict[_Device, int]] = {}

@@ -50,9 +50,6 @@ class Explainer:
     _relaxer: Relaxer = field(init=False)
     _of_complete_pools: Relaxer = field(init=False)
     _known: Kept = field(default_factory=Kept)
-    _lasting: dict[object, Explanation] = field(default_factory=dict)
-    """What holds whatever is in use, as no device belongs to the class or is selected."""
-    _lasting_version: int = -1
 
     def __post_init__(self) -> None:
         allocator = self.allocator
@@ -183,29 +180,15 @@ class Explainer:
         self, plans: Sequence[ClaimPlan], plan: ClaimPlan, relaxer: Relaxer, budget: Budget
     ) -> Explanation:
         """Return why one of some claims, which fit nowhere together, is not allocated."""
-        inventory_version = self.allocator.inventory.version
-        if inventory_version != self._lasting_version:
-            self._lasting_version = inventory_version
-            self._lasting.clear()
         # Claims are named to those of their own namespace.
         key = (plan.signature, _names(plan), len(plans), plan.key[0], relaxer.complete_only)
-        if (lasting := self._lasting.get(key)) is not None:
-            return lasting
+        attempt = Attempt(plans, plan, self._counter, self._hints, relaxer, budget)
         try:
-            found = self._known.find(
-                self._counter.version(),
-                key,
-                Attempt(plans, plan, self._counter, self._hints, relaxer, budget).explain,
-            )
+            return self._known.find(self._counter.version(), key, attempt.explain)
         except FatalError as error:
             return self._explain_failure(error.failed())
         except AbortedError as error:
             return explain_aborted(str(error))
-        # No device is there for the only request of these, whoever uses which.
-        alone = len(plans) == len(plan.requests) == 1 and not plan.requests[0].prioritized
-        if alone and found.reason in NONE_SELECTED:
-            self._lasting[key] = found
-        return found
 
     # --- attempts that an incomplete pool has ended
 
