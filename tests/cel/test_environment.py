@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.cel import CelError, Environment, compile_selector
-from dra_operator.cel.declarations import functions, read_overload
+from dra_operator.cel.declarations import functions, read_row
 from recordings import recorded
 
 # cel-go keeps these for programs compiled long ago; the checker does not know them.
@@ -35,7 +35,7 @@ def test_the_declarations_are_those_of_kubernetes(version):
 
 def test_a_declaration_reads_target_and_arguments():
     """A line of a declaration gives types, style and type parameters."""
-    overload = read_overload("x: list(<A>).(map(<A>, int), string) -> <A>")
+    _, overload = read_row("f x: list(<A>).(map(<A>, int), string) -> <A>", None)
 
     assert [str(kind) for kind in overload.arguments] == ["list(<A>)", "map(<A>, int)", "string"]
     assert (overload.member, overload.parameters, str(overload.result)) == (True, ("A",), "<A>")

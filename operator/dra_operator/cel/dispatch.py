@@ -13,7 +13,6 @@ from typing import Any, Final
 from dra_operator.cel.declarations import Overload
 from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import CelError, compile_error, runtime_error
-from dra_operator.cel.library.overloads import OVERLOADS
 from dra_operator.cel.operators import SINGLETONS
 from dra_operator.cel.types import DYN, Kind, Type, list_of
 from dra_operator.cel.values import CelMap, held, type_name
@@ -70,7 +69,7 @@ def function(name: str, overloads: tuple[str, ...], arguments: int, environment:
 
 
 def with_known_pattern(function: Function) -> Function:
-    """Return what stands for a function of `regex.FUNCTIONS` if its pattern is written in the expression.
+    """Return what stands for a function of `regex.SEARCHING` if its pattern is written in the expression.
 
     Upstream puts another call in its place, one that stops at the first argument that fails and searches whatever Go
     holds as a text.
@@ -124,38 +123,9 @@ def _own_types(overload: Overload) -> tuple[Type, ...]:
 
 
 def _implementation(overload: Overload) -> Callable[..., Any]:
-    implementation = OVERLOADS.get(overload.id) or _OLDER.get(overload.id)
-    if implementation is not None:
-        return implementation
-    if overload.arguments[0].name.startswith("kubernetes.authorization."):
-        return _unreachable
-    raise compile_error(f"no such overload: {overload.id}")
-
-
-def _unreachable(*_values: Any) -> Any:
-    """An authorizer's functions are declared, and there is no authorizer: none of its values gets here."""
-    raise runtime_error("no such overload")
-
-
-def _int_to_duration(_value: int) -> Any:
-    """1.36 declares this conversion and has none."""
-    raise runtime_error("type conversion error from 'int' to 'google.protobuf.Duration'")
-
-
-def _limited_includes(target: Any, value: Any) -> bool:
-    """1.36 refuses to look through more values than a device may have."""
-    if type(target) is not tuple or len(target) <= _MOST_INCLUDED:
-        return bool(OVERLOADS["list_includes_dyn_dyn"](target, value))
-    if OVERLOADS["list_includes_dyn_dyn"](target[:_MOST_INCLUDED], value):
-        return True
-    raise runtime_error(f"'includes' function cannot be applied to lists longer than {_MOST_INCLUDED} values")
-
-
-_MOST_INCLUDED: Final = 48
-_OLDER: Final[dict[str, Callable[..., Any]]] = {
-    "int64_to_duration": _int_to_duration,
-    "dra_includes_dyn_dyn": _limited_includes,
-}
+    if overload.code is None:
+        raise compile_error(f"no such overload: {overload.id}")
+    return overload.code
 
 
 def no_such_overload(name: str, values: tuple[Any, ...]) -> CelError:

@@ -50,6 +50,11 @@ def runtime_error(message: str) -> CelError:
     return CelError("runtime", message)
 
 
+def conversion_error(target: str) -> CelError:
+    """Return the error of a text that stands for no `target`."""
+    return runtime_error(f"type conversion error from 'string' to '{target}'")
+
+
 def succeeds(call: Callable[..., object]) -> Callable[..., bool]:
     """Return the function that says whether `call` has an answer, where `call` raises CelError if not."""
 

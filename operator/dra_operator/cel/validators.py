@@ -5,21 +5,21 @@ and lists and maps of mixed literals: they have a type, but hardly the one that 
 Source: cel-go `cel/validator.go`, `ext/strings.go` (format).
 """
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 from dra_operator.cel.checker import Checked
 from dra_operator.cel.errors import CelError, compile_error, place
 from dra_operator.cel.library.formatting import FormatError, check_literal
-from dra_operator.cel.library.overloads import OVERLOADS
 from dra_operator.cel.library.regex import Patterns
+from dra_operator.cel.library.times import int_to_timestamp, parse_duration, parse_timestamp
 from dra_operator.cel.syntax import nodes
 from dra_operator.cel.types import Kind, Type, is_equivalent, shown
 
-_READERS: Final = {
-    ("duration", str): "string_to_duration",
-    ("timestamp", str): "string_to_timestamp",
-    ("timestamp", int): "int64_to_timestamp",
+_READERS: Final[dict[tuple[str, type], Callable[[Any], Any]]] = {
+    ("duration", str): parse_duration,
+    ("timestamp", str): parse_timestamp,
+    ("timestamp", int): int_to_timestamp,
 }
 
 
@@ -64,11 +64,11 @@ def _walk(root: nodes.Expr) -> Iterator[tuple[nodes.Expr, bool]]:
 
 
 def _check_time(function: str, literal: nodes.Literal) -> Iterator[CelError]:
-    overload = _READERS.get((function, type(literal.value)))
-    if overload is None:
+    read = _READERS.get((function, type(literal.value)))
+    if read is None:
         return
     try:
-        OVERLOADS[overload](literal.value)
+        read(literal.value)
     except CelError:
         yield compile_error(f"invalid {function} argument", literal.position)
 

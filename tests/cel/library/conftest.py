@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
+from dra_operator.cel.declarations import functions
 from dra_operator.cel.errors import CelError
-from dra_operator.cel.library.overloads import OVERLOADS
 
 
 @pytest.fixture
 def call() -> Callable[..., Any]:
     """Return the function that calls an overload by its id."""
-    return lambda overload, *arguments: OVERLOADS[overload](*arguments)
+    codes = {overload.id: overload.code for group in functions().values() for overload in group}
+    return lambda overload, *arguments: codes[overload](*arguments)
 
 
 @pytest.fixture

@@ -8,17 +8,22 @@ Source: cel-go `common/types`, `ConvertToType` of each type.
 from collections.abc import Callable
 from typing import Any, Final
 
-from dra_operator.cel.errors import CelError, runtime_error
+from dra_operator.cel.errors import conversion_error, runtime_error
 from dra_operator.cel.library.golang import format_double, parse_double, parse_integer
+from dra_operator.cel.library.times import (
+    NANOS,
+    duration_to_string,
+    int_to_timestamp,
+    parse_duration,
+    parse_timestamp,
+    timestamp_to_string,
+)
 from dra_operator.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint
 
+_DURATION: Final = "google.protobuf.Duration"
+_TIMESTAMP: Final = "google.protobuf.Timestamp"
 _TRUE: Final = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
-
-
-def conversion_error(target: str) -> CelError:
-    """Return the error of a text that stands for no `target`."""
-    return runtime_error(f"type conversion error from 'string' to '{target}'")
 
 
 def string_to_bool(text: str) -> bool:
@@ -108,27 +113,36 @@ def _whole_to_string(value: int) -> str:
     return str(int(value))
 
 
-OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
-    "bool_to_bool": unchanged,
-    "string_to_bool": string_to_bool,
-    "bytes_to_bytes": unchanged,
-    "string_to_bytes": string_to_bytes,
-    "double_to_double": unchanged,
-    "int64_to_double": float,
-    "uint64_to_double": float,
-    "string_to_double": string_to_double,
-    "int64_to_int64": unchanged,
-    "double_to_int64": double_to_int,
-    "string_to_int64": string_to_int,
-    "uint64_to_int64": uint_to_int,
-    "uint64_to_uint64": unchanged,
-    "double_to_uint64": double_to_uint,
-    "int64_to_uint64": int_to_uint,
-    "string_to_uint64": string_to_uint,
-    "string_to_string": unchanged,
-    "bool_to_string": _bool_to_string,
-    "bytes_to_string": bytes_to_string,
-    "double_to_string": format_double,
-    "int64_to_string": _whole_to_string,
-    "uint64_to_string": _whole_to_string,
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "bool bool_to_bool: (bool) -> bool": unchanged,
+    "bool string_to_bool: (string) -> bool": string_to_bool,
+    "bytes bytes_to_bytes: (bytes) -> bytes": unchanged,
+    "bytes string_to_bytes: (string) -> bytes": string_to_bytes,
+    "double double_to_double: (double) -> double": unchanged,
+    "double int64_to_double: (int) -> double": float,
+    "double string_to_double: (string) -> double": string_to_double,
+    "double uint64_to_double: (uint) -> double": float,
+    f"duration duration_to_duration: ({_DURATION}) -> {_DURATION}": unchanged,
+    f"duration string_to_duration: (string) -> {_DURATION}": parse_duration,
+    "int int64_to_int64: (int) -> int": unchanged,
+    "int double_to_int64: (double) -> int": double_to_int,
+    f"int duration_to_int64: ({_DURATION}) -> int": lambda duration: duration.nanos,
+    "int string_to_int64: (string) -> int": string_to_int,
+    f"int timestamp_to_int64: ({_TIMESTAMP}) -> int": lambda timestamp: timestamp.nanos // NANOS,
+    "int uint64_to_int64: (uint) -> int": uint_to_int,
+    "string string_to_string: (string) -> string": unchanged,
+    "string bool_to_string: (bool) -> string": _bool_to_string,
+    "string bytes_to_string: (bytes) -> string": bytes_to_string,
+    "string double_to_string: (double) -> string": format_double,
+    f"string duration_to_string: ({_DURATION}) -> string": duration_to_string,
+    "string int64_to_string: (int) -> string": _whole_to_string,
+    f"string timestamp_to_string: ({_TIMESTAMP}) -> string": timestamp_to_string,
+    "string uint64_to_string: (uint) -> string": _whole_to_string,
+    f"timestamp timestamp_to_timestamp: ({_TIMESTAMP}) -> {_TIMESTAMP}": unchanged,
+    f"timestamp int64_to_timestamp: (int) -> {_TIMESTAMP}": int_to_timestamp,
+    f"timestamp string_to_timestamp: (string) -> {_TIMESTAMP}": parse_timestamp,
+    "uint uint64_to_uint64: (uint) -> uint": unchanged,
+    "uint double_to_uint64: (double) -> uint": double_to_uint,
+    "uint int64_to_uint64: (int) -> uint": int_to_uint,
+    "uint string_to_uint64: (string) -> uint": string_to_uint,
 }

@@ -334,4 +334,6 @@ _WRITERS: Final[dict[str, Callable[[Any, int], str]]] = {
     "X": _as_upper_hex,
 }
 
-OVERLOADS: Final[dict[str, Callable[..., Any]]] = {"string_format": format_text}
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "format string_format: string.(list(dyn)) -> string": format_text
+}

@@ -227,21 +227,34 @@ COMPARABLE: Final = (
 """The types whose values have an order, by their names; below, as overloads of older functions name them."""
 _SHORT_TYPES: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 
-OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
-    **{f"list_{name}_is_sorted_bool": is_sorted for name in _SHORT_TYPES},
-    **{f"list_{name}_min_{name}": minimum for name in _SHORT_TYPES},
-    **{f"list_{name}_max_{name}": maximum for name in _SHORT_TYPES},
-    "list_int_sum_int": sum_ints,
-    "list_uint_sum_uint": sum_uints,
-    "list_double_sum_double": sum_doubles,
-    "list_duration_sum_duration": sum_durations,
-    "list_a_index_of_int": index_of,
-    "list_a_last_index_of_int": last_index_of,
-    "list_includes_dyn_dyn": includes,
-    "list_slice": slice_between,
-    "list_flatten": flatten,
-    "list_flatten_int": flatten,
-    "list_distinct": distinct,
-    "list_reverse": reverse,
-    "lists_range": numbers_below,
+
+def _of_each(row: str, code: Callable[..., Any] | None) -> dict[str, Callable[..., Any] | None]:
+    """Return a row for each type whose values have an order; `short` is how overloads name it."""
+    names = zip(_SHORT_TYPES, COMPARABLE, strict=True)
+    return {row.format(short=short, type=name): code for short, name in names}
+
+
+FUNCTIONS: Final[dict[str, Callable[..., Any] | None]] = {
+    **_of_each(
+        "@sortByAssociatedKeys list_{type}_sortByAssociatedKeys: list(<T>).(list({type})) -> list(<T>)", None
+    ),
+    "cel.@mapInsert @mapInsert_map_key_value: (map(<K>, <V>), <K>, <V>) -> map(<K>, <V>)": None,
+    "cel.@mapInsert @mapInsert_map_map: (map(<K>, <V>), map(<K>, <V>)) -> map(<K>, <V>)": None,
+    "distinct list_distinct: list(<T>).() -> list(<T>)": distinct,
+    "flatten list_flatten: list(list(<T>)).() -> list(<T>)": flatten,
+    "flatten list_flatten_int: list(dyn).(int) -> list(dyn)": flatten,
+    "includes list_includes_dyn_dyn: dyn.(dyn) -> bool": includes,
+    "indexOf list_a_index_of_int: list(<A>).(<A>) -> int": index_of,
+    **_of_each("isSorted list_{short}_is_sorted_bool: list({type}).() -> bool", is_sorted),
+    "lastIndexOf list_a_last_index_of_int: list(<A>).(<A>) -> int": last_index_of,
+    "lists.range lists_range: (int) -> list(int)": numbers_below,
+    **_of_each("max list_{short}_max_{short}: list({type}).() -> {type}", maximum),
+    **_of_each("min list_{short}_min_{short}: list({type}).() -> {type}", minimum),
+    "reverse list_reverse: list(<T>).() -> list(<T>)": reverse,
+    "slice list_slice: list(<T>).(int, int) -> list(<T>)": slice_between,
+    **_of_each("sort list_{type}_sort: list({type}).() -> list({type})", None),
+    "sum list_int_sum_int: list(int).() -> int": sum_ints,
+    "sum list_uint_sum_uint: list(uint).() -> uint": sum_uints,
+    "sum list_double_sum_double: list(double).() -> double": sum_doubles,
+    "sum list_duration_sum_duration: list(google.protobuf.Duration).() -> google.protobuf.Duration": sum_durations,
 }

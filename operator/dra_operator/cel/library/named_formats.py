@@ -149,8 +149,11 @@ def _constant(named_format: Format) -> Callable[[], Format]:
     return lambda: named_format
 
 
-OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
-    **{f"format.{name}": _constant(named_format) for name, named_format in FORMATS.items()},
-    "format-named": named,
-    "format-validate": validate,
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    **{
+        f"format.{name} format.{name}: () -> kubernetes.NamedFormat": _constant(named_format)
+        for name, named_format in FORMATS.items()
+    },
+    "format.named format-named: (string) -> optional_type(kubernetes.NamedFormat)": named,
+    "validate format-validate: kubernetes.NamedFormat.(string) -> optional_type(list(string))": validate,
 }

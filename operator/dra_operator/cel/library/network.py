@@ -281,27 +281,35 @@ def _argument(parse: Callable[[str], Any], text: str) -> Any:
         raise runtime_error("no such overload") from None
 
 
-OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
-    "string_to_ip": parse_ip,
-    "is_ip": succeeds(parse_ip),
-    "ip_is_canonical": lambda text: str(parse_ip(text)) == text,
-    "ip_family": lambda ip: ip.version,
-    "ip_is_unspecified": is_unspecified,
-    "ip_is_loopback": is_loopback,
-    "ip_is_link_local_unicast": is_link_local_unicast,
-    "ip_is_link_local_multicast": lambda ip: (
+def _contains_ip_text(cidr: CIDR, text: str) -> bool:
+    return contains_ip(cidr, _argument(parse_ip, text))
+
+
+def _contains_cidr_text(cidr: CIDR, text: str) -> bool:
+    return contains_cidr(cidr, _argument(parse_cidr, text))
+
+
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "ip string_to_ip: (string) -> net.IP": parse_ip,
+    "isIP is_ip: (string) -> bool": succeeds(parse_ip),
+    "ip.isCanonical ip_is_canonical: (string) -> bool": lambda text: str(parse_ip(text)) == text,
+    "family ip_family: net.IP.() -> int": lambda ip: ip.version,
+    "isUnspecified ip_is_unspecified: net.IP.() -> bool": is_unspecified,
+    "isLoopback ip_is_loopback: net.IP.() -> bool": is_loopback,
+    "isLinkLocalUnicast ip_is_link_local_unicast: net.IP.() -> bool": is_link_local_unicast,
+    "isLinkLocalMulticast ip_is_link_local_multicast: net.IP.() -> bool": lambda ip: (
         ip.value >> 8 == 0xE00000 if ip.version == 4 else (ip.value >> 112) & 0xFF0F == 0xFF02
     ),
-    "ip_is_global_unicast": is_global_unicast,
-    "ip_to_string": str,
-    "string_to_cidr": parse_cidr,
-    "is_cidr": succeeds(parse_cidr),
-    "cidr_ip": lambda cidr: cidr.address,
-    "cidr_masked": masked,
-    "cidr_prefix_length": lambda cidr: cidr.length,
-    "cidr_contains_ip_ip": contains_ip,
-    "cidr_contains_ip_string": lambda cidr, text: contains_ip(cidr, _argument(parse_ip, text)),
-    "cidr_contains_cidr": contains_cidr,
-    "cidr_contains_cidr_string": lambda cidr, text: contains_cidr(cidr, _argument(parse_cidr, text)),
-    "cidr_to_string": str,
+    "isGlobalUnicast ip_is_global_unicast: net.IP.() -> bool": is_global_unicast,
+    "string ip_to_string: (net.IP) -> string": str,
+    "cidr string_to_cidr: (string) -> net.CIDR": parse_cidr,
+    "isCIDR is_cidr: (string) -> bool": succeeds(parse_cidr),
+    "ip cidr_ip: net.CIDR.() -> net.IP": lambda cidr: cidr.address,
+    "masked cidr_masked: net.CIDR.() -> net.CIDR": masked,
+    "prefixLength cidr_prefix_length: net.CIDR.() -> int": lambda cidr: cidr.length,
+    "containsIP cidr_contains_ip_string: net.CIDR.(string) -> bool": _contains_ip_text,
+    "containsIP cidr_contains_ip_ip: net.CIDR.(net.IP) -> bool": contains_ip,
+    "containsCIDR cidr_contains_cidr_string: net.CIDR.(string) -> bool": _contains_cidr_text,
+    "containsCIDR cidr_contains_cidr: net.CIDR.(net.CIDR) -> bool": contains_cidr,
+    "string cidr_to_string: (net.CIDR) -> string": str,
 }

@@ -59,14 +59,24 @@ def last(items: tuple[Any, ...]) -> Optional_:
     return Optional_(items[-1]) if items else NONE
 
 
-OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
-    "optional_none": lambda: NONE,
-    "optional_of": Optional_,
-    "optional_ofNonZeroValue": of_non_zero,
-    "optional_hasValue": has_value,
-    "optional_value": value_of,
-    "optional_unwrap": unwrap,
-    "optional_unwrapOpt": unwrap,
-    "list_first": first,
-    "list_last": last,
+FUNCTIONS: Final[dict[str, Callable[..., Any] | None]] = {
+    "optional.none optional_none: () -> optional_type(<V>)": lambda: NONE,
+    "optional.of optional_of: (<V>) -> optional_type(<V>)": Optional_,
+    "optional.ofNonZeroValue optional_ofNonZeroValue: (<V>) -> optional_type(<V>)": of_non_zero,
+    "hasValue optional_hasValue: optional_type(<V>).() -> bool": has_value,
+    "value optional_value: optional_type(<V>).() -> <V>": value_of,
+    "optional.unwrap optional_unwrap: (list(optional_type(<V>))) -> list(<V>)": unwrap,
+    "unwrapOpt optional_unwrapOpt: list(optional_type(<V>)).() -> list(<V>)": unwrap,
+    "first list_first: list(<V>).() -> optional_type(<V>)": first,
+    "last list_last: list(<V>).() -> optional_type(<V>)": last,
+    # What the planner has steps of its own for.
+    "_?._ select_optional_field: (dyn, string) -> optional_type(<V>)": None,
+    "_[?_] list_optindex_optional_int: (list(<V>), int) -> optional_type(<V>)": None,
+    "_[?_] optional_list_optindex_optional_int: (optional_type(list(<V>)), int) -> optional_type(<V>)": None,
+    "_[?_] map_optindex_optional_value: (map(<K>, <V>), <K>) -> optional_type(<V>)": None,
+    "_[?_] optional_map_optindex_optional_value: (optional_type(map(<K>, <V>)), <K>) -> optional_type(<V>)": None,
+    "_[_] optional_list_index_int: (optional_type(list(<V>)), int) -> optional_type(<V>)": None,
+    "_[_] optional_map_index_value: (optional_type(map(<K>, <V>)), <K>) -> optional_type(<V>)": None,
+    "or optional_or_optional: optional_type(<V>).(optional_type(<V>)) -> optional_type(<V>)": None,
+    "orValue optional_orValue_value: optional_type(<V>).(<V>) -> <V>": None,
 }

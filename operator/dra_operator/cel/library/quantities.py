@@ -272,18 +272,36 @@ def _without_zeros(number: int) -> tuple[int, int]:
     return number, zeros
 
 
-OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
-    "string_to_quantity": parse_quantity,
-    "is_quantity_string": succeeds(parse_quantity),
-    "quantity_sign": lambda quantity: (quantity.nano > 0) - (quantity.nano < 0),
-    "quantity_compare_to": lambda left, right: (left.nano > right.nano) - (left.nano < right.nano),
-    "quantity_is_greater_than": lambda left, right: left.nano > right.nano,
-    "quantity_is_less_than": lambda left, right: left.nano < right.nano,
-    "quantity_get_float": as_approximate_float,
-    "quantity_get_int": as_integer,
-    "quantity_is_integer": is_integer,
-    "quantity_add": add,
-    "quantity_add_int": add_int,
-    "quantity_sub": sub,
-    "quantity_sub_int": sub_int,
+def _compare(left: Quantity_, right: Quantity_) -> int:
+    return (left.nano > right.nano) - (left.nano < right.nano)
+
+
+def _is_greater(left: Quantity_, right: Quantity_) -> bool:
+    return left.nano > right.nano
+
+
+def _is_less(left: Quantity_, right: Quantity_) -> bool:
+    return left.nano < right.nano
+
+
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "quantity string_to_quantity: (string) -> kubernetes.Quantity": parse_quantity,
+    "isQuantity is_quantity_string: (string) -> bool": succeeds(parse_quantity),
+    "sign quantity_sign: (kubernetes.Quantity) -> int": lambda quantity: (
+        (quantity.nano > 0) - (quantity.nano < 0)
+    ),
+    "compareTo quantity_compare_to: kubernetes.Quantity.(kubernetes.Quantity) -> int": _compare,
+    "isGreaterThan quantity_is_greater_than: kubernetes.Quantity.(kubernetes.Quantity) -> bool": lambda left, right: (
+        left.nano > right.nano
+    ),
+    "isLessThan quantity_is_less_than: kubernetes.Quantity.(kubernetes.Quantity) -> bool": lambda left, right: (
+        left.nano < right.nano
+    ),
+    "asApproximateFloat quantity_get_float: kubernetes.Quantity.() -> double": as_approximate_float,
+    "asInteger quantity_get_int: kubernetes.Quantity.() -> int": as_integer,
+    "isInteger quantity_is_integer: kubernetes.Quantity.() -> bool": is_integer,
+    "add quantity_add: kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity": add,
+    "add quantity_add_int: kubernetes.Quantity.(int) -> kubernetes.Quantity": add_int,
+    "sub quantity_sub: kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity": sub,
+    "sub quantity_sub_int: kubernetes.Quantity.(int) -> kubernetes.Quantity": sub_int,
 }

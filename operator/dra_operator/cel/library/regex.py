@@ -15,7 +15,7 @@ from dra_operator.cel.errors import Abort, CelError, runtime_error
 from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.library.plain_patterns import LONGEST, plain_pattern
 
-FUNCTIONS: Final = frozenset(("matches", "find", "findAll"))
+SEARCHING: Final = frozenset(("matches", "find", "findAll"))
 """What takes a text and a pattern, in this order."""
 _LONGEST_PATTERN: Final = 10_240
 _MOST_ANSWERS: Final = 4096
@@ -245,10 +245,10 @@ def _legal(expression: str) -> Pattern:
         raise runtime_error(f"Illegal regex: {error.message}") from None
 
 
-OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
-    "matches": matches,
-    "matches_string": matches,
-    "string_find_string": find,
-    "string_find_all_string": find_all,
-    "string_find_all_string_int": find_all,
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "matches matches: (string, string) -> bool": matches,
+    "matches matches_string: string.(string) -> bool": matches,
+    "find string_find_string: string.(string) -> string": find,
+    "findAll string_find_all_string: string.(string) -> list(string)": find_all,
+    "findAll string_find_all_string_int: string.(string, int) -> list(string)": find_all,
 }

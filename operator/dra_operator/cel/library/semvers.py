@@ -23,15 +23,31 @@ def _signed(number: int) -> int:
     return number if number <= INT_MAX else number - 2**64
 
 
-OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
-    "string_to_semver": parse_semver,
-    "string_bool_to_semver": parse_semver,
-    "is_semver_string": succeeds(parse_semver),
-    "is_semver_string_bool": succeeds(parse_semver),
-    "semver_compare_to": lambda left, right: (left.key > right.key) - (left.key < right.key),
-    "semver_is_greater_than": lambda left, right: left.key > right.key,
-    "semver_is_less_than": lambda left, right: left.key < right.key,
-    "semver_major": lambda version: _signed(version.major),
-    "semver_minor": lambda version: _signed(version.minor),
-    "semver_patch": lambda version: _signed(version.patch),
+def _compare(left: Semver, right: Semver) -> int:
+    return (left.key > right.key) - (left.key < right.key)
+
+
+def _is_greater(left: Semver, right: Semver) -> bool:
+    return left.key > right.key
+
+
+def _is_less(left: Semver, right: Semver) -> bool:
+    return left.key < right.key
+
+
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "semver string_to_semver: (string) -> kubernetes.Semver": parse_semver,
+    "semver string_bool_to_semver: (string, bool) -> kubernetes.Semver": parse_semver,
+    "isSemver is_semver_string: (string) -> bool": succeeds(parse_semver),
+    "isSemver is_semver_string_bool: (string, bool) -> bool": succeeds(parse_semver),
+    "compareTo semver_compare_to: kubernetes.Semver.(kubernetes.Semver) -> int": _compare,
+    "isGreaterThan semver_is_greater_than: kubernetes.Semver.(kubernetes.Semver) -> bool": lambda left, right: (
+        left.key > right.key
+    ),
+    "isLessThan semver_is_less_than: kubernetes.Semver.(kubernetes.Semver) -> bool": lambda left, right: (
+        left.key < right.key
+    ),
+    "major semver_major: kubernetes.Semver.() -> int": lambda version: _signed(version.major),
+    "minor semver_minor: kubernetes.Semver.() -> int": lambda version: _signed(version.minor),
+    "patch semver_patch: kubernetes.Semver.() -> int": lambda version: _signed(version.patch),
 }

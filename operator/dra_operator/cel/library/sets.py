@@ -29,8 +29,8 @@ def intersects(items: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
     return any(surely_equal(other, item) for other in others for item in items)
 
 
-OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
-    "list_sets_contains_list": contains,
-    "list_sets_equivalent_list": equivalent,
-    "list_sets_intersects_list": intersects,
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "sets.contains list_sets_contains_list: (list(<T>), list(<T>)) -> bool": contains,
+    "sets.equivalent list_sets_equivalent_list: (list(<T>), list(<T>)) -> bool": equivalent,
+    "sets.intersects list_sets_intersects_list: (list(<T>), list(<T>)) -> bool": intersects,
 }

@@ -6,18 +6,19 @@ Source: cel-go `common/types/duration.go`, `timestamp.go`; Go `time`.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from dra_operator.api.text import quote
-from dra_operator.cel.errors import runtime_error
-from dra_operator.cel.library.conversions import conversion_error, unchanged
+from dra_operator.cel.errors import conversion_error, runtime_error
 from dra_operator.cel.library.golang import format_double_positional, parse_integer
 from dra_operator.cel.values import Duration, Timestamp
 
+_DURATION: Final = "google.protobuf.Duration"
+_TIMESTAMP: Final = "google.protobuf.Timestamp"
 NANOS: Final = 10**9
 MIN_SECONDS: Final = -62135596800
 """0001-01-01T00:00:00Z."""
@@ -349,36 +350,39 @@ def _of_duration(unit: int) -> Callable[[Duration], int]:
     return lambda duration: int(_in_units(duration.nanos, unit, unit))
 
 
-_PARTS: Final[dict[str, Callable[[int, int], int]]] = {
-    "year": _year,
-    "month": lambda seconds, _: civil_from_days(seconds // _DAY)[1] - 1,
-    "day_of_year": _day_of_year,
-    "day_of_month": lambda seconds, _: _date(seconds, _) - 1,
-    "day_of_month_1_based": _date,
-    "day_of_week": lambda seconds, _: (seconds // _DAY + 4) % 7,
-    "hours": lambda seconds, _: seconds % _DAY // 3600,
-    "minutes": lambda seconds, _: seconds % 3600 // 60,
-    "seconds": lambda seconds, _: seconds % 60,
-    "milliseconds": lambda _, nanos: nanos // 10**6,
-}
-"""The parts of a moment in seconds and nanoseconds, by what overloads call them."""
-_ACCESSORS: Final = {part: _of_timestamp(function) for part, function in _PARTS.items()}
+_PARTS: Final[tuple[tuple[str, str, Callable[[int, int], int]], ...]] = (
+    ("getFullYear", "year", _year),
+    ("getMonth", "month", lambda seconds, _: civil_from_days(seconds // _DAY)[1] - 1),
+    ("getDayOfYear", "day_of_year", _day_of_year),
+    ("getDayOfMonth", "day_of_month", lambda seconds, _: _date(seconds, _) - 1),
+    ("getDate", "day_of_month_1_based", _date),
+    ("getDayOfWeek", "day_of_week", lambda seconds, _: (seconds // _DAY + 4) % 7),
+    ("getHours", "hours", lambda seconds, _: seconds % _DAY // 3600),
+    ("getMinutes", "minutes", lambda seconds, _: seconds % 3600 // 60),
+    ("getSeconds", "seconds", lambda seconds, _: seconds % 60),
+    ("getMilliseconds", "milliseconds", lambda _, nanos: nanos // 10**6),
+)
+"""The parts of a moment in seconds and nanoseconds: the function, what overloads call the part, and the part."""
 
-OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
-    **{f"timestamp_to_{part}": accessor for part, accessor in _ACCESSORS.items()},
-    **{f"timestamp_to_{part}_with_tz": each for part, each in _ACCESSORS.items() if part != "seconds"},
-    "timestamp_to_seconds_tz": _ACCESSORS["seconds"],
-    "duration_to_hours": _of_duration(3600 * NANOS),
-    "duration_to_minutes": _of_duration(60 * NANOS),
-    "duration_to_seconds": _of_duration(NANOS),
-    "duration_to_milliseconds": lambda duration: _truncated(duration.nanos, 10**6),
-    "duration_to_duration": unchanged,
-    "string_to_duration": parse_duration,
-    "duration_to_string": duration_to_string,
-    "duration_to_int64": lambda duration: duration.nanos,
-    "timestamp_to_timestamp": unchanged,
-    "int64_to_timestamp": int_to_timestamp,
-    "string_to_timestamp": parse_timestamp,
-    "timestamp_to_string": timestamp_to_string,
-    "timestamp_to_int64": lambda timestamp: timestamp.nanos // NANOS,
+
+def _accessors() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name, part, function in _PARTS:
+        code = _of_timestamp(function)
+        zone = "tz" if part == "seconds" else "with_tz"
+        yield f"{name} timestamp_to_{part}: {_TIMESTAMP}.() -> int", code
+        yield f"{name} timestamp_to_{part}_{zone}: {_TIMESTAMP}.(string) -> int", code
+
+
+def _milliseconds(duration: Duration) -> int:
+    return _truncated(duration.nanos, 10**6)
+
+
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    **dict(_accessors()),
+    f"getHours duration_to_hours: {_DURATION}.() -> int": _of_duration(3600 * NANOS),
+    f"getMinutes duration_to_minutes: {_DURATION}.() -> int": _of_duration(60 * NANOS),
+    f"getSeconds duration_to_seconds: {_DURATION}.() -> int": _of_duration(NANOS),
+    f"getMilliseconds duration_to_milliseconds: {_DURATION}.() -> int": lambda duration: _truncated(
+        duration.nanos, 10**6
+    ),
 }

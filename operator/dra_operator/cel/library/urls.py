@@ -282,13 +282,13 @@ def query(url: URL) -> CelMap:
     return CelMap((name, tuple(found)) for name, found in values.items() if found)
 
 
-OVERLOADS: Final[dict[str, Callable[..., Any]]] = {
-    "string_to_url": parse_url,
-    "is_url_string": is_url,
-    "url_get_scheme": lambda url: url.scheme,
-    "url_get_host": lambda url: url.host,
-    "url_get_hostname": hostname,
-    "url_get_port": port,
-    "url_get_escaped_path": lambda url: url.escaped_path,
-    "url_get_query": query,
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "url string_to_url: (string) -> kubernetes.URL": parse_url,
+    "isURL is_url_string: (string) -> bool": is_url,
+    "getScheme url_get_scheme: kubernetes.URL.() -> string": lambda url: url.scheme,
+    "getHost url_get_host: kubernetes.URL.() -> string": lambda url: url.host,
+    "getHostname url_get_hostname: kubernetes.URL.() -> string": hostname,
+    "getPort url_get_port: kubernetes.URL.() -> string": port,
+    "getEscapedPath url_get_escaped_path: kubernetes.URL.() -> string": lambda url: url.escaped_path,
+    "getQuery url_get_query: kubernetes.URL.() -> map(string, list(string))": query,
 }

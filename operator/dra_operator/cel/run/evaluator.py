@@ -272,7 +272,7 @@ class _Builder:
 
     def _invoke(self, step: ir.Invoke) -> Closure:
         name, call = step.function.name, step.function.call
-        if name in regex.FUNCTIONS and not step.known_pattern and not self.metered:
+        if name in regex.SEARCHING and not step.known_pattern and not self.metered:
             raise UncountedPatternError
         if name in _COMPARISONS:
             return self._compared(name, call, step.arguments)

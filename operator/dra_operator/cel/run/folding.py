@@ -34,7 +34,7 @@ def folded_call(call: ir.Invoke, position: int, patterns: regex.Patterns) -> ir.
             return ir.Const(call.id, call.function.call(arguments[0].value))
         except CelError as error:
             raise compile_error(error.message, position) from None
-    if name in regex.FUNCTIONS and isinstance(arguments[1], ir.Const) and type(arguments[1].value) is str:
+    if name in regex.SEARCHING and isinstance(arguments[1], ir.Const) and type(arguments[1].value) is str:
         try:
             patterns.add(arguments[1].value)
         except CelError as error:

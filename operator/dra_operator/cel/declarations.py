@@ -1,19 +1,38 @@
-"""Declarations: which functions there are, on what they work and what they give.
+"""Declarations: which functions there are, on what they work, what they give, and the code behind them.
 
-One table a library, one line an overload: `function id: (arguments) -> result`, or in the receiver style
-`function id: target.(arguments) -> result`. The order is upstream's, and matters: the first that fits is taken.
+Each module of the library has a table: a row an overload, which says `function id: (arguments) -> result`, or in the
+receiver style `function id: target.(arguments) -> result`, and the code (None where the planner or `operators` have
+it). The order is upstream's, and matters: the first that fits is taken.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Any, Final
 
 from dra_operator.api.fast_dataclass import fast_dataclass
-from dra_operator.cel.declarations import cel_go, kubernetes
+from dra_operator.cel.library import (
+    authorization,
+    conversions,
+    core,
+    formatting,
+    lists,
+    named_formats,
+    network,
+    optionals,
+    quantities,
+    regex,
+    semvers,
+    sets,
+    strings,
+    times,
+    urls,
+)
 from dra_operator.cel.types import Type, parameters_in, read_type
 
-_LIBRARIES = (
-    cel_go.OPERATORS, cel_go.CONVERSIONS, cel_go.STANDARD, cel_go.LISTS, cel_go.STRINGS, cel_go.OPTIONALS,
-    kubernetes.QUANTITY, kubernetes.SEMVER, kubernetes.NETWORK, kubernetes.FORMATS, kubernetes.AUTHORIZATION,
+_TABLES: Final[tuple[Mapping[str, Callable[..., Any] | None], ...]] = (
+    core.FUNCTIONS, conversions.FUNCTIONS, times.FUNCTIONS, regex.FUNCTIONS, lists.FUNCTIONS, sets.FUNCTIONS,
+    strings.FUNCTIONS, formatting.FUNCTIONS, optionals.FUNCTIONS, quantities.FUNCTIONS, semvers.FUNCTIONS,
+    network.FUNCTIONS, urls.FUNCTIONS, named_formats.FUNCTIONS, authorization.FUNCTIONS,
 )  # fmt: skip
 
 
@@ -26,28 +45,30 @@ class Overload:
     result: Type
     member: bool
     parameters: tuple[str, ...]
+    code: Callable[..., Any] | None
 
 
 @cache
 def functions() -> Mapping[str, tuple[Overload, ...]]:
     """Return the overloads of every function of Kubernetes 1.37, by the function's name."""
     declared: dict[str, tuple[Overload, ...]] = {}
-    for line in "".join(_LIBRARIES).split("\n"):
-        name, _, overload = line.partition(" ")
-        if overload:
-            declared[name] = (*declared.get(name, ()), read_overload(overload))
+    for table in _TABLES:
+        for row, code in table.items():
+            name, overload = read_row(row, code)
+            declared[name] = (*declared.get(name, ()), overload)
     return declared
 
 
-def read_overload(line: str) -> Overload:
-    """Return the overload that a line states, behind the name of its function."""
+def read_row(row: str, code: Callable[..., Any] | None) -> tuple[str, Overload]:
+    """Return the name of a function and the overload that a row states."""
+    name, line = row.split(" ", 1)
     identity, signature = line.split(": ", 1)
     left, result = signature.rsplit(" -> ", 1)
     target, arguments = _split(left)
     types = tuple(map(read_type, (*target, *arguments)))
     result_type = read_type(result)
     used = dict.fromkeys(name for kind in (*types, result_type) for name in parameters_in(kind))
-    return Overload(identity, types, result_type, bool(target), tuple(used))
+    return name, Overload(identity, types, result_type, bool(target), tuple(used), code)
 
 
 def _split(left: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
