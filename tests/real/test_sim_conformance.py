@@ -103,9 +103,7 @@ spec:
 KUBECTL = (
     ("apply", "-f", "-"),
     ("apply", "-f", "-"),
-    ("get", "resourceclaims,resourceslices,devicetaintrules,pods"),
     ("get", "resourceslices", "--field-selector=spec.pool.name=node-1", "-o", "name"),
-    ("get", "pods", "-o", "wide"),
     ("get", "resourceclaim", "train", "-o", "jsonpath={.spec}{.status}"),
     ("label", "resourceclaim", "train", "team=b", "--overwrite"),
     ("annotate", "resourceclaim", "train", "note=1"),

@@ -13,7 +13,7 @@ import aiohttp
 
 from .steps import Step
 
-_LIST_KINDS = re.compile(r"(List|Table)$")
+_LIST_KINDS = re.compile(r"List$")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _AGE = re.compile(r"^\d+[smhd](\d+[smh])?$")
 
@@ -57,10 +57,6 @@ class Normaliser:
         elif _LIST_KINDS.search(str(value.get("kind", ""))):
             value = _without_place(value)
         found = {name: self._value(item, name) for name, item in value.items() if name != "managedFields"}
-        if value.get("kind") == "Table":
-            for column in found.get("columnDefinitions") or ():
-                # The real server describes columns with the documentation of the Go fields.
-                column["description"] = "..."
         if "generateName" in found:
             found["name"] = f"{found['generateName']}..."
         return found

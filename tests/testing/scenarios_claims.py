@@ -9,7 +9,6 @@ from .steps import (
     PODS,
     SLICES,
     STRATEGIC,
-    TABLE,
     TEMPLATES,
     Step,
     allocation,
@@ -29,11 +28,7 @@ CLAIM_SCENARIOS: dict[str, tuple[Step, ...]] = {
         create(claim("a", labels={"team": "x"}, annotations={"n": "1"})),
         get(f"{CLAIMS}/a"),
         get(CLAIMS),
-        get(f"{CLAIMS}/a", accept=TABLE),
-        get(CLAIMS, accept=TABLE),
         get(f"{DRA}/resourceclaims?fieldSelector=metadata.namespace%3DNAMESPACE"),
-        get(CLAIMS, accept="application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"),
-        get(f"{CLAIMS}/a", accept="application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"),
         get(CLAIMS, accept="text/html"),
     ),
     "names": (
@@ -274,7 +269,6 @@ CLAIM_SCENARIOS: dict[str, tuple[Step, ...]] = {
         merge(
             f"{CLAIMS}/a/status", {"status": {"reservedFor": [{"resource": "pods", "name": "p", "uid": "1"}]}}
         ),
-        get(CLAIMS, accept=TABLE),
         merge(f"{CLAIMS}/a/status", {"status": {"allocation": None}}),
         merge(f"{CLAIMS}/a", {"metadata": {"finalizers": None}}),
         get(f"{CLAIMS}/a"),
@@ -358,6 +352,5 @@ CLAIM_SCENARIOS: dict[str, tuple[Step, ...]] = {
             f"{CLAIMS}?watch=true&timeoutSeconds=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
         ),
         get(f"{CLAIMS}?watch=true&timeoutSeconds=1&resourceVersionMatch=NotOlderThan&resourceVersion=0"),
-        get(f"{CLAIMS}?watch=true&timeoutSeconds=1", accept=TABLE),
     ),
 }

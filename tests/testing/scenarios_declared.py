@@ -7,7 +7,6 @@ from .steps import (
     CLASSES,
     DRA,
     SLICES,
-    TABLE,
     TEMPLATES,
     Step,
     allocation,
@@ -88,7 +87,6 @@ def basic(name: str, **fields: Any) -> dict[str, Any]:
 DECLARED_SCENARIOS: dict[str, tuple[Step, ...]] = {
     "taint rules in v1": (
         create(rule("r"), RULES, remember="r"),
-        get(RULES, accept=TABLE),
         get(f"{OLD_RULES}/r"),
         put(f"{RULES}/r", rule("r", "NoExecute")),
         put(f"{RULES}/r", rule("r", "NoExecute", resourceVersion="${r.metadata.resourceVersion}")),

@@ -11,7 +11,6 @@ import factories
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
-TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 DRA = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{DRA}/namespaces/NAMESPACE/resourceclaims"

@@ -1,4 +1,4 @@
-"""One HTTP request: what it wants, which fault meets it, who answers, and in which form.
+"""One HTTP request: what it wants, which fault meets it, and who answers.
 
 Everything that decides is elsewhere; here is the order in which the parts are asked, and what of HTTP is left: headers,
 streams, connections that break on purpose.
@@ -6,8 +6,7 @@ streams, connections that break on purpose.
 
 import json
 from collections import Counter
-from collections.abc import Callable
-from datetime import datetime
+from functools import partial
 
 import orjson
 from aiohttp import web
@@ -20,8 +19,7 @@ from dra_operator.testing.lists import Lists, Page
 from dra_operator.testing.registry import Registry, Target, Written
 from dra_operator.testing.requests import Route, Routes
 from dra_operator.testing.resources import deprecation
-from dra_operator.testing.store import Store
-from dra_operator.testing.tables import Presenter, form_of
+from dra_operator.testing.store import Store, StoredObject
 
 
 class Handler:
@@ -38,7 +36,6 @@ class Handler:
         discovery: Discovery,
         openapi: OpenApi,
         bookmark_seconds: float,
-        clock: Callable[[], datetime],
     ) -> None:
         self.requests: Counter[str] = Counter()
         """How many there were so far, by verb and kind, such as `patch ResourceClaim/status`."""
@@ -51,7 +48,6 @@ class Handler:
         self._discovery = discovery
         self._openapi = openapi
         self._bookmark_seconds = bookmark_seconds
-        self._clock = clock
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request; whatever is refused is answered with a Status."""
@@ -106,49 +102,43 @@ class Handler:
             if route.verb == "watch" and error.code == 410:
                 return await _send_watch_error(request, target, error)
             raise
-        form = form_of(request.headers.get("Accept", ""))
-        presenter = Presenter(target, form, requests.include_object(request.query), self._clock)
+        requests.check_accepted(request.headers.get("Accept", ""))
         if route.verb == "watch":
-            return await self._watch(request, presenter, info)
-        answer = self._act(request, route.verb, presenter, body)
+            return await self._watch(request, target, info)
+        answer = self._act(request, route.verb, target, body)
         if self._interceptor.drops_answer(info):
             return _break(request)
         return answer
 
-    def _act(self, request: web.BaseRequest, verb: str, presenter: Presenter, body: bytes) -> web.Response:
-        query, target, registry = request.query, presenter.target, self._registry
+    def _act(self, request: web.BaseRequest, verb: str, target: Target, body: bytes) -> web.Response:
+        query, registry = request.query, self._registry
         match verb:
             case "get":
                 requests.check_not_future(query, self._store.revision)
-                return _json_response(presenter.one(registry.get(target)))
+                return _json_response(_encoded(target, registry.get(target)))
             case "list":
-                return _json_response(
-                    presenter.page(self._lists.page(target, requests.for_list(query, target)))
-                )
+                return _list_response(target, self._lists.page(target, requests.for_list(query, target)))
             case "create":
                 wire = requests.decode_object(request, body, target)
-                return _written(presenter, registry.create(target, wire, requests.for_write(query, verb)))
+                return _written(target, registry.create(target, wire, requests.for_write(query, verb)))
             case "update":
                 wire = requests.decode_object(request, body, target)
-                return _written(presenter, registry.update(target, wire, requests.for_write(query, verb)))
+                return _written(target, registry.update(target, wire, requests.for_write(query, verb)))
             case "patch":
                 change = patches.read(request.content_type, body, target.resource.struct(target.version))
-                return _written(presenter, registry.patch(target, change, requests.for_write(query, verb)))
+                return _written(target, registry.patch(target, change, requests.for_write(query, verb)))
         options = requests.for_delete(query, requests.decode_delete_options(request, body))
         if verb == "deletecollection":
             gone = registry.delete_collection(target, requests.for_list(query, target).test, options)
-            return _json_response(presenter.page(Page(tuple(gone), self._store.revision)))
+            return _list_response(target, Page(tuple(gone), self._store.revision))
         outcome = registry.delete(target, options)
         if isinstance(outcome, Written):
-            return _written(presenter, outcome)
+            return _written(target, outcome)
         return _json_response(orjson.dumps(outcome))
 
     # --- watches ----------------------------------------------------------------------------------------------------
 
-    async def _watch(
-        self, request: web.BaseRequest, presenter: Presenter, info: RequestInfo
-    ) -> web.StreamResponse:
-        target = presenter.target
+    async def _watch(self, request: web.BaseRequest, target: Target, info: RequestInfo) -> web.StreamResponse:
         options = requests.for_watch(request.query, target, self._bookmark_seconds)
         watch.check(options)
         watching = watch.Watch(
@@ -156,7 +146,7 @@ class Handler:
             target,
             options,
             self._interceptor,
-            presenter.one,
+            partial(_encoded, target),
             cut_after=self._interceptor.events_until_cut(info),
             stopping=lambda: self.stopping,
         )
@@ -182,8 +172,23 @@ def _json_response(body: bytes, code: int = 200) -> web.Response:
     return web.Response(status=code, body=body + b"\n", content_type=requests.JSON)
 
 
-def _written(presenter: Presenter, written: Written) -> web.Response:
-    response = _json_response(presenter.one(written.stored), 201 if written.created else 200)
+def _encoded(target: Target, stored: StoredObject) -> bytes:
+    return stored.encoded(target.resource, target.version)
+
+
+def _list_response(target: Target, page: Page) -> web.Response:
+    resource, version = target.resource, target.version
+    head = {
+        "kind": f"{resource.kind}List",
+        "apiVersion": resource.api_version(version),
+        "metadata": page.metadata(),
+    }
+    items = b",".join(stored.list_item(resource, version) for stored in page.items)
+    return _json_response(orjson.dumps(head)[:-1] + b',"items":[' + items + b"]}")
+
+
+def _written(target: Target, written: Written) -> web.Response:
+    response = _json_response(_encoded(target, written.stored), 201 if written.created else 200)
     for warning in written.warnings:
         _warn(response, warning)
     return response

@@ -18,7 +18,6 @@ from dra_operator.testing.errors import StatusError
 from dra_operator.testing.lists import ListOptions, parse_revision
 from dra_operator.testing.registry import DeleteOptions, FieldValidation, Target, WriteOptions
 from dra_operator.testing.resources import Resource
-from dra_operator.testing.tables import IncludeObject
 from dra_operator.testing.watch import WatchOptions
 
 _OBJECT_VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -196,21 +195,23 @@ def check_not_future(query: Query, current: int) -> None:
         raise errors.too_large_resource_version(revision, current)
 
 
-def include_object(query: Query) -> IncludeObject:
-    """Return what the rows of a Table carry."""
-    text = query.get("includeObject", "") or "Metadata"
-    try:
-        return IncludeObject(text)
-    except ValueError:
-        raise errors.bad_request(
-            f'includeObject: Invalid value: "{text}": must be None, Metadata or Object'
-        ) from None
+def check_accepted(accept: str) -> None:
+    """Refuse what is not answered here (406): all but whole objects as JSON."""
+    for choice in accept.split(",") if accept else ("*/*",):
+        media_type, *options = (part.strip() for part in choice.split(";"))
+        if media_type in ("application/json", "application/*", "*/*") and not any(
+            option.startswith("as=") for option in options
+        ):
+            return
+    message = f"406: Not Acceptable\n\nAvailable representations: {_REPRESENTATIONS}"
+    raise errors.StatusError(406, "NotAcceptable", message, {})
 
 
 JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _NAMED = (JSON, YAML, PROTOBUF)
+_REPRESENTATIONS = f"{JSON}, {YAML}, {PROTOBUF}, {JSON};stream=watch, {PROTOBUF};stream=watch"
 _MAX_BYTES = 3 * 1024 * 1024
 _SHOWN = 30
 _TYPE_META = (

@@ -81,7 +81,6 @@ class ApiServer:
             discovery=Discovery(options.resources),
             openapi=OpenApi(options.resources),
             bookmark_seconds=options.bookmark_seconds,
-            clock=_utc_now,
         )
         self._port = port
         self._runner: web.ServerRunner | None = None
