@@ -1,7 +1,7 @@
 """The groups of a node's devices, and how long they are kept."""
 
 from collections.abc import Callable
-from itertools import combinations_with_replacement, product
+from itertools import combinations_with_replacement
 from typing import Any
 from unittest.mock import patch
 
@@ -28,16 +28,16 @@ def test_groups_by_ever_new_attributes_are_forgotten(scene: Any, ask: Callable[.
         assert 0 < len(known_groups(scene.allocator)) <= 32
 
 
-def known_groups(allocator: Allocator, node: str = "n") -> dict[tuple[str, ...], Groups | None]:
-    """Return the groups of a node that are kept, or None for those that were forgotten, by attributes."""
+def known_groups(allocator: Allocator, node: str = "n") -> dict[str, Groups | None]:
+    """Return the groups of a node that are kept, or None for those that were forgotten, by attribute."""
     view = allocator.availability.views.of_node(node)
     kept = allocator.candidates.groups._of_view[view]
-    return {attributes: groups() for attributes, groups in kept.items()}
+    return {attribute: groups() for attribute, groups in kept.items()}
 
 
-def value(text: str) -> tuple[AttributeValue]:
-    """Return a value of one attribute."""
-    return (AttributeValue("string", text),)
+def value(text: str) -> AttributeValue:
+    """Return a value of an attribute."""
+    return AttributeValue("string", text)
 
 
 def test_a_group_within_another_one_is_left_out() -> None:
@@ -100,9 +100,9 @@ def test_lists_are_too_many_but_not_one_value_of_each(
             assert scene.picks(scene.claim(ask("r", 2), constraints=[constraint])) == picks
     found = known_groups(scene.allocator)
 
-    assert len(found[f"{DRIVER}/rails",].groups) == 5
-    assert bool(found[f"{DRIVER}/links",].members) == told
-    assert bool(found[f"{DRIVER}/links",].odd) != told
+    assert len(found[f"{DRIVER}/rails"].groups) == 5
+    assert bool(found[f"{DRIVER}/links"].members) == told
+    assert bool(found[f"{DRIVER}/links"].odd) != told
 
 
 def test_nodes_with_equal_devices_share_what_is_found_out(scene: Any) -> None:
@@ -112,11 +112,11 @@ def test_nodes_with_equal_devices_share_what_is_found_out(scene: Any) -> None:
         scene.slice(name, {"name": name, "attributes": {"rail": {"int": 1}}}, nodeName=name)
     scene.allocator.refresh()
     grouping, views = Grouping(lists=True), scene.allocator.availability.views
-    first = grouping.find(views.of_node("n0"), (f"{DRIVER}/rail",))
+    first = grouping.find(views.of_node("n0"), f"{DRIVER}/rail")
 
-    assert grouping.find(views.of_node("n1"), (f"{DRIVER}/rail",)) is first
+    assert grouping.find(views.of_node("n1"), f"{DRIVER}/rail") is first
     with patch.object(Grouping, "_group_columns", side_effect=AssertionError):
-        assert grouping.find(views.of_node("n0"), (f"{DRIVER}/rail",)) is first
+        assert grouping.find(views.of_node("n0"), f"{DRIVER}/rail") is first
     assert first.beside is first.beside
 
 
@@ -131,7 +131,7 @@ def test_the_oldest_groups_are_forgotten_by_all_who_know_them(scene: Any) -> Non
     grouping, views = Grouping(lists=True), scene.allocator.availability.views
     with patch.object(groups_module, "_MOST_KEPT", 500_000):
         for name in names:
-            groups = grouping.find(views.of_node(name), (f"{DRIVER}/rail",))
+            groups = grouping.find(views.of_node(name), f"{DRIVER}/rail")
             sizes = [_size(kept) for kept in grouping._known.values()]
 
             assert len(groups.groups) == 101
@@ -142,7 +142,7 @@ def test_the_oldest_groups_are_forgotten_by_all_who_know_them(scene: Any) -> Non
     ]
 
     assert known == [False] * 6 + [True] * 2
-    assert grouping.find(views.of_node("n0"), (f"{DRIVER}/rail",)).members == bits.first(101)
+    assert grouping.find(views.of_node("n0"), f"{DRIVER}/rail").members == bits.first(101)
 
 
 NUMBERS = st.integers(0, 3)
@@ -159,26 +159,18 @@ DEVICES = st.lists(
     min_size=1,
     max_size=4,
 )
-ATTRIBUTES = [
-    (f"{DRIVER}/links",),
-    ("other.io/rail",),
-    (f"{DRIVER}/links", "other.io/rail"),
-    ("other.io/none",),
-]
+ATTRIBUTES = [f"{DRIVER}/links", "other.io/rail", "other.io/none"]
 
 
-def agreeing(device: dict[str, Any], attributes: tuple[str, ...], *, lists: bool) -> set[Any] | None:
-    """Return what a device may have in common with others, a value for each attribute; None if that is not told."""
-    each: list[list[Any]] = []
-    for name in attributes:
-        value = device.get(name) or (device["links"] if name == f"{DRIVER}/links" else None)
-        if value is None:
-            return set()
-        ((kind, content),) = value.items()
-        if kind == "ints" and not lists:
-            return None
-        each.append([("int", item) for item in content] if kind == "ints" else [(kind, content)])
-    return set(product(*each))
+def agreeing(device: dict[str, Any], name: str, *, lists: bool) -> set[Any] | None:
+    """Return what a device may have in common with others in an attribute; None if that is not told."""
+    value = device.get(name) or (device["links"] if name == f"{DRIVER}/links" else None)
+    if value is None:
+        return set()
+    ((kind, content),) = value.items()
+    if kind != "ints":
+        return {(kind, content)}
+    return {("int", item) for item in content} if lists else None
 
 
 @pytest.mark.parametrize("lists", [True, False])
@@ -202,9 +194,9 @@ def test_groups_are_of_devices_that_agree(scene_with: Any, lists: bool, nodes: A
     for number, slices in enumerate(nodes):
         view = scene.allocator.availability.views.of_node(f"n{number}")
         row = [item for devices in slices for item in devices]
-        for attributes in ATTRIBUTES:
-            found = grouping.find(view, attributes)
-            expected = [agreeing(item, attributes, lists=lists) for item in row]
+        for attribute in ATTRIBUTES:
+            found = grouping.find(view, attribute)
+            expected = [agreeing(item, attribute, lists=lists) for item in row]
             known = [item or set() for item in expected]
 
             assert found.odd == bits.from_flags([item is None for item in expected])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.matching.equivalence import ExpressionCache, FieldSet
-from dra_operator.allocator.matching.groups import Combination, Groups, are_too_many, combinations, groups_of
+from dra_operator.allocator.matching.groups import Groups, are_too_many, groups_of, values_of
 from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.attributes import AttributeValue
@@ -169,7 +169,7 @@ def derived_groups(
     None are those of requests that see what is `published`, which may be None if there are none. `lists` is the feature
     ListTypeAttributes. Raises AbortedError.
     """
-    holders: dict[Combination, int] = {}
+    holders: dict[AttributeValue, int] = {}
     seen = 0
     for expression, devices in takers.items():
         if expression is None:
@@ -186,14 +186,14 @@ def derived_groups(
     return groups_of(in_order, 0, sum([pool.size for pool in view.pools]))
 
 
-def _differ(some: Mapping[Combination, int], others: Mapping[Combination, int], devices: int) -> bool:
+def _differ(some: Mapping[AttributeValue, int], others: Mapping[AttributeValue, int], devices: int) -> bool:
     """True if any of some devices has another value among the others, or a value in one of the two alone."""
     return bool(devices) and any(
         (some.get(value, 0) ^ others.get(value, 0)) & devices for value in some.keys() | others.keys()
     )
 
 
-def _published(groups: Groups, devices: int) -> dict[Combination, int] | None:
+def _published(groups: Groups, devices: int) -> dict[AttributeValue, int] | None:
     """Return which of some devices hold each value, or None if that of one of them cannot be told."""
     if groups.odd & devices:
         return None
@@ -206,11 +206,11 @@ def _published(groups: Groups, devices: int) -> dict[Combination, int] | None:
 
 def _derived(
     view: NodeView, expression: str, devices: int, derived: DerivedAttributes, budget: Budget, *, lists: bool
-) -> dict[Combination, int] | None:
+) -> dict[AttributeValue, int] | None:
     """Return the same of what an expression derives."""
     if not derived.can_be_asked_ahead(expression):
         return None
-    held: dict[Combination, int] = {}
+    held: dict[AttributeValue, int] = {}
     places = 0
     every = sum([pool.size for pool in view.pools])
     for start, pool in view.row:
@@ -226,7 +226,7 @@ def _derived(
                 here = (those & wanted) << first
                 if not here:
                     continue
-                combined = combinations((value,), lists=lists)
+                combined = values_of(value, lists=lists)
                 if combined is None:
                     return None
                 for found in combined:
@@ -237,5 +237,5 @@ def _derived(
     return held
 
 
-def _first_device(held: tuple[Combination, int]) -> int:
+def _first_device(held: tuple[AttributeValue, int]) -> int:
     return held[1] & -held[1]

@@ -1,4 +1,4 @@
-"""Groups: the devices of a node by the values of attributes, which match and distinct constraints are about.
+"""Groups: the devices of a node by the values of an attribute, which match and distinct constraints are about.
 
 A list is in the groups of all its values; only maximal groups are kept. Where groups overlap each has a mark, a bit
 above those of the devices, so that sets of admitted devices carry the open groups through every intersection. Devices
@@ -7,8 +7,6 @@ that are odd, such as lists without their feature, are left to the exhaustive se
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
-from math import prod
 from weakref import WeakKeyDictionary, ref
 
 from dra_operator.allocator.constraints import elements
@@ -19,7 +17,7 @@ from dra_operator.inventory.columns import AttributeColumn
 _MAX_OF_VIEW = 32
 """There are thousands of views, and claims can name as many attributes that no device has."""
 _MAX_OF_DEVICE = 256
-"""A device has few values, but by several attributes it is in a group for each combination."""
+"""A device has few values."""
 _MOST_PLACES = 1 << 17
 _MOST_BITS = 1 << 28
 """What lists may come to in a node: places of devices in groups, each some microseconds, and bits of all groups."""
@@ -28,24 +26,22 @@ _BITS_BESIDES = 1 << 10
 """What is kept of all views, in bits: sets of devices, and what each set and its value take besides."""
 _Pair = tuple[AttributeColumn | None, AttributeColumn | None]
 """The columns of an attribute: by its literal key, and by its bare id."""
-Combination = tuple[AttributeValue, ...]
-"""Values that devices may have in common, one for each attribute."""
 
 
 @dataclass(slots=True, weakref_slot=True)
 class Groups:
     """Sets of positions of a node view, each of devices with a value in common, by their lowest device.
 
-    `members` is all groups together: the devices that have all of the attributes. `odd` are those that cannot be told.
-    `size` is the number of all devices. `values` are all there are, each one for each attribute, and `holders` the
-    devices that have them. `overlapping` says that some devices are in several groups, which bear marks then.
+    `members` is all groups together: the devices that have the attribute. `odd` are those that cannot be told. `size`
+    is the number of all devices. `values` are all there are, and `holders` the devices that have them. `overlapping`
+    says that some devices are in several groups, which bear marks then.
     """
 
     groups: tuple[int, ...]
     members: int
     odd: int
     size: int
-    values: tuple[Combination, ...] = ()
+    values: tuple[AttributeValue, ...] = ()
     holders: tuple[int, ...] = ()
     overlapping: bool = False
     _beside: Sequence[int] | None = field(default=None, compare=False)
@@ -78,7 +74,7 @@ class Groups:
         return found
 
 
-_GroupsByAttributes = dict[tuple[str, ...], "ref[Groups]"]
+_GroupsByAttribute = dict[str, "ref[Groups]"]
 
 
 @dataclass(slots=True)
@@ -89,34 +85,36 @@ class Grouping:
     """
 
     lists: bool
-    _of_view: WeakKeyDictionary[NodeView, _GroupsByAttributes] = field(default_factory=WeakKeyDictionary)
+    _of_view: WeakKeyDictionary[NodeView, _GroupsByAttribute] = field(default_factory=WeakKeyDictionary)
     _known: dict[object, Groups] = field(default_factory=dict)
     _size: int = 0
 
-    def find(self, view: NodeView, attributes: tuple[str, ...]) -> Groups:
-        """Return the groups of a node view by some attributes `domain/id`."""
+    def find(self, view: NodeView, attribute: str) -> Groups:
+        """Return the groups of a node view by an attribute `domain/id`."""
         known = self._of_view.get(view)
         if known is None:
             known = self._of_view[view] = {}
-        found = known[attributes]() if attributes in known else None
+        found = known[attribute]() if attribute in known else None
         if found is None:
             if len(known) >= _MAX_OF_VIEW:
                 known.clear()
-            found = self._group_columns(view, attributes)
-            known[attributes] = ref(found)
+            found = self._group_columns(view, attribute)
+            known[attribute] = ref(found)
         return found
 
-    def _group_columns(self, view: NodeView, attributes: tuple[str, ...]) -> Groups:
-        table: list[tuple[int, list[_Pair]]] = []
-        serials: list[int | None] = [len(attributes)]
+    def _group_columns(self, view: NodeView, attribute: str) -> Groups:
+        table: list[tuple[int, _Pair]] = []
+        serials: list[int | None] = []
         for pool in view.pools:
             for slice_ in pool.slices:
-                columns = [slice_.attribute_columns(name) for name in attributes]
-                table.append((len(slice_.names), columns))
-                serials.append(len(slice_.names))
-                for literal, bare in columns:
-                    serials.append(None if literal is None else literal.serial)
-                    serials.append(None if bare is None else bare.serial)
+                literal, bare = slice_.attribute_columns(attribute)
+                size = len(slice_.names)
+                table.append((size, (literal, bare)))
+                serials += (
+                    size,
+                    None if literal is None else literal.serial,
+                    None if bare is None else bare.serial,
+                )
         key = tuple(serials)
         found = self._known.get(key)
         if found is None:
@@ -133,21 +131,21 @@ class Grouping:
                 break
             self._size -= _size(self._known.pop(key))
 
-    def _group(self, table: Sequence[tuple[int, Sequence[_Pair]]]) -> Groups:
-        """Return the groups of some slices, of each its number of devices, and the columns of each attribute."""
-        holders: dict[Combination, int] = {}
+    def _group(self, table: Sequence[tuple[int, _Pair]]) -> Groups:
+        """Return the groups of some slices, of each its number of devices, and the columns of the attribute."""
+        holders: dict[AttributeValue, int] = {}
         odd = start = places = 0
         every = sum([size for size, _ in table])
         for size, columns in table:
-            for kind, those in _alike(size, columns):
-                combined = combinations(kind, lists=self.lists)
-                if combined is None:
+            for value, those in _alike(*columns):
+                values = values_of(value, lists=self.lists)
+                if values is None:
                     odd |= those << start
-                else:
-                    each = those.bit_count()
-                    for values in combined:
-                        holders[values] = holders.get(values, 0) | those << start
-                        places += each
+                    continue
+                each = those.bit_count()
+                for one in values:
+                    holders[one] = holders.get(one, 0) | those << start
+                    places += each
             if are_too_many(len(holders), places, every):
                 return ungrouped(every)
             start += size
@@ -159,24 +157,17 @@ def _size(groups: Groups) -> int:
     return sets * (groups.size + sets + _BITS_BESIDES)
 
 
-def combinations(kind: Sequence[AttributeValue | None], *, lists: bool) -> Iterable[Combination] | None:
-    """Return what devices with these attributes have in common with others; None if that cannot be told.
+def values_of(value: AttributeValue | None, *, lists: bool) -> Sequence[AttributeValue] | None:
+    """Return what devices with this attribute may have in common with others; None if that cannot be told.
 
-    Who lacks an attribute has nothing in common with anybody, with itself neither.
+    Who lacks it has nothing in common with anybody, with itself neither.
     """
-    single: list[AttributeValue] = []
-    for value in kind:
-        if value is None:
-            return ()
-        if value.type not in SCALARS:
-            break
-        single.append(value)
-    else:
-        return (tuple(single),)
-    if not lists:
-        return None
-    each = [() if value is None else elements(value) for value in kind]
-    return None if prod(map(len, each)) > _MAX_OF_DEVICE else product(*each)
+    if value is None:
+        return ()
+    if value.type in SCALARS:
+        return (value,)
+    found = elements(value)
+    return found if lists and len(found) <= _MAX_OF_DEVICE else None
 
 
 def are_too_many(values: int, places: int, size: int) -> bool:
@@ -192,7 +183,7 @@ def ungrouped(size: int) -> Groups:
     return Groups((), 0, bits.first(size), size)
 
 
-def groups_of(holders: Mapping[Combination, int], odd: int, size: int) -> Groups:
+def groups_of(holders: Mapping[AttributeValue, int], odd: int, size: int) -> Groups:
     """Return the groups of devices that hold some values."""
     members = total = 0
     for those in holders.values():
@@ -225,25 +216,14 @@ def _largest(sets: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(kept, key=bits.lowest))
 
 
-def _alike(size: int, columns: Sequence[_Pair]) -> Iterable[tuple[tuple[AttributeValue | None, ...], int]]:
-    """Return the values of the devices of a slice, each with those that have them, by their lowest."""
-    if len(columns) == 1:
-        literal, bare = columns[0]
-        if literal is None or bare is None:
-            column = literal or bare
-            if column is None:
-                return []
-            return [((column.values[bits.lowest(those)],), those) for those in column.sets]
-    rows = zip(*[_values(size, literal, bare) for literal, bare in columns], strict=True)
-    return [(row, 1 << position) for position, row in enumerate(rows)]
-
-
-def _values(
-    size: int, literal: AttributeColumn | None, bare: AttributeColumn | None
-) -> Iterable[AttributeValue | None]:
-    """Return the value of each device of a slice; what its literal key lacks may stand under the bare one."""
-    nothing = (None,) * size
-    pairs = zip(
-        nothing if literal is None else literal.values, nothing if bare is None else bare.values, strict=True
-    )
-    return [first if first is not None else second for first, second in pairs]
+def _alike(
+    literal: AttributeColumn | None, bare: AttributeColumn | None
+) -> Iterable[tuple[AttributeValue | None, int]]:
+    """Return the values of the devices of a slice, each with those that have it; some may come several times."""
+    if literal is not None and bare is not None:
+        # What the literal key lacks may stand under the bare one.
+        pairs = zip(literal.values, bare.values, strict=True)
+        row = [first if first is not None else second for first, second in pairs]
+        return [(value, 1 << position) for position, value in enumerate(row)]
+    column = literal or bare
+    return [] if column is None else [(column.values[bits.lowest(those)], those) for those in column.sets]

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, TypeAlias
 
 from dra_operator.allocator.budget import Budget, unlimited
 from dra_operator.allocator.decision import AbortedError, PreemptedError
@@ -63,8 +63,7 @@ class Selection:
     `before` are the selectors of the class that read devices; they are asked once for all requests that name it. Of the
     others, the first ones (`of_driver`) read nothing but the driver, as in most classes. Their answers hold for all
     devices of a driver and are kept in `drivers`; `refused` are the drivers that they refuse. The rest is asked about
-    each kind of device. An exception are drivers that the first selector of a class, `leading`, refuses whatever the
-    device is: most such selectors compare the driver first and then something else.
+    each kind of device.
 
     `room` limits the answers of all selections together. Answers are kept (`keeps`) if several candidate keys share the
     selection (`has_key`: one asked for it), if slices are alike in what is read, or if an answer `may_take_long`: then
@@ -82,7 +81,6 @@ class Selection:
     may_take_long: bool
     keeps: bool
     before: "Selection | None" = None
-    leading: _Match | None = None
     has_key: bool = False
     _by_columns: dict[object, Answer] = field(default_factory=dict)
 
@@ -166,9 +164,6 @@ class Selection:
                     break
         except CelError:
             found = _Verdict.FAILED
-        if found is _ADMITTED and self.leading is not None and _refuses_all(self.leading, driver):
-            found = _Verdict.REFUSED
-            self.refused.add(driver)
         self.drivers[driver] = found
         return found
 
@@ -279,17 +274,7 @@ class SelectorCache:
         text = sum(map(len, of_request))
         found = self._joined[of_class, of_request] = self._selection(programs, on_demand=text > _LONG)
         found.before = before
-        if not of_request and programs:
-            self._lead(found, programs[len(found.of_driver) :])
         return found
-
-    @staticmethod
-    def _lead(selection: Selection, programs: Sequence[Selector | None]) -> None:
-        """Have the first selector that reads devices lead, if it reads the driver as well, and is fast."""
-        first = programs[0] if programs else None
-        if first is not None and not first.may_take_long and "driver" in (first.reads or ()):
-            selection.leading = first.match
-            selection.drivers, selection.refused = {}, set()
 
     def field_set(self, names: frozenset[str] | None) -> FieldSet:
         """Return what an expression reads: the same object for all that read the same, as it remembers schemas."""
@@ -336,40 +321,6 @@ class _MatchOnDemand:
         program = self.cache.get(self.expression).program
         assert program is not None
         return program.match(device)
-
-
-class _UnseenError(BaseException):
-    """An expression has read something that `_Unseen` stands for.
-
-    It is no Exception, because after an Exception the selector is evaluated again, metered.
-    """
-
-
-class _Unseen:
-    """Stands for values that an answer must not depend on: using one raises _UnseenError."""
-
-    def _raise(self, *_: object) -> NoReturn:
-        raise _UnseenError
-
-    __bool__ = __contains__ = __eq__ = __getattr__ = __getitem__ = __hash__ = __iter__ = __len__ = _raise
-
-
-_UNSEEN: Final = _Unseen()
-
-
-def _refuses_all(match: _Match, driver: str) -> bool:
-    """True if a selector is false for a driver without reading anything else.
-
-    Then it is false for all devices of the driver, even for those on which reading something would fail.
-    """
-    name = legal_text(driver)
-    try:
-        return not any(
-            match(PreparedDevice(name, multiple, _UNSEEN, _UNSEEN, None))  # type: ignore[arg-type]
-            for multiple in (False, True)
-        )
-    except (CelError, _UnseenError):
-        return False
 
 
 def _is_of_driver(program: Selector | None) -> bool:

@@ -263,7 +263,7 @@ def _groups(  # noqa: PLR0917 - one caller, and the state of it
                 expression = item.derived.get(attribute)
                 row = rows[item.key.serial, item.admin_access]
                 takers[expression] = takers.get(expression, 0) | row
-    published = candidates.groups.find(view, (attribute,)) if None in takers or not takers else None
+    published = candidates.groups.find(view, attribute) if None in takers or not takers else None
     if published is not None and takers.keys() <= {None}:
         return published
     lists = candidates.features.list_type_attributes
