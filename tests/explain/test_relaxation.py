@@ -361,3 +361,21 @@ def test_an_explanation_that_is_cut_off_again_and_again_comes_to_its_end(scene: 
     assert cut_off > 1
     assert found == (scene.explain(claim),)
     assert found[0].reason is Reason.SELECTOR_MATCHES_NO_DEVICE
+
+
+def test_a_request_for_all_devices_that_would_break_its_constraint_once_they_are_free(
+    scene: Any, ask: Any
+) -> None:
+    """Waiting ends in an error, which names the request of whoever waits."""
+    scene.nodes("n1")
+    scene.slice("s", device("a", row=1), device("b", row=2))
+    scene.hold("holder", "a", "pool")
+    told = [
+        scene.explain(scene.claim(ask(name, allocationMode="All"), constraints=[match("row")]))
+        for name in ("one", "other")
+    ]
+
+    for name, found in zip(("one", "other"), told, strict=True):
+        assert found.reason is Reason.DEVICE_IN_USE
+        assert found.message.startswith(f"request {name}: ")
+        assert "; if none were in use, it asks for all devices, but constraint #0 " in found.message

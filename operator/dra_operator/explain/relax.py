@@ -88,18 +88,17 @@ class Relaxer:
         Nobody has asked for this: it gets a tenth of the budget, and is not tried again in vain.
         """
 
-        def ask() -> str | FatalError | AbortedError | None:
-            idle = self._idle_allocator()
+        def ask() -> tuple[str | None, str]:
             try:
-                plans = [self.tolerating(plan)]
-                return idle.find_node(plans, budget.tenth(), complete_only=self.complete_only)
-            except (FatalError, AbortedError) as error:
-                return error.with_traceback(None)
+                return self.idle().node(self.tolerating(plan), budget=budget.tenth()), ""
+            except AbortedError as error:
+                return None, str(error)
 
-        found = self._known.find(self.allocator.inventory.version, plan.signature, ask)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        # An error names the request, and is not kept: others have the same signature.
+        node, aborted = self._known.find(self.allocator.inventory.version, plan.signature, ask)
+        if aborted:
+            raise AbortedError(aborted)
+        return node
 
     def fits_idle(self, plan: ClaimPlan, budget: Budget) -> bool | None:
         """Return whether a plan would fit then; None if that cannot be told. Raises nothing."""
