@@ -155,9 +155,9 @@ class Attempt:
             return most
         idle: int | None = counts.most_if_idle
         if figures.drawing:
-            if self.relaxer.fits_idle(plan, self.budget) is not False:
+            if self.relaxer.idle().fits(plan, self.budget) is not False:
                 return most
-            idle = self.relaxer.most_idle(plan, self.budget)
+            idle = self.relaxer.idle().most(plan, self.budget)[0]
         elif counts.most_if_idle >= (wanted or 0):
             return most
         # Where no node has any, something else is said of the devices.
@@ -202,7 +202,7 @@ class Attempt:
 
     def _describe_constraint(self, plan: ClaimPlan) -> str:
         """Return what keeps one alternative from devices that are free: a constraint, and who lacks its attribute."""
-        item, number = plan.requests[0].alternatives[0], self._find_constraint(plan)
+        item, number = plan.requests[0].alternatives[0], self._find_constraint(plan, self.relaxer)
         is_there, lacks = self._describe_lacks(plan, number)
         together = is_there and item.count != 1
         most = self.relaxer.most(plan, self.budget)[0] if together else None
@@ -217,12 +217,12 @@ class Attempt:
         none = "none together satisfy" if together and most != 0 else "none satisfies"
         return f"devices are free, but {none} {self._name(plan, number)}{at_most}{lacks}{apart}{users}"
 
-    def _find_constraint(self, plan: ClaimPlan) -> int | None:
+    def _find_constraint(self, plan: ClaimPlan, relaxer: Relaxer) -> int | None:
         """Return the first constraint without which the plan would fit; there may be none that does it alone."""
         numbers = range(len(plan.constraints))
         if len(numbers) == 1:
             return 0
-        return next((number for number in numbers if self._fits(without(plan, number))), None)
+        return next((number for number in numbers if relaxer.fits(without(plan, number), self.budget)), None)
 
     def _name(self, plan: ClaimPlan, number: int | None) -> str:
         """Return the constraint that is in the way, and those beside which it is."""
@@ -252,9 +252,9 @@ class Attempt:
         """Return whether a request waits in vain for devices in use, and how many it could have of what it asks for."""
         item = plan.requests[0].alternatives[0]
         text = f", at most {most} together"
-        if item.admin_access or self.relaxer.fits_idle(plan, self.budget) is not False:
+        if item.admin_access or self.relaxer.idle().fits(plan, self.budget) is not False:
             return False, f"{text}, {item.count} requested"
-        idle = self.relaxer.most_idle(plan, self.budget)
+        idle = self.relaxer.idle().most(plan, self.budget)[0]
         when = when_idle([self.counter.count(item, self.budget)])
         if idle is None:
             return True, f"{text}, {item.count} requested"
@@ -293,7 +293,7 @@ class Attempt:
             return ""
         alone, item = only(plan, (request,)), request.alternatives[0]
         try:
-            if self.relaxer.idle_node(alone, self.budget) is not None:
+            if self.relaxer.idle().node(alone, budget=self.budget) is not None:
                 return ""
         except FatalError as error:
             text = error.message.removeprefix(f"request {request.name}: ")
@@ -301,34 +301,27 @@ class Attempt:
             return f"; {when_idle(counts)}, it {text}" if conflict else ""
         except AbortedError:
             return ""
-        if not self.relaxer.fits_idle(unconstrained(alone), self.budget):
+        if not self.relaxer.idle().fits(unconstrained(alone), self.budget):
             return ""
-        text = f"; {self._name_idle(alone)} cannot be met"
-        if request.prioritized or not (most := self.relaxer.most_idle(alone, self.budget)):
+        text = f"; {constraint_name(alone, self._find_constraint(alone, self.relaxer.idle()))} cannot be met"
+        if request.prioritized or not (most := self.relaxer.idle().most(alone, self.budget)[0]):
             return f"{text} even {when_idle(counts)}"
         return f"{text}: at most {most} together even {when_idle(counts)}, {item.count} requested"
 
     def _never_together(self) -> str:
         """Return a clause on requests that may fit alone, but never together."""
-        plan, relaxer, budget = self.plan, self.relaxer, self.budget
+        plan, budget, idle = self.plan, self.budget, self.relaxer.idle()
         counts = self._count(plan.requests) if len(plan.requests) > 1 else ()
         if not any(each.figures.kept for each in counts):
             return ""
-        alone = [relaxer.fits_idle(only(plan, (request,)), budget) for request in plan.requests]
-        if not all(alone) or relaxer.fits_idle(plan, budget) is not False:
+        alone = [idle.fits(only(plan, (request,)), budget) for request in plan.requests]
+        if not all(alone) or idle.fits(plan, budget) is not False:
             return ""
-        text = f"; even {when_idle(counts)}, the requests do not fit together"
-        if plan.constraints and relaxer.fits_idle(unconstrained(plan), budget) is not False:
-            return f"{text} with {self._name_idle(plan)}"
-        free = relaxer.tolerating(unconstrained(plan))
-        cause = self._describe_contention(free, free, relaxer.idle())
+        text, free = f"; even {when_idle(counts)}, the requests do not fit together", unconstrained(plan)
+        if plan.constraints and idle.fits(free, budget) is not False:
+            return f"{text} with {constraint_name(plan, self._find_constraint(plan, idle))}"
+        cause = self._describe_contention(free, free, idle)
         return f"{text}: {cause}" if cause else text
-
-    def _name_idle(self, plan: ClaimPlan) -> str:
-        """Return the first constraint without which a plan would fit if no device were in use, or all of them."""
-        numbers = range(len(plan.constraints))
-        alone = (number for number in numbers if self.relaxer.fits_idle(without(plan, number), self.budget))
-        return constraint_name(plan, next(alone, None))
 
     def _count(self, requests: Sequence[RequestPlan]) -> Sequence[DeviceCounts]:
         """Return the device counts of some requests; none where that takes too long."""
@@ -349,7 +342,7 @@ class Attempt:
             node = None
             bound = f" with {constraint_name(plan, 0 if len(plan.constraints) == 1 else None)}"
         if node is not None:
-            number = self._find_constraint(plan)
+            number = self._find_constraint(plan, self.relaxer)
             text = f"the requests fit together on node {node}, but not with {self._name(plan, number)}"
             if number is not None:
                 text += self._describe_between(plan, number)
@@ -363,12 +356,19 @@ class Attempt:
             if len(rivals) < len(plan.requests):
                 text += f", not even for {names_of(rivals)}"
             whole, free = free, only(free, rivals)
-            if self.relaxer.is_apart(free, self.budget):
+            if self._is_apart(free):
                 names = f"{names_of(rivals)} have no node in common"
                 return Explanation(reason, f"{text}; {names} even if no device were in use")
             cause = self._describe_contention(free, whole, self.relaxer)
             text += f"; {cause}" if cause else ""
         return Explanation(reason, text + (self._never_together() if plan is self.plan else ""))
+
+    def _is_apart(self, plan: ClaimPlan) -> bool:
+        """True if no node would have what each request of a plan wants if no device were in use."""
+        try:
+            return self.relaxer.idle().common_node(plan, self.budget) is None
+        except AbortedError:
+            return False
 
     def _describe_between(self, plan: ClaimPlan, number: int) -> str:
         """Return why requests do not fit together with a constraint, or nothing where that cannot be found out."""
@@ -401,7 +401,7 @@ class Attempt:
                 return f"no node has enough left for each of {names}"
             allocator = relaxer.allocator
             counter = DeviceCounter(allocator.availability, allocator.candidates)
-            return Contention.find(counter, plan, node, self.budget).describe()
+            return Contention.find(counter, relaxer.as_asked(plan), node, self.budget).describe()
         except AbortedError:
             return ""
 

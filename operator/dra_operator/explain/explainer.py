@@ -122,7 +122,7 @@ class Explainer:
             plan = self.allocator.plan(claim, decider)
         except FatalError:
             return False
-        return self._relaxer.fits_idle(plan, budget)
+        return self._relaxer.idle().fits(plan, budget)
 
     def find_failing(self, claim: ResourceClaim) -> list[str]:
         """Return a sentence for each selector of a claim that fails on some device, whether reached or not.

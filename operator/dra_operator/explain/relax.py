@@ -47,17 +47,37 @@ class Kept:
 class Relaxer:
     """Asks an allocator about relaxed plans; `complete_only`: as if there were no pools but complete ones.
 
-    Methods raise FatalError and AbortedError unless they say otherwise.
+    `is_idle`: no device is in use there, and plans tolerate everything. Nobody has asked for this: it gets a tenth of
+    each budget, and is not tried again in vain. Methods raise FatalError and AbortedError unless they say otherwise.
     """
 
     allocator: Allocator
     complete_only: bool = False
-    _idle: Allocator | None = None
+    is_idle: bool = False
+    _idle: "Relaxer | None" = None
     _known: Kept = field(default_factory=Kept)
 
     def node(self, *plans: ClaimPlan, budget: Budget, allowed: int = -1) -> str | None:
         """Return the first of the allowed nodes by name on which some plans fit together, or None."""
-        return self.allocator.find_node(plans, budget, allowed=allowed, complete_only=self.complete_only)
+        if not self.is_idle:
+            return self.allocator.find_node(plans, budget, allowed=allowed, complete_only=self.complete_only)
+
+        def ask() -> tuple[str | None, str]:
+            asked = [self.as_asked(plan) for plan in plans]
+            try:
+                node = self.allocator.find_node(
+                    asked, budget.tenth(), allowed=allowed, complete_only=self.complete_only
+                )
+            except AbortedError as error:
+                return None, str(error)
+            return node, ""
+
+        # An error names the request, and is not kept: others have the same signature.
+        key = (*[plan.signature for plan in plans], allowed)
+        node, aborted = self._known.find(self.allocator.inventory.version, key, ask)
+        if aborted:
+            raise AbortedError(aborted)
+        return node
 
     def fits(self, plan: ClaimPlan, budget: Budget) -> bool | None:
         """Return whether a plan fits on a node; None if that cannot be told. Raises nothing."""
@@ -80,69 +100,29 @@ class Relaxer:
         """
         return _most(plan, lambda fewer: self.node(fewer, budget=budget))
 
-    # --- without uses and taints
-
-    def idle_node(self, plan: ClaimPlan, budget: Budget) -> str | None:
-        """Return the first node on which a plan would fit if no device were in use or tainted, or None.
-
-        Nobody has asked for this: it gets a tenth of the budget, and is not tried again in vain.
-        """
-
-        def ask() -> tuple[str | None, str]:
-            try:
-                return self.idle().node(self.tolerating(plan), budget=budget.tenth()), ""
-            except AbortedError as error:
-                return None, str(error)
-
-        # An error names the request, and is not kept: others have the same signature.
-        node, aborted = self._known.find(self.allocator.inventory.version, plan.signature, ask)
-        if aborted:
-            raise AbortedError(aborted)
-        return node
-
-    def fits_idle(self, plan: ClaimPlan, budget: Budget) -> bool | None:
-        """Return whether a plan would fit then; None if that cannot be told. Raises nothing."""
-        try:
-            return self.idle_node(plan, budget) is not None
-        except (FatalError, AbortedError):
-            return None
-
-    def most_idle(self, plan: ClaimPlan, budget: Budget) -> int | None:
-        """Return how many devices a plan of one alternative could have then, as `most` does."""
-        return _most(plan, lambda fewer: self.idle_node(fewer, budget))[0]
-
-    def is_apart(self, plan: ClaimPlan, budget: Budget) -> bool:
-        """True if even then no node has what each request of a plan wants. Raises nothing."""
-        try:
-            return self.idle().common_node(self.tolerating(plan), budget.tenth()) is None
-        except AbortedError:
-            return False
-
-    def release(self) -> None:
-        """Forget what is kept for this; it begins anew if it is asked again."""
-        if self._idle is not None:
-            self._idle.release()
-            self._idle = None
-
     def idle(self) -> "Relaxer":
-        """Return what asks about plans that tolerate everything as if no device were in use."""
-        return Relaxer(self._idle_allocator(), self.complete_only)
+        """Return what asks as if no device were in use and none were tainted."""
+        if self._idle is None:
+            copy = self.allocator.for_copy(self.allocator.inventory, Ledger())
+            self._idle = Relaxer(copy, self.complete_only, is_idle=True)
+        self._idle.allocator.refresh()
+        return self._idle
 
     def keep_up(self) -> None:
         """Forget it once there is more to catch up with than it takes to begin anew."""
         if self._idle is not None:
-            views = self._idle.availability.views
+            views = self._idle.allocator.availability.views
             if views.behind > 2 * len(views.order) + _SPARE_CHANGES:
                 self.release()
 
-    def _idle_allocator(self) -> Allocator:
-        if self._idle is None:
-            self._idle = self.allocator.for_copy(self.allocator.inventory, Ledger())
-        self._idle.refresh()
-        return self._idle
+    def release(self) -> None:
+        """Forget it; it begins anew if it is asked again."""
+        if self._idle is not None:
+            self._idle.allocator.release()
+            self._idle = None
 
-    def tolerating(self, plan: ClaimPlan) -> ClaimPlan:
-        """Return a plan as if it tolerated everything."""
+    def as_asked(self, plan: ClaimPlan) -> ClaimPlan:
+        """Return a plan as the allocator is asked about it."""
         candidates = self.allocator.candidates
 
         def change(item: Alternative) -> Alternative:
@@ -150,7 +130,7 @@ class Relaxer:
             content = content._replace(tolerations=content.tolerations + _EVERYTHING)
             return replace(item, key=candidates.key(content, item.key.amounts.asked))
 
-        return _with_alternatives(plan, change)
+        return _with_alternatives(plan, change) if self.is_idle else plan
 
 
 def _common_node(relaxer: Relaxer, plan: ClaimPlan, budget: Budget) -> str | None:
