@@ -357,7 +357,7 @@ def test_an_annotation_that_is_taken_at_last_has_the_usual_pause(bench, clock, m
     clock.now += 20
     (annotate,) = writes(bench.run(), AnnotateWrite)
     explanation = Explanation(Reason.DEVICE_IN_USE, "request gpu: another number", "gpu")
-    monkeypatch.setattr(bench.allocator, "explain", lambda *_: (explanation,))
+    monkeypatch.setattr(bench.allocator, "explain", lambda *_, **__: (explanation,))
     told = bench.delta(claim(annotations={"dra-operator.io/pending": annotate.text}))
     bench.run(Tick(), told, Written(annotate, {}))
     clock.now += 10
