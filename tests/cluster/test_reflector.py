@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from .mirror import GOOD, QUIET
-from .script import CLASSES, cut, event, lines, listed, ok, status, thing
+from .script import CLAIMS, CLASSES, cut, event, lines, listed, ok, status, thing
 
 
 async def test_first_list_delivers_everything(script, mirror):
@@ -215,6 +215,22 @@ async def test_annotations_that_nobody_reads_are_not_kept(script, mirror):
 
     kept = watching.deltas[0].body["metadata"]["annotations"]
     assert kept == {"dra-operator.io/pending": "no device"}
+
+
+@pytest.mark.parametrize(("served", "is_kept"), [(CLAIMS, False), (CLASSES, True)], ids=["claim", "class"])
+async def test_labels_of_objects_in_namespaces_are_not_kept(script, mirror, served, is_kept):
+    """An object may have a megabyte of them, and many claims have; those of nodes and namespaces are read."""
+    ours, more = {"dra-operator.io/allocate": "false"}, {f"example.com/{each}": "x" for each in range(1000)}
+    template = {"metadata": {"labels": more, "annotations": {"example.com/notes": "x"}}, "spec": {}}
+    body = {**thing("a", 1, labels={**ours, **more}), "spec": template}
+    script.then(listed(body), QUIET)
+    watching = mirror(served=served)
+
+    await watching.until(lambda: watching.deltas)
+
+    kept = watching.deltas[0].body
+    assert kept["metadata"]["labels"] == ({**ours, **more} if is_kept else ours)
+    assert kept["spec"] == (template if is_kept else {"spec": {}})
 
 
 async def test_who_nominated_a_pod_is_kept_of_its_managed_fields(script, mirror):

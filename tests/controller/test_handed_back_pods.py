@@ -1,5 +1,7 @@
 """Pods that were let go and cannot be placed, with the API server in memory: what is taken back, and from whom not."""
 
+from datetime import datetime
+
 import pytest
 
 from cluster import CLASS, FINALIZER, PENDING, Operator, allocation, claim, resource_slice
@@ -190,3 +192,20 @@ async def test_claim_of_a_pod_that_was_let_go_and_deleted_is_free_again(cluster,
         await start(claims="gated")
 
     await cluster.until(lambda: not cluster.devices(), "the end of the allocation")
+
+
+async def test_time_that_somebody_wrote_into_the_annotation_hides_no_pod_from_the_alert(cluster, pods, start):
+    """It counts from the creation of its pod at the earliest: a time before 1970 would look as if there were no pod."""
+    metrics = (await start()).manager.metrics
+    cluster.put(claim(), pod("pod", "claim", gates=()))
+    body = cluster.server.get("Pod", "pod", "default")
+    mark = f"0001-01-01T00:00:00Z node-1 {body['metadata']['uid']}"
+    annotate = {"dra-operator.io/let-go": mark}
+    cluster.change("Pod", "pod", lambda body: body["metadata"].update(annotations=annotate), "default")
+    created = datetime.fromisoformat(body["metadata"]["creationTimestamp"]).timestamp()
+
+    def since():
+        return metrics.registry.get_sample_value("dra_operator_let_go_since_timestamp_seconds")
+
+    await cluster.until(since, "the time")
+    assert since() == created

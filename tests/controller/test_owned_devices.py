@@ -61,9 +61,11 @@ async def test_only_owned_devices_are_allocated(cluster, operator):
 
 
 async def test_a_claim_for_what_is_not_owned_waits_for_that_reason(cluster, operator):
-    """Without a rule the reason is DeviceNotOwned, and the first rule ends the wait."""
+    """Without a rule the reason is DeviceNotOwned, with no command that only admins may run; the first rule ends it."""
     cluster.put(claim())
-    await cluster.waits()
+    text = await cluster.waits()
+    assert text.endswith("owned:NoSchedule on 2; an admin takes the devices for the operator)")
+    assert "dra-operator own" not in text
     await cluster.until(lambda: "DeviceNotOwned" in cluster.reasons("claim"), "the Event")
 
     cluster.put(rule())

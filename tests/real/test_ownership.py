@@ -88,7 +88,7 @@ def test_with_the_policy_owned_devices_are_used_after_their_time(fenced_fleet, s
 
     text = fleet.wait_pending("three")
     assert "2 not owned by this operator" in text
-    assert f"dra-operator own --driver {DRIVER} --pool" in text
+    assert "; an admin takes the devices for the operator)" in text
     fleet.client.wait_for("/healthz", lambda _: operator.http("/readyz") == (200, "ok\n"), seconds=20)
     rule = fleet.client.get(f"{RULES}/own")["metadata"]
     assert (rule["finalizers"], rule["annotations"]) == (

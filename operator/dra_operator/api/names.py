@@ -51,6 +51,8 @@ KNOWN_ANNOTATIONS: Final = frozenset(
     )
 )
 """All that the operator reads of the annotations of watched objects."""
+KNOWN_LABELS: Final = frozenset((OPT_OUT_LABEL,))
+"""All that it reads of the labels of objects in namespaces."""
 ENDED_PHASES = frozenset(("Succeeded", "Failed"))
 """The phases of a pod that has ended."""
 SYSTEM_PRIORITIES: Final[Mapping[str, int]] = {

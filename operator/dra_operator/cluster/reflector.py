@@ -380,7 +380,7 @@ class Reflector:
             self._drop(key)
         self._gone.pop(seen.uid, None)
         self._seen[key] = seen
-        trim_metadata(body)
+        trim_metadata(body, is_namespaced=self.served.kind.namespaced)
         body.setdefault("apiVersion", self.served.api_version)
         body.setdefault("kind", self.served.kind.kind)
         self._hand_over(Delta(self.served.kind.kind, *key, body))

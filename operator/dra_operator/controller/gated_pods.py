@@ -444,9 +444,19 @@ class GatedPods:
         return datetime.fromisoformat(min(times)).timestamp() if times else 0.0
 
     def let_go_since(self) -> float:
-        """Return as Unix time when the pod was let go that has been without a node longest; 0 if there is none."""
-        pods = [gated.pod for gated in self._pods.values() if not gated.pod.is_gated]
-        return min([pod.let_go.time for pod in pods if pod.let_go is not None], default=0.0)
+        """Return as Unix time when the pod was let go that has been without a node longest; 0 if there is none.
+
+        Whoever may change a pod may write any time into its annotation; one before its creation counts as that.
+        """
+        pods = [gated.pod for gated in self._pods.values() if not gated.pod.is_gated and gated.pod.creation]
+        return min(
+            [
+                max(pod.let_go.time, datetime.fromisoformat(pod.creation).timestamp())
+                for pod in pods
+                if pod.let_go is not None
+            ],
+            default=0.0,
+        )
 
     def _is_any_changing(self, claims: Iterable[ResourceClaim]) -> bool:
         """True if a write is under way by which one of some claims gets an allocation or loses it."""

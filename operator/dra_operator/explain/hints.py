@@ -25,8 +25,8 @@ from dra_operator.explain.pools import PublishedSlices
 from dra_operator.explain.relax import Kept
 from dra_operator.explain.stages import key_value_effect, taint_text
 from dra_operator.inventory import Slice, bits
-from dra_operator.inventory.ownership import OWNED_TAINT, Ownership, tolerates_owned
-from dra_operator.inventory.taints import UNOWNED, touches
+from dra_operator.inventory.ownership import OWNED_TAINT, tolerates_owned
+from dra_operator.inventory.taints import touches
 
 _DRIVER: Final = frozenset(("driver",))
 _ANY_VALUE: Final = "; without operator: Exists, a toleration is for one value: add it to tolerate any"
@@ -222,20 +222,6 @@ class Hints:
         ]
         return f"; set by DeviceTaintRule {listed(names)}" if names else ""
 
-    def own_command(self, alternative: Alternative, budget: Budget) -> str:
-        """Return a clause with the command by which an admin owns devices that an alternative selects."""
-        pools = {
-            slice_.key
-            for slice_ in self.published
-            if (unowned := _unowned(slice_))
-            and unowned & self.candidates.select(alternative.key, slice_, budget)
-        }
-        if not pools:
-            return ""
-        driver, pool = min(pools)
-        more = f" takes those of one of {len(pools)} pools" if len(pools) > 1 else " takes them"
-        return f"; dra-operator own --driver {driver} --pool {pool}{more}"
-
     def _selected(self, alternatives: Sequence[Alternative], budget: Budget) -> Iterator[tuple[Slice, int]]:
         """Yield the devices that belong to the class of an alternative, and that its selectors select, by slice."""
         for slice_ in self.published:
@@ -309,16 +295,6 @@ def _admits(selector: Selector, driver: str) -> bool:
         return selector.match(prepare_device(driver, Device(name="")))
     except CelError:
         return False
-
-
-def _unowned(slice_: Slice) -> int:
-    """Return the devices of a slice that no taint makes ours."""
-    wanted = Ownership.UNOWNED.value
-    return sum(
-        tainted
-        for taints, tainted in slice_.tainted_groups
-        if taints[0].effect == UNOWNED and taints[0].value == wanted
-    )
 
 
 def derived_names(plan: ClaimPlan) -> tuple[str, ...]:

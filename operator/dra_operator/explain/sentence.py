@@ -15,6 +15,7 @@ from dra_operator.api.text import listed, shortened
 from dra_operator.explain.hints import Hints, tolerations_meant
 from dra_operator.explain.stages import PASSING, TITLES, DeviceCounts
 from dra_operator.inventory import Inventory
+from dra_operator.inventory.ownership import Ownership
 from dra_operator.inventory.pool import surplus_advice
 from dra_operator.ledger import ClaimKey
 
@@ -100,7 +101,9 @@ class StageText:
             return refusals.detail(f"; in use {count}: {names}" if names else f"; in use {count}")
         more = ""
         if reason is Reason.DEVICE_NOT_OWNED:
-            more = self.hints.own_command(self.item, self.budget)
+            # Whoever reads it may not take them; the command is in docs/reasons.md.
+            is_free = Ownership.UNOWNED.value in refusals.details
+            more = "; an admin takes the devices for the operator" if is_free else ""
         elif reason is Reason.DEVICE_TAINTED:
             taints = refusals.details.keys()
             more = tolerations_meant(taints, self.item.tolerations)
