@@ -20,8 +20,7 @@ from pathlib import Path
 from .go_types import PACKAGES, ROOTS, Sources
 
 _ORDER = (
-    "required", "maxItems", "immutable", "update", "eachKey", "eachVal", "format", "maxBytes", "maxLength",
-    "subfield", "unique", "enum",
+    "required", "maxItems", "immutable", "update", "eachVal", "maxBytes", "maxLength", "unique", "enum",
 )  # fmt: skip
 """Rules that end the questions about a field come first, what the type of the field says comes last."""
 _IGNORED = (
@@ -48,8 +47,8 @@ def _tags(lines: Iterable[str]) -> Iterator[str]:
             continue
         wrapped = _WRAPPED.match(match[1])
         tag = wrapped[1] if wrapped else match[1]
-        # Whatever is not required is optional.
-        if not tag.startswith(_IGNORED) and not tag.endswith("optional"):
+        # Whatever is not required is optional. What a text must look like is not asked in memory.
+        if not tag.startswith(_IGNORED) and not tag.endswith("optional") and "format=" not in tag:
             yield tag.replace("=+k8s:", ":")
 
 

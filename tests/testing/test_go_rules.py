@@ -70,12 +70,11 @@ type Outer struct {
 
 
 def test_rules_stand_in_the_order_of_the_questions(rules: dict[str, list[str]]) -> None:
-    """What ends the questions comes first, the type of the field last; alpha, optional and disabled are left out."""
+    """What ends the questions comes first, the type of the field last; alpha, optional, formats are left out."""
     assert rules == {
         "": ["union=map,colours"],
         "text": ["maxLength=63"],
         "names": ["maxItems=4", "unique=name,pool"],
         "paint": ["required", "enum=Blue,Red"],
-        "map": ["eachKey:format=k8s-short-name"],
         "colours": ["eachVal:enum=Blue,Red"],
     }

@@ -150,7 +150,7 @@ class Registry:
         metadata["creationTimestamp"] = self._now()
         strategy.prepare_create(resource, body)
         strategy.apply_defaults(resource, body, self._now())
-        problems = validation.metadata_errors(resource, metadata) + validation.create_errors(resource, body)
+        problems = validation.metadata_errors(metadata)
         problems += admit_create(self._admin_access, self.store, resource, body)
         problems = [*dict.fromkeys(problems), *declared_errors(resource, target.version, body)]
         if problems:
@@ -273,7 +273,7 @@ class Registry:
             strategy.prepare_update(resource, body, old.body, self._now())
         strategy.apply_defaults(resource, body, self._now())
         strategy.record_nomination(resource, body, old.body, options.manager)
-        problems = validation.metadata_errors(resource, body["metadata"]) + update_problems
+        problems = validation.metadata_errors(body["metadata"]) + update_problems
         if target.subresource == "status":
             problems += admit_status(self._admin_access, self.store, resource, body, old.body)
             problems += validation.status_errors(resource, body, old.body)
