@@ -310,10 +310,11 @@ class Attempt:
 
     def _never_together(self) -> str:
         """Return a clause on requests that may fit alone, but never together."""
-        plan, budget, idle = self.plan, self.budget, self.relaxer.idle()
+        plan, budget = self.plan, self.budget
         counts = self._count(plan.requests) if len(plan.requests) > 1 else ()
         if not any(each.figures.kept for each in counts):
             return ""
+        idle = self.relaxer.idle()
         alone = [idle.fits(only(plan, (request,)), budget) for request in plan.requests]
         if not all(alone) or idle.fits(plan, budget) is not False:
             return ""
