@@ -6,9 +6,10 @@ answers. What goes wrong is a `CelError`, and nothing else.
 An expression goes through these stages in this order:
 
 1. `syntax`: text to syntax tree
-2. `checker`: a type for every node (`types`, `unify`, `messages`), by the `declarations` of an `environment`
+2. `checker`: a type for every node (`types`, `unify`, `messages`), by the `declarations` of the `library`, as an
+   `environment` has them
 3. `validators`: what is wrong although all types fit
-4. `costs`: the most it can cost
+4. `estimate`: the most it can cost, by the `costs` of what it is made of
 5. `run`: the steps of its evaluation, with constants folded and calls resolved (`dispatch`), as functions: plain for
    what is cheap, metered for all else and wherever the plain ones fail
 

@@ -8,12 +8,10 @@ Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, k8s.io/apiserver `p
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from dra_operator.cel import declarations
-from dra_operator.cel.declarations import Overload, read_row
-from dra_operator.cel.errors import runtime_error
-from dra_operator.cel.library.lists import includes
+from dra_operator.cel.declarations import Overload
 from dra_operator.cel.types import ANY, BOOL, DYN, QUANTITY, STRING, Kind, Type, map_of
 
 Version: TypeAlias = Literal["1.36", "1.37"]
@@ -23,23 +21,6 @@ NEWEST: Final = VERSIONS[-1]
 Expressions: TypeAlias = Literal["stored", "new"]
 
 DEVICE = Type(Kind.STRUCT, "kubernetes.DRADevice")
-_MOST_INCLUDED_136: Final = 48
-
-
-def _includes_136(target: Any, value: Any) -> bool:
-    """1.36 refuses to look through more values than a device may have."""
-    if type(target) is not tuple or len(target) <= _MOST_INCLUDED_136:
-        return includes(target, value)
-    if includes(target[:_MOST_INCLUDED_136], value):
-        return True
-    raise runtime_error(
-        f"'includes' function cannot be applied to lists longer than {_MOST_INCLUDED_136} values"
-    )
-
-
-def _duration_136(_value: int) -> Any:
-    """1.36 declares this conversion and has none."""
-    raise runtime_error("type conversion error from 'int' to 'google.protobuf.Duration'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +76,11 @@ def _functions(environment: Environment) -> Mapping[str, tuple[Overload, ...]]:
     if environment.expressions == "new" and not environment.list_type_attributes:
         del functions["includes"]
     if environment.kubernetes < "1.37":
+        older = declarations.older_functions()
         if "includes" in functions:
-            functions["includes"] = (
-                read_row("includes dra_includes_dyn_dyn: dyn.(dyn) -> bool", _includes_136)[1],
-            )
+            functions["includes"] = (older["includes"],)
         same, *others = functions["duration"]
-        of_int = read_row("duration int64_to_duration: (int) -> google.protobuf.Duration", _duration_136)[1]
-        functions["duration"] = (same, of_int, *others)
+        functions["duration"] = (same, older["duration"], *others)
     return functions
 
 

@@ -12,11 +12,11 @@ from typing import Any, Final
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.semver import Semver
 from dra_operator.cel.checker import Checked, check
-from dra_operator.cel.costs.cost import estimate
 from dra_operator.cel.costs.sizes import Range
 from dra_operator.cel.device import PreparedDevice
 from dra_operator.cel.environment import STORED, Environment
 from dra_operator.cel.errors import CelError, compile_error, runtime_error
+from dra_operator.cel.estimate import estimate
 from dra_operator.cel.paths import reads
 from dra_operator.cel.run.evaluator import Evaluator, UncountedPatternError, evaluator
 from dra_operator.cel.run.meter import COST_LIMIT, Meter

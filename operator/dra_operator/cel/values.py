@@ -89,6 +89,10 @@ class Opaque:
     hashable: ClassVar[bool] = True
     """Whether Go could use it as a map key; looking one up that it could not is an error of its own."""
 
+    def cost_size(self) -> int:
+        """Return how large it counts as where that costs."""
+        return 1
+
     def equals(self, other: Any) -> bool:
         """Return whether it equals `other`; raises CelError if the two cannot be compared."""
         if type(other) is not type(self):

@@ -1,6 +1,5 @@
-"""Costs: how much an expression may cost, and how much a call has cost, in Kubernetes' units.
+"""Costs: what calls cost, in Kubernetes' units.
 
-- `cost`: the most that an expression can cost, by the `sizes` of what it reads (`go_paths` are the ways to it) and by
-  `call_estimates`
-- `call_costs`: what one call has cost
+- `prices`: what a call has cost, and what it can cost at most; the rows of the library name them
+- `sizes`: how large values can be, as far as is declared of a device, by `go_paths`, the ways to them
 """

@@ -7,11 +7,10 @@ Source: k8s.io/dynamic-resource-allocation `cel/compile.go` (`sizeEstimator`), k
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.cel.costs.go_paths import NOWHERE, Trail
-from dra_operator.cel.syntax.nodes import Expr
 from dra_operator.cel.types import Type
 
 UNBOUNDED: Final = 2**64 - 1
@@ -64,12 +63,12 @@ UNKNOWN: Final = Range(0, UNBOUNDED)
 class Measured:
     """An expression, or the elements of one, as estimates see it.
 
-    That is its path from `device`, its type, and its size if that is known.
+    That is its path from `device`, its type, its value if it is a literal, and its size if that is known.
     """
 
     path: Trail
     type: Type
-    expr: Expr | None = None
+    constant: Any = None
     size: Range | None = None
 
 

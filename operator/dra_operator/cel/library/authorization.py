@@ -4,9 +4,9 @@ They are there for the messages: a function that is known is another error than 
 Source: k8s.io/apiserver `pkg/cel/library/authz.go`.
 """
 
-from collections.abc import Callable
 from typing import Any, Final
 
+from dra_operator.cel.costs.prices import CHECK, SELECTOR, Priced, Row
 from dra_operator.cel.errors import runtime_error
 
 
@@ -16,23 +16,25 @@ def unreachable(*_values: Any) -> Any:
 
 
 _A: Final = "kubernetes.authorization"
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = dict.fromkeys(
-    (
-        f"allowed decision_allowed: {_A}.Decision.() -> bool",
-        f"check pathcheck_check: {_A}.PathCheck.(string) -> {_A}.Decision",
-        f"check resourcecheck_check: {_A}.ResourceCheck.(string) -> {_A}.Decision",
-        f"error decision_error: {_A}.Decision.() -> string",
-        f"errored decision_errored: {_A}.Decision.() -> bool",
-        f"fieldSelector authorizer_fieldselector: {_A}.ResourceCheck.(string) -> {_A}.ResourceCheck",
-        f"group authorizer_group: {_A}.Authorizer.(string) -> {_A}.GroupCheck",
-        f"labelSelector authorizer_labelselector: {_A}.ResourceCheck.(string) -> {_A}.ResourceCheck",
-        f"name resourcecheck_name: {_A}.ResourceCheck.(string) -> {_A}.ResourceCheck",
-        f"namespace resourcecheck_namespace: {_A}.ResourceCheck.(string) -> {_A}.ResourceCheck",
-        f"path authorizer_path: {_A}.Authorizer.(string) -> {_A}.PathCheck",
-        f"reason decision_reason: {_A}.Decision.() -> string",
-        f"resource groupcheck_resource: {_A}.GroupCheck.(string) -> {_A}.ResourceCheck",
-        f"serviceAccount authorizer_serviceaccount: {_A}.Authorizer.(string, string) -> {_A}.Authorizer",
-        f"subresource resourcecheck_subresource: {_A}.ResourceCheck.(string) -> {_A}.ResourceCheck",
+_RESOURCE: Final = f"{_A}.ResourceCheck"
+FUNCTIONS: Final[dict[str, Row]] = {
+    f"allowed decision_allowed: {_A}.Decision.() -> bool": unreachable,
+    f"check pathcheck_check: {_A}.PathCheck.(string) -> {_A}.Decision": Priced(unreachable, CHECK),
+    f"check resourcecheck_check: {_RESOURCE}.(string) -> {_A}.Decision": Priced(unreachable, CHECK),
+    f"error decision_error: {_A}.Decision.() -> string": unreachable,
+    f"errored decision_errored: {_A}.Decision.() -> bool": unreachable,
+    f"fieldSelector authorizer_fieldselector: {_RESOURCE}.(string) -> {_RESOURCE}": Priced(
+        unreachable, SELECTOR
     ),
-    unreachable,
-)
+    f"group authorizer_group: {_A}.Authorizer.(string) -> {_A}.GroupCheck": unreachable,
+    f"labelSelector authorizer_labelselector: {_RESOURCE}.(string) -> {_RESOURCE}": Priced(
+        unreachable, SELECTOR
+    ),
+    f"name resourcecheck_name: {_RESOURCE}.(string) -> {_RESOURCE}": unreachable,
+    f"namespace resourcecheck_namespace: {_RESOURCE}.(string) -> {_RESOURCE}": unreachable,
+    f"path authorizer_path: {_A}.Authorizer.(string) -> {_A}.PathCheck": unreachable,
+    f"reason decision_reason: {_A}.Decision.() -> string": unreachable,
+    f"resource groupcheck_resource: {_A}.GroupCheck.(string) -> {_RESOURCE}": unreachable,
+    f"serviceAccount authorizer_serviceaccount: {_A}.Authorizer.(string, string) -> {_A}.Authorizer": unreachable,
+    f"subresource resourcecheck_subresource: {_RESOURCE}.(string) -> {_RESOURCE}": unreachable,
+}

@@ -6,6 +6,8 @@ Source: cel-go `common/stdlib/standard.go`.
 
 from typing import Final
 
+from dra_operator.cel.costs.prices import COMPARING, EQUALITY, MEMBER, SUM, Priced, Row
+
 _DURATION: Final = "google.protobuf.Duration"
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
 _COMPARED: Final = (
@@ -30,8 +32,20 @@ def _comparison(operator: str, stem: str) -> str:
     return "\n".join(lines)
 
 
-FUNCTIONS: Final[dict[str, None]] = dict.fromkeys(
-    f"""
+_PRICES: Final = {
+    "equals": EQUALITY,
+    "not_equals": COMPARING,
+    "in_list": MEMBER,
+    "add_string": SUM,
+    "add_bytes": SUM,
+    **{
+        f"{order}_{kind}": COMPARING
+        for order in ("less", "less_equals", "greater", "greater_equals")
+        for kind in ("string", "bytes")
+    },
+}
+"""The prices of overloads that do not cost 1."""
+_ROWS: Final = f"""
 !_ logical_not: (bool) -> bool
 -_ negate_double: (double) -> double
 -_ negate_int64: (int) -> int
@@ -82,5 +96,12 @@ size size_map: (map(<A>, <B>)) -> int
 size map_size: map(<A>, <B>).() -> int
 size size_string: (string) -> int
 size string_size: string.() -> int
-""".strip().split("\n")
-)
+"""
+
+
+def _priced(row: str) -> Row:
+    price = _PRICES.get(row.split(" ")[1].rstrip(":"))
+    return None if price is None else Priced(None, price)
+
+
+FUNCTIONS: Final[dict[str, Row]] = {row: _priced(row) for row in _ROWS.strip().split("\n")}

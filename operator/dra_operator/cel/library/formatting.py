@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from dra_operator.api.text import quote
+from dra_operator.cel.costs.prices import FORMATTED, Priced, Row
 from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.library.conversions import bytes_to_string
 from dra_operator.cel.library.golang import format_double, format_double_positional
@@ -334,6 +335,6 @@ _WRITERS: Final[dict[str, Callable[[Any, int], str]]] = {
     "X": _as_upper_hex,
 }
 
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "format string_format: string.(list(dyn)) -> string": format_text
+FUNCTIONS: Final[dict[str, Row]] = {
+    "format string_format: string.(list(dyn)) -> string": Priced(format_text, FORMATTED)
 }

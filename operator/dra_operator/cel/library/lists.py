@@ -7,6 +7,18 @@ Source: k8s.io/apiserver/pkg/cel/library/lists.go, cel-go `ext/lists.go`.
 from collections.abc import Callable
 from typing import Any, Final
 
+from dra_operator.cel.costs.prices import (
+    DISTINCT,
+    FLATTEN,
+    INCLUDES,
+    RANGE,
+    REVERSE,
+    SLICE,
+    TRAVERSAL,
+    Priced,
+    Row,
+    sort_price,
+)
 from dra_operator.cel.errors import CelError, runtime_error
 from dra_operator.cel.library.limits import check_comparisons, check_elements
 from dra_operator.cel.values import (
@@ -21,6 +33,7 @@ from dra_operator.cel.values import (
     surely_equal,
 )
 
+_DURATION: Final = "google.protobuf.Duration"
 _INT: Final = (INT_MIN, INT_MAX)
 _UINT: Final = (0, UINT_MAX)
 _LONGEST_RANGE: Final = 1_000_000
@@ -220,7 +233,7 @@ def _by_key(pair: tuple[Any, Any]) -> Any:
     return pair[0]
 
 
-COMPARABLE: Final = (
+_COMPARABLE: Final = (
     "int", "uint", "double", "bool", "google.protobuf.Duration", "google.protobuf.Timestamp", "string",
     "bytes",
 )  # fmt: skip
@@ -228,33 +241,43 @@ COMPARABLE: Final = (
 _SHORT_TYPES: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 
 
-def _of_each(row: str, code: Callable[..., Any] | None) -> dict[str, Callable[..., Any] | None]:
+def _of_each(row: str, of_type: Callable[[str], Row]) -> dict[str, Row]:
     """Return a row for each type whose values have an order; `short` is how overloads name it."""
-    names = zip(_SHORT_TYPES, COMPARABLE, strict=True)
-    return {row.format(short=short, type=name): code for short, name in names}
+    names = zip(_SHORT_TYPES, _COMPARABLE, strict=True)
+    return {row.format(short=short, type=name): of_type(name) for short, name in names}
 
 
-FUNCTIONS: Final[dict[str, Callable[..., Any] | None]] = {
+FUNCTIONS: Final[dict[str, Row]] = {
     **_of_each(
-        "@sortByAssociatedKeys list_{type}_sortByAssociatedKeys: list(<T>).(list({type})) -> list(<T>)", None
+        "@sortByAssociatedKeys list_{type}_sortByAssociatedKeys: list(<T>).(list({type})) -> list(<T>)",
+        lambda kind: Priced(None, sort_price(kind, 1)),
     ),
     "cel.@mapInsert @mapInsert_map_key_value: (map(<K>, <V>), <K>, <V>) -> map(<K>, <V>)": None,
     "cel.@mapInsert @mapInsert_map_map: (map(<K>, <V>), map(<K>, <V>)) -> map(<K>, <V>)": None,
-    "distinct list_distinct: list(<T>).() -> list(<T>)": distinct,
-    "flatten list_flatten: list(list(<T>)).() -> list(<T>)": flatten,
-    "flatten list_flatten_int: list(dyn).(int) -> list(dyn)": flatten,
-    "includes list_includes_dyn_dyn: dyn.(dyn) -> bool": includes,
-    "indexOf list_a_index_of_int: list(<A>).(<A>) -> int": index_of,
-    **_of_each("isSorted list_{short}_is_sorted_bool: list({type}).() -> bool", is_sorted),
-    "lastIndexOf list_a_last_index_of_int: list(<A>).(<A>) -> int": last_index_of,
-    "lists.range lists_range: (int) -> list(int)": numbers_below,
-    **_of_each("max list_{short}_max_{short}: list({type}).() -> {type}", maximum),
-    **_of_each("min list_{short}_min_{short}: list({type}).() -> {type}", minimum),
-    "reverse list_reverse: list(<T>).() -> list(<T>)": reverse,
-    "slice list_slice: list(<T>).(int, int) -> list(<T>)": slice_between,
-    **_of_each("sort list_{type}_sort: list({type}).() -> list({type})", None),
-    "sum list_int_sum_int: list(int).() -> int": sum_ints,
-    "sum list_uint_sum_uint: list(uint).() -> uint": sum_uints,
-    "sum list_double_sum_double: list(double).() -> double": sum_doubles,
-    "sum list_duration_sum_duration: list(google.protobuf.Duration).() -> google.protobuf.Duration": sum_durations,
+    "distinct list_distinct: list(<T>).() -> list(<T>)": Priced(distinct, DISTINCT),
+    "flatten list_flatten: list(list(<T>)).() -> list(<T>)": Priced(flatten, FLATTEN),
+    "flatten list_flatten_int: list(dyn).(int) -> list(dyn)": Priced(flatten, FLATTEN),
+    "includes list_includes_dyn_dyn: dyn.(dyn) -> bool": Priced(includes, INCLUDES),
+    "indexOf list_a_index_of_int: list(<A>).(<A>) -> int": Priced(index_of, TRAVERSAL),
+    **_of_each(
+        "isSorted list_{short}_is_sorted_bool: list({type}).() -> bool",
+        lambda _: Priced(is_sorted, TRAVERSAL),
+    ),
+    "lastIndexOf list_a_last_index_of_int: list(<A>).(<A>) -> int": Priced(last_index_of, TRAVERSAL),
+    "lists.range lists_range: (int) -> list(int)": Priced(numbers_below, RANGE),
+    **_of_each(
+        "max list_{short}_max_{short}: list({type}).() -> {type}", lambda _: Priced(maximum, TRAVERSAL)
+    ),
+    **_of_each(
+        "min list_{short}_min_{short}: list({type}).() -> {type}", lambda _: Priced(minimum, TRAVERSAL)
+    ),
+    "reverse list_reverse: list(<T>).() -> list(<T>)": Priced(reverse, REVERSE),
+    "slice list_slice: list(<T>).(int, int) -> list(<T>)": Priced(slice_between, SLICE),
+    **_of_each(
+        "sort list_{type}_sort: list({type}).() -> list({type})", lambda kind: Priced(None, sort_price(kind))
+    ),
+    "sum list_int_sum_int: list(int).() -> int": Priced(sum_ints, TRAVERSAL),
+    "sum list_uint_sum_uint: list(uint).() -> uint": Priced(sum_uints, TRAVERSAL),
+    "sum list_double_sum_double: list(double).() -> double": Priced(sum_doubles, TRAVERSAL),
+    f"sum list_duration_sum_duration: list({_DURATION}).() -> {_DURATION}": Priced(sum_durations, TRAVERSAL),
 }

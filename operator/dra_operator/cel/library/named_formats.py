@@ -16,6 +16,17 @@ from dra_operator.api.validation.names import (
     problems_of_label,
     problems_of_qualified_name,
 )
+from dra_operator.cel.costs.prices import (
+    CHARACTER,
+    PATTERN_CHARACTER,
+    Estimate,
+    Price,
+    Priced,
+    Row,
+    matched,
+    size,
+)
+from dra_operator.cel.costs.sizes import Measured, size_of
 from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.library.times import scan_timestamp
 from dra_operator.cel.library.urls import UrlError, check_request_uri
@@ -149,11 +160,34 @@ def _constant(named_format: Format) -> Callable[[], Format]:
     return lambda: named_format
 
 
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+_PATTERN_LENGTHS: Final = {
+    "dns1123Label": 30, "dns1123Subdomain": 60, "dns1035Label": 30, "qualifiedName": 60, "dns1123LabelPrefix": 30,
+    "dns1123SubdomainPrefix": 60, "dns1035LabelPrefix": 30, "labelValue": 40, "uri": 1103, "uuid": 70, "byte": 84,
+    "date": 71, "datetime": 71,
+}  # fmt: skip
+"""How long the pattern behind a format is taken to be, for what validating costs."""
+_LONGEST_PATTERN: Final = 128
+
+
+def _validation_cost(arguments: list[Any], _result: Any) -> int:
+    named_format = arguments[0]
+    if type(named_format) is not Format:
+        return 1
+    return matched(size(arguments[1]), _PATTERN_LENGTHS[named_format.name])
+
+
+def _validation_estimate(_format: Measured, text: Measured) -> Estimate:
+    return Estimate(size_of(text).scaled(CHARACTER).scaled(_LONGEST_PATTERN * PATTERN_CHARACTER))
+
+
+_VALIDATION: Final = Price(_validation_cost, _validation_estimate, by_name=True)
+FUNCTIONS: Final[dict[str, Row]] = {
     **{
         f"format.{name} format.{name}: () -> kubernetes.NamedFormat": _constant(named_format)
         for name, named_format in FORMATS.items()
     },
     "format.named format-named: (string) -> optional_type(kubernetes.NamedFormat)": named,
-    "validate format-validate: kubernetes.NamedFormat.(string) -> optional_type(list(string))": validate,
+    "validate format-validate: kubernetes.NamedFormat.(string) -> optional_type(list(string))": Priced(
+        validate, _VALIDATION
+    ),
 }

@@ -12,6 +12,17 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any, ClassVar, Final
 
 from dra_operator.api.text import quote
+from dra_operator.cel.costs.prices import (
+    CONTAINS_CIDR,
+    CONTAINS_CIDR_TEXT,
+    CONTAINS_IP,
+    CONTAINS_IP_TEXT,
+    ONE,
+    READING,
+    READING_TWICE,
+    Priced,
+    Row,
+)
 from dra_operator.cel.errors import CelError, runtime_error, succeeds
 from dra_operator.cel.values import Opaque
 
@@ -33,6 +44,10 @@ class IP(Opaque):
     version: int
     value: int
 
+    def cost_size(self) -> int:
+        """Return the bytes of the address."""
+        return 4 if self.version == 4 else 16
+
     def __str__(self) -> str:
         return str(IPv4Address(self.value) if self.version == 4 else IPv6Address(self.value))
 
@@ -44,6 +59,10 @@ class CIDR(Opaque):
     type_name: ClassVar[str] = "net.CIDR"
     address: IP
     length: int
+
+    def cost_size(self) -> int:
+        """Return the bytes of the prefix."""
+        return -(-self.length // 8)
 
     def __str__(self) -> str:
         return f"{self.address}/{self.length}"
@@ -285,14 +304,16 @@ def _contains_ip_text(cidr: CIDR, text: str) -> bool:
     return contains_ip(cidr, _argument(parse_ip, text))
 
 
-def _contains_cidr_text(cidr: CIDR, text: str) -> bool:
+def _contains_text(cidr: CIDR, text: str) -> bool:
     return contains_cidr(cidr, _argument(parse_cidr, text))
 
 
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "ip string_to_ip: (string) -> net.IP": parse_ip,
-    "isIP is_ip: (string) -> bool": succeeds(parse_ip),
-    "ip.isCanonical ip_is_canonical: (string) -> bool": lambda text: str(parse_ip(text)) == text,
+FUNCTIONS: Final[dict[str, Row]] = {
+    "ip string_to_ip: (string) -> net.IP": Priced(parse_ip, READING),
+    "isIP is_ip: (string) -> bool": Priced(succeeds(parse_ip), READING),
+    "ip.isCanonical ip_is_canonical: (string) -> bool": Priced(
+        lambda text: str(parse_ip(text)) == text, READING_TWICE
+    ),
     "family ip_family: net.IP.() -> int": lambda ip: ip.version,
     "isUnspecified ip_is_unspecified: net.IP.() -> bool": is_unspecified,
     "isLoopback ip_is_loopback: net.IP.() -> bool": is_loopback,
@@ -302,14 +323,18 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     ),
     "isGlobalUnicast ip_is_global_unicast: net.IP.() -> bool": is_global_unicast,
     "string ip_to_string: (net.IP) -> string": str,
-    "cidr string_to_cidr: (string) -> net.CIDR": parse_cidr,
-    "isCIDR is_cidr: (string) -> bool": succeeds(parse_cidr),
-    "ip cidr_ip: net.CIDR.() -> net.IP": lambda cidr: cidr.address,
+    "cidr string_to_cidr: (string) -> net.CIDR": Priced(parse_cidr, READING),
+    "isCIDR is_cidr: (string) -> bool": Priced(succeeds(parse_cidr), READING),
+    "ip cidr_ip: net.CIDR.() -> net.IP": Priced(lambda cidr: cidr.address, ONE),
     "masked cidr_masked: net.CIDR.() -> net.CIDR": masked,
     "prefixLength cidr_prefix_length: net.CIDR.() -> int": lambda cidr: cidr.length,
-    "containsIP cidr_contains_ip_string: net.CIDR.(string) -> bool": _contains_ip_text,
-    "containsIP cidr_contains_ip_ip: net.CIDR.(net.IP) -> bool": contains_ip,
-    "containsCIDR cidr_contains_cidr_string: net.CIDR.(string) -> bool": _contains_cidr_text,
-    "containsCIDR cidr_contains_cidr: net.CIDR.(net.CIDR) -> bool": contains_cidr,
+    "containsIP cidr_contains_ip_string: net.CIDR.(string) -> bool": Priced(
+        _contains_ip_text, CONTAINS_IP_TEXT
+    ),
+    "containsIP cidr_contains_ip_ip: net.CIDR.(net.IP) -> bool": Priced(contains_ip, CONTAINS_IP),
+    "containsCIDR cidr_contains_cidr_string: net.CIDR.(string) -> bool": Priced(
+        _contains_text, CONTAINS_CIDR_TEXT
+    ),
+    "containsCIDR cidr_contains_cidr: net.CIDR.(net.CIDR) -> bool": Priced(contains_cidr, CONTAINS_CIDR),
     "string cidr_to_string: (net.CIDR) -> string": str,
 }

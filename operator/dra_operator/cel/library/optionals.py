@@ -3,9 +3,9 @@
 Source: cel-go `cel/library.go`, `common/types/optional.go`.
 """
 
-from collections.abc import Callable
 from typing import Any, Final
 
+from dra_operator.cel.costs.prices import Row
 from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.library.golang import key_text
 from dra_operator.cel.values import MISSING, NONE, CelMap, Duration, Optional_, Timestamp, Uint
@@ -59,7 +59,7 @@ def last(items: tuple[Any, ...]) -> Optional_:
     return Optional_(items[-1]) if items else NONE
 
 
-FUNCTIONS: Final[dict[str, Callable[..., Any] | None]] = {
+FUNCTIONS: Final[dict[str, Row]] = {
     "optional.none optional_none: () -> optional_type(<V>)": lambda: NONE,
     "optional.of optional_of: (<V>) -> optional_type(<V>)": Optional_,
     "optional.ofNonZeroValue optional_ofNonZeroValue: (<V>) -> optional_type(<V>)": of_non_zero,

@@ -6,7 +6,6 @@ is written, as a decimal of any size, and some functions can tell the two apart:
 Source: k8s.io/apiserver/pkg/cel/library/quantity.go, k8s.io/apimachinery/pkg/api/resource.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
@@ -18,6 +17,7 @@ from dra_operator.api.quantity import (
     representation,
     split_quantity,
 )
+from dra_operator.cel.costs.prices import READING, Priced, Row
 from dra_operator.cel.errors import runtime_error, succeeds
 from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.values import INT_MAX, INT_MIN, Opaque
@@ -284,9 +284,9 @@ def _is_less(left: Quantity_, right: Quantity_) -> bool:
     return left.nano < right.nano
 
 
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "quantity string_to_quantity: (string) -> kubernetes.Quantity": parse_quantity,
-    "isQuantity is_quantity_string: (string) -> bool": succeeds(parse_quantity),
+FUNCTIONS: Final[dict[str, Row]] = {
+    "quantity string_to_quantity: (string) -> kubernetes.Quantity": Priced(parse_quantity, READING),
+    "isQuantity is_quantity_string: (string) -> bool": Priced(succeeds(parse_quantity), READING),
     "sign quantity_sign: (kubernetes.Quantity) -> int": lambda quantity: (
         (quantity.nano > 0) - (quantity.nano < 0)
     ),

@@ -5,12 +5,12 @@ their latest answers in a table of bounded size. The words of errors are those o
 Source: cel-go `String.Match`, k8s.io/apiserver/pkg/cel/library/regex.go.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
 import re2
 
+from dra_operator.cel.costs.prices import FIND, MATCH, Priced, Row
 from dra_operator.cel.errors import Abort, CelError, runtime_error
 from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.library.plain_patterns import LONGEST, plain_pattern
@@ -245,10 +245,10 @@ def _legal(expression: str) -> Pattern:
         raise runtime_error(f"Illegal regex: {error.message}") from None
 
 
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "matches matches: (string, string) -> bool": matches,
-    "matches matches_string: string.(string) -> bool": matches,
-    "find string_find_string: string.(string) -> string": find,
-    "findAll string_find_all_string: string.(string) -> list(string)": find_all,
-    "findAll string_find_all_string_int: string.(string, int) -> list(string)": find_all,
+FUNCTIONS: Final[dict[str, Row]] = {
+    "matches matches: (string, string) -> bool": Priced(matches, MATCH),
+    "matches matches_string: string.(string) -> bool": Priced(matches, MATCH),
+    "find string_find_string: string.(string) -> string": Priced(find, FIND),
+    "findAll string_find_all_string: string.(string) -> list(string)": Priced(find_all, FIND),
+    "findAll string_find_all_string_int: string.(string, int) -> list(string)": Priced(find_all, FIND),
 }

@@ -1,11 +1,11 @@
 """Versions in expressions. Source: k8s.io/apiserver/pkg/cel/library/semverlib.go."""
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from dra_operator.api.semver import Semver
 from dra_operator.api.semver import parse_semver as parse_version
 from dra_operator.api.semver import parse_semver_normalizing as parse_version_normalizing
+from dra_operator.cel.costs.prices import READING, Priced, Row
 from dra_operator.cel.errors import runtime_error, succeeds
 from dra_operator.cel.values import INT_MAX
 
@@ -35,11 +35,11 @@ def _is_less(left: Semver, right: Semver) -> bool:
     return left.key < right.key
 
 
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "semver string_to_semver: (string) -> kubernetes.Semver": parse_semver,
-    "semver string_bool_to_semver: (string, bool) -> kubernetes.Semver": parse_semver,
-    "isSemver is_semver_string: (string) -> bool": succeeds(parse_semver),
-    "isSemver is_semver_string_bool: (string, bool) -> bool": succeeds(parse_semver),
+FUNCTIONS: Final[dict[str, Row]] = {
+    "semver string_to_semver: (string) -> kubernetes.Semver": Priced(parse_semver, READING),
+    "semver string_bool_to_semver: (string, bool) -> kubernetes.Semver": Priced(parse_semver, READING),
+    "isSemver is_semver_string: (string) -> bool": Priced(succeeds(parse_semver), READING),
+    "isSemver is_semver_string_bool: (string, bool) -> bool": Priced(succeeds(parse_semver), READING),
     "compareTo semver_compare_to: kubernetes.Semver.(kubernetes.Semver) -> int": _compare,
     "isGreaterThan semver_is_greater_than: kubernetes.Semver.(kubernetes.Semver) -> bool": lambda left, right: (
         left.key > right.key

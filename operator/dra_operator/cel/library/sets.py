@@ -1,8 +1,8 @@
 """Lists as sets: order and repetition do not count. Source: cel-go `ext/sets.go`."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
+from dra_operator.cel.costs.prices import Priced, Row, set_price
 from dra_operator.cel.library.limits import check_comparisons
 from dra_operator.cel.library.lists import only_type
 from dra_operator.cel.values import surely_equal
@@ -29,8 +29,12 @@ def intersects(items: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
     return any(surely_equal(other, item) for other in others for item in items)
 
 
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "sets.contains list_sets_contains_list: (list(<T>), list(<T>)) -> bool": contains,
-    "sets.equivalent list_sets_equivalent_list: (list(<T>), list(<T>)) -> bool": equivalent,
-    "sets.intersects list_sets_intersects_list: (list(<T>), list(<T>)) -> bool": intersects,
+FUNCTIONS: Final[dict[str, Row]] = {
+    "sets.contains list_sets_contains_list: (list(<T>), list(<T>)) -> bool": Priced(contains, set_price(1)),
+    "sets.equivalent list_sets_equivalent_list: (list(<T>), list(<T>)) -> bool": Priced(
+        equivalent, set_price(2)
+    ),
+    "sets.intersects list_sets_intersects_list: (list(<T>), list(<T>)) -> bool": Priced(
+        intersects, set_price(1)
+    ),
 }

@@ -4,10 +4,21 @@ Positions count characters, as Python's do. Errors name the position that is out
 Source: cel-go `common/types/string.go`, `ext/strings.go`.
 """
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from dra_operator.api.text import ESCAPES
+from dra_operator.cel.costs.prices import (
+    AFFIX,
+    CONTAINS,
+    JOIN,
+    QUOTED,
+    REPLACE,
+    SPLIT,
+    TRANSFORMING,
+    TRAVERSAL,
+    Priced,
+    Row,
+)
 from dra_operator.cel.errors import CelError, runtime_error
 from dra_operator.cel.library.golang import key_text
 from dra_operator.cel.library.limits import check_length
@@ -141,25 +152,31 @@ def quote(text: str) -> str:
     return f'"{text.translate(_QUOTED)}"'
 
 
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "contains contains_string: string.(string) -> bool": str.__contains__,
-    "startsWith starts_with_string: string.(string) -> bool": str.startswith,
-    "endsWith ends_with_string: string.(string) -> bool": str.endswith,
+FUNCTIONS: Final[dict[str, Row]] = {
+    "contains contains_string: string.(string) -> bool": Priced(str.__contains__, CONTAINS),
+    "startsWith starts_with_string: string.(string) -> bool": Priced(str.startswith, AFFIX),
+    "endsWith ends_with_string: string.(string) -> bool": Priced(str.endswith, AFFIX),
     "charAt string_char_at_int: string.(int) -> string": char_at,
-    "indexOf string_index_of_string: string.(string) -> int": index_of,
-    "indexOf string_index_of_string_int: string.(string, int) -> int": index_of_from,
-    "lastIndexOf string_last_index_of_string: string.(string) -> int": last_index_of,
-    "lastIndexOf string_last_index_of_string_int: string.(string, int) -> int": last_index_of_until,
-    "join list_join: list(string).() -> string": join,
-    "join list_join_string: list(string).(string) -> string": join,
-    "lowerAscii string_lower_ascii: string.() -> string": lower_ascii,
-    "upperAscii string_upper_ascii: string.() -> string": upper_ascii,
-    "replace string_replace_string_string: string.(string, string) -> string": replace,
-    "replace string_replace_string_string_int: string.(string, string, int) -> string": replace,
-    "split string_split_string: string.(string) -> list(string)": split,
-    "split string_split_string_int: string.(string, int) -> list(string)": split,
-    "substring string_substring_int: string.(int) -> string": substring,
-    "substring string_substring_int_int: string.(int, int) -> string": substring_between,
-    "trim string_trim: string.() -> string": trim,
-    "strings.quote strings_quote: (string) -> string": quote,
+    "indexOf string_index_of_string: string.(string) -> int": Priced(index_of, TRAVERSAL),
+    "indexOf string_index_of_string_int: string.(string, int) -> int": Priced(index_of_from, TRAVERSAL),
+    "lastIndexOf string_last_index_of_string: string.(string) -> int": Priced(last_index_of, TRAVERSAL),
+    "lastIndexOf string_last_index_of_string_int: string.(string, int) -> int": Priced(
+        last_index_of_until, TRAVERSAL
+    ),
+    "join list_join: list(string).() -> string": Priced(join, JOIN),
+    "join list_join_string: list(string).(string) -> string": Priced(join, JOIN),
+    "lowerAscii string_lower_ascii: string.() -> string": Priced(lower_ascii, TRANSFORMING),
+    "upperAscii string_upper_ascii: string.() -> string": Priced(upper_ascii, TRANSFORMING),
+    "replace string_replace_string_string: string.(string, string) -> string": Priced(replace, REPLACE),
+    "replace string_replace_string_string_int: string.(string, string, int) -> string": Priced(
+        replace, REPLACE
+    ),
+    "split string_split_string: string.(string) -> list(string)": Priced(split, SPLIT),
+    "split string_split_string_int: string.(string, int) -> list(string)": Priced(split, SPLIT),
+    "substring string_substring_int: string.(int) -> string": Priced(substring, TRANSFORMING),
+    "substring string_substring_int_int: string.(int, int) -> string": Priced(
+        substring_between, TRANSFORMING
+    ),
+    "trim string_trim: string.() -> string": Priced(trim, TRANSFORMING),
+    "strings.quote strings_quote: (string) -> string": Priced(quote, QUOTED),
 }

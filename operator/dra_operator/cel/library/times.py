@@ -13,6 +13,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from dra_operator.api.text import quote
+from dra_operator.cel.costs.prices import Row
 from dra_operator.cel.errors import conversion_error, runtime_error
 from dra_operator.cel.library.golang import format_double_positional, parse_integer
 from dra_operator.cel.values import Duration, Timestamp
@@ -377,7 +378,7 @@ def _milliseconds(duration: Duration) -> int:
     return _truncated(duration.nanos, 10**6)
 
 
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+FUNCTIONS: Final[dict[str, Row]] = {
     **dict(_accessors()),
     f"getHours duration_to_hours: {_DURATION}.() -> int": _of_duration(3600 * NANOS),
     f"getMinutes duration_to_minutes: {_DURATION}.() -> int": _of_duration(60 * NANOS),

@@ -11,7 +11,8 @@ Source: cel-go `interpreter/runtimecost.go`, `ext/lists.go`, `ext/sets.go`; k8s.
 from time import thread_time
 from typing import Any, Final
 
-from dra_operator.cel.costs.call_costs import LIST_COST, MAP_COST, MESSAGE_COST, call_cost
+from dra_operator.cel.costs.prices import LIST_COST, MAP_COST, MESSAGE_COST
+from dra_operator.cel.declarations import price_of
 from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.run import steps as ir
 from dra_operator.cel.values import MISSING
@@ -94,7 +95,7 @@ class Meter:
     def _call(self, name: str, overload: str, arguments: tuple[ir.Step, ...], result: Any) -> None:
         values = self._pop(arguments)
         if values is not None:
-            self.cost += call_cost(name, overload, values, result)
+            self.cost += price_of(name, overload).spent(values, result)
 
     def _push(self, identity: int, value: Any) -> None:
         self._ids.append(identity)

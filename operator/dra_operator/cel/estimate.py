@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.cel.checker import Checked
-from dra_operator.cel.costs.call_costs import CHARACTER, LIST_COST, MAP_COST, MESSAGE_COST
-from dra_operator.cel.costs.call_estimates import Estimate, estimate_call
 from dra_operator.cel.costs.go_paths import NOWHERE, Trail, trail
+from dra_operator.cel.costs.prices import CHARACTER, LIST_COST, MAP_COST, MESSAGE_COST, Estimate
 from dra_operator.cel.costs.sizes import (
     UNBOUNDED,
     UNKNOWN,
@@ -22,6 +21,7 @@ from dra_operator.cel.costs.sizes import (
     exactly,
     known_size,
 )
+from dra_operator.cel.declarations import price_of
 from dra_operator.cel.syntax import nodes
 from dra_operator.cel.types import Kind, Type
 
@@ -147,7 +147,8 @@ class _Estimator:
             self._join_entries(expr, *expr.args)
             cost = _ONE if overload == "add_list" else size.scaled(CHARACTER)
             return Estimate(cost.plus(arguments), size)
-        found = estimate_call(expr.function, overload, target, measured)
+        parts = measured if target is None else [target, *measured]
+        found = price_of(expr.function, overload).estimate(*parts)
         return Estimate(found.cost.plus(arguments), found.size)
 
     def _conditional(self, expr: nodes.Call, measured: list[Measured], costs: list[Range]) -> Estimate:
@@ -264,7 +265,8 @@ class _Estimator:
         path = self._path(expr)
         if path.first in _ACCUMULATORS:
             path = NOWHERE
-        return Measured(path, self.types[expr.id], expr, self._size(expr))
+        constant = expr.value if type(expr) is nodes.Literal else None
+        return Measured(path, self.types[expr.id], constant, self._size(expr))
 
     def _copy(self, target: nodes.Expr, source: nodes.Expr) -> None:
         size, entries = self._size(source), self._entries(source)

@@ -1,6 +1,6 @@
 """What calls have cost."""
 
-from dra_operator.cel.costs.call_costs import traversal_cost
+from dra_operator.cel.costs.prices import traversal_cost
 
 
 def test_a_list_that_stands_in_another_many_times_is_passed_over_once():
