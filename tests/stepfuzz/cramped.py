@@ -13,7 +13,6 @@ from dra_operator.ledger import allocated_state, availability
 
 CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (consumption, "_MAX_ASKED", 3),
-    (consumption, "_MAX_KINDS", 5),
     (consumption, "_MAX_SIZE", 40),
     (availability, "_LOG_LENGTH", 4),
     (availability, "_MOST_MOVES", 3),

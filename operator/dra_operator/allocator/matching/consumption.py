@@ -21,9 +21,6 @@ AskedAmount: TypeAlias = tuple[str, int, str]
 _MAX_SIZE = 524_288
 """Of all amounts together: enough for 131,072 small slices whose devices are equal and have one capacity."""
 _MAX_ASKED = 4096
-_MAX_KINDS = 16_384
-_PAIRS_A_DEVICE = 8
-"""Where devices differ so much, to look at each takes no longer than to look at the sets in which they are equal."""
 
 
 @fast_dataclass
@@ -56,8 +53,6 @@ class AmountsCache:
     fractional: bool
     _known: dict[tuple[AskedAmount, ...], Amounts] = field(default_factory=dict)
     _room: CacheLimit = field(default_factory=lambda: CacheLimit(_MAX_SIZE, size_of=attrgetter("size")))
-    _kinds: dict[object, Sequence[int]] = field(default_factory=dict)
-    _number_of_kinds: int = 0
 
     def known(self, asked: tuple[AskedAmount, ...]) -> Amounts:
         """Return what is known of what is asked for: the same for all that ask for it, whatever they select."""
@@ -73,11 +68,10 @@ class AmountsCache:
 
     def find(self, known: Amounts, slice_: Slice) -> SliceConsumption:
         """Find the amounts of the devices of a slice, where they are not known; most of a slice have equal capacity."""
-        kinds = self._kinds.get(slice_.capacity_shape) or self._find_kinds(slice_)
         each: list[Consumption | CapacityError | None] = []
         fit = impossible = 0
         kinds_that_fit = 0
-        for those in kinds:
+        for those in _alike(slice_):
             found = self._consume(known, slice_.capacity_of(bits.lowest(those)))
             if not each:
                 each = [found] * len(slice_.names)
@@ -94,16 +88,6 @@ class AmountsCache:
         amounts = known.by_shape[slice_.capacity_shape] = SliceConsumption(each, fit, impossible, size)
         return amounts
 
-    def _find_kinds(self, slice_: Slice) -> Sequence[int]:
-        """Return the devices of a slice in sets of such as have equal capacity."""
-        kinds = _alike(slice_)
-        if self._number_of_kinds > _MAX_KINDS:
-            self._kinds.clear()
-            self._number_of_kinds = 0
-        self._kinds[slice_.capacity_shape] = kinds
-        self._number_of_kinds += len(kinds)
-        return kinds
-
     def _consume(
         self, known: Amounts, capacity: Mapping[str, DeviceCapacity]
     ) -> Consumption | CapacityError | None:
@@ -116,13 +100,10 @@ class AmountsCache:
 
 def _alike(slice_: Slice) -> Sequence[int]:
     """Return the devices of a slice as sets, each of those with equal capacity."""
-    columns = [column for column in slice_.capacity.values() if len(column.sets) > 1]
-    kinds = [slice_.every]
-    for column in columns:
-        if len(kinds) * len(column.sets) > _PAIRS_A_DEVICE * len(slice_.names):
-            found: dict[object, int] = {}
-            for index, key in enumerate(zip(*[column.keys for column in columns], strict=True)):
-                found[key] = found.get(key, 0) | 1 << index
-            return list(found.values())
-        kinds = [both for those in kinds for equal in column.sets if (both := those & equal)]
-    return kinds
+    keys = [column.keys for column in slice_.capacity.values() if len(column.sets) > 1]
+    if not keys:
+        return [slice_.every]
+    found: dict[object, int] = {}
+    for index, key in enumerate(zip(*keys, strict=True)):
+        found[key] = found.get(key, 0) | 1 << index
+    return list(found.values())
