@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+
 from live.objects import allocation_of, is_told
 
 from conformance.replay import percentile
