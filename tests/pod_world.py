@@ -101,8 +101,9 @@ class PodWorld:
         self.templates: set[tuple[str, str]] = set()
         allocator = Allocator(self.inventory, self.ledger, clock=time.monotonic, share_ids=lambda: "")
         lookups = self.claims.get, self.templates.__contains__
-        self.explainer = PodExplainer(Explainer(allocator), self.cluster, *lookups)
-        self.decider = PodDecider(allocator, self.cluster, *lookups)
+        explainer = Explainer(allocator)
+        self.explainer = PodExplainer(explainer, self.cluster, *lookups)
+        self.decider = PodDecider(explainer, self.cluster, *lookups)
         self.put(*bodies)
         if owns:
             self.inventory.settle(set(), self.inventory.pools.keys())

@@ -1,7 +1,6 @@
 """A scheduling cycle for tests: the allocator is scripted, and what goes in and comes out is seen."""
 
 from datetime import UTC, datetime
-from types import SimpleNamespace
 
 from cluster import node
 from dra_operator.allocator import Allocated, Explanation, Failed, Reason, Unsatisfied
@@ -45,7 +44,7 @@ class Allocator:
     def __init__(self):
         self.asked, self.answers, self.takes = [], {}, None
         self.failing, self.looked_at = {}, []
-        self.availability, self.candidates = SimpleNamespace(views=None), None
+        self.allocator = self
 
     def allocate(self, claims):
         """Return the scripted decision, or raise it."""

@@ -9,6 +9,7 @@ from dra_operator.allocator import Allocator, Reason
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim
+from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement
 from dra_operator.ledger import Ledger
@@ -39,7 +40,7 @@ def decide(world: World) -> PodDecision | PodExplanation:
         inventory.settle(set(), inventory.pools.keys())
     numbers = itertools.count()
     allocator = Allocator(inventory, ledger, clock=time.monotonic, share_ids=lambda: f"share-{next(numbers)}")
-    decider = PodDecider(allocator, cluster, claims.get, lambda _: None)
+    decider = PodDecider(Explainer(allocator), cluster, claims.get, lambda _: None)
     version = ledger.version
     found = decider.decide(read_object(body, "Pod"), read_requirements(body))
     assert ledger.version == version

@@ -248,7 +248,7 @@ class SchedulingCycle:
         ungated = UngatedReasons(cluster, explainer)
         reasons: GatedReasons | UngatedReasons = ungated
         if self.scope.has_gated:
-            decider = PodDecider(self.allocator, cluster, find_claim, has_template)
+            decider = PodDecider(self.explainer, cluster, find_claim, has_template)
             gated = self._gated = self._build_gated_pods(cluster, decider)
             self._write_results.report_for_pods = lambda key, why: gated.report_claim(
                 key, None if why is None else WriteTrouble(why.reason, why.message)

@@ -38,13 +38,13 @@ class PodDecision:
 
 @dataclass(slots=True)
 class PodDecider:
-    """Decides pods by the present state of `allocator`'s inventory and ledger, and of the nodes of `cluster`.
+    """Decides pods by the present state of what `explainer` follows, and of the nodes of `cluster`.
 
     Nothing is written and nothing enters the ledger. `find_claim` returns a claim with the allocation that counts,
     also one that is not stored yet: a claim without one is decided, on behalf of `decider`.
     """
 
-    allocator: Allocator
+    explainer: Explainer
     cluster: ClusterPods
     find_claim: ClaimLookup
     has_template: TemplateLookup
@@ -54,8 +54,13 @@ class PodDecider:
 
     def __post_init__(self) -> None:
         self._explainer = PodExplainer(
-            Explainer(self.allocator), self.cluster, self.find_claim, self.has_template, self.decider
+            self.explainer, self.cluster, self.find_claim, self.has_template, self.decider
         )
+
+    @property
+    def allocator(self) -> Allocator:
+        """What decides claims."""
+        return self.explainer.allocator
 
     def decide(self, pod: Pod, requirements: PodRequirements) -> PodDecision | PodExplanation:
         """Return where a pod can run and what its claims get there, or why it waits."""

@@ -300,7 +300,7 @@ class _Question:
     def _pod_decider(self, decider: Decider) -> PodDecider:
         state = self.state
         return PodDecider(
-            state.allocators[decider], state.pods, state.find_claim, state.has_template, decider
+            state.explainers[decider], state.pods, state.find_claim, state.has_template, decider
         )
 
     def _find_claim(self, pod: Pod, name: str) -> ResourceClaim | None:
