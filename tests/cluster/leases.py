@@ -96,9 +96,7 @@ class Contender:
             wall=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=clock()),
             sleep=self._sleep,
             pause=self._sleep,
-            events_delivered=lambda: self.has_told,
         )
-        self.has_told = False
         self.asked = []
         """The method of each request, and the seconds that it may take."""
         self.ended = False

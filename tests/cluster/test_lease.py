@@ -6,8 +6,6 @@ import copy
 import pytest
 from structlog.testing import capture_logs
 
-from dra_operator.cluster.lease import EVENTS_DELIVERED_ANNOTATION
-
 from .leases import SECONDS, Clock, Contender, Store
 
 RENEWALS = 10
@@ -421,22 +419,6 @@ def test_holder_that_finds_it_deleted_after_its_time_ends(contender, store, cloc
     assert (first.ended, store.body, first.lease.holder) == (True, None, "")
 
 
-def test_the_next_one_learns_up_to_which_version_all_was_told(contender, store):
-    """That of a renewal after which nothing was left to tell; what was told up to another one stays."""
-    first, again = contender("pod"), contender("pod")
-    first.rest(0.2)
-    first.has_told = True
-    first.rest(5)
-    told = store.body["metadata"]["resourceVersion"]
-    first.rest(2)
-    first.has_told = False
-    first.rest(5)
-    again.rest(5)
-
-    assert (first.lease.events_delivered_up_to, again.lease.events_delivered_up_to) == (None, told)
-    assert store.body["metadata"]["annotations"] == {EVENTS_DELIVERED_ANNOTATION: told}
-
-
 def test_what_is_of_others_in_it_stays(contender, store):
     """Labels, annotations and fields that are not ours are written back as they were."""
     store.body = {
@@ -445,7 +427,6 @@ def test_what_is_of_others_in_it_stays(contender, store):
         "kind": "Lease",
     }
     first = contender("first")
-    first.has_told = True
 
     first.rest(5)
 

@@ -293,12 +293,3 @@ def test_after_one_that_was_taken_annotations_wait_no_longer_than_ever(pending, 
     pending.due_annotation(claim(IN_USE.message))
 
     assert pending.next_due() == clock.now + 10
-
-
-@pytest.mark.parametrize(("version", "is_told"), [("9", False), ("10", False), ("11", True), ("100", True)])
-def test_what_an_operator_before_wrote_and_had_no_time_to_tell_is_told(pending, version, is_told):
-    """It is newer than all that it had told, by number."""
-    pending.reported_up_to = "10"
-
-    assert (pending.set(claim(IN_USE.message, version=version), IN_USE) is not None) == is_told
-    assert pending.set(claim(IN_USE.message, version=version), IN_USE) is None

@@ -2,8 +2,8 @@
 
 The holder stops writing ten seconds after sending the last renewal that was answered (`may_write` waits), others take
 over after fifteen; time without a view of the Lease does not count. A Lease older than the one that was answered means
-that etcd was restored: the holder ends. The same identity takes over at once. An annotation says up to which version
-Events are delivered. Source: docs/kopf.md; k8s.io/client-go/tools/leaderelection.
+that etcd was restored: the holder ends. The same identity takes over at once. Source: docs/kopf.md;
+k8s.io/client-go/tools/leaderelection.
 """
 
 import asyncio
@@ -21,7 +21,6 @@ from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 log = structlog.get_logger(__name__)
 
 LEASE_NAME: Final = "dra-operator"
-EVENTS_DELIVERED_ANNOTATION: Final = "dra-operator.io/told"
 _LEASES: Final = Served(LEASE, "v1")
 _PERIOD: Final = 2.0
 _REQUEST: Final = 5.0
@@ -45,7 +44,6 @@ class Lease:
     `seconds` is how long it lasts without a renewal. `clock` is in seconds and never goes back, nor does it stand still
     while the machine sleeps; `wall` tells the time of day in UTC, which stands in the Lease for people. `pause` waits
     after a renewal that failed, and less where the server answers somebody else; None: as its outage says.
-    `events_delivered` says whether all Events are out.
     """
 
     def __init__(
@@ -59,7 +57,6 @@ class Lease:
         wall: Callable[[], datetime] = _now,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         pause: Callable[[float], Awaitable[None]] | None = None,
-        events_delivered: Callable[[], bool] = lambda: False,
     ) -> None:
         self.name = f"{namespace}/{LEASE_NAME}"
         """Namespace and name, as texts have them."""
@@ -73,8 +70,6 @@ class Lease:
         """Whether it has become ours; once lost it does not again."""
         self.went_back = False
         """Whether it was found in an older version than it had: etcd was restored."""
-        self.events_delivered_up_to: str | None = None
-        """The version up to which all had been told when it was taken; None if it did not say."""
         self.error: ApiError | ApiUnreachable | None = None
         """Why it could not be read or written the last time; None if it could."""
         self._session = session
@@ -83,7 +78,6 @@ class Lease:
         self._wall = wall
         self._sleep = sleep
         self._pause = session.outage.pause if pause is None else pause
-        self._events_delivered = events_delivered
         self._body: Body = {}
         """The Lease as it was last read or written."""
         self._sight: str | None = None
@@ -194,9 +188,6 @@ class Lease:
                 return False
             raise
         self._acquired = acquired
-        self.events_delivered_up_to = ((found or {}).get("metadata", {}).get("annotations") or {}).get(
-            EVENTS_DELIVERED_ANNOTATION
-        )
         self._extend(sent)
         return True
 
@@ -266,11 +257,8 @@ class Lease:
             "kind": LEASE.kind,
             "metadata": {"namespace": self.namespace, "name": LEASE_NAME},
         }
-        metadata, spec = body["metadata"], {**(body.get("spec") or {}), **terms}
-        if found and self._events_delivered():
-            told = {EVENTS_DELIVERED_ANNOTATION: metadata["resourceVersion"]}
-            metadata = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **told}}
-        self._body = await self._request(method, name, {**body, "metadata": metadata, "spec": spec})
+        spec = {**(body.get("spec") or {}), **terms}
+        self._body = await self._request(method, name, {**body, "spec": spec})
         self.holder = _holder(self._body)
 
     async def _request(self, method: str, name: str, body: Body | None = None) -> Body:

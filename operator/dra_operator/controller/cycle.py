@@ -330,10 +330,6 @@ class SchedulingCycle:
 
     # --- what others ask
 
-    def set_reported_up_to(self, version: str | None) -> None:
-        """Set the version up to which an earlier operator has sent its Events; None if nobody knows."""
-        self._pending.reported_up_to = version
-
     def reasons(self) -> tuple[str, ...]:
         """Return why claims cannot be allocated, for `/readyz`. May be called in any thread."""
         return (*self._fence.reasons(), *self._access.reasons(), *self._pod_access.reasons())

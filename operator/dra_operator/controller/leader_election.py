@@ -45,13 +45,12 @@ def _identity() -> str:
 class LeaderElection:
     """Whether this operator decides. Without leader election it always does.
 
-    `record` has an Event recorded; `events_delivered` says whether all Events have been sent.
+    `record` has an Event recorded.
     """
 
     settings: Settings
     access: Access
     record: Callable[[EventRequest], None]
-    events_delivered: Callable[[], bool] = lambda: False
     tuning: Tuning = Tuning()  # noqa: RUF009 - it is frozen
     ended: str = ""
     """Why this operator decides no more; empty before. Another one does, what it decided on is gone, or there is no
@@ -72,7 +71,6 @@ class LeaderElection:
             settings.lease_namespace or self.access.namespace,
             self.tuning.identity or _identity(),
             seconds=self.tuning.lease_seconds,
-            events_delivered=self.events_delivered,
         )
         holder, trouble = "", ""
         while True:
@@ -131,11 +129,6 @@ class LeaderElection:
         """Wait until something may be written."""
         if self._lease is not None:
             await self._lease.may_write()
-
-    @property
-    def reported_up_to(self) -> str | None:
-        """The version up to which the operator before this one had sent its Events; None if nobody knows."""
-        return self._lease.events_delivered_up_to if self._lease is not None else None
 
     @property
     def is_leader(self) -> bool:

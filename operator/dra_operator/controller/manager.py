@@ -118,9 +118,7 @@ class Manager:
         self._connected = self._stopping = False
         self._cycle = self._build_cycle()
         self._loop = self._build_loop(settle)
-        self._election = LeaderElection(
-            settings, access, self._record, self._has_delivered_events, tuning=tuning
-        )
+        self._election = LeaderElection(settings, access, self._record, tuning=tuning)
         self._standby_access = StandbyAccess(WATCHED, clock)
         self._policy_probe = PolicyProbe(self._loop.put, clock)
         self._watch_health = WatchHealth(clock)
@@ -274,7 +272,6 @@ class Manager:
             self._crash(self._election.ended)
             return
         self._standby_access.end()
-        self._cycle.set_reported_up_to(self._election.reported_up_to)
         self._spawn("lease", self._election.keep())
         found = await self._discover_needed()
         self._trouble = None
@@ -439,10 +436,6 @@ class Manager:
 
     def _record(self, event: EventRequest) -> None:
         self._recorder.record(event.subject, event.type, event.reason, event.message)
-
-    def _has_delivered_events(self) -> bool:
-        """Whether each claim that was found waiting has been looked at, and all Events have been sent."""
-        return self._loop.settled and not self._recorder.pending
 
     # --- checks of itself
 

@@ -84,8 +84,6 @@ class PendingStatus:
     timers: Timers
     pause: float = 10.0
     rate: InitVar[float] = 10.0
-    reported_up_to: str | None = None
-    """The version up to which Events say what annotations say; None: nobody knows of any that does not."""
     _bucket: TokenBucket = field(init=False)
     _claims: dict[Key, _ClaimStatus] = field(default_factory=dict)
     """In the order in which they were written last."""
@@ -141,11 +139,10 @@ class PendingStatus:
                 status.changed_at = now
             status.why, status.settled = why, False
         if is_first and annotation(claim) == one_line(why.message):
-            # An operator that ran before this one has said so, but maybe could not send the Event any more.
+            # An operator that ran before this one has said so.
             status.urgent = False
-            if not _is_newer(claim.metadata.resource_version, self.reported_up_to):
-                self.events.set_known(("waiting", key), _event(key, status), why.dedup_key)
-                return None
+            self.events.set_known(("waiting", key), _event(key, status), why.dedup_key)
+            return None
         return self._news(key, status)
 
     def pop_late(self) -> list[EventRequest]:
@@ -264,11 +261,6 @@ class PendingStatus:
         if status is not None:
             self._late[key] = None
         self.timers.set(("late event", key), None if status is None else status.next_event_at)
-
-
-def _is_newer(version: str, than: str | None) -> bool:
-    """Return whether a version is newer than another one; the API server compares them as numbers."""
-    return than is not None and (len(version), version) > (len(than), than)
 
 
 def _event(key: Key, status: _ClaimStatus) -> EventRequest:
