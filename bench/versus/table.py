@@ -8,10 +8,10 @@ from versus.rows import Row
 from versus.sides import Side
 
 HEAD = (
-    "workload", "claims", "{} p50", "p99", "mean ms", "ours p50", "p99", "mean ms", "ratio", "aim", "with CEL",
+    "workload", "claims", "{} p50", "p99", "mean ms", "ours p50", "p99", "mean ms", "ratio", "floor", "with CEL",
     "CEL ms {}", "ours", "MiB {}", "ours", "answers",
 )  # fmt: skip
-WIDTHS = (20, 6, 8, 9, 9, 8, 8, 8, 7, 4, 8, 9, 7, 6, 6, 14)
+WIDTHS = (20, 6, 8, 9, 9, 8, 8, 8, 7, 5, 8, 9, 7, 6, 6, 14)
 
 
 def cells(row: Row) -> list[str]:
@@ -32,7 +32,7 @@ def cells(row: Row) -> list[str]:
         *(_number(other, name) for name in ("p50", "p99", "mean")),
         *(_number(ours, name) for name in ("p50", "p99", "mean")),
         _times(row.ratio),
-        str(row.aim),
+        "" if row.floor is None else str(row.floor),
         _times(row.ratio_with_compiling),
         _number(other, "compiling"),
         _number(ours, "compiling"),
