@@ -4,6 +4,7 @@ import pytest
 
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
 from dra_operator.cluster import writes
+from dra_operator.cluster.patches import Patch
 
 from .script import CLAIMS, ok, status
 from .writing import ALLOCATION, DONE, PATH, allocate, annotate, claim, deallocate, patches, writer_of
@@ -179,7 +180,7 @@ async def test_claim_that_was_reserved_meanwhile_keeps_its_allocation(script, de
 
 def test_what_is_left_of_an_allocation_that_was_taken_back_is_the_finalizer():
     """As after a crash between the two patches."""
-    assert [type(step) for step in writes.steps(withdraw(allocated=False))] == [writes.NoFinalizer]
+    assert [step.place for step in writes.steps(withdraw(allocated=False))] == ["metadata.finalizers"]
 
 
 def test_allocation_of_a_reserved_claim_is_not_taken_back():
@@ -190,7 +191,7 @@ def test_allocation_of_a_reserved_claim_is_not_taken_back():
 
 def test_a_claim_without_our_finalizer_is_not_freed_of_it():
     """A patch that changes nothing is not sent."""
-    assert writes.steps(deallocate(finalizers=("other",))) == (writes.NoAllocation(),)
+    assert [step.place for step in writes.steps(deallocate(finalizers=("other",)))] == ["status.allocation"]
     assert writes.steps(writes.FenceWrite("ns", "c", "u", "5", ("other",))) == ()
 
 
@@ -200,31 +201,36 @@ ANNOTATED = claim(finalizers=[FINALIZER], annotation="why")
 ALLOCATED = claim(allocation=ALLOCATION)
 
 
+def metadata(**fields):
+    """The patch of one field of the metadata."""
+    ((field, value),) = fields.items()
+    return Patch(f"metadata.{field}", {"metadata": {field: value}})
+
+
+def patch_allocation(allocation):
+    """The patch that gives a claim devices, or takes them."""
+    return Patch("status.allocation", {"status": {"allocation": allocation}})
+
+
 @pytest.mark.parametrize(
     ("step", "body", "holds"),
     [
-        (
-            writes.FinalizerAndAnnotation((FINALIZER,), drop_annotation=True),
-            claim(finalizers=[FINALIZER]),
-            True,
-        ),
-        (writes.FinalizerAndAnnotation((FINALIZER,), drop_annotation=True), PLAIN, False),
-        (writes.FinalizerAndAnnotation((FINALIZER,), drop_annotation=True), ANNOTATED, False),
-        (writes.FinalizerAndAnnotation((FINALIZER,), drop_annotation=False), ANNOTATED, True),
-        (writes.NoFinalizer(()), PLAIN, True),
-        (writes.NoFinalizer(()), ANNOTATED, False),
-        (writes.Annotation(PENDING_ANNOTATION, "why"), ANNOTATED, True),
-        (writes.Annotation(PENDING_ANNOTATION, None), ANNOTATED, False),
-        (writes.Annotation(PENDING_ANNOTATION, None), PLAIN, True),
-        (writes.NoAllocation(), {**PLAIN, "status": None}, True),
-        (writes.NoAllocation(), ALLOCATED, False),
-        (writes.Allocation(ALLOCATION), PLAIN, False),
-        (writes.Allocation(ALLOCATION), ALLOCATED, True),
+        (metadata(finalizers=[FINALIZER]), PLAIN, False),
+        (metadata(finalizers=[FINALIZER]), ANNOTATED, True),
+        (metadata(finalizers=[]), PLAIN, True),
+        (metadata(finalizers=[]), ANNOTATED, False),
+        (metadata(annotations={PENDING_ANNOTATION: "why"}), ANNOTATED, True),
+        (metadata(annotations={PENDING_ANNOTATION: None}), ANNOTATED, False),
+        (metadata(annotations={PENDING_ANNOTATION: None}), PLAIN, True),
+        (patch_allocation(None), {**PLAIN, "status": None}, True),
+        (patch_allocation(None), ALLOCATED, False),
+        (patch_allocation(ALLOCATION), PLAIN, False),
+        (patch_allocation(ALLOCATION), ALLOCATED, True),
         *(
-            (writes.Allocation({"devices": {"results": [RESULT | {part: "another"}]}}), ALLOCATED, False)
+            (patch_allocation({"devices": {"results": [RESULT | {part: "another"}]}}), ALLOCATED, False)
             for part in ("request", "driver", "pool", "device")
         ),
-        (writes.Allocation({"devices": {}}), claim(allocation={}), True),
+        (patch_allocation({"devices": {}}), claim(allocation={}), True),
     ],
 )
 def test_a_step_is_done_when_the_claim_says_so(step, body, holds):
@@ -240,7 +246,7 @@ def test_claim_is_reserved_in_the_patch_of_its_allocation():
 
     (step,) = writes.steps(allocate)
 
-    assert step.patch()["status"]["reservedFor"] == [{"resource": "pods", "name": "pod", "uid": "uid"}]
+    assert step.body["status"]["reservedFor"] == [{"resource": "pods", "name": "pod", "uid": "uid"}]
 
 
 def test_reservation_is_added_to_those_that_are_there():
@@ -250,7 +256,7 @@ def test_reservation_is_added_to_those_that_are_there():
 
     (step,) = writes.steps(reserve)
 
-    patched = step.patch()
+    patched = step.body
     assert patched["status"]["reservedFor"] == [there, {"resource": "pods", "name": "pod", "uid": "2"}]
     assert step.holds(patched)
     assert not step.holds({"status": {"reservedFor": [there]}})
@@ -262,4 +268,4 @@ def test_reservations_for_gated_pods_end_with_what_is_taken_back():
 
     first, _ = writes.steps(taken)
 
-    assert first.patch() == {"status": {"allocation": None, "reservedFor": None}}
+    assert first.body == {"status": {"allocation": None, "reservedFor": None}}

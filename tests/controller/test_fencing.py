@@ -192,7 +192,7 @@ def test_an_allocation_is_sent_on_versions_that_are_fenced_alone(finalizers, ann
     *before, last = steps(write)
     body = delta.body
     for step in before:
-        body = merge(body, step.patch())
+        body = merge(body, step.body)
     if is_kept:
         # By a policy, which holds no allocation up.
         body["metadata"]["annotations"] = annotations

@@ -113,7 +113,7 @@ class World:
             self.items.append(Conflict(write, self.bodies[key], "changed"))
             return
         for step in steps(write):
-            patch = step.patch()
+            patch = step.body
             body = self.bodies[key]
             body = {
                 **body,

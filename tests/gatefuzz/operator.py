@@ -38,7 +38,7 @@ class PendingWrite:
 
     def step(self, server: Server) -> WriteOutcome | None:
         """Send the next patch; return what came of the write, None while patches are left."""
-        patch = self.left.pop(0).patch()
+        patch = self.left.pop(0).body
         try:
             body = server.patch(self.key, self.write.uid, self.version, patch)
         except ConflictError as conflict:

@@ -20,6 +20,7 @@ from dra_operator.api.text import shown
 from dra_operator.cluster import writes
 from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.discovery import Served
+from dra_operator.cluster.patches import Body, Patch, allocation_of, finalizers_of
 from dra_operator.cluster.protobuf import PROTOBUF, MalformedError, identity_of, patched
 from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
 
@@ -98,7 +99,7 @@ class Delivery:
     async def deliver(self, write: writes.Write) -> writes.WriteOutcome:
         """Send the patches of a write, which has at least one, and return what came of it."""
         version = write.resource_version
-        body: writes.Body = {}
+        body: Body = {}
         for step in writes.steps(write):
             answer = await self._send(write, step, version)
             if not isinstance(answer, dict):
@@ -107,9 +108,7 @@ class Delivery:
             version = body["metadata"]["resourceVersion"]
         return writes.Written(write, body)
 
-    async def _send(
-        self, write: writes.Write, step: writes.Step, version: str
-    ) -> writes.Body | writes.WriteOutcome:
+    async def _send(self, write: writes.Write, step: Patch, version: str) -> Body | writes.WriteOutcome:
         """Send one patch until its outcome is known. Return the claim if the next patch may follow."""
         attempt = 0
         invalid, verdict = False, None
@@ -120,7 +119,7 @@ class Delivery:
             if isinstance(answer, dict):
                 return (
                     answer
-                    if step.holds(answer) or _suffices(step, answer)
+                    if step.holds(answer) or _suffices(write, step, answer)
                     else _not_made(write, step, answer)
                 )
             if isinstance(answer, ApiError):
@@ -160,7 +159,7 @@ class Delivery:
     async def _wait_out(
         self,
         write: writes.Write,
-        step: writes.Step,
+        step: Patch,
         version: str,
         until: float,
         answer: ApiError | ApiUnreachable,
@@ -176,10 +175,9 @@ class Delivery:
                 return _given_up(write, current, answer)
 
     async def _patch(
-        self, write: writes.Write, step: writes.Step, version: str
-    ) -> writes.Body | ApiError | ApiUnreachable:
-        patch = step.patch()
-        patch.setdefault("metadata", {}).update({"resourceVersion": version, "uid": write.uid})
+        self, write: writes.Write, step: Patch, version: str
+    ) -> Body | ApiError | ApiUnreachable:
+        patch = step.to_wire(write.uid, version)
         path = self.served.path(write.namespace, write.name, step.subresource)
         await self.may_write()
         try:
@@ -192,15 +190,15 @@ class Delivery:
         return await self._update(write, step, version)
 
     async def _update(
-        self, write: writes.Write, step: writes.Step, version: str
-    ) -> writes.Body | ApiError | ApiUnreachable:
+        self, write: writes.Write, step: Patch, version: str
+    ) -> Body | ApiError | ApiUnreachable:
         """Do what a patch of metadata does to a claim that takes none: see `cluster.protobuf`."""
         path = self.served.path(write.namespace, write.name)
         try:
             current = await self.session.read(path, accept=PROTOBUF, timeout=self.timeout)
             if identity_of(current) != (write.uid, version):
                 return ApiError(409, "Conflict", "it has changed", verb="get", resource="resourceclaims")
-            body = patched(current, step.patch()["metadata"])
+            body = patched(current, step.body["metadata"])
             await self.may_write()
             return await self._request("PUT", path, params=PARAMS, body=body, content_type=PROTOBUF)
         except MalformedError as error:
@@ -208,9 +206,7 @@ class Delivery:
         except (ApiError, ApiUnreachable) as error:
             return error
 
-    async def _read_back(
-        self, write: writes.Write, doubtful_until: float
-    ) -> writes.Body | writes.WriteOutcome:
+    async def _read_back(self, write: writes.Write, doubtful_until: float) -> Body | writes.WriteOutcome:
         """Read the claim back, for as long as it takes: until then nobody knows what it holds.
 
         That it may not be read is an answer, but not while a patch may still be stored. So says an API server, too,
@@ -236,7 +232,7 @@ class Delivery:
             away = away or _may_be_away(trouble)
             await self.pause(write, self._delay(attempt, trouble), _reason_to_read_later(trouble))
 
-    async def _request(self, method: str, path: str, **options: Any) -> writes.Body:
+    async def _request(self, method: str, path: str, **options: Any) -> Body:
         """Send a request and return the object that is the answer. Raises ApiError, or else ApiUnreachable."""
         answer = await self.session.request(method, path, timeout=self.timeout, **options)
         if "metadata" not in answer:
@@ -264,9 +260,9 @@ def _may_be_stored(answer: ApiError | ApiUnreachable) -> bool:
 
 def _settled(
     write: writes.Write,
-    step: writes.Step,
+    step: Patch,
     version: str,
-    current: writes.Body | writes.WriteOutcome,
+    current: Body | writes.WriteOutcome,
     answer: ApiError | ApiUnreachable,
 ) -> writes.WriteOutcome | None:
     """Return what the claim, read back, says of a patch; None while it is as it was, and the patch may come yet."""
@@ -282,7 +278,7 @@ def _settled(
 
 
 def _given_up(
-    write: writes.Write, current: writes.Body | writes.WriteOutcome, answer: ApiError | ApiUnreachable
+    write: writes.Write, current: Body | writes.WriteOutcome, answer: ApiError | ApiUnreachable
 ) -> writes.Unaccepted:
     """Return what a patch is that was not accepted and cannot be stored any more, of a claim that is as it was."""
     body = current if isinstance(current, dict) else None
@@ -335,20 +331,21 @@ def _missing_permission(error: ApiError) -> ApiError | None:
     return ApiError(403, "Forbidden", error.message, verb=demanded["verb"], resource=demanded["resource"])
 
 
-def _taken(step: writes.Step, body: writes.Body) -> bool:
+def _taken(step: Patch, body: Body) -> bool:
     """Return whether a claim that was to be allocated has devices already, which nothing can change."""
-    return isinstance(step, writes.Allocation) and writes.allocation_of(body) is not None
+    return step.allocates and allocation_of(body) is not None
 
 
-def _suffices(step: writes.Step, body: writes.Body) -> bool:
+def _suffices(write: writes.Write, step: Patch, body: Body) -> bool:
     """Return whether a claim may get its devices although a policy keeps our annotation on it.
 
     A text that is not true any more is no reason to wait. It is told when it is to be taken off by itself.
     """
-    return isinstance(step, writes.FinalizerAndAnnotation) and FINALIZER in writes.finalizers_of(body)
+    is_first = isinstance(write, writes.AllocateWrite) and not step.subresource
+    return is_first and FINALIZER in finalizers_of(body)
 
 
-def _not_made(write: writes.Write, step: writes.Step, body: writes.Body) -> writes.WriteOutcome:
+def _not_made(write: writes.Write, step: Patch, body: Body) -> writes.WriteOutcome:
     """Return what an accepted patch means that changed nothing or something else: a webhook, probably."""
     if _taken(step, body):
         return writes.Conflict(write, body, "another allocation was stored than the one sent")

@@ -6,9 +6,10 @@ pods: with slots of its own, so that the pod that is ready never waits behind th
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from dra_operator.api.names import GATE, LET_GO_ANNOTATION
+from dra_operator.cluster.patches import Patch
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,60 +52,15 @@ class NominateWrite(ConditionalWrite):
 PodWrite: TypeAlias = GateWrite | NominateWrite
 
 
-@dataclass(frozen=True, slots=True)
-class NoGate:
-    """The patch that takes our gate off. `others` are the gates that stay, `mark` is the annotation or empty."""
-
-    others: tuple[str, ...]
-    mark: str
-    subresource: ClassVar[str] = ""
-    place: ClassVar[str] = "spec.schedulingGates"
-
-    def patch(self) -> dict[str, Any]:
-        """Return the merge-patch, without its preconditions. A merge-patch replaces a list as a whole."""
-        patch: dict[str, Any] = {"spec": {"schedulingGates": [{"name": name} for name in self.others]}}
-        if self.mark:
-            patch["metadata"] = {"annotations": {LET_GO_ANNOTATION: self.mark}}
-        return patch
-
-    def holds(self, body: dict[str, Any]) -> bool:
-        """Return whether a pod is without our gate."""
-        return GATE not in gates_of(body)
-
-
-@dataclass(frozen=True, slots=True)
-class Nomination:
-    """The patch that nominates a pod to a node, or to none."""
-
-    node: str | None
-    subresource: ClassVar[str] = "status"
-    place: ClassVar[str] = "status.nominatedNodeName"
-
-    def patch(self) -> dict[str, Any]:
-        """Return the merge-patch, without its preconditions."""
-        return {"status": {"nominatedNodeName": self.node}}
-
-    def holds(self, body: dict[str, Any]) -> bool:
-        """Return whether a pod is nominated so."""
-        return nominated_node(body) == self.node
-
-
-def steps_for_pod(write: PodWrite) -> tuple[NoGate | Nomination, ...]:
+def steps_for_pod(write: PodWrite) -> tuple[Patch, ...]:
     """Return the patch of a write to a pod; none if there is nothing to change."""
     match write:
         case GateWrite():
-            others = tuple([name for name in write.gates if name != GATE])
-            return (NoGate(others, write.mark),) if GATE in write.gates else ()
+            gates = [{"name": name} for name in write.gates if name != GATE]
+            marked = {"metadata": {"annotations": {LET_GO_ANNOTATION: write.mark}}} if write.mark else {}
+            patch = Patch("spec.schedulingGates", {"spec": {"schedulingGates": gates}, **marked})
+            return (patch,) if GATE in write.gates else ()
         case NominateWrite():
             node = write.node or None
-            return () if node == (write.current or None) else (Nomination(node),)
-
-
-def gates_of(body: dict[str, Any]) -> tuple[str, ...]:
-    """Return the scheduling gates of a pod as on the wire, by name."""
-    return tuple([gate["name"] for gate in (body.get("spec") or {}).get("schedulingGates") or ()])
-
-
-def nominated_node(body: dict[str, Any]) -> str | None:
-    """Return the node that a pod as on the wire is nominated to."""
-    return (body.get("status") or {}).get("nominatedNodeName") or None
+            patch = Patch("status.nominatedNodeName", {"status": {"nominatedNodeName": node}})
+            return () if node == (write.current or None) else (patch,)

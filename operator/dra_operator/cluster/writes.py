@@ -11,17 +11,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
-from dra_operator.cluster.pod_writes import (
-    ConditionalWrite,
-    GateWrite,
-    NoGate,
-    NominateWrite,
-    Nomination,
-    steps_for_pod,
-)
+from dra_operator.cluster.patches import Body, Patch
+from dra_operator.cluster.pod_writes import ConditionalWrite, GateWrite, NominateWrite, steps_for_pod
 from dra_operator.cluster.session import ApiError
-
-Body: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,174 +219,46 @@ WriteOutcome: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FinalizerAndAnnotation:
-    """The patch that comes before an allocation."""
-
-    finalizers: tuple[str, ...]
-    drop_annotation: bool
-    subresource: ClassVar[str] = ""
-    place: ClassVar[str] = "metadata.finalizers"
-
-    def patch(self) -> Body:
-        """Return the merge-patch, without its preconditions. A merge-patch replaces a list as a whole."""
-        metadata: Body = {"finalizers": list(self.finalizers)}
-        if self.drop_annotation:
-            metadata["annotations"] = {PENDING_ANNOTATION: None}
-        return {"metadata": metadata}
-
-    def holds(self, body: Body) -> bool:
-        """Return whether this is so in a claim."""
-        return FINALIZER in finalizers_of(body) and not (
-            self.drop_annotation and annotation_of(body, PENDING_ANNOTATION) is not None
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Allocation:
-    """The patch that gives a claim its devices."""
-
-    allocation: Mapping[str, Any]
-    consumer: Consumer | None = None
-    subresource: ClassVar[str] = "status"
-    place: ClassVar[str] = "status.allocation"
-
-    def patch(self) -> Body:
-        """Return the merge-patch, without its preconditions."""
-        status: Body = {"allocation": dict(self.allocation)}
-        if self.consumer is not None:
-            status["reservedFor"] = [self.consumer.to_wire()]
-        return {"status": status}
-
-    def holds(self, body: Body) -> bool:
-        """Return whether a claim has these devices; other fields the API server may fill in or drop."""
-        stored = allocation_of(body)
-        return stored is not None and _devices(stored) == _devices(self.allocation)
-
-
-@dataclass(frozen=True, slots=True)
-class NoAllocation:
-    """The patch that ends an allocation, with its reservations where `unreserves` says so."""
-
-    unreserves: bool = False
-    subresource: ClassVar[str] = "status"
-    place: ClassVar[str] = "status.allocation"
-
-    def patch(self) -> Body:
-        """Return the merge-patch, without its preconditions."""
-        return {"status": {"allocation": None, **({"reservedFor": None} if self.unreserves else {})}}
-
-    def holds(self, body: Body) -> bool:
-        """Return whether a claim has no allocation."""
-        return allocation_of(body) is None
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """The patch that reserves a claim for one more pod."""
-
-    consumers: tuple[Mapping[str, str], ...]
-    consumer: Consumer
-    subresource: ClassVar[str] = "status"
-    place: ClassVar[str] = "status.reservedFor"
-
-    def patch(self) -> Body:
-        """Return the merge-patch, without its preconditions. A merge-patch replaces a list as a whole."""
-        return {"status": {"reservedFor": [*map(dict, self.consumers), self.consumer.to_wire()]}}
-
-    def holds(self, body: Body) -> bool:
-        """Return whether a claim is reserved for the pod."""
-        reserved = (body.get("status") or {}).get("reservedFor") or ()
-        return any(each.get("uid") == self.consumer.uid for each in reserved)
-
-
-@dataclass(frozen=True, slots=True)
-class NoFinalizer:
-    """The patch that takes our finalizer off and leaves those of others."""
-
-    finalizers: tuple[str, ...]
-    subresource: ClassVar[str] = ""
-    place: ClassVar[str] = "metadata.finalizers"
-
-    def patch(self) -> Body:
-        """Return the merge-patch, without its preconditions."""
-        return {"metadata": {"finalizers": [name for name in self.finalizers if name != FINALIZER]}}
-
-    def holds(self, body: Body) -> bool:
-        """Return whether a claim is without our finalizer."""
-        return FINALIZER not in finalizers_of(body)
-
-
-@dataclass(frozen=True, slots=True)
-class Annotation:
-    """The patch that sets an annotation, or takes it off."""
-
-    annotation: str
-    text: str | None
-    subresource: ClassVar[str] = ""
-    place: ClassVar[str] = "metadata.annotations"
-
-    def patch(self) -> Body:
-        """Return the merge-patch, without its preconditions."""
-        return {"metadata": {"annotations": {self.annotation: self.text}}}
-
-    def holds(self, body: Body) -> bool:
-        """Return whether a claim says so."""
-        return annotation_of(body, self.annotation) == self.text
-
-
-Step: TypeAlias = (
-    FinalizerAndAnnotation
-    | Allocation
-    | Reservation
-    | NoAllocation
-    | NoFinalizer
-    | Annotation
-    | NoGate
-    | Nomination
-)
-
-
-def steps(write: Write) -> tuple[Step, ...]:
+def steps(write: Write) -> tuple[Patch, ...]:
     """Return the patches of a write, in order; none if there is nothing to change."""
     match write:
         case AllocateWrite():
-            protect = write.drop_annotation or FINALIZER not in write.finalizers
-            finalizers = tuple(dict.fromkeys((*write.finalizers, FINALIZER)))
-            first = (FinalizerAndAnnotation(finalizers, write.drop_annotation),) if protect else ()
-            return (*first, Allocation(write.allocation, write.consumer))
+            return (*_protect(write), _allocate(write))
         case ReserveWrite():
-            return (Reservation(write.consumers, write.consumer),)
+            reserved = [*map(dict, write.consumers), write.consumer.to_wire()]
+            return (Patch("status.reservedFor", {"status": {"reservedFor": reserved}}),)
         case DeallocateWrite() | WithdrawWrite():
             unreserves = isinstance(write, WithdrawWrite) and write.unreserves
-            clear = (NoAllocation(unreserves),) if write.allocated else ()
-            release = (NoFinalizer(write.finalizers),) if FINALIZER in write.finalizers else ()
-            return (*clear, *release)
+            status = {"allocation": None, **({"reservedFor": None} if unreserves else {})}
+            clear = (Patch("status.allocation", {"status": status}),) if write.allocated else ()
+            return (*clear, *_unprotect(write.finalizers))
         case FenceWrite():
-            return (NoFinalizer(write.finalizers),) if FINALIZER in write.finalizers else ()
+            return _unprotect(write.finalizers)
         case AnnotateWrite():
-            return () if write.text == write.current else (Annotation(write.annotation, write.text),)
+            body = {"metadata": {"annotations": {write.annotation: write.text}}}
+            return () if write.text == write.current else (Patch("metadata.annotations", body),)
         case GateWrite() | NominateWrite():
             return steps_for_pod(write)
 
 
-def finalizers_of(body: Body) -> tuple[str, ...]:
-    """Return the finalizers of a claim as on the wire."""
-    return tuple(body["metadata"].get("finalizers") or ())
+def _protect(write: AllocateWrite) -> tuple[Patch, ...]:
+    """Return the patch that comes before an allocation, if it takes one: our finalizer, and no annotation of ours."""
+    dropped = {"annotations": {PENDING_ANNOTATION: None}} if write.drop_annotation else {}
+    if FINALIZER not in write.finalizers:
+        body = {"metadata": {"finalizers": [*write.finalizers, FINALIZER], **dropped}}
+        return (Patch("metadata.finalizers", body),)
+    return (Patch("metadata.annotations", {"metadata": dropped}),) if dropped else ()
 
 
-def annotation_of(body: Body, name: str) -> str | None:
-    """Return what an annotation of a claim says."""
-    return (body["metadata"].get("annotations") or {}).get(name)
+def _allocate(write: AllocateWrite) -> Patch:
+    status: Body = {"allocation": dict(write.allocation)}
+    if write.consumer is not None:
+        status["reservedFor"] = [write.consumer.to_wire()]
+    return Patch("status.allocation", {"status": status})
 
 
-def allocation_of(body: Body) -> Body | None:
-    """Return the allocation of a claim as on the wire."""
-    return (body.get("status") or {}).get("allocation")
-
-
-def _devices(allocation: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    results = (allocation.get("devices") or {}).get("results") or ()
-    return [
-        tuple(result.get(part, "") for part in ("request", "driver", "pool", "device")) for result in results
-    ]
+def _unprotect(finalizers: tuple[str, ...]) -> tuple[Patch, ...]:
+    """Return the patch that takes our finalizer off, if it is on, and leaves those of others."""
+    others = [name for name in finalizers if name != FINALIZER]
+    patch = Patch("metadata.finalizers", {"metadata": {"finalizers": others}})
+    return (patch,) if FINALIZER in finalizers else ()

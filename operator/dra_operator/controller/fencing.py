@@ -13,8 +13,9 @@ from typing import Any
 from dra_operator.api.names import FINALIZER, OPT_OUT_LABEL
 from dra_operator.api.text import shortened
 from dra_operator.cluster.delivery import DOUBT_SECONDS
+from dra_operator.cluster.patches import allocation_of, finalizers_of
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import FenceWrite, allocation_of, finalizers_of
+from dra_operator.cluster.writes import FenceWrite
 from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimScope, Key, text
 from dra_operator.controller.logs import get_logger
