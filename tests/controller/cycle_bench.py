@@ -46,7 +46,7 @@ class Allocator:
         self.failing, self.looked_at = {}, []
         self.allocator = self
 
-    def allocate(self, claims):
+    def allocate(self, claims, **_options):
         """Return the scripted decision, or raise it."""
         name = claims[0].metadata.name
         self.asked.append(name)

@@ -47,7 +47,7 @@ class World:
         self.under_way, self.late = [], []
         self.watched_since, self.calm = 0.0, False
 
-    def allocate(self, _claims):
+    def allocate(self, _claims, **_options):
         """Give the first device that counts as free, and take some time for that."""
         self.clock.now += self.chance.choice([0, 0, 0, 0.05, 0.3, 1.1])
         held = self.bench.ledger.held(("d", "p"))

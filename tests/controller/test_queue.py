@@ -713,3 +713,46 @@ def test_a_second_answer_to_one_write_does_not_end_the_next_one(in_flight, annot
 def test_an_answer_that_nobody_waits_for_is_known(in_flight, annotate):
     """The answer to a write that was never sent means nothing."""
     assert in_flight.finish(annotate) == (False, None)
+
+
+@pytest.fixture
+def slow_decisions(bench, clock):
+    """Claims of which a decision takes so many seconds, by name; and what is decided, in order: `name` or `name...`."""
+    left, steps, allocate = {}, [], bench.allocator.allocate
+
+    def slowly(claims, *, is_preempted):
+        name = claims[0].metadata.name
+        while left.get(name, 0) > 0:
+            if is_preempted():
+                steps.append(f"{name}...")
+                raise PreemptedError
+            clock.now += 0.5
+            left[name] -= 0.5
+        steps.append(name)
+        return allocate(claims, is_preempted=is_preempted)
+
+    bench.allocator.allocate, bench.allocator.limits = slowly, Limits(seconds=10.0)
+    return left, steps
+
+
+def test_a_decision_is_cut_off_for_others_and_goes_on_later(bench, slow_decisions):
+    """After a second; the other namespace has its turn before the rest of it."""
+    left, steps = slow_decisions
+    left["a"] = 2.5
+    bench.run(bench.delta(claim("a")), bench.delta(claim("b", namespace="other")))
+    bench.run()
+    bench.run()
+
+    assert steps == ["a...", "b", "a"]
+
+
+def test_a_decision_that_is_cut_off_again_and_again_is_given_up(bench, slow_decisions):
+    """After as many seconds as a claim has in one piece."""
+    left, steps = slow_decisions
+    left["a"] = 100
+    bench.cycle.has_arrivals = lambda: True
+    effects = [bench.run(bench.delta(claim("a")))]
+    effects += [bench.run() for _ in range(12)]
+
+    assert steps == ["a..."] * 10
+    assert [reason for each in effects for reason in event_reasons(each)] == ["SearchAborted"]

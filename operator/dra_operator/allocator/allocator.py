@@ -118,17 +118,19 @@ class Allocator:
         *,
         decider: Decider | None = None,
         limits: Limits | None = None,
+        is_preempted: Callable[[], bool] | None = None,
     ) -> Decision:
         """Decide for some claims together: all of them on one node, or none.
 
         `nodes` restricts the nodes that are asked: by name, of which unknown ones are left out, or as of `node_set`.
-        `limits` are for this attempt alone.
+        `limits` are for this attempt alone. Raises PreemptedError soon after it `is_preempted`; what was evaluated
+        until then makes the next attempt shorter.
         """
         self.refresh()
         allowed = self.availability.views.usable
         if nodes is not None:
             allowed &= nodes if isinstance(nodes, int) else self.availability.views.set_of(nodes)
-        return self._allocate(claims, allowed, decider, limits)
+        return self._allocate(claims, allowed, decider, self.new_budget(limits, is_preempted))
 
     def allocate_for_pod(
         self,
@@ -147,12 +149,11 @@ class Allocator:
         views = self.availability.views
         left_out = excluded if isinstance(excluded, int) else views.set_of(excluded)
         allowed = (1 << len(views.order)) - 1 & ~left_out
-        return self._allocate(claims, allowed, decider, limits)
+        return self._allocate(claims, allowed, decider, self.new_budget(limits))
 
     def _allocate(
-        self, claims: Sequence[ResourceClaim], allowed: int, decider: Decider | None, limits: Limits | None
+        self, claims: Sequence[ResourceClaim], allowed: int, decider: Decider | None, budget: Budget
     ) -> Decision:
-        budget = self.new_budget(limits)
         try:
             plans = [self.plan(claim, decider) for claim in claims]
             found = self._nodes.first_that_fits(plans, allowed, self._searches(), budget)

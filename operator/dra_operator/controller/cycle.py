@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TypeAlias
 
-from dra_operator.allocator import Allocated, Allocator, Decision, Failed
+from dra_operator.allocator import Allocated, Allocator, Decision, Failed, Reason
 from dra_operator.allocator.decision import PreemptedError, claim_key
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.api.write import allocation_to_wire
@@ -78,7 +78,7 @@ BUDGET = 1.0
 EXPLAINING = 0.2
 """Seconds for which a cycle explains, whatever the rest of it took: claims that arrive meanwhile wait for its end."""
 TURN = 1.0
-"""Seconds after which an explanation is cut off if something else waits; it goes on later."""
+"""Seconds after which a decision or an explanation is cut off if something else waits; it goes on later."""
 FLUSH = 0.01
 """Seconds after which decisions made so far are handed over."""
 UNHEARD = (1.0, 30.0)
@@ -153,6 +153,8 @@ class SchedulingCycle:
     _failed_releases: set[Key] = field(default_factory=set)
     """The claims that met a defect when they were released, which was reported."""
     _unexplained: dict[Key, _Unexplained] = field(default_factory=dict)
+    _cut_off: dict[Key, tuple[str, float]] = field(default_factory=dict)
+    """The uid of each claim whose decision was cut off, and the seconds that it took so far."""
     _counted_reasons: set[str] = field(default_factory=set)
     _is_fenced: bool = True
     """Whether writes of an operator before this one may still be stored."""
@@ -553,8 +555,16 @@ class SchedulingCycle:
         """Decide the active claims, each alone; return whether all are done."""
         active = self._queue.active
         claims = self._queue.begin_cycle(self._is_reported)
+        for key in [key for key in self._cut_off if self._claims.get(key) is None]:
+            del self._cut_off[key]
         is_mid_round, last = active.is_mid_round, ""
-        flushed = self.clock()
+
+        def is_preempted() -> bool:
+            return self.clock() >= now + TURN and (
+                claim is not claims[-1] or stopping() or self.has_arrivals()
+            )
+
+        now = flushed = self.clock()
         until = flushed + BUDGET
         for claim in claims:
             now, key = self.clock(), claim_key(claim)
@@ -565,7 +575,7 @@ class SchedulingCycle:
                 self._flush(emit)
                 last = claim.metadata.namespace
             active.start(key)
-            self._safely(self._decide, claim)
+            self._safely(partial(self._decide, is_preempted), claim)
             self.progressed_at = self.clock()
             active.charge(key, self.progressed_at - now)
             self.metrics.decision_seconds.observe(self.progressed_at - now)
@@ -624,14 +634,17 @@ class SchedulingCycle:
                 key, claim, PendingReason(messages.EVENT_INTERNAL, None, messages.defect(error))
             )
 
-    def _decide(self, key: Key, claim: ResourceClaim) -> None:
+    def _decide(self, is_preempted: Callable[[], bool], key: Key, claim: ResourceClaim) -> None:
         # If an answer never came, the claim's own earlier decision may still be assumed. It must not block the claim.
         used = self.ledger.version
         self.ledger.withdraw(*key)
         if self.ledger.version != used:
             # If the claim does not take these devices again, others may get them in the next cycle.
             self._queue.active.add(self._claims.waiting())
-        decision = self.allocator.allocate((claim,))
+        decision = self._attempt(is_preempted, key, claim)
+        if decision is None:
+            self._queue.active.put_back(key)
+            return
         self.metrics.decisions.labels(type(decision).__name__.lower()).inc()
         self._queue.set_outcome(key, decision)
         if isinstance(decision, Allocated):
@@ -651,6 +664,22 @@ class SchedulingCycle:
             self._unexplained[key] = _Unexplained(claim.metadata.uid, decision)
         else:
             waiting.decision = decision
+
+    def _attempt(self, is_preempted: Callable[[], bool], key: Key, claim: ResourceClaim) -> Decision | None:
+        """Decide a claim, or return None if that is cut off and goes on later."""
+        began = self.clock()
+        uid, spent = self._cut_off.pop(key, ("", 0.0))
+        try:
+            return self.allocator.allocate((claim,), is_preempted=is_preempted)
+        except PreemptedError:
+            spent = (spent if uid == claim.metadata.uid else 0.0) + self.clock() - began
+        most = self.allocator.limits.seconds
+        if most is not None and spent >= most:
+            return Failed(
+                "aborted", f"the search was given up after {most:g} s", Reason.SEARCH_ABORTED, claim=key
+            )
+        self._cut_off[key] = claim.metadata.uid, spent
+        return None
 
     def _assume(
         self, decided: Iterable[tuple[ResourceClaim, AllocationResult, Consumer | None]], node: str

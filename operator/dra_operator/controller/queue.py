@@ -141,6 +141,10 @@ class ActiveQueue:
         self._active.discard(key)
         self._tried.add(key)
 
+    def put_back(self, key: Key) -> None:
+        """Have a claim whose turn was cut off tried again in this round, by what its namespace took by now."""
+        self._active.add(key)
+
     def charge(self, key: Key, seconds: float) -> None:
         """Charge the time that a claim took to its namespace."""
         self._spent[key[0]] += seconds
