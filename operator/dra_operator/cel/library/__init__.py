@@ -4,5 +4,5 @@ Each function takes and returns run-time values (`cel.values`), raises CelError 
 bounded (`limits`): what could grow or run without limit ends where Kubernetes' own cost limit would have ended it.
 The groups: `conversions`, `formatting`, `lists`, `named_formats`, `network`, `optionals`, `quantities`, `regex`,
 `semvers`, `sets`, `strings`, `times`, `urls`; `core` and `authorization` have no code here, and `older` has what old
-versions have instead. What several of them need: `golang`, how Go writes and reads values; `plain_patterns`.
+versions have instead. What several of them need: `golang`, how Go writes and reads values.
 """

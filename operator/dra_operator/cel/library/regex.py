@@ -1,7 +1,7 @@
 """Regular expressions: RE2, whose matching takes time linear in the text whatever the pattern is.
 
-A call into RE2 costs some microseconds, so plain patterns are not asked of it (plain_patterns.py), and others keep
-their latest answers in a table of bounded size. The words of errors are those of Go's parser.
+A call into RE2 costs some microseconds, so patterns keep their latest answers in a table of bounded size. The words of
+errors are those of Go's parser.
 Source: cel-go `String.Match`, k8s.io/apiserver/pkg/cel/library/regex.go.
 """
 
@@ -13,7 +13,6 @@ import re2
 from dra_operator.cel.costs.prices import FIND, MATCH, Priced, Row
 from dra_operator.cel.errors import Abort, CelError, runtime_error
 from dra_operator.cel.library.limits import cost_exceeded
-from dra_operator.cel.library.plain_patterns import LONGEST, plain_pattern
 
 SEARCHING: Final = frozenset(("matches", "find", "findAll"))
 """What takes a text and a pattern, in this order."""
@@ -24,16 +23,11 @@ _MOST_WORK: Final = 10_000_000
 """Length of the text times instructions of the program: the most steps that RE2 can take."""
 _MOST_WORK_FOR_ALL: Final = 2_000_000
 """The same for all occurrences, where RE2 starts again behind each."""
-_LEAST_WORK: Final = 4_000
-_INSTRUCTION: Final = 2
-"""The nanoseconds for each instruction of the program at each character, where RE2 is slowest."""
 _MOST_MATCHES: Final = 10_000
 _MOST_INSTRUCTIONS: Final = 200_000
 """Of all patterns that are written in one expression."""
-_LEAST_COMPILING: Final = 30_000
-_COMPILED_INSTRUCTION: Final = 600
-"""The nanoseconds that compiling takes for each instruction it makes; below, for a pattern that is refused."""
-_REFUSED: Final = 6_000_000
+_REFUSED: Final = 10_000
+"""As many instructions take as long to compile as a pattern that is refused for its size."""
 _WORDS: Final = (
     # RE2's words, Go's words, whether Go shows the offending part
     ("missing ): ", "missing closing ): "),
@@ -63,19 +57,14 @@ _OPTIONS: Final = _options()
 class Pattern:
     """A compiled pattern with the answers it gave lately."""
 
-    __slots__ = ("_answers", "_compiled", "_plain", "_search_plainly")
+    __slots__ = ("_answers", "_compiled")
 
     def __init__(self, text: str) -> None:
         self._compiled = _compile(text)
-        self._plain = plain_pattern(text)
-        self._search_plainly = None if self._plain is None else self._plain.search
         self._answers: dict[str, bool] = {}
 
     def matches(self, text: str) -> bool:
         """Return whether the pattern occurs in `text`."""
-        search = self._search_plainly
-        if search is not None and len(text) <= LONGEST:
-            return search(text) is not None
         answer = self._answers.get(text)
         if answer is not None:
             return answer
@@ -87,20 +76,9 @@ class Pattern:
         return answer
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it is a plain pattern, and so a small one."""
-        return self._plain is not None
-
-    @property
     def instructions(self) -> int:
         """How many instructions it was compiled to."""
         return int(self._compiled.programsize)
-
-    def work(self, length: int) -> int:
-        """Return how many nanoseconds it takes at most to look for it in a text of this length."""
-        if self._plain is not None and length <= LONGEST:
-            return self._plain.work(length)
-        return _LEAST_WORK + length * self.instructions * _INSTRUCTION
 
     def find(self, text: str) -> str:
         """Return the first occurrence in `text`, or nothing."""
@@ -189,17 +167,6 @@ def _known(text: str) -> Pattern | str:
         return error.message
 
 
-def compiling(text: str) -> int:
-    """Return how many nanoseconds it takes to compile a pattern.
-
-    It is compiled for that, which is soon done for a single one: the memory that it may take is limited.
-    """
-    try:
-        return _LEAST_COMPILING + pattern(text).instructions * _COMPILED_INSTRUCTION
-    except CelError:
-        return _REFUSED
-
-
 class Patterns:
     """The patterns written in one expression, which together have so many instructions and no more."""
 
@@ -214,10 +181,17 @@ class Patterns:
         if text not in self._texts:
             if self._instructions <= _MOST_INSTRUCTIONS:
                 self._texts.add(text)
-                self._instructions += compiling(text) // _COMPILED_INSTRUCTION
+                self._instructions += _instructions(text)
             if self._instructions > _MOST_INSTRUCTIONS:
                 raise runtime_error("error parsing regexp: expression too large")
         pattern(text)
+
+
+def _instructions(text: str) -> int:
+    try:
+        return pattern(text).instructions
+    except CelError:
+        return _REFUSED
 
 
 def matches(text: str, expression: str) -> bool:
