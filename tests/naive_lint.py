@@ -4,7 +4,6 @@ The reader knows of an expression the parts that it was made of, so it parses no
 evaluation of one expression on one device.
 """
 
-from copy import deepcopy
 from dataclasses import dataclass
 from random import Random
 
@@ -18,11 +17,10 @@ MODELS = ("a100", "h100", "l4")
 
 @dataclass(frozen=True)
 class Part:
-    """A part of an expression, what it reads, and the attribute that it compares with a literal of a type, if any."""
+    """A part of an expression, and what it reads."""
 
     text: str
     reads: tuple[tuple[str, str], ...] = ()
-    compares: tuple[str, str] | None = None
 
 
 def random_devices(random, driver, number):
@@ -77,14 +75,14 @@ def random_part(random):
     return random.choice(
         [
             Part(f'device.driver == "{random.choice([GPU, GPU, NIC, "gpu.exmaple.com"])}"'),
-            Part(f"{attributes}.{name} == {model}", (full,), (full[1], "string")),
-            Part(f'{attributes}.?{name}.orValue("") == {model}', (full,), (full[1], "string")),
+            Part(f"{attributes}.{name} == {model}", (full,)),
+            Part(f'{attributes}.?{name}.orValue("") == {model}', (full,)),
             Part(f"has({attributes}.{name})", (full,)),
             Part(f"(has({attributes}.{name}) && {attributes}.{name} != {model})", (full,)),
             Part(f'("{name}" in {attributes} ? {attributes}.{name} == {model} : true)', (full,)),
-            Part(f"{attributes}.index == {random.randint(0, 3)}", (index,), (index[1], "int")),
-            Part(f'{attributes}.index == "1"', (index,), (index[1], "string")),
-            Part(f"{attributes}.index < 3", (index,), (index[1], "int")),
+            Part(f"{attributes}.index == {random.randint(0, 3)}", (index,)),
+            Part(f'{attributes}.index == "1"', (index,)),
+            Part(f"{attributes}.index < 3", (index,)),
             Part(f'{capacity}.memory.isGreaterThan(quantity("40Gi"))', (memory,)),
             Part(f'{capacity}.memory.compareTo(quantity("100Gi")) >= 0', (memory,)),
             Part(
@@ -92,7 +90,7 @@ def random_part(random):
                 (("attributes", f"{domain}/healthy"), full),
             ),
             Part(f'{attributes}.firmware.isGreaterThan(semver("1.5.0"))', (firmware,)),
-            Part(f'device.attributes["{COMMON}"].numa == 0', (numa,), (numa[1], "int")),
+            Part(f'device.attributes["{COMMON}"].numa == 0', (numa,)),
         ]
     )
 
@@ -138,63 +136,29 @@ def value_of(driver, device, table, name):
     return device[table].get(bare) if found is None and domain == driver else found
 
 
-def without(driver, device, table, name):
-    """Return a device that lacks an attribute or a capacity."""
-    lacking = deepcopy(device)
-    domain, _, bare = name.partition("/")
-    lacking[table].pop(name, None)
-    if domain == driver:
-        lacking[table].pop(bare, None)
-    return lacking
-
-
-def read_use(parts, devices, table, name):
-    """Return present, devices, types and whether it is guarded, of what a selector reads."""
-    for number, part in enumerate(parts):
-        if (table, name) in part.reads:
-            before = [each.text for each in parts[:number]]
-            reached = [each for each in devices if all(answer(text, *each) is True for text in before)]
-            break
-    types = {}
-    for driver, device in reached:
-        if (value := value_of(driver, device, table, name)) is not None:
-            kind = next(iter(value)) if table == "attributes" else "quantity"
-            types[kind] = types.get(kind, 0) + 1
-    missing = f"no such key: {name.partition('/')[2]}"
-    answers = [answer(join(parts), each[0], without(*each, table, name)) for each in reached]
-    return sum(types.values()), len(reached), types, missing not in answers if reached else None
-
-
 def read_selector(parts, devices):
-    """Return how many devices a selector matches and fails on, those it leaves, its uses, and the rules it breaks."""
+    """Return how many devices a selector matches and fails on, those it leaves, and the rules it breaks.
+
+    Of failures one is told: what they are about are the rules of which one is told.
+    """
     text = join(parts)
     answers = [answer(text, *each) for each in devices]
     left = [each for each, found in zip(devices, answers, strict=True) if found is True]
     failures = [found for found in answers if isinstance(found, str)]
     reads = {read for part in parts for read in part.reads}
-    uses = {read: read_use(parts, devices, *read) for read in reads}
-    rules = {rule_of(message) for message in failures}
+    rules = set()
     if devices and not left:
         rules.add("MatchesNone")
     if len(left) == len(devices) > 1 and reads:
         rules.add("MatchesAll")
-    for (table, name), (present, count, types, _) in uses.items():
-        if count and not present:
-            rules.add("UnknownName")
-        if table == "attributes" and len(types) > 1:
-            rules.add("TypeClash")
-        if any(
-            part.compares and part.compares[0] == name and set(types) - {part.compares[1]} for part in parts
-        ):
-            rules.add("TypeClash")
-    return answers.count(True), len(failures), left, uses, rules
+    if devices and not all(any(value_of(*each, *read) is not None for each in devices) for read in reads):
+        rules.add("UnknownName")
+    return len(left), len(failures), left, rules, {rule_of(message) for message in failures}
 
 
 def rule_of(message):
     """Return the rule that the error of a selector is about."""
-    if message.startswith("no such key: "):
-        return "UnguardedAttribute"
-    return "TypeClash" if message.startswith("no such overload") else "Fails"
+    return "UnguardedAttribute" if message.startswith("no such key: ") else "Invalid"
 
 
 def names_unknown_driver(parts, devices):

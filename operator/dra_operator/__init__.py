@@ -13,7 +13,6 @@ from dra_operator._version import __version__
 if TYPE_CHECKING:
     from dra_operator.questions.allocate import AllocateAnswer, ClaimAnswer
     from dra_operator.questions.answers import Amount, Conclusion, DeviceAnswer, LargestDevice
-    from dra_operator.questions.attribute_use import AttributeUse, TypeCount
     from dra_operator.questions.cluster import Cluster
     from dra_operator.questions.errors import QuestionError, UnknownObjectError
     from dra_operator.questions.explain import (
@@ -30,21 +29,20 @@ if TYPE_CHECKING:
     from dra_operator.questions.holders import Consumer, HeldDevice, Holder, HolderQuery, HolderReport, Use
     from dra_operator.questions.impact import ClaimImpact, Effect, ImpactReport, PodImpact
     from dra_operator.questions.lint import (
-        DerivedAttributeReport,
+        ExpressionReport,
         LintFinding,
         LintReport,
-        SelectorReport,
+        LintRule,
+        Severity,
         lint,
     )
     from dra_operator.questions.request_counts import RequestImpact
-    from dra_operator.questions.selector_checks import LintRule, Severity
     from dra_operator.questions.selectors import SelectorError, SelectorProgram, selector
     from dra_operator.questions.usage import Grouping, UsageReport, UsageRow
 
 __all__ = [
     "AllocateAnswer",
     "Amount",
-    "AttributeUse",
     "AuditReport",
     "ChangeAnswer",
     "ClaimAnswer",
@@ -54,10 +52,10 @@ __all__ = [
     "Conclusion",
     "Consumer",
     "CopyAnswer",
-    "DerivedAttributeReport",
     "DeviceAnswer",
     "Effect",
     "ExplainAnswer",
+    "ExpressionReport",
     "Finding",
     "FitAnswer",
     "FunnelStep",
@@ -80,11 +78,9 @@ __all__ = [
     "RequestImpact",
     "SelectorError",
     "SelectorProgram",
-    "SelectorReport",
     "Severity",
     "Sort",
     "StrandedDevices",
-    "TypeCount",
     "UncheckedSort",
     "UnknownObjectError",
     "UsageReport",
@@ -97,7 +93,6 @@ __all__ = [
 _QUESTIONS = {
     "allocate": ("AllocateAnswer", "ClaimAnswer"),
     "answers": ("Amount", "Conclusion", "DeviceAnswer", "LargestDevice"),
-    "attribute_use": ("AttributeUse", "TypeCount"),
     "cluster": ("Cluster",),
     "errors": ("QuestionError", "UnknownObjectError"),
     "explain": ("ChangeAnswer", "ClaimReason", "ExplainAnswer", "FunnelStep", "NearMiss", "RequestFunnel"),
@@ -106,9 +101,8 @@ _QUESTIONS = {
     "headroom": ("HeadroomAnswer", "StrandedDevices"),
     "holders": ("Consumer", "HeldDevice", "Holder", "HolderQuery", "HolderReport", "Use"),
     "impact": ("ClaimImpact", "Effect", "ImpactReport", "PodImpact"),
-    "lint": ("DerivedAttributeReport", "LintFinding", "LintReport", "SelectorReport", "lint"),
+    "lint": ("ExpressionReport", "LintFinding", "LintReport", "LintRule", "Severity", "lint"),
     "request_counts": ("RequestImpact",),
-    "selector_checks": ("LintRule", "Severity"),
     "selectors": ("SelectorError", "SelectorProgram", "selector"),
     "usage": ("Grouping", "UsageReport", "UsageRow"),
 }

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.api.attributes import AttributeValue, typed_text, value_text
 from dra_operator.api.text import quote, shortened
 from dra_operator.api.types import DeviceCapacity
@@ -174,6 +176,26 @@ def read(part: str) -> Comparison | None:
             return _about_flag(field, "false")
     field = _field(tree)
     return _about_flag(field, "true") if field is not None else None
+
+
+def first_false(
+    selectors: SelectorCache, expression: str, slice_: Slice, refused: int, budget: Budget
+) -> Iterator[tuple[Comparison | Reading, int]]:
+    """Yield what the parts of an expression that are false first compared, each with the devices refused by it.
+
+    Devices of which that cannot be told, as what a part reads is computed, are left out. Raises AbortedError if the
+    time is used up.
+    """
+    parts = conjuncts(expression)
+    for part in parts:
+        if not refused:
+            return
+        answers = selectors.get(part)
+        passed = answers.ask(slice_, refused, budget)[0] if len(parts) > 1 else 0
+        found = read(part) or reading(answers.program.reads if answers.program else None)
+        if (devices := refused & ~passed) and found is not None:
+            yield found, devices
+        refused = passed
 
 
 @lru_cache(maxsize=2048)

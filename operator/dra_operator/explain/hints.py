@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.constraints import MATCH, elements
@@ -25,6 +25,7 @@ from dra_operator.explain.pools import PublishedSlices
 from dra_operator.explain.relax import Kept
 from dra_operator.explain.stages import key_value_effect, taint_text
 from dra_operator.inventory import Slice, bits
+from dra_operator.inventory.columns import Column
 from dra_operator.inventory.ownership import OWNED_TAINT, tolerates_owned
 from dra_operator.inventory.taints import touches
 
@@ -155,16 +156,14 @@ class Hints:
         return self._known.find(version, expressions, lambda: self._find_names(expressions, budget))
 
     def _find_names(self, expressions: tuple[str, ...], budget: Budget) -> frozenset[str]:
-        found: set[str] = set()
         selectors = [self.candidates.selectors.get(expression) for expression in expressions]
+        devices: list[tuple[Slice, int]] = []
         for slice_ in self.published:
             selected = slice_.every
             for selector in selectors:
                 selected, _ = selector.ask(slice_, selected, budget)
-            if selected:
-                for table, columns in (("attributes", slice_.attributes), ("capacity", slice_.capacity)):
-                    found.update(f"{table}/{_full(name, slice_)}" for name in columns)
-        return frozenset(found)
+            devices.append((slice_, selected))
+        return published_names(devices)
 
     # --- drivers
 
@@ -230,6 +229,22 @@ class Hints:
                 found |= self.candidates.select(item.key, slice_, budget)
             if found:
                 yield slice_, found
+
+
+def published_names(devices: Iterable[tuple[Slice, int]]) -> frozenset[str]:
+    """Return what some devices of slices publish, as `attributes/domain/id` and `capacity/domain/id`."""
+    found: set[str] = set()
+    for slice_, those in devices:
+        for table, columns in (("attributes", slice_.attributes), ("capacity", slice_.capacity)):
+            for name, column in columns.items():
+                path = f"{table}/{_full(name, slice_)}"
+                if path not in found and _is_on_any(column, those):
+                    found.add(path)
+    return frozenset(found)
+
+
+def _is_on_any(column: Column[Any], devices: int) -> bool:
+    return any(column.values[bits.lowest(alike)] is not None for alike in column.sets if alike & devices)
 
 
 def _having(slice_: Slice, devices: int, attribute: str) -> int:

@@ -439,19 +439,11 @@ class _Stages:
 
         Returns those of which that can be told: the others may have it under a name that is computed.
         """
-        parts, compared = comparison.conjuncts(expression), 0
-        for part in parts:
-            if not refused:
-                break
-            answers = self.counter.candidates.selectors.get(part)
-            passed = answers.ask(slice_, refused, self.budget)[0] if len(parts) > 1 else 0
-            found: comparison.Comparison | comparison.Reading | None = comparison.read(part)
-            if found is None and answers.program is not None:
-                found = comparison.reading(answers.program.reads)
-            if (devices := refused & ~passed) and found is not None:
-                refusals.details.update(found.describe(slice_, devices))
-                compared |= devices
-            refused = passed
+        compared = 0
+        selectors = self.counter.candidates.selectors
+        for found, devices in comparison.first_false(selectors, expression, slice_, refused, self.budget):
+            refusals.details.update(found.describe(slice_, devices))
+            compared |= devices
         return compared
 
     def _obstruct(self, place: int, devices: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ Pure but for reading the files that a caller names: no Kopf, no client, no async
   like. A `snapshot_header` says as of when.
 - `claim_list`: claims with what they have. The `device_table` has a row a device: `device_list` lists them.
 - `selectors` asks an expression about devices. `lint` says what is wrong with the selectors of classes, claims and
-  templates: by `selector_checks`, with the `attribute_use` of each, and by `derived_checks` of derived attributes.
+  templates, and with their derived attributes.
 - `allocate`: what becomes of all claims. `explain`: why one waits, also, by `claim_use`, for the use of what it has
   already. `fit`: how many `copies` of a template a `placer`
   places; `headroom`: how many more there is room for. `answers` are plain; they are

@@ -1,46 +1,90 @@
 """Lint of selectors and derived attributes of classes, claims and templates, held against what is published.
 
-`selector_checks` and `derived_checks` say what is wrong, and here it gets the object and the field that it is about.
-Source: docs/library.md, "Lint".
+A selector is asked about the devices that the selectors before it leave, as in Kubernetes, and a derived attribute
+about those that all selectors of its request leave. All facts are evaluations on published devices, or on a device of a
+driver that nobody means. Source: docs/library.md, "Lint".
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final, TypeAlias, TypeVar
 
-from dra_operator.allocator import Decider
+from dra_operator.allocator import Allocator, Decider
+from dra_operator.allocator.budget import Budget, Limits
+from dra_operator.allocator.decision import AbortedError
+from dra_operator.allocator.matching.failures import described, find_driver_meant
+from dra_operator.allocator.matching.selectors import SelectorAnswers, SelectorCache
+from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.likeness import near_name, near_object
 from dra_operator.api.names import POD_CLAIM_NAME
-from dra_operator.api.text import printable
-from dra_operator.api.types import (
-    DerivedAttribute,
-    DeviceClaim,
-    DeviceClass,
-    DeviceSubRequest,
-    ExactDeviceRequest,
-    ResourceClaim,
-    ResourceClaimTemplate,
+from dra_operator.api.text import listed, printable
+from dra_operator.api.types import DeviceClass, DeviceSelector, ResourceClaim, ResourceClaimTemplate
+from dra_operator.cel import (
+    CelError,
+    DerivedAttributeProgram,
+    Environment,
+    PreparedDevice,
+    Selector,
+    compile_derived_attribute,
+    compile_selector,
+    prepare_device,
 )
+from dra_operator.cel.advice.diagnostics import ADVICE, DOMAIN_ADVICE, describe, mistaken_texts
 from dra_operator.cel.run.meter import COST_LIMIT
+from dra_operator.cel.syntax.parser import MAX_BYTES
+from dra_operator.explain.comparison import find_literals, first_false
+from dra_operator.explain.hints import published_names
+from dra_operator.explain.pools import PublishedSlices
+from dra_operator.explain.stages import Refusals
+from dra_operator.inventory import Slice, bits
 from dra_operator.pods.objects import ObjectRecord
+from dra_operator.pods.request_parts import find_parts
 from dra_operator.questions.answers import Conclusion, conclude
-from dra_operator.questions.attribute_use import AttributeUse, count
-from dra_operator.questions.derived_checks import DerivedChecker, DerivedFacts
 from dra_operator.questions.manifests import Source
 from dra_operator.questions.partial import LINT
-from dra_operator.questions.selector_checks import (
-    Issue,
-    LintRule,
-    SelectorChain,
-    SelectorChecker,
-    SelectorFacts,
-    Severity,
-    find_expressions,
-)
 from dra_operator.questions.state import ClusterState
 
-KINDS: Final = ("DeviceClass", "ResourceClaimTemplate", "ResourceClaim")
-"""The kinds that have selectors."""
-_SEVERITIES: Final = tuple(Severity)
+_KINDS: Final = ("DeviceClass", "ResourceClaimTemplate", "ResourceClaim")
+Devices: TypeAlias = tuple[tuple[Slice, int], ...]
+"""Some devices: a set of bits for each slice that has any of them."""
+_Item = TypeVar("_Item", "ExpressionReport", "LintFinding")
+_Program: TypeAlias = Selector | DerivedAttributeProgram
+_Evaluate: TypeAlias = Callable[[PreparedDevice], object]
+_Compile: TypeAlias = Callable[[str, Environment], _Program]
+_NEW: Final = Environment(expressions="new")
+_FOREIGN: Final = PreparedDevice("driver.invalid", False, {}, {}, None)
+"""A device of a driver that nobody means, without attributes."""
+_MISSING_KEY: Final = "no such key: "
+_LEFT: Final = " that the selectors before it leave"
+_UNFINISHED: Final = "not all devices could be asked in the time that a claim has: write it more simply"
+
+
+class Severity(StrEnum):
+    """How much a finding matters."""
+
+    ERROR = "error"
+    """The API server refuses the object, or an attempt to allocate ends with an error."""
+    WARNING = "warning"
+    """It selects nothing, or hardly what was meant; or it will fail once other devices are published."""
+    NOTE = "note"
+    """Worth knowing."""
+
+
+class LintRule(StrEnum):
+    """What a finding is about."""
+
+    INVALID = "Invalid"
+    """It does not compile, is not admitted, or fails on devices that have what it reads, as for the type of a value."""
+    UNGUARDED_ATTRIBUTE = "UnguardedAttribute"
+    """It reads what devices lack, or those of another driver would lack, and does not guard it."""
+    UNKNOWN_NAME = "UnknownName"
+    """It names an attribute, a capacity or a driver that no device has; or the request a class that does not exist."""
+    MATCHES_NONE = "MatchesNone"
+    """It matches none of the devices that it is asked about."""
+    MATCHES_ALL = "MatchesAll"
+    """It matches all of the devices that it is asked about, so it excludes none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +93,11 @@ class LintFinding:
 
     rule: LintRule
     severity: Severity
-    kind: str
-    namespace: str
-    name: str
     field: str
     message: str
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
 
     def __str__(self) -> str:
         """Return it in one line: `DeviceClass "gpu": spec.selectors[0].cel.expression: matches none of 8 devices`."""
@@ -62,50 +106,41 @@ class LintFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class SelectorReport:
-    """A selector of an object, and what it does on published devices.
+class ExpressionReport:
+    """A selector or a derived `attribute` of an object, and what it does on published devices.
 
-    `request` is the request, or `request/subrequest`, that the selector belongs to; empty for a class. It was `asked`
-    about the devices that the selectors before it leave, `matched` some and `failed` on some. `reads` is as in
-    `SelectorProgram`; `attributes` are those parts of it that devices may lack. `cost` is None if it does not compile.
+    `request` is the request, or `request/subrequest`, that it belongs to; empty for a class. It was `asked` about
+    devices, and `failed` on some. `found` is how many of them a selector matches, or how many different values a
+    derived attribute has. `reads` is as in `SelectorProgram`. `cost` is None if it does not compile.
     """
 
-    kind: str
-    namespace: str
-    name: str
     field: str
-    request: str
+    attribute: str
     expression: str
-    asked: int
-    matched: int
-    failed: int
-    reads: tuple[str, ...] | None
-    attributes: tuple[AttributeUse, ...]
-    cost: int | None
+    asked: int = 0
+    found: int = 0
+    failed: int = 0
+    reads: tuple[str, ...] | None = None
+    cost: int | None = None
     cost_limit: int = COST_LIMIT
+    request: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class DerivedAttributeReport:
-    """A derived attribute of a request, and what it does on published devices.
+class _Chain:
+    """The selectors of a class; or those of a request, asked after the ones of its class, and what it derives by them.
 
-    It was `asked` about the devices that the selectors of the request leave, `failed` on some, and has so many
-    different `values` on the others. The rest is as in `SelectorReport`.
+    `class_name` is that of the request's class, and empty for a class. `is_new`: no API server has taken them yet.
+    `derived` has names with expressions.
     """
 
-    kind: str
-    namespace: str
-    name: str
-    field: str
-    request: str
-    attribute: str
-    expression: str
-    asked: int
-    failed: int
-    values: int
-    reads: tuple[str, ...] | None
-    cost: int | None
-    cost_limit: int = COST_LIMIT
+    class_name: str
+    expressions: tuple[str, ...]
+    is_new: bool
+    derived: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +148,16 @@ class LintReport:
     """What there is to say of the selectors of some objects, against so many published devices; the worst comes first.
 
     `errors` are lines about objects that cannot be read; `unread` are the kinds that could not be read, each with the
-    reason: what depends on them is not said. `partial` has those of which objects were to be checked as well.
+    reason: what depends on them is not said. `partial` has those of which objects were to be checked as well, and the
+    selectors that take too long to ask all devices.
     """
 
     devices: int
-    selectors: tuple[SelectorReport, ...]
+    selectors: tuple[ExpressionReport, ...]
     findings: tuple[LintFinding, ...]
     errors: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
-    derived_attributes: tuple[DerivedAttributeReport, ...] = ()
+    derived_attributes: tuple[ExpressionReport, ...] = ()
     partial: tuple[str, ...] = ()
 
     @property
@@ -129,19 +165,6 @@ class LintReport:
         """Whether there is nothing worse than a note."""
         is_bad = any(item.severity is not Severity.NOTE for item in self.findings)
         return conclude(is_yes=not is_bad, is_partial=bool(self.partial) and not is_bad)
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where the selectors of a chain stand in an object: the field with the list, and the request.
-
-    Behind them come the derived attributes of the request.
-    """
-
-    path: str
-    request: str
-    chain: SelectorChain
-    derived: tuple[DerivedAttribute, ...] = ()
 
 
 def lint(source: Source, cluster: ClusterState | None = None) -> LintReport:
@@ -158,87 +181,54 @@ def lint(source: Source, cluster: ClusterState | None = None) -> LintReport:
 
 
 def lint_objects(
-    state: ClusterState,
-    records: Iterable[ObjectRecord],
-    kinds: Iterable[str] = (),
+    state: ClusterState, records: Iterable[ObjectRecord], kinds: Iterable[str] = ()
 ) -> LintReport:
     """Return what there is to say of the selectors of some classes, claims and templates, against a state.
 
     Objects of other kinds have no selectors and are passed over. `kinds` are those of which all were asked
     about. Raises QuestionError if slices or classes were not read.
     """
-    partial = LINT.find_missing(state.unread, kinds)
-    checker = SelectorChecker.from_allocator(state.allocators[Decider.KUBE_SCHEDULER])
-    selectors: list[SelectorReport] = []
+    partial = list(LINT.find_missing(state.unread, kinds))
+    allocator = state.allocators[Decider.KUBE_SCHEDULER]
+    allocator.refresh()
+    slices = PublishedSlices(allocator.inventory, allocator.availability.views)
+    published = tuple([(slice_, slice_.every) for slice_ in slices if slice_.every])
+    known: dict[_Chain, _Check] = {}
+    selectors: list[ExpressionReport] = []
+    derived: list[ExpressionReport] = []
     findings: list[LintFinding] = []
-    derived = DerivedChecker(checker)
-    derived_reports: list[DerivedAttributeReport] = []
     for record in records:
-        metadata = record.obj.metadata
-        about = type(record.obj).__name__, metadata.namespace, metadata.name
-        for place in _find_places(record.obj):
-            checked = checker.check(place.chain)
-            fields = [
-                f"{place.path}.selectors[{number}].cel.expression" for number in range(len(checked.facts))
-            ]
-            for at, expression, facts in zip(fields, place.chain.expressions, checked.facts, strict=True):
-                selectors.append(_selector_report(about, at, place.request, expression, facts))
-            for issue in checked.issues:
-                at = f"{place.path}.deviceClassName" if issue.number is None else fields[issue.number]
-                findings.append(_finding(issue, about, at))
-            for number, item in enumerate(place.derived):
-                at = f"{place.path}.derivedAttributes[{number}].expression"
-                found = derived.check(number, item, checked.selected)
-                derived_reports.append(_derived_report(about, at, place.request, item, found.facts))
-                findings += [_finding(issue, about, at) for issue in found.issues]
-    findings.sort(key=lambda item: _SEVERITIES.index(item.severity))
+        for path, request, chain in _find_chains(record.obj):
+            found = known[chain] = known.get(chain) or _Check(allocator, published, chain).run()
+            placed = [replace(_placed(each, record, path), request=request) for each in found.reports]
+            selectors += placed[: len(chain.expressions)]
+            derived += placed[len(chain.expressions) :]
+            findings += [_placed(each, record, path) for each in found.findings]
+            if not found.is_whole:
+                name = f"{record.obj.metadata.namespace}/{record.obj.metadata.name}".removeprefix("/")
+                partial.append(f"{type(record.obj).__name__} {name}: {path}: {_UNFINISHED}")
+    findings.sort(key=lambda item: tuple(Severity).index(item.severity))
     unread = tuple(f"{kind}: {why}" for kind, why in sorted(state.unread.items()))
     return LintReport(
-        count(checker.published),
+        _count(published),
         tuple(selectors),
         tuple(findings),
         tuple(state.errors),
         unread,
-        tuple(derived_reports),
-        partial,
+        tuple(derived),
+        tuple(partial),
     )
 
 
-def _finding(issue: Issue, about: tuple[str, str, str], path: str) -> LintFinding:
-    return LintFinding(issue.rule, issue.severity, *about, path, printable(issue.message))
-
-
-def _selector_report(
-    about: tuple[str, str, str], path: str, request: str, expression: str, facts: SelectorFacts
-) -> SelectorReport:
-    return SelectorReport(
-        *about,
-        path,
-        request,
-        expression,
-        facts.asked,
-        facts.matched,
-        facts.failed,
-        facts.reads,
-        facts.attributes,
-        facts.cost,
-    )
-
-
-def _derived_report(
-    about: tuple[str, str, str], path: str, request: str, item: DerivedAttribute, facts: DerivedFacts
-) -> DerivedAttributeReport:
-    return DerivedAttributeReport(
-        *about,
-        path,
-        request,
-        item.name,
-        item.expression,
-        facts.asked,
-        facts.failed,
-        facts.values,
-        facts.reads,
-        facts.cost,
+def _placed(item: _Item, record: ObjectRecord, path: str) -> _Item:
+    """Return a report or a finding with its object, and the whole path of its field."""
+    metadata = record.obj.metadata
+    return replace(
+        item,
+        kind=type(record.obj).__name__,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        field=f"{path}.{item.field}",
     )
 
 
@@ -246,37 +236,296 @@ def find_lintable(state: ClusterState) -> list[ObjectRecord]:
     """Return the objects of a state that have selectors; of claims those that no pod's template has made."""
     return [
         record
-        for kind in KINDS
+        for kind in _KINDS
         for record in state.objects.of_kind(kind)
         if kind != "ResourceClaim" or POD_CLAIM_NAME not in record.obj.metadata.annotations
     ]
 
 
-def _find_places(obj: object) -> Iterator[_Place]:
+def _find_chains(obj: object) -> Iterator[tuple[str, str, _Chain]]:
+    """Yield the chains of an object, each with the path of the field that holds it, and the request."""
     match obj:
         case DeviceClass():
-            chain = SelectorChain("", find_expressions(obj), is_new=not obj.metadata.uid)
-            yield _Place("spec", "", chain)
+            yield "spec", "", _Chain("", _find_expressions(obj.spec.selectors), is_new=not obj.metadata.uid)
+            return
         case ResourceClaim():
-            yield from _find_requests(obj.spec.devices, "spec.devices", is_new=not obj.metadata.uid)
+            path, claim = "spec.devices", obj
         case ResourceClaimTemplate():
-            devices = obj.spec.spec.devices
-            yield from _find_requests(devices, "spec.spec.devices", is_new=not obj.metadata.uid)
+            path, claim = "spec.spec.devices", ResourceClaim(obj.metadata, obj.spec.spec)
         case _:
-            pass
+            return
+    for part in find_parts({"": claim}):
+        which = "exactly" if part.alternative is None else f"firstAvailable[{part.alternative}]"
+        asked, expressions = part.asked, _find_expressions(part.asked.selectors)
+        derived = tuple((each.name, each.expression) for each in asked.derived_attributes)
+        chain = _Chain(asked.device_class_name, expressions, not claim.metadata.uid, derived)
+        yield f"{path}.requests[{part.request}].{which}", part.path, chain
 
 
-def _find_requests(devices: DeviceClaim, path: str, *, is_new: bool) -> Iterator[_Place]:
-    for number, request in enumerate(devices.requests):
-        at = f"{path}.requests[{number}]"
-        parts: list[tuple[str, str, ExactDeviceRequest | DeviceSubRequest]] = []
-        if request.exactly is not None:
-            parts.append((f"{at}.exactly", request.name, request.exactly))
-        parts += [
-            (f"{at}.firstAvailable[{index}]", f"{request.name}/{item.name}", item)
-            for index, item in enumerate(request.first_available)
-        ]
-        for place, name, item in parts:
-            expressions = tuple(each.cel.expression for each in item.selectors if each.cel is not None)
-            chain = SelectorChain(item.device_class_name, expressions, is_new)
-            yield _Place(place, name, chain, item.derived_attributes)
+def _count(devices: Iterable[tuple[Slice, int]]) -> int:
+    return sum([those.bit_count() for _, those in devices])
+
+
+def _find_expressions(selectors: Iterable[DeviceSelector]) -> tuple[str, ...]:
+    return tuple(item.cel.expression for item in selectors if item.cel is not None)
+
+
+@dataclass(slots=True)
+class _Check:
+    """The check of one chain, in the time that an allocator gives to one claim.
+
+    Fields are those below the class or the request. Not `is_whole`: not all devices could be asked in time.
+    """
+
+    allocator: Allocator
+    published: Devices
+    chain: _Chain
+    reports: list[ExpressionReport] = field(default_factory=list)
+    findings: list[LintFinding] = field(default_factory=list)
+    is_whole: bool = True
+
+    @property
+    def cache(self) -> SelectorCache:
+        """The expressions that the allocator knows, with the time that is left."""
+        return self.allocator.candidates.selectors
+
+    def run(self) -> "_Check":
+        """Check it, once, and return it."""
+        limits = Limits(None, self.allocator.limits.seconds)
+        self.cache.budget = Budget(limits, self.allocator.clock)
+        selectors = len(self.chain.expressions)
+        for number, expression in enumerate(self.chain.expressions):
+            self._compile(f"selectors[{number}].cel.expression", "", expression, compile_selector)
+        for number, each in enumerate(self.chain.derived):
+            self._compile(f"derivedAttributes[{number}].expression", *each, compile_derived_attribute)
+        try:
+            devices = self._find_asked()
+            for number, report in enumerate(self.reports):
+                if number < selectors:
+                    self.reports[number], devices = self._ask_selector(number, report, devices)
+                else:
+                    self.reports[number] = self._ask_derived(report, devices)
+            self._check_other_drivers()
+        except AbortedError:
+            self.is_whole = False
+        return self
+
+    def _add(self, rule: LintRule, severity: Severity, path: str, message: str) -> None:
+        self.findings.append(LintFinding(rule, severity, path, printable(message)))
+
+    # --- the text
+
+    def _compile(self, path: str, attribute: str, expression: str, compile_: _Compile) -> None:
+        """Add what is known of an expression without devices, and what is wrong with its text."""
+        report = ExpressionReport(path, attribute, expression)
+        told: list[str] = []
+        try:
+            program = compile_(expression, self.cache.environment)
+        except CelError as error:
+            told = [describe(expression, error, environment=self.cache.environment)]
+        else:
+            cost = program.program.estimate().high
+            reads = None if program.reads is None else tuple(sorted(program.reads))
+            report = replace(report, reads=reads, cost=cost)
+            told += [f"fails wherever this is evaluated: {text}" for _, text in mistaken_texts(expression)]
+            told += self._find_refusals(expression, cost, compile_)
+        for text in told:
+            self._add(LintRule.INVALID, Severity.ERROR, path, text)
+        self.reports.append(report)
+
+    def _find_refusals(self, expression: str, cost: int, compile_: _Compile) -> Iterator[str]:
+        """Yield why the API server does not admit an expression that compiles."""
+        if (size := len(expression.encode(errors="surrogatepass"))) > MAX_BYTES:
+            yield f"{size:,} bytes are more than the {MAX_BYTES:,} that the API server admits"
+        if cost > COST_LIMIT:
+            limit = f"the {COST_LIMIT:,} that the API server admits: write it more simply"
+            yield f"can cost {cost:,}, more than {limit}"
+        if self.chain.is_new:
+            try:
+                compile_(expression, _NEW)
+            except CelError as error:
+                text = describe(expression, error, environment=_NEW)
+                yield f"the API server does not admit it: {text}"
+
+    # --- what it does on devices
+
+    def _find_asked(self) -> Devices:
+        """Return the devices that the first selector is asked about."""
+        classes, name, path = self.allocator.inventory.classes, self.chain.class_name, "deviceClassName"
+        if not name:
+            return self.published
+        if name not in classes:
+            text = f"device class {name} does not exist{_meant(near_object(name, classes))}"
+            self._add(LintRule.UNKNOWN_NAME, Severity.ERROR, path, text)
+            return ()
+        devices = self.published
+        for expression in _find_expressions(classes[name].spec.selectors):
+            devices, _ = self._ask(self.cache.get(expression), devices)
+        if self.published and not devices:
+            text = f"no published device is in class {name}, so the selectors of the request were not asked"
+            self._add(LintRule.MATCHES_NONE, Severity.WARNING, path, text)
+        return devices
+
+    def _ask(self, answers: SelectorAnswers, devices: Devices) -> tuple[Devices, Devices]:
+        """Return which of some devices a selector selects, and on which it fails."""
+        asked = [(slice_, *answers.ask(slice_, those, self.cache.budget)) for slice_, those in devices]
+        matched = tuple([(slice_, those) for slice_, those, _ in asked if those])
+        return matched, tuple([(slice_, those) for slice_, _, those in asked if those])
+
+    def _ask_selector(
+        self, number: int, report: ExpressionReport, devices: Devices
+    ) -> tuple[ExpressionReport, Devices]:
+        """Return what a selector does on devices, and those that it leaves for the selectors after it."""
+        asked = _count(devices)
+        if report.cost is None:
+            return replace(report, asked=asked, failed=asked), ()
+        answers = self.cache.get(report.expression)
+        matched, failed = self._ask(answers, devices)
+        report = replace(report, asked=asked, found=_count(matched), failed=_count(failed))
+        assert answers.program is not None
+        self._check_failure(report, answers.program.match, failed)
+        self._check_names(report, devices)
+        self._check_drivers(report)
+        told = f"{_devices(asked)}{_LEFT if number or self.chain.class_name else ''}"
+        if devices and not matched:
+            why = self._describe_refused(report.expression, devices, dict(failed))
+            text = f"matches none of {told}{why}{_value_meant(report.expression, devices)}"
+            self._add(LintRule.MATCHES_NONE, Severity.WARNING, report.field, text)
+        elif report.found == asked > 1 and report.reads != ("driver",):
+            text = f"matches all {told}, so it excludes none"
+            self._add(LintRule.MATCHES_ALL, Severity.NOTE, report.field, text)
+        return report, matched
+
+    def _ask_derived(self, report: ExpressionReport, devices: Devices) -> ExpressionReport:
+        """Return what a derived attribute does on the devices that its request selects."""
+        asked, expression = _count(devices), report.expression
+        if report.cost is None:
+            return replace(report, asked=asked, failed=asked)
+        failed: list[tuple[Slice, int]] = []
+        found: set[AttributeValue] = set()
+        for slice_, those in devices:
+            values = self.allocator.candidates.derived.values(expression, slice_, those, self.cache.budget)
+            if failing := values.failed & those:
+                failed.append((slice_, failing))
+            found.update(value for value, alike in values.by_value.items() if alike & those)
+        report = replace(report, asked=asked, found=len(found), failed=_count(failed))
+        program = compile_derived_attribute(expression, self.cache.environment)
+        self._check_failure(report, program.evaluate, failed)
+        self._check_names(report, devices)
+        return report
+
+    def _check_failure(
+        self, report: ExpressionReport, evaluate: _Evaluate, failed: Sequence[tuple[Slice, int]]
+    ) -> None:
+        """Add on how many devices an expression fails, and how on the first of them, which says what it is about."""
+        for slice_, those in failed[:1]:
+            index = bits.lowest(those)
+            device = slice_.device(index)
+            try:
+                evaluate(prepare_device(slice_.driver, device))
+            except CelError as error:
+                is_missing = error.message.startswith(_MISSING_KEY)
+                rule = LintRule.UNGUARDED_ATTRIBUTE if is_missing else LintRule.INVALID
+                how = described(
+                    report.expression, error, frozenset(report.reads or ()), slice_.driver, device
+                )
+                if DOMAIN_ADVICE in how and (driver := find_driver_meant(report.expression)):
+                    how += f"; if only devices of that driver are meant, {_about_driver(driver)}"
+                text = f"fails on {report.failed} of {_devices(report.asked)}: {slice_.path(index)}: {how}"
+                self._add(rule, Severity.ERROR, report.field, text)
+
+    def _check_other_drivers(self) -> None:
+        """Add the selector that would fail on devices of a driver that nobody means, if none fails on published ones.
+
+        For a request, the selectors of its class come first.
+        """
+        class_name, classes = self.chain.class_name, self.allocator.inventory.classes
+        if class_name and class_name not in classes:
+            return
+        reports = self.reports[: len(self.chain.expressions)]
+        if any(report.failed or report.cost is None for report in reports):
+            return
+        before = _find_expressions(classes[class_name].spec.selectors) if class_name else ()
+        for number, expression in enumerate((*before, *self.chain.expressions), -len(before)):
+            program = self.cache.get(expression).program
+            try:
+                if program is None or not program.match(_FOREIGN):
+                    return
+            except CelError as error:
+                name = error.message.removeprefix(_MISSING_KEY)
+                if number >= 0 and name != error.message:
+                    driver = find_driver_meant(expression)
+                    advice = _about_driver(driver) if driver else ADVICE
+                    where = f"{'the class' if class_name else 'it'} takes those of any driver"
+                    text = f"fails on a device without {name}, and {where}: {advice}"
+                    self._add(LintRule.UNGUARDED_ATTRIBUTE, Severity.WARNING, reports[number].field, text)
+                return
+
+    # --- names
+
+    def _check_names(self, report: ExpressionReport, devices: Devices) -> None:
+        """Add what an expression reads that none of some devices has: guarded, it is the same for all of them."""
+        published = published_names(devices)
+        for path in report.reads or () if devices else ():
+            table, _, name = path.partition("/")
+            if path in published or not name:
+                continue
+            other = "capacity" if table == "attributes" else "attributes"
+            names = {each.partition("/")[2] for each in published if each.startswith(table)}
+            hint = _meant(near_name(name, names))
+            if f"{other}/{name}" in published:
+                domain, _, bare = name.partition("/")
+                hint = f': write device.{other}["{domain}"].{bare}'
+            text = f"none of {_devices(report.asked)} has {table.removesuffix('s')} {name}{hint}"
+            severity = Severity.WARNING if hint else Severity.NOTE
+            self._add(LintRule.UNKNOWN_NAME, severity, report.field, text)
+
+    def _check_drivers(self, report: ExpressionReport) -> None:
+        drivers = {slice_.driver for slice_, _ in self.published}
+        for literal in find_literals(report.expression):
+            if literal.field.table == "driver" and drivers and literal.text not in drivers:
+                hint = (
+                    _meant(near_object(literal.text, drivers)) or f"; published are {listed(sorted(drivers))}"
+                )
+                text = f"no device of driver {literal.text} is published{hint}"
+                self._add(LintRule.UNKNOWN_NAME, Severity.WARNING, report.field, text)
+
+    # --- devices that are not matched
+
+    def _describe_refused(self, expression: str, devices: Devices, failed: dict[Slice, int]) -> str:
+        """Return a clause with what an expression compared that is false for some devices and fails on others."""
+        details = Counter[str]()
+        for slice_, those in devices:
+            refused = those & ~failed.get(slice_, 0)
+            for compared, here in first_false(self.cache, expression, slice_, refused, self.cache.budget):
+                details.update(compared.describe(slice_, here))
+        return Refusals(details=details).detail()
+
+
+def _value_meant(expression: str, devices: Devices) -> str:
+    """Return a clause with the text that was probably meant by one which no device has; nothing if none is like it."""
+    for literal in find_literals(expression):
+        if literal.kind != "string" or literal.field.table != "attributes":
+            continue
+        values = {
+            value.value
+            for slice_, _ in devices
+            for column in literal.field.columns(slice_)
+            for value in (column.values if column is not None else ())
+            if isinstance(value, AttributeValue) and isinstance(value.value, str)
+        }
+        if literal.text not in values and (near := near_object(literal.text, values)):
+            return f'; for {literal.field.name} "{literal.text}", did you mean "{near}"?'
+    return ""
+
+
+def _about_driver(driver: str) -> str:
+    return f'begin with device.driver == "{driver}" &&'
+
+
+def _meant(near: str) -> str:
+    return f'; did you mean "{near}"?' if near else ""
+
+
+def _devices(number: int) -> str:
+    return f"{number} device{'s' if number != 1 else ''}"

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CODES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CODES, Answer, Question, partial_lines, run
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
@@ -14,7 +14,7 @@ from dra_operator.questions.partial import LINT
 
 if TYPE_CHECKING:
     from dra_operator.pods.objects import ObjectRecord
-    from dra_operator.questions.lint import DerivedAttributeReport, LintReport, SelectorReport
+    from dra_operator.questions.lint import ExpressionReport, LintReport
 
 DEMAND = Demand.for_question(LINT, required=LINT.required, engine="dra_operator.questions.lint")
 _SUBJECTS: Final = {"class/": "DeviceClass", "claim/": "ResourceClaim", "template/": "ResourceClaimTemplate"}
@@ -49,7 +49,7 @@ _DERIVED_COLUMNS: Final = (
 )
 @shared(WIDE, NAME)
 def app(*, subjects: tuple[str, ...], options: Options) -> None:
-    """Check selectors against the devices that are published: those that match none, fail, or compare other types.
+    """Check selectors against the devices that are published: those that match none, fail, or name what none has.
 
     Derived attributes are checked on the devices that their request selects.
 
@@ -73,7 +73,7 @@ def _answer(question: Question, subjects: tuple[str, ...]) -> Answer:
         _lines(question, report),
         CODES[report.conclusion],
         names=list(dict.fromkeys(kubectl_name(item.kind, item.name) for item in report.findings)),
-        asides=_asides(report, len(bad)),
+        asides=[*partial_lines(report), *_asides(report, len(bad))],
     )
 
 
@@ -123,12 +123,12 @@ def _lines(question: Question, report: "LintReport") -> list[str]:
     return lines
 
 
-def _selector_table(selectors: "tuple[SelectorReport, ...]", style: Style) -> list[str]:
+def _selector_table(selectors: "tuple[ExpressionReport, ...]", style: Style) -> list[str]:
     rows: list[Row] = [
         [
             _object(item),
             item.request or "-",
-            f"{item.matched:,}",
+            f"{item.found:,}",
             f"{item.asked:,}",
             _cost(item),
             " ".join(item.expression.split()),
@@ -138,13 +138,13 @@ def _selector_table(selectors: "tuple[SelectorReport, ...]", style: Style) -> li
     return list(table(_COLUMNS, rows, style))
 
 
-def _derived_table(attributes: "tuple[DerivedAttributeReport, ...]", style: Style) -> list[str]:
+def _derived_table(attributes: "tuple[ExpressionReport, ...]", style: Style) -> list[str]:
     rows: list[Row] = [
         [
             _object(item),
             item.request,
             item.attribute,
-            f"{item.values:,}",
+            f"{item.found:,}",
             f"{item.asked:,}",
             _cost(item),
             " ".join(item.expression.split()),
@@ -154,11 +154,11 @@ def _derived_table(attributes: "tuple[DerivedAttributeReport, ...]", style: Styl
     return list(table(_DERIVED_COLUMNS, rows, style))
 
 
-def _object(item: "SelectorReport | DerivedAttributeReport") -> str:
+def _object(item: "ExpressionReport") -> str:
     return f"{item.kind} {item.namespace}/{item.name}" if item.namespace else f"{item.kind} {item.name}"
 
 
-def _cost(item: "SelectorReport | DerivedAttributeReport") -> str:
+def _cost(item: "ExpressionReport") -> str:
     return "-" if item.cost is None else f"{100 * item.cost / item.cost_limit:.1f}%"
 
 
