@@ -12,15 +12,11 @@ Advice: TypeAlias = tuple[str, str]
 """What is wrong, and advice or nothing."""
 
 _STRING: Final = r'''[rR]?(?:"""(?s:.*?)"""|\'\'\'(?s:.*?)\'\'\'|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')'''
-STRING: Final = re.compile(_STRING)
 """A string as it is written, nearly: advice may be wrong where a raw string ends in a backslash."""
 _PASSED: Final = re.compile(rf"{_STRING}|//[^\n]*")
 _COMMENT: Final = re.compile(r"//[^\n]*")
 _CALLEE: Final = re.compile(r"([A-Za-z_]\w*)\s*\($")
 _WORD: Final = re.compile(r"([A-Za-z_]\w*)\s+$")
-_ESCAPE: Final = re.compile(
-    r"""\\(?:[abfnrtv"'\\?`]|[0-3][0-7][0-7]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})|(\\.?)"""
-)
 _CLOSING: Final = {")": "(", "]": "[", "}": "{"}
 _LONGEST: Final = 40
 _WRITTEN: Final = {
@@ -81,7 +77,7 @@ def slip(found: str, around: Around) -> Advice:
     if found == "<EOF>":
         return _end(around)
     if found in ('"', "'"):
-        return _quote(found, around)
+        return "a string is not closed, or has an escape that CEL does not know", ""
     word = _WORD.search(around.before)
     if word and word[1].lower() in _WORDS_BEFORE:
         return f'"{word[1]}" is not expected here', _WORDS_BEFORE[word[1].lower()]
@@ -111,19 +107,6 @@ def _end(around: Around) -> Advice:
         return "the expression is empty", 'write a condition, such as device.driver == "gpu.example.com"'
     opened = around.opened[-1:]
     return "the expression ends too early", f'"{opened}" is not closed' if opened else ""
-
-
-def _quote(quote: str, around: Around) -> Advice:
-    if around.before.endswith(quote * 2):
-        return "a string is not closed", f"write {quote * 3} at its end"
-    closed = STRING.match(around.rest)
-    for escape in _ESCAPE.finditer(closed[0]) if closed else ():
-        if escape[1]:
-            return (
-                f'"{escape[1]}" is no escape of CEL',
-                r'write \\ for a backslash, or r"..." for a text without escapes',
-            )
-    return "a string is not closed", f"write {quote} at its end"
 
 
 def _shown(found: str) -> str:

@@ -10,12 +10,9 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Final
 
-from dra_operator.cel.advice.syntax import AMOUNT, STRING, SUFFIX, Advice, Around, blotted, slip
+from dra_operator.cel.advice.syntax import AMOUNT, SUFFIX, Advice, Around, blotted, slip
 from dra_operator.cel.environment import Environment
 from dra_operator.cel.errors import CelError
-from dra_operator.cel.library.regex import pattern
-from dra_operator.cel.syntax.nodes import Literal
-from dra_operator.cel.syntax.parser import parse
 from dra_operator.cel.types import shown
 
 _VARIABLE: Final = "device"
@@ -193,19 +190,6 @@ def _type(match: re.Match[str], _around: Around, _environment: Environment) -> A
     return f"must be a bool, not {_short(match[1])}", ""
 
 
-def _choice(match: re.Match[str], _around: Around, _environment: Environment) -> Advice:
-    condition, *values = map(_short, _split(match[1]))
-    if condition != "bool":
-        return f"{condition} stands before the ? and must be bool", ""
-    return f"{' and '.join(values)} stand on the sides of the : and must be of one type", ""
-
-
-def _index(match: re.Match[str], _around: Around, _environment: Environment) -> Advice:
-    of, by = map(_short, _split(match[1]))
-    hint = "write a field as device.driver" if of == "DRADevice" else ""
-    return f"{'device' if of == 'DRADevice' else of} has no elements by {by}", hint
-
-
 def _syntax(match: re.Match[str], around: Around, _environment: Environment) -> Advice:
     return slip(match[1], around)
 
@@ -223,27 +207,6 @@ def _no_fields(match: re.Match[str], around: Around, _environment: Environment) 
 
 def _has(_match: re.Match[str], _around: Around, _environment: Environment) -> Advice:
     return "has() asks for a field behind a dot", f"write {_USAGE['has']}"
-
-
-def _pattern(_match: re.Match[str], around: Around, environment: Environment) -> Advice:
-    """Return what RE2 says of the pattern that stands here."""
-    text = "this is no regular expression of RE2"
-    written = STRING.match(around.rest)
-    try:
-        literal = parse(written[0], environment) if written else None
-        if isinstance(literal, Literal):
-            pattern(literal.value)
-    except CelError as error:
-        return f"{text}: {error.message.removeprefix('error parsing regexp: ')}", ""
-    return text, ""
-
-
-def _duration(_match: re.Match[str], _around: Around, _environment: Environment) -> Advice:
-    return "this is no duration", 'write one as "1h30m" or "500ms"'
-
-
-def _timestamp(_match: re.Match[str], _around: Around, _environment: Environment) -> Advice:
-    return "this is no time", 'write one as "2030-01-01T00:00:00Z"'
 
 
 def _split(types: str) -> list[str]:
@@ -265,8 +228,6 @@ def _short(kind: str) -> str:
 _TEXTS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Around, Environment], Advice]], ...]] = (
     (re.compile(r"undeclared reference to '(.+)' \(in container ''\)"), _undeclared),
     (re.compile(r"undefined field '(.+)'"), _field),
-    (re.compile(r"found no matching overload for '_\?_:_' applied to '\((.*)\)'"), _choice),
-    (re.compile(r"found no matching overload for '_\[_\]' applied to '\((.*)\)'"), _index),
     (re.compile(r"found no matching overload for '([@_]*[^\w\s]+_?|@in)' applied to '\((.*)\)'"), _operator),
     (re.compile(r"found no matching overload for '([\w.]+)' applied to '(?:(.*)\.)?\((.*)\)'"), _call),
     (re.compile(r"must evaluate to bool or the unknown type, not (.+)"), _type),
@@ -282,7 +243,4 @@ _TEXTS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Around, Envi
         _no_fields,
     ),
     (re.compile(r"invalid argument to has\(\) macro"), _has),
-    (re.compile("invalid matches argument"), _pattern),
-    (re.compile("invalid duration argument"), _duration),
-    (re.compile("invalid timestamp argument"), _timestamp),
 )
