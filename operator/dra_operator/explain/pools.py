@@ -201,7 +201,9 @@ class PoolRecords:
             index: self._why_unreachable(slice_, index, hidden)
             for index in bits.each(slice_.every & ~reachable)
         }
-        taken, shared = self.availability.ledger.in_use(slice_.key, slice_.names)
+        taken, used = self.availability.ledger.in_use(slice_.key, slice_.names)
+        # The ledger changes its amounts in place, and makes others anew for a device that was free in between.
+        shared = {index: dict(amounts) for index, amounts in used.items()}
         sharing = bits.from_positions(shared)
         # Of a device that is no longer shareable, a share is as good as the device.
         if views.features.consumable_capacity:
