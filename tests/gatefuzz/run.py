@@ -330,8 +330,6 @@ class Case:
         name = pod["metadata"]["name"]
         found = self.server.claims_of(pod)
         own = [body for body in found if body is not None and body["metadata"]["name"] != "shared"]
-        if any(devices_of(body) for body in own):
-            raise BrokenError(f"pod {name} waits and holds devices")
         if nominated_node(pod) and pod["metadata"].get("managedFields"):
             raise BrokenError(f"pod {name} waits and is nominated by an operator")
         asked = sum(body is not None and not devices_of(body) for body in found)
@@ -339,8 +337,10 @@ class Case:
             (body for body in found if body is not None and body["metadata"]["name"] == "shared"), None
         )
         if shared is not None and not devices_of(shared) and any(map(is_refused, self._users_of_shared())):
-            # It is decided with gated pods alone.
+            # It is decided with gated pods alone, and until then the pod keeps what its other claims have.
             return
+        if any(devices_of(body) for body in own):
+            raise BrokenError(f"pod {name} waits and holds devices")
         nodes = [node_of(shared)] if shared is not None and devices_of(shared) else ["n1", "n2"]
         used = {
             each: sum(
