@@ -86,6 +86,7 @@ def start_operator(
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(("DRA_OPERATOR_", "KUBE"))
     }
+    paths = [_TESTS, *((environment or {}).get("PYTHONPATH", "").split(os.pathsep))]
     return OperatorProcess(
         "dra-operator",
         [
@@ -104,6 +105,7 @@ def start_operator(
         cwd=plane.directory,
         env=inherited
         | _OF_ONE_POD
-        | {"PYTHONUNBUFFERED": "1", "PYTHONPATH": _TESTS}
-        | dict(environment or {}),
+        | {"PYTHONUNBUFFERED": "1"}
+        | dict(environment or {})
+        | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
     )

@@ -33,6 +33,13 @@ def test_the_first_claim_after_an_outage_is_decided_at_once(scene, control_plane
 
 def test_an_outage_is_one_line_in_the_log_and_its_end_another(control_plane, operator):
     """Seven watches meet a cut connection, then nobody, then a server that permits nothing and knows no old version."""
+
+    def is_over():
+        """Whether an outage before this one has been told to its end."""
+        told = [line["event"] for line in operator.lines() if "kinds" in line]
+        return not told or told[-1] == "watching again"
+
+    operator.wait_until(is_over, seconds=30)
     earlier, begun = len(operator.lines()), time.monotonic()
     with control_plane.outage():
         time.sleep(5)
