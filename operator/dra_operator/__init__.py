@@ -1,7 +1,8 @@
 """dra-operator: the control plane of Dynamic Resource Allocation, with a reason for every claim that waits.
 
-The packages, from the bottom up: `api`, `cel`, `inventory`, `ledger`, `allocator`, `pods`, `questions`, `cluster`,
-`controller`, `cli`; `sim` stands beside them. docs/architecture.md says what each is for and which way data flows.
+The packages, from the bottom up: `api`, `cel`, `inventory`, `ledger`, `allocator`, `explain`, `pods`, `questions`,
+`cluster`, `controller`, `cli`; `testing` stands beside them. docs/architecture.md says what each is for and which way
+data flows. The names below are the library, docs/library.md; each is imported when it is used.
 The names below are the library, docs/library.md; each is imported when it is used.
 """
 

@@ -3,7 +3,7 @@
 Depth first over claims, requests, alternatives and devices; the first complete solution wins. An explicit stack, so
 Python's recursion limit does not bound the number of devices: a frame is one level of upstream's recursion, and is
 asked for its next step when it is new, and again each time the level below has failed.
-Source: docs/dra-semantics 3.3, 3.4 and 11.
+Source: docs/dra-semantics 3.3 and 3.4.
 """
 
 from dataclasses import dataclass, field
