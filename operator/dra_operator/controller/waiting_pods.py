@@ -390,7 +390,9 @@ class WaitingPods:
         may_wait = text is not None and now < self._written_at.get(key, float("-inf")) + ANNOTATION_SECONDS
         if may_wait or pod in self._unadvised or key in self.in_flight or self._is_nominated(key):
             return False
-        self._written_at[key] = now
+        if text is not None:
+            # After one that is only taken off, as after a restart, the next need not wait.
+            self._written_at[key] = now
         self.in_flight.submit(
             AnnotateWrite(
                 *version_of(claim), annotation=PENDING_ANNOTATION, current=annotation(claim), text=text
