@@ -51,12 +51,6 @@ class Budget:
         self._is_preempted = is_preempted
         self._deadline = None if limits.seconds is None else clock() + limits.seconds
 
-    def limited(self, *, steps: int, tries: int) -> "Budget":
-        """Return a budget for a side question: with its own steps and tries, and the time that is left of this one."""
-        aside = Budget(Limits(steps, self.limits.seconds, tries), self.clock, self._is_preempted)
-        aside._deadline = self._deadline
-        return aside
-
     def tenth(self) -> "Budget":
         """Return the budget for what is asked only to say more: a tenth of the steps and of the time, once."""
         if self._tenth is None:

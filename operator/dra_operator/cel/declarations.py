@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 from dra_operator.api.fast_dataclass import fast_dataclass
-from dra_operator.cel.costs.prices import ONE, Price, Priced, Row
+from dra_operator.cel.costs.prices import ONE, Implementation, Price, Row
 from dra_operator.cel.library import (
     authorization,
     conversions,
@@ -96,7 +96,7 @@ def read_row(text: str, row: Row) -> tuple[str, Overload]:
     types = tuple(map(read_type, (*target, *arguments)))
     result_type = read_type(result)
     used = dict.fromkeys(name for kind in (*types, result_type) for name in parameters_in(kind))
-    code, price = row if isinstance(row, Priced) else (row, None)
+    code, price = row if isinstance(row, Implementation) else (row, None)
     return name, Overload(identity, types, result_type, bool(target), tuple(used), code, price)
 
 

@@ -197,12 +197,6 @@ class SelectorAnswers:
             return Counter({str(self.error): failed.bit_count()})
         return Counter([str(self.failure(slice_, index)) for index in bits.each(failed)])
 
-    def failure_key(self, slice_: Slice, failed: int) -> object:
-        """Return a key that is equal for slices whose devices fail alike."""
-        # Of devices that cannot be read it depends on what is not read.
-        unread = slice_.serial if failed & slice_.unreadable else None
-        return (self.expression, self.selection.reads.key(slice_), failed, unread)
-
     def failure(self, slice_: Slice, index: int) -> CelError:
         """Return the error of a device on which the selector fails."""
         assert self.program is not None

@@ -49,14 +49,14 @@ class Price(NamedTuple):
     by_name: bool = False
 
 
-class Priced(NamedTuple):
-    """The code of a row of the library, with a price of its own."""
+class Implementation(NamedTuple):
+    """The code of an overload, with a price of its own; None where the planner or another overload has the code."""
 
     code: Callable[..., Any] | None
     price: Price
 
 
-Row: TypeAlias = Callable[..., Any] | Priced | None
+Row: TypeAlias = Callable[..., Any] | Implementation | None
 """What stands behind a declaration: code and price, code that costs 1, or no code."""
 
 

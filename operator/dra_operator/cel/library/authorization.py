@@ -6,7 +6,7 @@ Source: k8s.io/apiserver `pkg/cel/library/authz.go`.
 
 from typing import Any, Final
 
-from dra_operator.cel.costs.prices import CHECK, SELECTOR, Priced, Row
+from dra_operator.cel.costs.prices import CHECK, SELECTOR, Implementation, Row
 from dra_operator.cel.errors import runtime_error
 
 
@@ -19,15 +19,15 @@ _A: Final = "kubernetes.authorization"
 _RESOURCE: Final = f"{_A}.ResourceCheck"
 FUNCTIONS: Final[dict[str, Row]] = {
     f"allowed decision_allowed: {_A}.Decision.() -> bool": unreachable,
-    f"check pathcheck_check: {_A}.PathCheck.(string) -> {_A}.Decision": Priced(unreachable, CHECK),
-    f"check resourcecheck_check: {_RESOURCE}.(string) -> {_A}.Decision": Priced(unreachable, CHECK),
+    f"check pathcheck_check: {_A}.PathCheck.(string) -> {_A}.Decision": Implementation(unreachable, CHECK),
+    f"check resourcecheck_check: {_RESOURCE}.(string) -> {_A}.Decision": Implementation(unreachable, CHECK),
     f"error decision_error: {_A}.Decision.() -> string": unreachable,
     f"errored decision_errored: {_A}.Decision.() -> bool": unreachable,
-    f"fieldSelector authorizer_fieldselector: {_RESOURCE}.(string) -> {_RESOURCE}": Priced(
+    f"fieldSelector authorizer_fieldselector: {_RESOURCE}.(string) -> {_RESOURCE}": Implementation(
         unreachable, SELECTOR
     ),
     f"group authorizer_group: {_A}.Authorizer.(string) -> {_A}.GroupCheck": unreachable,
-    f"labelSelector authorizer_labelselector: {_RESOURCE}.(string) -> {_RESOURCE}": Priced(
+    f"labelSelector authorizer_labelselector: {_RESOURCE}.(string) -> {_RESOURCE}": Implementation(
         unreachable, SELECTOR
     ),
     f"name resourcecheck_name: {_RESOURCE}.(string) -> {_RESOURCE}": unreachable,

@@ -7,7 +7,7 @@ Source: cel-go `common/types`, `ConvertToType` of each type.
 
 from typing import Any, Final
 
-from dra_operator.cel.costs.prices import TO_BYTES, TO_TEXT, Priced, Row
+from dra_operator.cel.costs.prices import TO_BYTES, TO_TEXT, Implementation, Row
 from dra_operator.cel.errors import conversion_error, runtime_error
 from dra_operator.cel.library.golang import format_double, parse_double, parse_integer
 from dra_operator.cel.library.times import (
@@ -117,7 +117,7 @@ FUNCTIONS: Final[dict[str, Row]] = {
     "bool bool_to_bool: (bool) -> bool": unchanged,
     "bool string_to_bool: (string) -> bool": string_to_bool,
     "bytes bytes_to_bytes: (bytes) -> bytes": unchanged,
-    "bytes string_to_bytes: (string) -> bytes": Priced(string_to_bytes, TO_BYTES),
+    "bytes string_to_bytes: (string) -> bytes": Implementation(string_to_bytes, TO_BYTES),
     "double double_to_double: (double) -> double": unchanged,
     "double int64_to_double: (int) -> double": float,
     "double string_to_double: (string) -> double": string_to_double,
@@ -132,7 +132,7 @@ FUNCTIONS: Final[dict[str, Row]] = {
     "int uint64_to_int64: (uint) -> int": uint_to_int,
     "string string_to_string: (string) -> string": unchanged,
     "string bool_to_string: (bool) -> string": _bool_to_string,
-    "string bytes_to_string: (bytes) -> string": Priced(bytes_to_string, TO_TEXT),
+    "string bytes_to_string: (bytes) -> string": Implementation(bytes_to_string, TO_TEXT),
     "string double_to_string: (double) -> string": format_double,
     f"string duration_to_string: ({_DURATION}) -> string": duration_to_string,
     "string int64_to_string: (int) -> string": _whole_to_string,

@@ -6,7 +6,7 @@ Source: cel-go `common/stdlib/standard.go`.
 
 from typing import Final
 
-from dra_operator.cel.costs.prices import COMPARING, EQUALITY, MEMBER, SUM, Priced, Row
+from dra_operator.cel.costs.prices import COMPARING, EQUALITY, MEMBER, SUM, Implementation, Row
 
 _DURATION: Final = "google.protobuf.Duration"
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
@@ -101,7 +101,7 @@ size string_size: string.() -> int
 
 def _priced(row: str) -> Row:
     price = _PRICES.get(row.split(" ")[1].rstrip(":"))
-    return None if price is None else Priced(None, price)
+    return None if price is None else Implementation(None, price)
 
 
 FUNCTIONS: Final[dict[str, Row]] = {row: _priced(row) for row in _ROWS.strip().split("\n")}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from dra_operator.api.text import quote
-from dra_operator.cel.costs.prices import FORMATTED, Priced, Row
+from dra_operator.cel.costs.prices import FORMATTED, Implementation, Row
 from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.library.conversions import bytes_to_string
 from dra_operator.cel.library.golang import format_double, format_double_positional
@@ -336,5 +336,5 @@ _WRITERS: Final[dict[str, Callable[[Any, int], str]]] = {
 }
 
 FUNCTIONS: Final[dict[str, Row]] = {
-    "format string_format: string.(list(dyn)) -> string": Priced(format_text, FORMATTED)
+    "format string_format: string.(list(dyn)) -> string": Implementation(format_text, FORMATTED)
 }

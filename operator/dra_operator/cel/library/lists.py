@@ -15,7 +15,7 @@ from dra_operator.cel.costs.prices import (
     REVERSE,
     SLICE,
     TRAVERSAL,
-    Priced,
+    Implementation,
     Row,
     sort_price,
 )
@@ -250,34 +250,39 @@ def _of_each(row: str, of_type: Callable[[str], Row]) -> dict[str, Row]:
 FUNCTIONS: Final[dict[str, Row]] = {
     **_of_each(
         "@sortByAssociatedKeys list_{type}_sortByAssociatedKeys: list(<T>).(list({type})) -> list(<T>)",
-        lambda kind: Priced(None, sort_price(kind, 1)),
+        lambda kind: Implementation(None, sort_price(kind, 1)),
     ),
     "cel.@mapInsert @mapInsert_map_key_value: (map(<K>, <V>), <K>, <V>) -> map(<K>, <V>)": None,
     "cel.@mapInsert @mapInsert_map_map: (map(<K>, <V>), map(<K>, <V>)) -> map(<K>, <V>)": None,
-    "distinct list_distinct: list(<T>).() -> list(<T>)": Priced(distinct, DISTINCT),
-    "flatten list_flatten: list(list(<T>)).() -> list(<T>)": Priced(flatten, FLATTEN),
-    "flatten list_flatten_int: list(dyn).(int) -> list(dyn)": Priced(flatten, FLATTEN),
-    "includes list_includes_dyn_dyn: dyn.(dyn) -> bool": Priced(includes, INCLUDES),
-    "indexOf list_a_index_of_int: list(<A>).(<A>) -> int": Priced(index_of, TRAVERSAL),
+    "distinct list_distinct: list(<T>).() -> list(<T>)": Implementation(distinct, DISTINCT),
+    "flatten list_flatten: list(list(<T>)).() -> list(<T>)": Implementation(flatten, FLATTEN),
+    "flatten list_flatten_int: list(dyn).(int) -> list(dyn)": Implementation(flatten, FLATTEN),
+    "includes list_includes_dyn_dyn: dyn.(dyn) -> bool": Implementation(includes, INCLUDES),
+    "indexOf list_a_index_of_int: list(<A>).(<A>) -> int": Implementation(index_of, TRAVERSAL),
     **_of_each(
         "isSorted list_{short}_is_sorted_bool: list({type}).() -> bool",
-        lambda _: Priced(is_sorted, TRAVERSAL),
+        lambda _: Implementation(is_sorted, TRAVERSAL),
     ),
-    "lastIndexOf list_a_last_index_of_int: list(<A>).(<A>) -> int": Priced(last_index_of, TRAVERSAL),
-    "lists.range lists_range: (int) -> list(int)": Priced(numbers_below, RANGE),
+    "lastIndexOf list_a_last_index_of_int: list(<A>).(<A>) -> int": Implementation(last_index_of, TRAVERSAL),
+    "lists.range lists_range: (int) -> list(int)": Implementation(numbers_below, RANGE),
     **_of_each(
-        "max list_{short}_max_{short}: list({type}).() -> {type}", lambda _: Priced(maximum, TRAVERSAL)
+        "max list_{short}_max_{short}: list({type}).() -> {type}",
+        lambda _: Implementation(maximum, TRAVERSAL),
     ),
     **_of_each(
-        "min list_{short}_min_{short}: list({type}).() -> {type}", lambda _: Priced(minimum, TRAVERSAL)
+        "min list_{short}_min_{short}: list({type}).() -> {type}",
+        lambda _: Implementation(minimum, TRAVERSAL),
     ),
-    "reverse list_reverse: list(<T>).() -> list(<T>)": Priced(reverse, REVERSE),
-    "slice list_slice: list(<T>).(int, int) -> list(<T>)": Priced(slice_between, SLICE),
+    "reverse list_reverse: list(<T>).() -> list(<T>)": Implementation(reverse, REVERSE),
+    "slice list_slice: list(<T>).(int, int) -> list(<T>)": Implementation(slice_between, SLICE),
     **_of_each(
-        "sort list_{type}_sort: list({type}).() -> list({type})", lambda kind: Priced(None, sort_price(kind))
+        "sort list_{type}_sort: list({type}).() -> list({type})",
+        lambda kind: Implementation(None, sort_price(kind)),
     ),
-    "sum list_int_sum_int: list(int).() -> int": Priced(sum_ints, TRAVERSAL),
-    "sum list_uint_sum_uint: list(uint).() -> uint": Priced(sum_uints, TRAVERSAL),
-    "sum list_double_sum_double: list(double).() -> double": Priced(sum_doubles, TRAVERSAL),
-    f"sum list_duration_sum_duration: list({_DURATION}).() -> {_DURATION}": Priced(sum_durations, TRAVERSAL),
+    "sum list_int_sum_int: list(int).() -> int": Implementation(sum_ints, TRAVERSAL),
+    "sum list_uint_sum_uint: list(uint).() -> uint": Implementation(sum_uints, TRAVERSAL),
+    "sum list_double_sum_double: list(double).() -> double": Implementation(sum_doubles, TRAVERSAL),
+    f"sum list_duration_sum_duration: list({_DURATION}).() -> {_DURATION}": Implementation(
+        sum_durations, TRAVERSAL
+    ),
 }

@@ -20,8 +20,8 @@ from dra_operator.cel.costs.prices import (
     CHARACTER,
     PATTERN_CHARACTER,
     Estimate,
+    Implementation,
     Price,
-    Priced,
     Row,
     matched,
     size,
@@ -187,7 +187,7 @@ FUNCTIONS: Final[dict[str, Row]] = {
         for name, named_format in FORMATS.items()
     },
     "format.named format-named: (string) -> optional_type(kubernetes.NamedFormat)": named,
-    "validate format-validate: kubernetes.NamedFormat.(string) -> optional_type(list(string))": Priced(
+    "validate format-validate: kubernetes.NamedFormat.(string) -> optional_type(list(string))": Implementation(
         validate, _VALIDATION
     ),
 }

@@ -20,7 +20,7 @@ from dra_operator.cel.costs.prices import (
     ONE,
     READING,
     READING_TWICE,
-    Priced,
+    Implementation,
     Row,
 )
 from dra_operator.cel.errors import CelError, runtime_error, succeeds
@@ -309,9 +309,9 @@ def _contains_text(cidr: CIDR, text: str) -> bool:
 
 
 FUNCTIONS: Final[dict[str, Row]] = {
-    "ip string_to_ip: (string) -> net.IP": Priced(parse_ip, READING),
-    "isIP is_ip: (string) -> bool": Priced(succeeds(parse_ip), READING),
-    "ip.isCanonical ip_is_canonical: (string) -> bool": Priced(
+    "ip string_to_ip: (string) -> net.IP": Implementation(parse_ip, READING),
+    "isIP is_ip: (string) -> bool": Implementation(succeeds(parse_ip), READING),
+    "ip.isCanonical ip_is_canonical: (string) -> bool": Implementation(
         lambda text: str(parse_ip(text)) == text, READING_TWICE
     ),
     "family ip_family: net.IP.() -> int": lambda ip: ip.version,
@@ -323,18 +323,20 @@ FUNCTIONS: Final[dict[str, Row]] = {
     ),
     "isGlobalUnicast ip_is_global_unicast: net.IP.() -> bool": is_global_unicast,
     "string ip_to_string: (net.IP) -> string": str,
-    "cidr string_to_cidr: (string) -> net.CIDR": Priced(parse_cidr, READING),
-    "isCIDR is_cidr: (string) -> bool": Priced(succeeds(parse_cidr), READING),
-    "ip cidr_ip: net.CIDR.() -> net.IP": Priced(lambda cidr: cidr.address, ONE),
+    "cidr string_to_cidr: (string) -> net.CIDR": Implementation(parse_cidr, READING),
+    "isCIDR is_cidr: (string) -> bool": Implementation(succeeds(parse_cidr), READING),
+    "ip cidr_ip: net.CIDR.() -> net.IP": Implementation(lambda cidr: cidr.address, ONE),
     "masked cidr_masked: net.CIDR.() -> net.CIDR": masked,
     "prefixLength cidr_prefix_length: net.CIDR.() -> int": lambda cidr: cidr.length,
-    "containsIP cidr_contains_ip_string: net.CIDR.(string) -> bool": Priced(
+    "containsIP cidr_contains_ip_string: net.CIDR.(string) -> bool": Implementation(
         _contains_ip_text, CONTAINS_IP_TEXT
     ),
-    "containsIP cidr_contains_ip_ip: net.CIDR.(net.IP) -> bool": Priced(contains_ip, CONTAINS_IP),
-    "containsCIDR cidr_contains_cidr_string: net.CIDR.(string) -> bool": Priced(
+    "containsIP cidr_contains_ip_ip: net.CIDR.(net.IP) -> bool": Implementation(contains_ip, CONTAINS_IP),
+    "containsCIDR cidr_contains_cidr_string: net.CIDR.(string) -> bool": Implementation(
         _contains_text, CONTAINS_CIDR_TEXT
     ),
-    "containsCIDR cidr_contains_cidr: net.CIDR.(net.CIDR) -> bool": Priced(contains_cidr, CONTAINS_CIDR),
+    "containsCIDR cidr_contains_cidr: net.CIDR.(net.CIDR) -> bool": Implementation(
+        contains_cidr, CONTAINS_CIDR
+    ),
     "string cidr_to_string: (net.CIDR) -> string": str,
 }

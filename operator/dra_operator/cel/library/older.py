@@ -5,7 +5,7 @@ Source: k8s.io/dynamic-resource-allocation 0.36 `cel/compile.go`.
 
 from typing import Any, Final
 
-from dra_operator.cel.costs.prices import INCLUDES_136, Priced, Row
+from dra_operator.cel.costs.prices import INCLUDES_136, Implementation, Row
 from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.library.lists import includes
 
@@ -27,6 +27,6 @@ def _duration(_value: int) -> Any:
 
 
 FUNCTIONS: Final[dict[str, Row]] = {
-    "includes dra_includes_dyn_dyn: dyn.(dyn) -> bool": Priced(_includes, INCLUDES_136),
+    "includes dra_includes_dyn_dyn: dyn.(dyn) -> bool": Implementation(_includes, INCLUDES_136),
     "duration int64_to_duration: (int) -> google.protobuf.Duration": _duration,
 }

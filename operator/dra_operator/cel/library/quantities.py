@@ -17,7 +17,7 @@ from dra_operator.api.quantity import (
     representation,
     split_quantity,
 )
-from dra_operator.cel.costs.prices import READING, Priced, Row
+from dra_operator.cel.costs.prices import READING, Implementation, Row
 from dra_operator.cel.errors import runtime_error, succeeds
 from dra_operator.cel.library.limits import cost_exceeded
 from dra_operator.cel.values import INT_MAX, INT_MIN, Opaque
@@ -285,18 +285,14 @@ def _is_less(left: Quantity_, right: Quantity_) -> bool:
 
 
 FUNCTIONS: Final[dict[str, Row]] = {
-    "quantity string_to_quantity: (string) -> kubernetes.Quantity": Priced(parse_quantity, READING),
-    "isQuantity is_quantity_string: (string) -> bool": Priced(succeeds(parse_quantity), READING),
+    "quantity string_to_quantity: (string) -> kubernetes.Quantity": Implementation(parse_quantity, READING),
+    "isQuantity is_quantity_string: (string) -> bool": Implementation(succeeds(parse_quantity), READING),
     "sign quantity_sign: (kubernetes.Quantity) -> int": lambda quantity: (
         (quantity.nano > 0) - (quantity.nano < 0)
     ),
     "compareTo quantity_compare_to: kubernetes.Quantity.(kubernetes.Quantity) -> int": _compare,
-    "isGreaterThan quantity_is_greater_than: kubernetes.Quantity.(kubernetes.Quantity) -> bool": lambda left, right: (
-        left.nano > right.nano
-    ),
-    "isLessThan quantity_is_less_than: kubernetes.Quantity.(kubernetes.Quantity) -> bool": lambda left, right: (
-        left.nano < right.nano
-    ),
+    "isGreaterThan quantity_is_greater_than: kubernetes.Quantity.(kubernetes.Quantity) -> bool": _is_greater,
+    "isLessThan quantity_is_less_than: kubernetes.Quantity.(kubernetes.Quantity) -> bool": _is_less,
     "asApproximateFloat quantity_get_float: kubernetes.Quantity.() -> double": as_approximate_float,
     "asInteger quantity_get_int: kubernetes.Quantity.() -> int": as_integer,
     "isInteger quantity_is_integer: kubernetes.Quantity.() -> bool": is_integer,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import re2
 
-from dra_operator.cel.costs.prices import FIND, MATCH, Priced, Row
+from dra_operator.cel.costs.prices import FIND, MATCH, Implementation, Row
 from dra_operator.cel.errors import Abort, CelError, runtime_error
 from dra_operator.cel.library.limits import cost_exceeded
 
@@ -220,9 +220,11 @@ def _legal(expression: str) -> Pattern:
 
 
 FUNCTIONS: Final[dict[str, Row]] = {
-    "matches matches: (string, string) -> bool": Priced(matches, MATCH),
-    "matches matches_string: string.(string) -> bool": Priced(matches, MATCH),
-    "find string_find_string: string.(string) -> string": Priced(find, FIND),
-    "findAll string_find_all_string: string.(string) -> list(string)": Priced(find_all, FIND),
-    "findAll string_find_all_string_int: string.(string, int) -> list(string)": Priced(find_all, FIND),
+    "matches matches: (string, string) -> bool": Implementation(matches, MATCH),
+    "matches matches_string: string.(string) -> bool": Implementation(matches, MATCH),
+    "find string_find_string: string.(string) -> string": Implementation(find, FIND),
+    "findAll string_find_all_string: string.(string) -> list(string)": Implementation(find_all, FIND),
+    "findAll string_find_all_string_int: string.(string, int) -> list(string)": Implementation(
+        find_all, FIND
+    ),
 }

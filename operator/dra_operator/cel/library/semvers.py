@@ -5,7 +5,7 @@ from typing import Final
 from dra_operator.api.semver import Semver
 from dra_operator.api.semver import parse_semver as parse_version
 from dra_operator.api.semver import parse_semver_normalizing as parse_version_normalizing
-from dra_operator.cel.costs.prices import READING, Priced, Row
+from dra_operator.cel.costs.prices import READING, Implementation, Row
 from dra_operator.cel.errors import runtime_error, succeeds
 from dra_operator.cel.values import INT_MAX
 
@@ -36,17 +36,15 @@ def _is_less(left: Semver, right: Semver) -> bool:
 
 
 FUNCTIONS: Final[dict[str, Row]] = {
-    "semver string_to_semver: (string) -> kubernetes.Semver": Priced(parse_semver, READING),
-    "semver string_bool_to_semver: (string, bool) -> kubernetes.Semver": Priced(parse_semver, READING),
-    "isSemver is_semver_string: (string) -> bool": Priced(succeeds(parse_semver), READING),
-    "isSemver is_semver_string_bool: (string, bool) -> bool": Priced(succeeds(parse_semver), READING),
+    "semver string_to_semver: (string) -> kubernetes.Semver": Implementation(parse_semver, READING),
+    "semver string_bool_to_semver: (string, bool) -> kubernetes.Semver": Implementation(
+        parse_semver, READING
+    ),
+    "isSemver is_semver_string: (string) -> bool": Implementation(succeeds(parse_semver), READING),
+    "isSemver is_semver_string_bool: (string, bool) -> bool": Implementation(succeeds(parse_semver), READING),
     "compareTo semver_compare_to: kubernetes.Semver.(kubernetes.Semver) -> int": _compare,
-    "isGreaterThan semver_is_greater_than: kubernetes.Semver.(kubernetes.Semver) -> bool": lambda left, right: (
-        left.key > right.key
-    ),
-    "isLessThan semver_is_less_than: kubernetes.Semver.(kubernetes.Semver) -> bool": lambda left, right: (
-        left.key < right.key
-    ),
+    "isGreaterThan semver_is_greater_than: kubernetes.Semver.(kubernetes.Semver) -> bool": _is_greater,
+    "isLessThan semver_is_less_than: kubernetes.Semver.(kubernetes.Semver) -> bool": _is_less,
     "major semver_major: kubernetes.Semver.() -> int": lambda version: _signed(version.major),
     "minor semver_minor: kubernetes.Semver.() -> int": lambda version: _signed(version.minor),
     "patch semver_patch: kubernetes.Semver.() -> int": lambda version: _signed(version.patch),

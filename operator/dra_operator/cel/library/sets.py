@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from dra_operator.cel.costs.prices import Priced, Row, set_price
+from dra_operator.cel.costs.prices import Implementation, Row, set_price
 from dra_operator.cel.library.limits import check_comparisons
 from dra_operator.cel.library.lists import only_type
 from dra_operator.cel.values import surely_equal
@@ -30,11 +30,13 @@ def intersects(items: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
 
 
 FUNCTIONS: Final[dict[str, Row]] = {
-    "sets.contains list_sets_contains_list: (list(<T>), list(<T>)) -> bool": Priced(contains, set_price(1)),
-    "sets.equivalent list_sets_equivalent_list: (list(<T>), list(<T>)) -> bool": Priced(
+    "sets.contains list_sets_contains_list: (list(<T>), list(<T>)) -> bool": Implementation(
+        contains, set_price(1)
+    ),
+    "sets.equivalent list_sets_equivalent_list: (list(<T>), list(<T>)) -> bool": Implementation(
         equivalent, set_price(2)
     ),
-    "sets.intersects list_sets_intersects_list: (list(<T>), list(<T>)) -> bool": Priced(
+    "sets.intersects list_sets_intersects_list: (list(<T>), list(<T>)) -> bool": Implementation(
         intersects, set_price(1)
     ),
 }

@@ -16,7 +16,7 @@ from dra_operator.cel.costs.prices import (
     SPLIT,
     TRANSFORMING,
     TRAVERSAL,
-    Priced,
+    Implementation,
     Row,
 )
 from dra_operator.cel.errors import CelError, runtime_error
@@ -153,30 +153,36 @@ def quote(text: str) -> str:
 
 
 FUNCTIONS: Final[dict[str, Row]] = {
-    "contains contains_string: string.(string) -> bool": Priced(str.__contains__, CONTAINS),
-    "startsWith starts_with_string: string.(string) -> bool": Priced(str.startswith, AFFIX),
-    "endsWith ends_with_string: string.(string) -> bool": Priced(str.endswith, AFFIX),
+    "contains contains_string: string.(string) -> bool": Implementation(str.__contains__, CONTAINS),
+    "startsWith starts_with_string: string.(string) -> bool": Implementation(str.startswith, AFFIX),
+    "endsWith ends_with_string: string.(string) -> bool": Implementation(str.endswith, AFFIX),
     "charAt string_char_at_int: string.(int) -> string": char_at,
-    "indexOf string_index_of_string: string.(string) -> int": Priced(index_of, TRAVERSAL),
-    "indexOf string_index_of_string_int: string.(string, int) -> int": Priced(index_of_from, TRAVERSAL),
-    "lastIndexOf string_last_index_of_string: string.(string) -> int": Priced(last_index_of, TRAVERSAL),
-    "lastIndexOf string_last_index_of_string_int: string.(string, int) -> int": Priced(
+    "indexOf string_index_of_string: string.(string) -> int": Implementation(index_of, TRAVERSAL),
+    "indexOf string_index_of_string_int: string.(string, int) -> int": Implementation(
+        index_of_from, TRAVERSAL
+    ),
+    "lastIndexOf string_last_index_of_string: string.(string) -> int": Implementation(
+        last_index_of, TRAVERSAL
+    ),
+    "lastIndexOf string_last_index_of_string_int: string.(string, int) -> int": Implementation(
         last_index_of_until, TRAVERSAL
     ),
-    "join list_join: list(string).() -> string": Priced(join, JOIN),
-    "join list_join_string: list(string).(string) -> string": Priced(join, JOIN),
-    "lowerAscii string_lower_ascii: string.() -> string": Priced(lower_ascii, TRANSFORMING),
-    "upperAscii string_upper_ascii: string.() -> string": Priced(upper_ascii, TRANSFORMING),
-    "replace string_replace_string_string: string.(string, string) -> string": Priced(replace, REPLACE),
-    "replace string_replace_string_string_int: string.(string, string, int) -> string": Priced(
+    "join list_join: list(string).() -> string": Implementation(join, JOIN),
+    "join list_join_string: list(string).(string) -> string": Implementation(join, JOIN),
+    "lowerAscii string_lower_ascii: string.() -> string": Implementation(lower_ascii, TRANSFORMING),
+    "upperAscii string_upper_ascii: string.() -> string": Implementation(upper_ascii, TRANSFORMING),
+    "replace string_replace_string_string: string.(string, string) -> string": Implementation(
         replace, REPLACE
     ),
-    "split string_split_string: string.(string) -> list(string)": Priced(split, SPLIT),
-    "split string_split_string_int: string.(string, int) -> list(string)": Priced(split, SPLIT),
-    "substring string_substring_int: string.(int) -> string": Priced(substring, TRANSFORMING),
-    "substring string_substring_int_int: string.(int, int) -> string": Priced(
+    "replace string_replace_string_string_int: string.(string, string, int) -> string": Implementation(
+        replace, REPLACE
+    ),
+    "split string_split_string: string.(string) -> list(string)": Implementation(split, SPLIT),
+    "split string_split_string_int: string.(string, int) -> list(string)": Implementation(split, SPLIT),
+    "substring string_substring_int: string.(int) -> string": Implementation(substring, TRANSFORMING),
+    "substring string_substring_int_int: string.(int, int) -> string": Implementation(
         substring_between, TRANSFORMING
     ),
-    "trim string_trim: string.() -> string": Priced(trim, TRANSFORMING),
-    "strings.quote strings_quote: (string) -> string": Priced(quote, QUOTED),
+    "trim string_trim: string.() -> string": Implementation(trim, TRANSFORMING),
+    "strings.quote strings_quote: (string) -> string": Implementation(quote, QUOTED),
 }

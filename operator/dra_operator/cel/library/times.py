@@ -383,7 +383,5 @@ FUNCTIONS: Final[dict[str, Row]] = {
     f"getHours duration_to_hours: {_DURATION}.() -> int": _of_duration(3600 * NANOS),
     f"getMinutes duration_to_minutes: {_DURATION}.() -> int": _of_duration(60 * NANOS),
     f"getSeconds duration_to_seconds: {_DURATION}.() -> int": _of_duration(NANOS),
-    f"getMilliseconds duration_to_milliseconds: {_DURATION}.() -> int": lambda duration: _truncated(
-        duration.nanos, 10**6
-    ),
+    f"getMilliseconds duration_to_milliseconds: {_DURATION}.() -> int": _milliseconds,
 }

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeVar
 
 from dra_operator.api.text import quote
-from dra_operator.cel.costs.prices import TRANSFORMING, Priced, Row
+from dra_operator.cel.costs.prices import TRANSFORMING, Implementation, Row
 from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.library.network import version_of
 from dra_operator.cel.values import CelMap, Opaque
@@ -284,7 +284,7 @@ def query(url: URL) -> CelMap:
 
 
 FUNCTIONS: Final[dict[str, Row]] = {
-    "url string_to_url: (string) -> kubernetes.URL": Priced(parse_url, TRANSFORMING),
+    "url string_to_url: (string) -> kubernetes.URL": Implementation(parse_url, TRANSFORMING),
     "isURL is_url_string: (string) -> bool": is_url,
     "getScheme url_get_scheme: kubernetes.URL.() -> string": lambda url: url.scheme,
     "getHost url_get_host: kubernetes.URL.() -> string": lambda url: url.host,
