@@ -190,7 +190,8 @@ def test_pod_that_lost_its_node_is_told_and_counted(fleet, how, explain, is_kill
         path, lambda claim: "dra-operator.io/pending" in annotations(claim), seconds=20, what="the annotation"
     )
     assert annotations(claim)["dra-operator.io/pending"].startswith("handed back: 0/2 nodes")
-    assert fleet.metric("dra_operator_handed_back_pods_total") == 1
+    counted = "dra_operator_handed_back_pods_total"  # an operator that was started since counts the pod a while later
+    fleet.client.wait_for("/healthz", lambda _: fleet.metric(counted) == 1, seconds=30, what="the count")
     assert fleet.metric('dra_operator_gated_pods{state="handed back"}') == 1
     assert 0 < time.time() - fleet.metric("dra_operator_let_go_since_timestamp_seconds") < 120
 
