@@ -1,6 +1,6 @@
 """The smallest change of each kind, found by deciding every single edit of the claims in wire form.
 
-By the exhaustive search, and without a thought of what cannot help. Sizes are those of `dra_operator.pods.change`.
+By the exhaustive search, and without a thought of what cannot help. Sizes are those of `dra_operator.pods.edits`.
 """
 
 import re
@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
@@ -70,7 +71,6 @@ class _BruteForce:
             "S": self.selectors(),
             "A": self.amounts(),
             "C": self.counts(),
-            "X": self.constraints(),
         }
         found: dict[str, Size] = {}
         for kind, edits in tried.items():
@@ -184,20 +184,6 @@ class _BruteForce:
                 _asked(claims)[place]["count"] = count
                 yield (asked["count"] - count,), claims
 
-    def constraints(self) -> Iterator[tuple[Size, Claims]]:
-        for entry, body in self.case.claims.items():
-            devices = body["spec"]["devices"]
-            for number, constraint in enumerate(devices.get("constraints", ())):
-                claims = deepcopy(self.case.claims)
-                del claims[entry]["spec"]["devices"]["constraints"][number]
-                yield (1,), claims
-                bound = constraint.get("requests") or [request["name"] for request in devices["requests"]]
-                for name in bound if len(bound) > 1 else ():
-                    claims = deepcopy(self.case.claims)
-                    edited = claims[entry]["spec"]["devices"]["constraints"][number]
-                    edited["requests"] = [each for each in bound if each != name]
-                    yield (0,), claims
-
     def devices(self) -> list[Body]:
         return [
             device
@@ -233,4 +219,9 @@ def _ranked(literal: str, found: list[str]) -> list[str]:
         numbers = {value: int(value.strip('"').removesuffix("Gi")) for value in counts}
         middle = int(text.removesuffix("Gi"))
         return sorted(numbers, key=lambda value: (abs(numbers[value] - middle), numbers[value]))
-    return sorted(counts, key=lambda value: (-counts[value], value))
+    return sorted(counts, key=lambda value: (-_likeness(value, literal), -counts[value], value))
+
+
+def _likeness(value: str, literal: str) -> float:
+    one, other = (each.strip('"').lower() for each in (value, literal))
+    return SequenceMatcher(None, one, other).ratio()

@@ -11,6 +11,5 @@ Pure, like the allocator: objects in, decisions out.
   the `scheduler`.
 - `entries`: the claims of a pod that waits. `explanation`: why it waits for them, also by `merged_claims`.
 - `pod_decision`: where a gated pod goes, and what its claims get there.
-- `smallest_change`: what would make claims fit. A `change` is an edit of a `situation`, found by `trials`:
-  `request_edits` and `selector_edits` of `request_parts`, or `ended_claims`.
+- `smallest_change`: what would make claims fit: one of the `edits` of a `situation`, or `ended_claims`.
 """

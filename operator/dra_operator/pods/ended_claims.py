@@ -1,10 +1,9 @@
-"""Which claims would have to end: all sets of up to three in order, then a greedy set.
+"""Which claims would have to end: for each node all sets of up to three of its claims in order, then a greedy set.
 
 Sets are tried on a copy of the ledger: the fewest claims first, then those that no pod uses, then the fewest devices.
-A node needs only claims whose devices it sees, so sets are made of the claims of one node view.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import comb
@@ -17,29 +16,15 @@ from dra_operator.allocator.plan import Alternative
 from dra_operator.api.types import AllocationResult, DeviceAllocationResult
 from dra_operator.inventory import PoolView, bits
 from dra_operator.ledger import ClaimKey, Ledger
-from dra_operator.pods.change import Change, Kind
-from dra_operator.pods.situation import (
-    LIMITS,
-    Situation,
-    copy_ledger,
-)
-from dra_operator.pods.trials import ExhaustedError, Trials
+from dra_operator.pods.edits import Change, Kind
+from dra_operator.pods.situation import LIMITS, ExhaustedError, Situation, Trials, copy_ledger
 
 LARGEST: Final = 3
-"""All sets of so many claims are tried."""
-_MOST_SETS: Final = 20_000
-"""Of one size: of more none is tried."""
-_PART_OF_GREEDY: Final = 5
-"""A fifth of the decisions is left for a greedy set, if there are more sets to try."""
-_FEW_NODES: Final = 64
-"""Of more nodes not all sets are tried."""
-_NODES_OF_BATCH: Final = 16
-"""Then so many nodes are tried first, and others only if nothing helps there; and so many claims alone."""
-_MOST_ALONE: Final = 64
+"""All sets of so many claims of a node are tried."""
+_MOST_SETS: Final = 2000
+"""Of one node and size: of more none is tried."""
 _MOST_NODES: Final = 128
 """So many nodes with claims that could end are looked at."""
-_MOST_GREEDY: Final = 8
-"""Nodes for which a greedy set is looked for."""
 _MOST_NAMES: Final = 3
 
 _Set = tuple[ClaimKey, ...]
@@ -55,127 +40,105 @@ class _Holder:
 
 
 def find_ended(trials: Trials) -> Change | None:
-    """Return the claims whose end helps. Raises ExhaustedError if no more decisions may be made."""
+    """Return the claims whose end helps: of two sets the smaller one."""
     situation = trials.situation
     holders = _Holders(trials)
-    groups = holders.find_by_node()
+    try:
+        groups = holders.find_by_node()
+    except ExhaustedError:
+        return None
     if not groups:
         return None
-    names = frozenset(situation.allocator.inventory.nodes if situation.nodes is None else situation.nodes)
-    is_exact = len(names) <= _FEW_NODES
-    batches = [names] if is_exact else _batches(groups, holders)
-    if not is_exact and isinstance(trials.decide(situation), Failed):
+    suitable = [*situation.allocator.inventory.nodes] if situation.nodes is None else [*situation.nodes]
+    has_failed = isinstance(trials.decision, Failed)
+    if has_failed and len(suitable) > _MOST_NODES:
         # The node where an attempt ends with an error ends it for nodes behind it as well.
         trials.is_complete = False
         return None
-    for batch in batches:
-        inventory = situation.allocator.inventory.with_nodes(batch)
-        ledger = copy_ledger(situation.allocator.ledger, inventory)
-        allocator = situation.allocator.for_copy(inventory, ledger)
-        try:
-            edited = replace(situation, allocator=allocator, nodes=None)
-            sets = list(dict.fromkeys(groups[name] for name in sorted(batch & groups.keys())))
-            search = _Search(trials, edited, ledger, holders, is_exact=is_exact)
-            if (found := search.find(sets)) is not None:
-                return found
-        finally:
-            allocator.release()
-    if len(groups) == _MOST_NODES:
-        trials.is_complete = False
-    return None
-
-
-def _batches(groups: Mapping[str, _Set], holders: "_Holders") -> list[frozenset[str]]:
-    """Return nodes in sets: those first where one claim would be missed least, and those that have few claims."""
-    by_first = sorted(groups, key=lambda name: (min(map(holders.order_one, groups[name])), name))
-    by_number = sorted(groups, key=lambda name: (len(groups[name]), name))
-    names = list(dict.fromkeys(name for pair in zip(by_first, by_number, strict=True) for name in pair))
-    return [
-        frozenset(names[start : start + _NODES_OF_BATCH]) for start in range(0, len(names), _NODES_OF_BATCH)
-    ]
+    names = suitable if has_failed else [name for each in groups.values() for name in each]
+    inventory = situation.allocator.inventory.with_nodes(frozenset(names))
+    ledger = copy_ledger(situation.allocator.ledger, inventory)
+    allocator = situation.allocator.for_copy(inventory, ledger)
+    search = _Search(trials, replace(situation, allocator=allocator), ledger, holders)
+    try:
+        for group in sorted(groups, key=lambda keys: min(map(holders.order_one, keys))):
+            search.find(group, sorted(suitable) if has_failed else groups[group])
+    except ExhaustedError:
+        search.is_exact = False
+    finally:
+        allocator.release()
+    return search.build_change()
 
 
 @dataclass(slots=True)
 class _Search:
-    """The search on the nodes of one allocator, which `ledger` belongs to. `is_exact`: there are no other nodes."""
+    """The search on a copy of the ledger. `best` is the smallest set so far; `is_exact` if no smaller one is left."""
 
     trials: Trials
     situation: Situation
     ledger: Ledger
     holders: "_Holders"
-    is_exact: bool
+    best: _Set = ()
+    is_exact: bool = True
 
-    def find(self, groups: Sequence[_Set]) -> Change | None:
-        if self._are_of_no_use(frozenset[ClaimKey]().union(*groups)):
-            return None
-        reserve = self.trials.left // _PART_OF_GREEDY
-        for size in range(1, LARGEST + 1 if self.is_exact else 2):
-            if size == 2:
-                groups = [group for group in groups if not self._are_of_no_use(group)]
-            if sum(comb(len(group), size) for group in groups) > _MOST_SETS:
+    def find(self, group: _Set, nodes: Sequence[str]) -> None:
+        """Find the smallest set of the claims of some nodes whose end helps there."""
+        situation = replace(self.situation, nodes=nodes)
+        if isinstance(self._decide_without(situation, group), Unsatisfied):
+            return
+        for size in range(1, min(LARGEST, len(group)) + 1):
+            if self.best and size > len(self.best):
+                return
+            if comb(len(group), size) > _MOST_SETS:
                 self.is_exact = False
                 break
-            sets = {each for group in groups for each in combinations(group, size)}
-            room = max(self.trials.left - reserve, 0) if self.is_exact else _MOST_ALONE
-            for each in sorted(sets, key=self.holders.order)[:room]:
-                if self._fits_without(each):
-                    return self._change(each, is_fewest=True)
-            if len(sets) > room:
-                self.is_exact = False
-                break
-        if self.is_exact and all(len(group) <= LARGEST for group in groups):
-            return None
-        return self._find_greedily(groups)
+            for each in sorted(combinations(group, size), key=self.holders.order):
+                if self.best and self.holders.order(each) >= self.holders.order(self.best):
+                    break
+                if self._fits_without(situation, each):
+                    self.best = each
+                    return
+        if len(group) > LARGEST and not (self.best and len(self.best) <= LARGEST):
+            self._find_greedily(situation, group)
 
-    def _are_of_no_use(self, keys: Iterable[ClaimKey]) -> bool:
-        """Return whether the claims do not fit without these either; an error says nothing of fewer."""
-        return isinstance(self._decide_without(keys), Unsatisfied)
+    def _find_greedily(self, situation: Situation, group: _Set) -> None:
+        """Find claims of which each must end beside the others, by letting go on as many as possible."""
+        if not self._fits_without(situation, group):
+            return
+        left = group
+        try:
+            for key in sorted(group, key=self.holders.order_one, reverse=True):
+                fewer = tuple(each for each in left if each != key)
+                if fewer and self._fits_without(situation, fewer):
+                    left = fewer
+        finally:
+            # What is left is enough, if not little.
+            if not self.best or self.holders.order(left) < self.holders.order(self.best):
+                self.best = left
 
-    def _fits_without(self, keys: Iterable[ClaimKey]) -> bool:
-        return isinstance(self._decide_without(keys), Allocated)
+    def _fits_without(self, situation: Situation, keys: Iterable[ClaimKey]) -> bool:
+        return isinstance(self._decide_without(situation, keys), Allocated)
 
-    def _decide_without(self, keys: Iterable[ClaimKey]) -> Decision:
+    def _decide_without(self, situation: Situation, keys: Iterable[ClaimKey]) -> Decision:
         keys = [*keys]
         for key in keys:
             self.ledger.withdraw(*key)
         try:
-            return self.trials.decide(self.situation)
+            return self.trials.decide(situation)
         finally:
             for key in keys:
                 self.ledger.assume(*key, self.holders.known[key].allocation)
 
-    def _find_greedily(self, groups: Sequence[_Set]) -> Change | None:
-        """Return claims of which each must end, beside the others, found by letting go on as many as possible."""
-        found: list[_Set] = []
-        for group in sorted(groups, key=self.holders.order)[:_MOST_GREEDY]:
-            try:
-                if self._fits_without(group):
-                    found.append(self._reduce(group))
-            except ExhaustedError:
-                if not found:
-                    raise
-                break
-        if not found:
-            self.trials.is_complete &= self.is_exact
+    def build_change(self) -> Change | None:
+        """Return the change that the best set is."""
+        if not self.best:
             return None
-        return self._change(min(found, key=self.holders.order), is_fewest=False)
-
-    def _reduce(self, group: _Set) -> _Set:
-        left = group
-        for key in sorted(group, key=self.holders.order_one, reverse=True):
-            fewer = tuple(each for each in left if each != key)
-            try:
-                if fewer and self._fits_without(fewer):
-                    left = fewer
-            except ExhaustedError:
-                # What is left is enough, if not little.
-                break
-        return left
-
-    def _change(self, keys: _Set, *, is_fewest: bool) -> Change:
-        text = _name_claims(keys, self.situation.namespace)
+        text = _name_claims(self.best, self.situation.namespace)
+        is_fewest = self.is_exact and len(self.best) <= LARGEST
         text = f"{text} ended" if is_fewest else f"enough claims ended, such as {text}"
-        return Change(Kind.CLAIMS_ENDED, text, self.holders.size(keys), ended=frozenset(keys))
+        return Change(
+            Kind.CLAIMS_ENDED, text, self.holders.size(self.best), {"ended": frozenset(self.best)}
+        )
 
 
 @dataclass(slots=True)
@@ -184,7 +147,6 @@ class _Holders:
 
     trials: Trials
     known: dict[ClaimKey, _Holder] = field(default_factory=dict)
-    _unknown: set[ClaimKey] = field(default_factory=set)
 
     def size(self, keys: _Set) -> tuple[int, int, int]:
         """Return how many claims a set has, how many are in use, and how many devices they hold."""
@@ -200,32 +162,29 @@ class _Holders:
         holder = self.known[key]
         return holder.is_used, holder.devices, key
 
-    def find_by_node(self) -> dict[str, _Set]:
-        """Return, for each usable node that suits, the claims whose devices could be of use there, if any.
+    def find_by_node(self) -> dict[_Set, list[str]]:
+        """Return the claims whose devices could be of use on usable nodes that suit, with the nodes.
 
-        In a large cluster it does so for the first nodes by name.
+        In a large cluster it does so for the first nodes by name. Raises ExhaustedError.
         """
         situation = self.trials.situation
-        views = situation.allocator.availability.views
-        alternatives = self._alternatives()
+        views, alternatives = situation.allocator.availability.views, self._alternatives()
         of_pool: dict[int, frozenset[ClaimKey]] = {}
-        of_view: dict[int, _Set] = {}
-        found: dict[str, _Set] = {}
+        found: dict[_Set, list[str]] = {}
+        count = 0
         for name in views.order if situation.nodes is None else situation.nodes:
             if not views.usable >> views.index[name] & 1:
                 continue
-            node = views.of_node(name)
-            if id(node) not in of_view:
-                self.trials.check_time()
-                for view in node.pools:
-                    if view.serial not in of_pool:
-                        of_pool[view.serial] = self._find(view, alternatives)
-                keys = frozenset[ClaimKey]().union(*(of_pool[view.serial] for view in node.pools))
-                of_view[id(node)] = tuple(sorted(keys))
-            if group := of_view[id(node)]:
-                found[name] = group
-                if len(found) == _MOST_NODES:
+            self.trials.check_time()
+            pools = views.of_node(name).pools
+            for view in pools:
+                if view.serial not in of_pool:
+                    of_pool[view.serial] = self._find(view, alternatives)
+            if group := frozenset[ClaimKey]().union(*(of_pool[view.serial] for view in pools)):
+                if (count := count + 1) > _MOST_NODES:
+                    self.trials.is_complete = False
                     break
+                found.setdefault(tuple(sorted(group)), []).append(name)
         return found
 
     def _alternatives(self) -> list[Alternative]:
@@ -258,14 +217,11 @@ class _Holders:
         return frozenset(key for key in allocator.ledger.holders(view.key, names) if self._may_end(key))
 
     def _may_end(self, key: ClaimKey) -> bool:
+        situation = self.trials.situation
         if key in self.known:
             return True
-        situation = self.trials.situation
-        if key in self._unknown or key in situation.kept or key in situation.ended:
-            return False
-        claim = situation.find_claim(key)
+        claim = None if key in situation.kept or key in situation.ended else situation.find_claim(key)
         if claim is None or claim.status.allocation is None:
-            self._unknown.add(key)
             return False
         results = situation.allocator.ledger.results(key)
         devices = sum(not result.admin_access for result in results)

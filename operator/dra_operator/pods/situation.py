@@ -9,12 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from dra_operator.allocator import Allocator, Decider, Decision, Limits
-from dra_operator.api.types import (
-    AllocationResult,
-    DeviceAllocationResult,
-    ResourceClaim,
-)
+from dra_operator.allocator import Allocated, Allocator, Decider, Decision, Failed, Limits
+from dra_operator.api.types import AllocationResult, DeviceAllocationResult, ResourceClaim
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.pods.cluster_pods import ClusterPods
@@ -24,6 +20,7 @@ from dra_operator.pods.node_fit import PodRequirements
 Claims: TypeAlias = Mapping[str, ResourceClaim]
 """Claims by entry of their pod."""
 LIMITS: Final = Limits(steps=20_000, seconds=0.25, tries=200)
+_LEAST_SECONDS: Final = 0.01
 
 
 def find_no_claim(_: ClaimKey) -> None:
@@ -123,3 +120,45 @@ def copy_ledger(ledger: Ledger, inventory: Inventory) -> Ledger:
     for key in sorted(holders):
         found.assume(*key, AllocationResult(DeviceAllocationResult(ledger.results(key))))
     return found
+
+
+class ExhaustedError(Exception):
+    """No more decisions may be made."""
+
+
+@dataclass(slots=True)
+class Trials:
+    """Decisions of edited situations, at most `left` of them until `deadline` by the allocator's clock.
+
+    `decision` is that of the situation itself. `is_complete`: each was made to its end, so that what did not fit does
+    not.
+    """
+
+    situation: Situation
+    decision: Decision
+    left: int
+    deadline: float
+    is_complete: bool = True
+
+    def decide(self, edited: Situation) -> Decision:
+        """Decide an edited situation. Raises ExhaustedError if no more decisions may be made."""
+        self.check_time()
+        if self.left <= 0:
+            self.is_complete = False
+            raise ExhaustedError
+        self.left -= 1
+        left = max(self.deadline - self.situation.allocator.clock(), _LEAST_SECONDS)
+        decision = edited.decide(replace(LIMITS, seconds=min(left, LIMITS.seconds or left)))
+        if isinstance(decision, Failed) and decision.kind == "aborted":
+            self.is_complete = False
+        return decision
+
+    def fit(self, edited: Situation) -> bool:
+        """Return whether an edited situation fits. Raises ExhaustedError."""
+        return isinstance(self.decide(edited), Allocated)
+
+    def check_time(self) -> None:
+        """Raise ExhaustedError if the time is used up."""
+        if self.situation.allocator.clock() > self.deadline:
+            self.is_complete = False
+            raise ExhaustedError

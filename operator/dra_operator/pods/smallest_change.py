@@ -4,23 +4,19 @@ At most three kinds are shown, in the order of `Kind`. If no edit helps, it is s
 number of decisions for each kind, and by time. Source: docs/pods.md.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from dra_operator.allocator import Allocated, Decision, Failed, Reason
+from dra_operator.allocator import Allocated, Decision, Failed, Reason, Unsatisfied
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.matching.candidates import AskContent
 from dra_operator.api.text import listed, printable
-from dra_operator.pods.change import Change, Kind
+from dra_operator.pods.edits import EDITS, Change, Kind, Series, find_parts, is_monotone
 from dra_operator.pods.ended_claims import find_ended
-from dra_operator.pods.request_edits import find_amount, find_constraint, find_count, find_toleration
-from dra_operator.pods.request_parts import find_parts
-from dra_operator.pods.selector_edits import find_selector
-from dra_operator.pods.situation import LIMITS, Situation
-from dra_operator.pods.trials import ExhaustedError, Trials
+from dra_operator.pods.situation import LIMITS, ExhaustedError, Situation, Trials
 
 MOST_KINDS: Final = 3
 _NOTHING_HELPS: Final[Mapping[Reason, str]] = MappingProxyType(
@@ -81,59 +77,64 @@ def find_smallest_changes(
         return SmallestChanges((), is_complete=False)
     deadline = situation.allocator.clock() + effort.seconds
     found: list[Change] = []
-    is_complete = True
-    kinds = 0
-    for find in _FINDERS.values():
-        trials = Trials(situation, effort.decisions, deadline)
-        try:
-            change = find(trials)
-        except ExhaustedError:
-            change = None
-        is_complete = is_complete and trials.is_complete
-        kinds += trials.is_complete
+    kinds = tried = 0
+    for kind in Kind:
+        trials = Trials(situation, decision, effort.decisions, deadline)
+        change = find_ended(trials) if kind is Kind.CLAIMS_ENDED else _find_smallest(trials, kind)
+        tried, kinds = tried + 1, kinds + trials.is_complete
         if change is not None:
             found.append(change)
             if len(found) == most:
                 break
+    is_complete = kinds == tried
     unmendable = _find_unmendable(situation, decision) if is_complete and not found else ""
     return SmallestChanges(tuple(found), is_complete, unmendable, kinds)
 
 
-def _find_condition(trials: Trials) -> Change | None:
-    """Return the node condition that helps if it keeps the pod from no node; of several that of the fewest nodes."""
-    situation = trials.situation
-    for name, nodes in sorted(situation.conditions.items(), key=lambda item: (item[1], item[0])):
-        edited = replace(situation, nodes=situation.find_nodes_without(name))
-        if isinstance(trials.decide(edited), Allocated):
-            text = _CONDITIONS.get(name, f"the nodes had enough {name}")
-            return Change(Kind.NODE_CONDITION, text, (nodes,), condition=name)
+def _find_smallest(trials: Trials, kind: Kind) -> Change | None:
+    """Return the smallest edit of a kind that helps, of several as small the first."""
+    best: Change | None = None
+    monotone = is_monotone(trials.situation.claims)
+    try:
+        for series in EDITS[kind](trials.situation):
+            found = _bisect(trials, series) if series.is_chain and monotone else _try_all(trials, series, best)
+            if found is not None and (best is None or found.size < best.size):
+                best = found
+    except ExhaustedError:
+        pass
+    return best
+
+
+def _try_all(trials: Trials, series: Series, best: Change | None) -> Change | None:
+    """Return the first edit of a series that helps, if it is smaller than the best so far."""
+    if series.bound is not None and series.length > 1:
+        decision = trials.decide(series.bound.apply(trials.situation))
+        # Nothing follows from an error: another edit may avoid it.
+        if isinstance(decision, Unsatisfied) and is_monotone(trials.situation.claims):
+            return None
+    for number in range(series.length):
+        change = series.edit(number)
+        if best is not None and change.size >= best.size:
+            return None
+        if trials.fit(change.apply(trials.situation)):
+            return change
     return None
 
 
-_CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "nodeName": "its nodeName were dropped",
-        "unschedulable": "the nodes were not cordoned",
-        "nodeSelector": "its nodeSelector were dropped or met",
-        "affinity": "its node affinity were dropped or met",
-        "taint": "it tolerated the taints of the nodes",
-        "ports": "its host ports were free",
-        "pods": "the nodes had room for more pods",
-        "volume": "its volumes were to be had there",
-        "features": "the nodes had the features that it needs",
-    }
-)
-_FINDERS: Final[Mapping[Kind, Callable[[Trials], Change | None]]] = MappingProxyType(
-    {
-        Kind.TOLERATION: find_toleration,
-        Kind.SELECTOR: find_selector,
-        Kind.AMOUNT: find_amount,
-        Kind.COUNT: find_count,
-        Kind.CONSTRAINT: find_constraint,
-        Kind.NODE_CONDITION: _find_condition,
-        Kind.CLAIMS_ENDED: find_ended,
-    }
-)
+def _bisect(trials: Trials, series: Series) -> Change | None:
+    """Return the first edit of a chain that helps: each asks for less than the one before."""
+    low, high = -1, series.length
+    decision = trials.decide(series.edit(high - 1).apply(trials.situation))
+    if not isinstance(decision, Allocated):
+        return None
+    high -= 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if trials.fit(series.edit(middle).apply(trials.situation)):
+            high = middle
+        else:
+            low = middle
+    return series.edit(high)
 
 
 # --- what no edit mends
@@ -144,23 +145,20 @@ def _find_unmendable(situation: Situation, decision: Decision) -> str:
         return _NOTHING_HELPS.get(decision.reason, "")
     if not situation.allocator.inventory.nodes:
         return "there are no nodes"
-    names = list(dict.fromkeys(_classes_without_devices(situation)))
-    if not names:
-        return ""
-    return f"no device is in DeviceClass {listed(names)}"
-
-
-def _classes_without_devices(situation: Situation) -> Iterator[str]:
-    """Yield the classes of requests none of whose alternatives has a device in its class."""
     requests: dict[tuple[str, int], list[str]] = {}
     for part in find_parts(situation.claims):
         requests.setdefault((part.entry, part.request), []).append(part.asked.device_class_name)
-    for names in requests.values():
-        if not any(_has_devices(situation, name) for name in names):
-            yield from names
+    empty = [
+        name
+        for names in requests.values()
+        if not any(_has_devices(situation, name) for name in names)
+        for name in names
+    ]
+    return f"no device is in DeviceClass {listed(list(dict.fromkeys(empty)))}" if empty else ""
 
 
 def _has_devices(situation: Situation, name: str) -> bool:
+    """Return whether devices are in a class, as far as that can be told."""
     allocator = situation.allocator
     found = allocator.inventory.classes.get(name)
     if found is None:
@@ -168,11 +166,8 @@ def _has_devices(situation: Situation, name: str) -> bool:
     selectors = tuple(item.cel.expression for item in found.spec.selectors if item.cel is not None)
     key = allocator.candidates.key(AskContent(selectors, (), ()), ())
     budget = Budget(LIMITS, allocator.clock)
+    slices = (slice_ for pool in allocator.inventory.pools.values() for slice_ in pool.slices.values())
     try:
-        return any(
-            allocator.candidates.select(key, slice_, budget)
-            for pool in allocator.inventory.pools.values()
-            for slice_ in pool.slices.values()
-        )
+        return any(allocator.candidates.select(key, slice_, budget) for slice_ in slices)
     except AbortedError:
         return True

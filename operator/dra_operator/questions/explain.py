@@ -20,7 +20,7 @@ from dra_operator.api.types import ResourceClaim
 from dra_operator.explain import TITLES, DeviceCounts, Refusals
 from dra_operator.explain.sentence import holders_text
 from dra_operator.ledger import ClaimKey
-from dra_operator.pods.change import Change, Kind
+from dra_operator.pods.edits import Change, Kind
 from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.explanation import EXTENDED, PodExplainer, PodExplanation
 from dra_operator.pods.gate import (
@@ -61,7 +61,6 @@ _KINDS: Final = {
     Kind.SELECTOR: "selector",
     Kind.AMOUNT: "amount",
     Kind.COUNT: "count",
-    Kind.CONSTRAINT: "constraint",
     Kind.NODE_CONDITION: "node condition",
     Kind.CLAIMS_ENDED: "claims end",
 }

@@ -40,7 +40,7 @@ from dra_operator.explain.pools import PublishedSlices
 from dra_operator.explain.stages import Refusals
 from dra_operator.inventory import Slice, bits
 from dra_operator.pods.objects import ObjectRecord
-from dra_operator.pods.request_parts import find_parts
+from dra_operator.pods.edits import find_parts
 from dra_operator.questions.answers import Conclusion, conclude
 from dra_operator.questions.manifests import Source
 from dra_operator.questions.partial import LINT
