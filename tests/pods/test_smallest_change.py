@@ -8,8 +8,8 @@ from changefuzz import find_differences, make_case
 from changefuzz.cluster import DRIVER, Case, build_allocator
 from dra_operator.allocator import Allocated, Decider, SearchMode
 from dra_operator.ledger import Ledger
-from dra_operator.pods.edits import Kind
 from dra_operator.pods.cluster_pods import ClusterPods
+from dra_operator.pods.edits import Kind
 from dra_operator.pods.node_fit import read_requirements
 from dra_operator.pods.situation import Situation, build_situation
 from dra_operator.pods.smallest_change import Effort, find_smallest_changes

@@ -1,4 +1,4 @@
-"""Edits with which claims may fit: one table, by kind, of the places that can be edited, the smallest edit of each first.
+"""Edits with which claims may fit: one table, by kind, of the places that can be edited, the smallest edit first.
 
 What is edited is a request or one of its alternatives, or what keeps the pod from nodes. Which of the edits helps is
 found by `smallest_change`. Source: docs/pods.md.
@@ -123,9 +123,9 @@ def _edit(claims: Claims, part: Part, **fields: Any) -> Claims:
     """Return claims of which a part has other fields."""
     claim = claims[part.entry]
     request, asked = claim.spec.devices.requests[part.request], replace(part.asked, **fields)
-    if part.alternative is None:
+    if isinstance(asked, ExactDeviceRequest):
         request = replace(request, exactly=asked)
-    else:
+    elif part.alternative is not None:
         items = _with_item(request.first_available, part.alternative, asked)
         request = replace(request, first_available=items)
     devices = claim.spec.devices
@@ -338,7 +338,10 @@ def _amounts_to_give(slice_: Slice, ledger: Ledger, name: str) -> set[int]:
     for device, capacity in zip(slice_.names, column.values, strict=True) if column is not None else ():
         if capacity is None:
             continue
-        amounts = [capacity.value.nano, capacity.value.nano - ledger.consumed(slice_.key, device).get(name, 0)]
+        amounts = [
+            capacity.value.nano,
+            capacity.value.nano - ledger.consumed(slice_.key, device).get(name, 0),
+        ]
         found.update(amounts)
         if (policy := capacity.request_policy) is None:
             continue

@@ -136,9 +136,7 @@ class _Search:
         text = _name_claims(self.best, self.situation.namespace)
         is_fewest = self.is_exact and len(self.best) <= LARGEST
         text = f"{text} ended" if is_fewest else f"enough claims ended, such as {text}"
-        return Change(
-            Kind.CLAIMS_ENDED, text, self.holders.size(self.best), {"ended": frozenset(self.best)}
-        )
+        return Change(Kind.CLAIMS_ENDED, text, self.holders.size(self.best), {"ended": frozenset(self.best)})
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ At most three kinds are shown, in the order of `Kind`. If no edit helps, it is s
 number of decisions for each kind, and by time. Source: docs/pods.md.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -97,7 +97,9 @@ def _find_smallest(trials: Trials, kind: Kind) -> Change | None:
     monotone = is_monotone(trials.situation.claims)
     try:
         for series in EDITS[kind](trials.situation):
-            found = _bisect(trials, series) if series.is_chain and monotone else _try_all(trials, series, best)
+            found = (
+                _bisect(trials, series) if series.is_chain and monotone else _try_all(trials, series, best)
+            )
             if found is not None and (best is None or found.size < best.size):
                 best = found
     except ExhaustedError:

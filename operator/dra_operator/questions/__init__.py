@@ -17,7 +17,7 @@ Pure but for reading the files that a caller names: no Kopf, no client, no async
   `partial` where kinds that a question reads could not be read.
 - `holders`: who holds devices, since when, and whether they are idle. `usage`: how much is used and free, by the
   `device_table`. Both go over the `published_devices`; `times` of objects are texts, and `managers` wrote their status.
-- `audit`: what is wrong, as `findings`: `allocation_faults`, `deletion_faults`, `pod_faults`, `pool_faults`.
+- `audit`: what is wrong, as `findings`.
 - `impact`: what a change hits; `replacement` says what would fit elsewhere, `request_counts` whom devices would serve,
   and `ownership_effects` what owning them does to others, by the `raw_devices`.
 - `cluster`: all questions as methods of a state.

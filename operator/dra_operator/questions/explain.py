@@ -20,8 +20,8 @@ from dra_operator.api.types import ResourceClaim
 from dra_operator.explain import TITLES, DeviceCounts, Refusals
 from dra_operator.explain.sentence import holders_text
 from dra_operator.ledger import ClaimKey
-from dra_operator.pods.edits import Change, Kind
 from dra_operator.pods.claims import is_over, named_claims
+from dra_operator.pods.edits import Change, Kind
 from dra_operator.pods.explanation import EXTENDED, PodExplainer, PodExplanation
 from dra_operator.pods.gate import (
     CLAIM_NOT_GATED,

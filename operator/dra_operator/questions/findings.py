@@ -3,7 +3,6 @@
 Source: docs/audit.md.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -66,8 +65,3 @@ class AuditReport:
         """Whether nothing is wrong."""
         # What is found is wrong, whatever could not be checked.
         return conclude(is_yes=not self.findings, is_partial=bool(self.unchecked) and not self.findings)
-
-
-def claim_names(claims: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Return claims, by namespace and name, as related objects."""
-    return tuple(f"ResourceClaim {namespace}/{name}" for namespace, name in claims)

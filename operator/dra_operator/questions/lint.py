@@ -39,8 +39,8 @@ from dra_operator.explain.hints import published_names
 from dra_operator.explain.pools import PublishedSlices
 from dra_operator.explain.stages import Refusals
 from dra_operator.inventory import Slice, bits
-from dra_operator.pods.objects import ObjectRecord
 from dra_operator.pods.edits import find_parts
+from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions.answers import Conclusion, conclude
 from dra_operator.questions.manifests import Source
 from dra_operator.questions.partial import LINT
