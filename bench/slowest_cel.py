@@ -24,9 +24,9 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 
 from dra_operator.cel import CelError, compile_program
-from dra_operator.cel.declarations import Overload, functions
 from dra_operator.cel.device import PreparedDevice
 from dra_operator.cel.program import Program
+from dra_operator.cel.types.environment import Overload, functions
 
 LONGEST = 2.5
 KNOWN_LOOP = 0.004

@@ -8,11 +8,11 @@ from pydantic import TypeAdapter
 
 from dra_operator.api.types import Device
 from dra_operator.cel import STORED, Environment, PreparedDevice, compile_program, prepare_device
-from dra_operator.cel.checker import Checked
-from dra_operator.cel.checker import check as check_tree
 from dra_operator.cel.run.meter import Meter
 from dra_operator.cel.run.planner import plan
 from dra_operator.cel.syntax.parser import parse
+from dra_operator.cel.types.checker import Checked
+from dra_operator.cel.types.checker import check as check_tree
 
 WIRE = {
     "name": "gpu-0",

@@ -7,7 +7,7 @@ from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.quantity import Quantity, parse_quantity
 from dra_operator.cel import CelError, compile_selector
 from dra_operator.cel.device import prepare_amount, prepare_attribute
-from dra_operator.cel.values import EMPTY_MAP
+from dra_operator.cel.values.values import EMPTY_MAP
 
 
 def test_a_bare_name_belongs_to_the_driver(device):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from dra_operator.cel.environment import STORED
 from dra_operator.cel.paths import reads, table_entry
 from dra_operator.cel.run.planner import plan
+from dra_operator.cel.types.environment import STORED
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from celfuzz import hostile
-from dra_operator.cel.declarations import Overload, functions
-from dra_operator.cel.types import DYN, Kind, Type, optional_of
+from dra_operator.cel.types.environment import Overload, functions
+from dra_operator.cel.types.types import DYN, Kind, Type, optional_of
 
 SHORT = ("x", "y", "z")
 _LITERALS = {

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from dra_operator.cel import values
 from dra_operator.cel.device import PreparedDevice, prepare_device
-from dra_operator.cel.environment import NEWEST, VERSIONS, Environment
 from dra_operator.cel.errors import CelError
-from dra_operator.cel.library.golang import format_double
 from dra_operator.cel.library.times import duration_text, written_parts
 from dra_operator.cel.program import Program, checked, compile_selector
 from dra_operator.cel.run.meter import COST_LIMIT, Meter
+from dra_operator.cel.types.environment import NEWEST, VERSIONS, Environment
+from dra_operator.cel.values import values
+from dra_operator.cel.values.golang import format_double
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

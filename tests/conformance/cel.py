@@ -12,7 +12,7 @@ import orjson
 
 from conformance.cases import CaseError, differences, outcome
 from conformance.files import end
-from dra_operator.cel.advice.diagnostics import printable
+from dra_operator.cel.advice import printable
 from dra_operator.cli.output import FILE, opened, refusing
 
 _OBJECTS_A_COLLECTION = 100_000

@@ -24,12 +24,12 @@ from conformance.scenarios import difference, is_equal, load, shared_and_not_sha
 from dra_operator.allocator import SearchMode
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.api.read import read_object
-from dra_operator.cel.environment import NEWEST, Environment
+from dra_operator.cel import errors
 from dra_operator.cel.errors import CelError
-from dra_operator.cel.library import limits
 from dra_operator.cel.run.meter import COST_LIMIT, Meter
 from dra_operator.cel.syntax.nodes import Expr, ListExpr, Literal, MapExpr, Struct, children
 from dra_operator.cel.syntax.parser import parse
+from dra_operator.cel.types.environment import NEWEST, Environment
 
 Wire = dict[str, Any]
 Ask = Callable[[Wire], Wire]
@@ -39,8 +39,8 @@ _ANSWERS = {"compileError", "error", "match", "value"}
 _UNLIMITED = 1_000_000_000
 # What lifts a limit of ours that upstream has not, by the name of the difference; the cost limit itself stays.
 _LIMITS = {
-    "long-lists": (patch.multiple(limits, MOST_ELEMENTS=_UNLIMITED, MOST_COMPARISONS=_UNLIMITED),),
-    "long-texts": (patch.object(limits, "LONGEST_TEXT", _UNLIMITED),),
+    "long-lists": (patch.multiple(errors, MOST_ELEMENTS=_UNLIMITED, MOST_COMPARISONS=_UNLIMITED),),
+    "long-texts": (patch.object(errors, "LONGEST_TEXT", _UNLIMITED),),
     "too-long": (patch.object(Meter.__init__, "__defaults__", (COST_LIMIT, math.inf)),),
 }
 # Differences in how the ranges of request policies are computed.

@@ -6,16 +6,13 @@ answers. What goes wrong is a `CelError`, and nothing else.
 An expression goes through these stages in this order:
 
 1. `syntax`: text to syntax tree
-2. `checker`: a type for every node (`types`, `unify`, `messages`), by the `declarations` of the `library`, as an
-   `environment` has them
-3. `validators`: what is wrong although all types fit
-4. `estimate`: the most it can cost, by the `costs` of what it is made of
-5. `run`: the steps of its evaluation, with constants folded and calls resolved (`dispatch`), as functions: plain for
-   what is cheap, metered for all else and wherever the plain ones fail
+2. `types`: a type for every node, by what its environment declares, and validation
+3. `cost`: the most it can cost, by the prices of what it is made of
+4. `run`: the steps of its evaluation, as functions: plain for what is cheap, metered for all else and wherever the
+   plain ones fail
 
-`program` takes it through them, and `paths` tells what an expression reads. `values`, `operators`, `qualify` and
-`library` are what all evaluation is made of, `errors` has the one exception; `device` is what it is about; `advice` is
-for people.
+`program` takes it through them, and `paths` tells what an expression reads. `values` and `library` are what all
+evaluation is made of, `errors` has the one exception; `device` is what it is about; `advice` is for people.
 """
 
 from typing import TYPE_CHECKING
@@ -24,7 +21,6 @@ from dra_operator._lazy import lazy_names
 
 if TYPE_CHECKING:
     from dra_operator.cel.device import PreparedDevice, prepare_device
-    from dra_operator.cel.environment import STORED, Environment
     from dra_operator.cel.errors import CelError
     from dra_operator.cel.program import (
         DerivedAttributeProgram,
@@ -34,13 +30,14 @@ if TYPE_CHECKING:
         compile_program,
         compile_selector,
     )
+    from dra_operator.cel.types.environment import STORED, Environment
 else:
     # Devices are prepared also where no expression is ever compiled.
     __getattr__ = lazy_names(
         __name__,
         {
             "device": ("PreparedDevice", "prepare_device"),
-            "environment": ("STORED", "Environment"),
+            "types.environment": ("STORED", "Environment"),
             "errors": ("CelError",),
             "program": (
                 "DerivedAttributeProgram",

@@ -15,7 +15,7 @@ from dra_operator.api.quantity import Quantity
 from dra_operator.api.semver import Semver, parse_semver
 from dra_operator.cel.errors import CelError, kept, runtime_error
 from dra_operator.cel.library.quantities import parse_quantity
-from dra_operator.cel.values import DefaultMap, StringMap, legal_text
+from dra_operator.cel.values.values import DefaultMap, StringMap, legal_text
 
 if TYPE_CHECKING:
     # Not at run time: with it comes pydantic, which takes longer to import than an expression takes to check.

@@ -23,10 +23,10 @@ from dra_operator.cel import (
     compile_selector,
     prepare_device,
 )
-from dra_operator.cel.environment import NEWEST, VERSIONS, Version
 from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
-from dra_operator.cel.types import BOOL
+from dra_operator.cel.types.environment import NEWEST, VERSIONS, Version
+from dra_operator.cel.types.types import BOOL
 from dra_operator.cli.output import FILE, NARROWEST, opened, refuse, refusing, terminal
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ def verdict(text: str, program: Program, environment: Environment | None) -> Ver
     if environment is not None and program.type not in (BOOL, environment.attribute_type):
         problems.append("a selector must be of type bool, or of the type of an attribute")
     if "quantity(" in text or "semver(" in text:
-        from dra_operator.cel.advice.diagnostics import mistaken_texts
+        from dra_operator.cel.advice import mistaken_texts
 
         problems += [f"it fails wherever this is evaluated: {told}" for _, told in mistaken_texts(text)]
     parts = "any part of the device" if reads is None else ", ".join(sorted(reads)) or "nothing"
     if not parts.isprintable():
         # The keys of attributes are any texts.
-        from dra_operator.cel.advice.diagnostics import printable
+        from dra_operator.cel.advice import printable
 
         parts = printable(parts)
     return Verdict(str(program.type), cost, parts, tuple(problems))
@@ -81,7 +81,7 @@ def verdict(text: str, program: Program, environment: Environment | None) -> Ver
 
 def refusal(text: str, error: CelError, environment: Environment) -> Refusal:
     """Return what there is to say of an expression that does not compile."""
-    from dra_operator.cel.advice.wording import advise
+    from dra_operator.cel.advice import advise
 
     message, hint = advise(error, text, environment)
     return Refusal(text, error.position, message, hint, tuple(_length_problem(text)))
@@ -99,7 +99,7 @@ def plain(found: Verdict | Refusal) -> list[str]:
     if isinstance(found, Verdict):
         lines = [f"type   {found.type}", f"cost   {found.cost:,} at most", f"reads  {found.reads}"]
         return [*lines, *found.problems]
-    from dra_operator.cel.advice.diagnostics import caret
+    from dra_operator.cel.advice import caret
 
     error = caret(found.text, found.position, found.message)
     return [f"error  {error}", *([found.hint] if found.hint else ()), *found.problems]
@@ -132,7 +132,7 @@ def _described(found: Verdict) -> "list[Text]":
 def _refused(found: Refusal, width: int) -> "list[Text]":
     from rich.text import Text
 
-    from dra_operator.cel.advice.diagnostics import columns, place_of, printable
+    from dra_operator.cel.advice import columns, place_of, printable
 
     rest = [Text(found.hint, "yellow")] if found.hint else []
     rest += [Text(problem, "red") for problem in found.problems]
@@ -178,7 +178,7 @@ class _OfExpression(click.Command):
 
 
 def _printable(text: str) -> str:
-    from dra_operator.cel.advice.diagnostics import printable
+    from dra_operator.cel.advice import printable
 
     return printable(text)
 

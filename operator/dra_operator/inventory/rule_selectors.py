@@ -122,7 +122,7 @@ class RuleSelectors:
         rule.failures.pop(slice_.name, None)
         if rule.problem:
             return 0
-        from dra_operator.cel.advice.diagnostics import describe  # noqa: PLC0415
+        from dra_operator.cel.advice import describe  # noqa: PLC0415
 
         selected, failures = slice_.every, []
         devices = [prepare_device(slice_.driver, slice_.device(index)) for index in bits.each(slice_.every)]
@@ -172,7 +172,7 @@ class RuleSelectors:
 
 def _compiled(selectors: tuple[DeviceSelector, ...], title: str = f"{_SELECTORS}[{{}}]") -> Iterator[_Source]:
     from dra_operator.cel import compile_selector  # noqa: PLC0415
-    from dra_operator.cel.advice.diagnostics import describe  # noqa: PLC0415
+    from dra_operator.cel.advice import describe  # noqa: PLC0415
 
     for number, selector in enumerate(selectors):
         place = title.format(number)

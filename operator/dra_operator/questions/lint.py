@@ -31,7 +31,7 @@ from dra_operator.cel import (
     compile_selector,
     prepare_device,
 )
-from dra_operator.cel.advice.diagnostics import ADVICE, DOMAIN_ADVICE, describe, mistaken_texts
+from dra_operator.cel.advice import ADVICE, DOMAIN_ADVICE, describe, mistaken_texts
 from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
 from dra_operator.explain.comparison import find_literals, first_false

@@ -38,7 +38,7 @@ from dra_operator.cel import (
     compile_derived_attribute,
     compile_program,
 )
-from dra_operator.cel.advice.diagnostics import describe
+from dra_operator.cel.advice import describe
 from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
 from dra_operator.pods.generated_names import Names

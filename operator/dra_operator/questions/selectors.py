@@ -13,7 +13,7 @@ from dra_operator.api.read import ObjectError, PartError, read_part
 from dra_operator.api.text import cut, printable, shown
 from dra_operator.api.types import Device
 from dra_operator.cel import CelError, PreparedDevice, Selector, compile_selector, prepare_device
-from dra_operator.cel.advice.diagnostics import describe, place_of
+from dra_operator.cel.advice import describe, place_of
 from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from dra_operator.cel.declarations import functions
 from dra_operator.cel.errors import CelError
+from dra_operator.cel.types.environment import functions
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from dra_operator.cel.errors import Abort
 from dra_operator.cel.library.formatting import FormatError, check_literal, format_text
 from dra_operator.cel.library.quantities import parse_quantity
-from dra_operator.cel.values import CelMap, Duration, Timestamp, TypeValue, Uint
+from dra_operator.cel.values.values import CelMap, Duration, Timestamp, TypeValue, Uint
 
 
 @pytest.mark.parametrize(

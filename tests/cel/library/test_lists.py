@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dra_operator.cel.errors import Abort
 from dra_operator.cel.library import lists
 from dra_operator.cel.library.quantities import parse_quantity
-from dra_operator.cel.values import CelMap, Duration, Timestamp, Uint, surely_equal
+from dra_operator.cel.values.values import CelMap, Duration, Timestamp, Uint, surely_equal
 
 NAN = float("nan")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.cel.library.named_formats import FORMATS, named, validate
-from dra_operator.cel.values import MISSING
+from dra_operator.cel.values.values import MISSING
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.cel.library.quantities import parse_quantity
-from dra_operator.cel.values import NONE, CelMap, Duration, Optional_, Timestamp, Uint
+from dra_operator.cel.values.values import NONE, CelMap, Duration, Optional_, Timestamp, Uint
 
 
 @pytest.mark.parametrize(

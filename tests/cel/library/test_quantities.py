@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dra_operator.api.quantity import parse_quantity as parse_amount
 from dra_operator.cel.errors import Abort, CelError
 from dra_operator.cel.library.quantities import add, as_integer, is_integer, parse_quantity, sub, sub_int
-from dra_operator.cel.values import cel_equal
+from dra_operator.cel.values.values import cel_equal
 
 texts = st.from_regex(
     r"[+-]?[0-9]{1,22}(\.[0-9]{0,12})?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|e-?[0-9]{1,2})?", fullmatch=True

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.cel.library.semvers import parse_semver
+from dra_operator.cel.library.quantities import parse_semver
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@
 
 import pytest
 
-from dra_operator.cel.environment import STORED
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library.times import parse_duration
 from dra_operator.cel.run.planner import plan
 from dra_operator.cel.run.steps import Const, Invoke, MakeMap, Members
+from dra_operator.cel.types.environment import STORED
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from dra_operator.cel import CelError, compile_program
-from dra_operator.cel.costs.prices import LIST_COST
+from dra_operator.cel.cost.prices import LIST_COST
 from dra_operator.cel.run import steps as ir
 from dra_operator.cel.run.meter import Meter
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from dra_operator.cel.environment import STORED
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.run import steps as ir
 from dra_operator.cel.run.planner import plan
-from dra_operator.cel.values import TypeValue
+from dra_operator.cel.types.environment import STORED
+from dra_operator.cel.values.values import TypeValue
 
 
 @pytest.fixture

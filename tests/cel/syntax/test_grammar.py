@@ -5,9 +5,8 @@ from importlib import resources
 import pytest
 
 from dra_operator.cel import STORED, CelError, Environment
-from dra_operator.cel.syntax.grammar import GrammarChangedError, patched
 from dra_operator.cel.syntax.nodes import Call, Ident, ListExpr, Literal, MapExpr, Select, Struct
-from dra_operator.cel.syntax.parser import parse
+from dra_operator.cel.syntax.parser import GrammarChangedError, parse, patched
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_operator.cel import STORED, CelError
-from dra_operator.cel.syntax import literals
+from dra_operator.cel.syntax import builder
 from dra_operator.cel.syntax.parser import parse
-from dra_operator.cel.values import Uint
+from dra_operator.cel.values.values import Uint
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_two_signs_leave_the_smallest_int_without_its_own():
 def test_a_very_long_number_is_refused_quickly():
     """Digits by the thousand never become a number of Python."""
     with pytest.raises(CelError, match="invalid int literal"):
-        literals.integer("9" * 9000, 0)
+        builder.integer("9" * 9000, 0)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r")))

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dra_operator.cel.environment import STORED
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.syntax.nodes import Call, Literal, Select
 from dra_operator.cel.syntax.parser import parse
+from dra_operator.cel.types.environment import STORED
 
 COMPILING = "from dra_operator.cel import compile_selector; compile_selector('device.driver == \"a\"')"
 

@@ -22,7 +22,7 @@ from dra_operator.cel import (
     compile_derived_attribute,
     prepare_device,
 )
-from dra_operator.cel.advice.diagnostics import describe
+from dra_operator.cel.advice import describe
 from dra_operator.cel.errors import kept
 from dra_operator.inventory import NodeView, Slice
 

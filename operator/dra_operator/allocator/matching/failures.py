@@ -15,7 +15,7 @@ from dra_operator.api.attributes import AttributeValue, typed_text
 from dra_operator.api.types import Device, DeviceCapacity
 from dra_operator.api.validation.names import DRIVER
 from dra_operator.cel import CelError, prepare_device
-from dra_operator.cel.advice.diagnostics import DOMAIN_ADVICE, describe, domains
+from dra_operator.cel.advice import DOMAIN_ADVICE, describe, domains
 from dra_operator.cel.device import full_name
 from dra_operator.inventory import Slice
 

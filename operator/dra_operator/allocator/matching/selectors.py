@@ -29,7 +29,7 @@ from dra_operator.cel import (
     prepare_device,
 )
 from dra_operator.cel.errors import compile_error, kept
-from dra_operator.cel.values import legal_text
+from dra_operator.cel.values.values import legal_text
 from dra_operator.inventory import Slice, bits
 
 _MAX_ANSWERS = 262_144

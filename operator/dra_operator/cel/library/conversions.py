@@ -7,9 +7,8 @@ Source: cel-go `common/types`, `ConvertToType` of each type.
 
 from typing import Any, Final
 
-from dra_operator.cel.costs.prices import TO_BYTES, TO_TEXT, Implementation, Row
+from dra_operator.cel.cost.prices import TO_BYTES, TO_TEXT, Implementation, Row
 from dra_operator.cel.errors import conversion_error, runtime_error
-from dra_operator.cel.library.golang import format_double, parse_double, parse_integer
 from dra_operator.cel.library.times import (
     NANOS,
     duration_to_string,
@@ -18,7 +17,8 @@ from dra_operator.cel.library.times import (
     parse_timestamp,
     timestamp_to_string,
 )
-from dra_operator.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint
+from dra_operator.cel.values.golang import format_double, parse_double, parse_integer
+from dra_operator.cel.values.values import INT_MAX, INT_MIN, UINT_MAX, Uint
 
 _DURATION: Final = "google.protobuf.Duration"
 _TIMESTAMP: Final = "google.protobuf.Timestamp"

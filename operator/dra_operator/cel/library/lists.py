@@ -1,13 +1,14 @@
-"""Lists: Kubernetes' own functions, and those of CEL's lists extension, version 3.
+"""Lists: Kubernetes' own functions, those of CEL's lists extension, version 3, and lists as sets.
 
-Elements that cannot be compared for equality count as different here, whatever `==` would say of them.
-Source: k8s.io/apiserver/pkg/cel/library/lists.go, cel-go `ext/lists.go`.
+Elements that cannot be compared for equality count as different here, whatever `==` would say of them. As sets, order
+and repetition do not count.
+Source: k8s.io/apiserver/pkg/cel/library/lists.go, cel-go `ext/lists.go`, `ext/sets.go`.
 """
 
 from collections.abc import Callable
 from typing import Any, Final
 
-from dra_operator.cel.costs.prices import (
+from dra_operator.cel.cost.prices import (
     DISTINCT,
     FLATTEN,
     INCLUDES,
@@ -17,11 +18,11 @@ from dra_operator.cel.costs.prices import (
     TRAVERSAL,
     Implementation,
     Row,
+    set_price,
     sort_price,
 )
-from dra_operator.cel.errors import CelError, runtime_error
-from dra_operator.cel.library.limits import check_comparisons, check_elements
-from dra_operator.cel.values import (
+from dra_operator.cel.errors import CelError, check_comparisons, check_elements, runtime_error
+from dra_operator.cel.values.values import (
     AS_PYTHON,
     INT_MAX,
     INT_MIN,
@@ -32,6 +33,41 @@ from dra_operator.cel.values import (
     cel_compare,
     surely_equal,
 )
+
+
+def contains_all(items: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    """Return whether every element of `others` is in `items`."""
+    if only_type(items, others) is not None:
+        return set(others) <= set(items)
+    check_comparisons(len(items) * len(others))
+    return all(any(surely_equal(other, item) for item in items) for other in others)
+
+
+def equivalent(items: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    """Return whether each list has every element of the other."""
+    return contains_all(items, others) and contains_all(others, items)
+
+
+def intersects(items: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    """Return whether the lists have an element in common."""
+    if only_type(items, others) is not None:
+        return not set(items).isdisjoint(others)
+    check_comparisons(len(items) * len(others))
+    return any(surely_equal(other, item) for other in others for item in items)
+
+
+_SETS: Final[dict[str, Row]] = {
+    "sets.contains list_sets_contains_list: (list(<T>), list(<T>)) -> bool": Implementation(
+        contains_all, set_price(1)
+    ),
+    "sets.equivalent list_sets_equivalent_list: (list(<T>), list(<T>)) -> bool": Implementation(
+        equivalent, set_price(2)
+    ),
+    "sets.intersects list_sets_intersects_list: (list(<T>), list(<T>)) -> bool": Implementation(
+        intersects, set_price(1)
+    ),
+}
+
 
 _DURATION: Final = "google.protobuf.Duration"
 _INT: Final = (INT_MIN, INT_MAX)
@@ -285,4 +321,5 @@ FUNCTIONS: Final[dict[str, Row]] = {
     f"sum list_duration_sum_duration: list({_DURATION}).() -> {_DURATION}": Implementation(
         sum_durations, TRAVERSAL
     ),
+    **_SETS,
 }

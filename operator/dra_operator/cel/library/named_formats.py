@@ -16,7 +16,7 @@ from dra_operator.api.validation.names import (
     problems_of_label,
     problems_of_qualified_name,
 )
-from dra_operator.cel.costs.prices import (
+from dra_operator.cel.cost.prices import (
     CHARACTER,
     PATTERN_CHARACTER,
     Estimate,
@@ -26,11 +26,11 @@ from dra_operator.cel.costs.prices import (
     matched,
     size,
 )
-from dra_operator.cel.costs.sizes import Measured, size_of
-from dra_operator.cel.library.limits import cost_exceeded
+from dra_operator.cel.cost.sizes import Measured, size_of
+from dra_operator.cel.errors import cost_exceeded
 from dra_operator.cel.library.times import scan_timestamp
 from dra_operator.cel.library.urls import UrlError, check_request_uri
-from dra_operator.cel.values import NONE, Opaque, Optional_
+from dra_operator.cel.values.values import NONE, Opaque, Optional_
 
 _LONGEST: Final = 100_000
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")

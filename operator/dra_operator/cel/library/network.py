@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any, ClassVar, Final
 
 from dra_operator.api.text import quote
-from dra_operator.cel.costs.prices import (
+from dra_operator.cel.cost.prices import (
     CONTAINS_CIDR,
     CONTAINS_CIDR_TEXT,
     CONTAINS_IP,
@@ -24,7 +24,7 @@ from dra_operator.cel.costs.prices import (
     Row,
 )
 from dra_operator.cel.errors import CelError, runtime_error, succeeds
-from dra_operator.cel.values import Opaque
+from dra_operator.cel.values.values import Opaque
 
 _BITS: Final = {4: 32, 6: 128}
 _HEX: Final = frozenset("0123456789abcdefABCDEF")

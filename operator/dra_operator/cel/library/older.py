@@ -5,7 +5,7 @@ Source: k8s.io/dynamic-resource-allocation 0.36 `cel/compile.go`.
 
 from typing import Any, Final
 
-from dra_operator.cel.costs.prices import INCLUDES_136, Implementation, Row
+from dra_operator.cel.cost.prices import INCLUDES_136, Implementation, Row
 from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.library.lists import includes
 

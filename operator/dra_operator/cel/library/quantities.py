@@ -1,9 +1,9 @@
-"""Quantities in expressions.
+"""Quantities and versions in expressions.
 
-Kubernetes keeps a quantity either as a 64-bit number with a power of ten, or, if it does not fit there as it
-is written, as a decimal of any size, and some functions can tell the two apart: `isInteger` is false for
-1000m and for 1Ei. So a quantity carries, beside its exact value, which of the two it would be.
-Source: k8s.io/apiserver/pkg/cel/library/quantity.go, k8s.io/apimachinery/pkg/api/resource.
+Kubernetes keeps a quantity either as a 64-bit number with a power of ten, or, if it does not fit there as it is
+written, as a decimal of any size, and some functions can tell the two apart: `isInteger` is false for 1000m and for
+1Ei. So a quantity carries, beside its exact value, which of the two it would be.
+Source: k8s.io/apiserver/pkg/cel/library/quantity.go, semverlib.go, k8s.io/apimachinery/pkg/api/resource.
 """
 
 from functools import lru_cache
@@ -17,10 +17,54 @@ from dra_operator.api.quantity import (
     representation,
     split_quantity,
 )
-from dra_operator.cel.costs.prices import READING, Implementation, Row
-from dra_operator.cel.errors import runtime_error, succeeds
-from dra_operator.cel.library.limits import cost_exceeded
-from dra_operator.cel.values import INT_MAX, INT_MIN, Opaque
+from dra_operator.api.semver import Semver
+from dra_operator.api.semver import parse_semver as parse_version
+from dra_operator.api.semver import parse_semver_normalizing as parse_version_normalizing
+from dra_operator.cel.cost.prices import READING, Implementation, Row
+from dra_operator.cel.errors import cost_exceeded, runtime_error, succeeds
+from dra_operator.cel.values.values import INT_MAX, INT_MIN, Opaque
+
+
+def parse_semver(text: str, normalize: bool = False) -> Semver:  # noqa: FBT001, FBT002 - the function of CEL has it
+    """Return the version that `text` stands for. Raises CelError if it is none."""
+    try:
+        return parse_version_normalizing(text) if normalize else parse_version(text)
+    except ValueError as error:
+        raise runtime_error(str(error)) from None
+
+
+def _signed(number: int) -> int:
+    # Upstream turns the unsigned number into an int without a look at its size.
+    return number if number <= INT_MAX else number - 2**64
+
+
+def _compare_versions(left: Semver, right: Semver) -> int:
+    return (left.key > right.key) - (left.key < right.key)
+
+
+def _is_greater_version(left: Semver, right: Semver) -> bool:
+    return left.key > right.key
+
+
+def _is_less_version(left: Semver, right: Semver) -> bool:
+    return left.key < right.key
+
+
+_SEMVERS: Final[dict[str, Row]] = {
+    "semver string_to_semver: (string) -> kubernetes.Semver": Implementation(parse_semver, READING),
+    "semver string_bool_to_semver: (string, bool) -> kubernetes.Semver": Implementation(
+        parse_semver, READING
+    ),
+    "isSemver is_semver_string: (string) -> bool": Implementation(succeeds(parse_semver), READING),
+    "isSemver is_semver_string_bool: (string, bool) -> bool": Implementation(succeeds(parse_semver), READING),
+    "compareTo semver_compare_to: kubernetes.Semver.(kubernetes.Semver) -> int": _compare_versions,
+    "isGreaterThan semver_is_greater_than: kubernetes.Semver.(kubernetes.Semver) -> bool": _is_greater_version,
+    "isLessThan semver_is_less_than: kubernetes.Semver.(kubernetes.Semver) -> bool": _is_less_version,
+    "major semver_major: kubernetes.Semver.() -> int": lambda version: _signed(version.major),
+    "minor semver_minor: kubernetes.Semver.() -> int": lambda version: _signed(version.minor),
+    "patch semver_patch: kubernetes.Semver.() -> int": lambda version: _signed(version.patch),
+}
+
 
 _SUFFIX_ERROR: Final = "unable to parse quantity's suffix"
 _FORMAT_ERROR: Final = (
@@ -300,4 +344,5 @@ FUNCTIONS: Final[dict[str, Row]] = {
     "add quantity_add_int: kubernetes.Quantity.(int) -> kubernetes.Quantity": add_int,
     "sub quantity_sub: kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity": sub,
     "sub quantity_sub_int: kubernetes.Quantity.(int) -> kubernetes.Quantity": sub_int,
+    **_SEMVERS,
 }

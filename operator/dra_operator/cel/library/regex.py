@@ -10,9 +10,8 @@ from typing import Any, Final
 
 import re2
 
-from dra_operator.cel.costs.prices import FIND, MATCH, Implementation, Row
-from dra_operator.cel.errors import Abort, CelError, runtime_error
-from dra_operator.cel.library.limits import cost_exceeded
+from dra_operator.cel.cost.prices import FIND, MATCH, Implementation, Row
+from dra_operator.cel.errors import Abort, CelError, cost_exceeded, runtime_error
 
 SEARCHING: Final = frozenset(("matches", "find", "findAll"))
 """What takes a text and a pattern, in this order."""

@@ -7,7 +7,7 @@ Source: cel-go `common/types/string.go`, `ext/strings.go`.
 from typing import Any, Final
 
 from dra_operator.api.text import ESCAPES
-from dra_operator.cel.costs.prices import (
+from dra_operator.cel.cost.prices import (
     AFFIX,
     CONTAINS,
     JOIN,
@@ -19,9 +19,8 @@ from dra_operator.cel.costs.prices import (
     Implementation,
     Row,
 )
-from dra_operator.cel.errors import CelError, runtime_error
-from dra_operator.cel.library.golang import key_text
-from dra_operator.cel.library.limits import check_length
+from dra_operator.cel.errors import CelError, check_length, runtime_error
+from dra_operator.cel.values.golang import key_text
 
 _SHORT: Final = 10_000
 """Up to this product of their lengths a text may be looked for in another in any way."""

@@ -10,10 +10,10 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeVar
 
 from dra_operator.api.text import quote
-from dra_operator.cel.costs.prices import TRANSFORMING, Implementation, Row
+from dra_operator.cel.cost.prices import TRANSFORMING, Implementation, Row
 from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.library.network import version_of
-from dra_operator.cel.values import CelMap, Opaque
+from dra_operator.cel.values.values import CelMap, Opaque
 
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")

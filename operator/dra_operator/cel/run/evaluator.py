@@ -16,14 +16,14 @@ from typing import Any, Final, TypeAlias
 from dra_operator.cel.device import PreparedDevice
 from dra_operator.cel.errors import Abort, CelError, runtime_error
 from dra_operator.cel.library import regex
-from dra_operator.cel.library.golang import key_text
-from dra_operator.cel.messages import make_message
-from dra_operator.cel.operators import no_overload, not_equal
+from dra_operator.cel.library.core import no_overload, not_equal
 from dra_operator.cel.paths import LEVELS, table_entry
-from dra_operator.cel.qualify import check_key, look_up, qualify
 from dra_operator.cel.run import steps as ir
 from dra_operator.cel.run.meter import Meter
-from dra_operator.cel.values import MISSING, NONE, CelMap, Optional_, cel_equal, go_type, hashed_key
+from dra_operator.cel.types.messages import make_message
+from dra_operator.cel.values.golang import key_text
+from dra_operator.cel.values.qualify import check_key, look_up, qualify
+from dra_operator.cel.values.values import MISSING, NONE, CelMap, Optional_, cel_equal, go_type, hashed_key
 
 Slots: TypeAlias = list[Any]
 """The device, the meter (None where nothing is counted), and the variables of folds."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from dra_operator.cel.dispatch import Function
+from dra_operator.cel.run.dispatch import Function
 
 DEVICE, METER, FIRST_VARIABLE = 0, 1, 2
 """The slots of an evaluation: the device, the meter, and from there on the variables of folds."""

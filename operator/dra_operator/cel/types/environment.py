@@ -1,0 +1,207 @@
+"""Environments: what an expression may use, by Kubernetes version, by purpose and by feature gate.
+
+The API server admits new expressions with fewer things than it evaluates stored ones with, so that a cluster can be
+downgraded; the operator evaluates what is stored, with the newest rules: `STORED`. The functions are the rows of the
+library's tables, in upstream's order, which matters: the first overload that fits is taken.
+Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, k8s.io/apiserver `pkg/cel/environment/base.go`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from dra_operator.api.fast_dataclass import fast_dataclass
+from dra_operator.cel.cost.prices import ONE, Implementation, Price, Row
+from dra_operator.cel.library import (
+    conversions,
+    core,
+    formatting,
+    lists,
+    named_formats,
+    network,
+    older,
+    optionals,
+    quantities,
+    regex,
+    strings,
+    times,
+    urls,
+)
+from dra_operator.cel.types.types import (
+    ANY,
+    BOOL,
+    DYN,
+    QUANTITY,
+    STRING,
+    Kind,
+    Type,
+    map_of,
+    parameters_in,
+    read_type,
+)
+
+_TABLES: Final[tuple[Mapping[str, Row], ...]] = (
+    core.FUNCTIONS, conversions.FUNCTIONS, times.FUNCTIONS, regex.FUNCTIONS, lists.FUNCTIONS, strings.FUNCTIONS,
+    formatting.FUNCTIONS, optionals.FUNCTIONS, quantities.FUNCTIONS, network.FUNCTIONS, urls.FUNCTIONS,
+    named_formats.FUNCTIONS,
+)  # fmt: skip
+
+
+@fast_dataclass
+class Overload:
+    """One signature of a function. In the receiver style the first argument is the target."""
+
+    id: str
+    arguments: tuple[Type, ...]
+    result: Type
+    member: bool
+    parameters: tuple[str, ...]
+    code: Callable[..., Any] | None
+    price: Price | None
+
+
+@cache
+def functions() -> Mapping[str, tuple[Overload, ...]]:
+    """Return the overloads of every function of Kubernetes 1.37, by the function's name."""
+    declared: dict[str, tuple[Overload, ...]] = {}
+    for table in _TABLES:
+        for text, row in table.items():
+            name, overload = read_row(text, row)
+            declared[name] = (*declared.get(name, ()), overload)
+    return declared
+
+
+@cache
+def older_functions() -> Mapping[str, Overload]:
+    """Return what Kubernetes 1.36 has instead of an overload of 1.37, by the function's name."""
+    return dict(read_row(text, row) for text, row in older.FUNCTIONS.items())
+
+
+def price_of(name: str, overload: str) -> Price:
+    """Return what a call of a function costs; the overload is empty where only the values decide which it is."""
+    by_overload, by_name = _prices()
+    return by_overload.get(overload) or by_name.get(name, ONE)
+
+
+@cache
+def _prices() -> tuple[Mapping[str, Price], Mapping[str, Price]]:
+    by_overload: dict[str, Price] = {}
+    by_name: dict[str, Price] = {}
+    declared = [(name, each) for name, group in functions().items() for each in group]
+    for name, overload in (*declared, *older_functions().items()):
+        if overload.price is not None:
+            by_overload[overload.id] = overload.price
+            if overload.price.by_name:
+                by_name[name] = overload.price
+    return by_overload, by_name
+
+
+def read_row(text: str, row: Row) -> tuple[str, Overload]:
+    """Return the name of a function and the overload that a row of the library states."""
+    name, line = text.split(" ", 1)
+    identity, signature = line.split(": ", 1)
+    left, result = signature.rsplit(" -> ", 1)
+    target, arguments = _split(left)
+    types = tuple(map(read_type, (*target, *arguments)))
+    result_type = read_type(result)
+    used = dict.fromkeys(name for kind in (*types, result_type) for name in parameters_in(kind))
+    code, price = row if isinstance(row, Implementation) else (row, None)
+    return name, Overload(identity, types, result_type, bool(target), tuple(used), code, price)
+
+
+def _split(left: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the target, if any, and the arguments of `target.(a, b)`."""
+    depth = 0
+    for start in range(len(left) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(left[start], 0)
+        if depth == 0:
+            break
+    target = (left[: start - 1],) if start else ()
+    return target, _arguments(left[start + 1 : -1])
+
+
+def _arguments(text: str) -> tuple[str, ...]:
+    parts, depth, current = [], 0, ""
+    for character in text:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            parts.append(current.strip())
+            current = ""
+        else:
+            current += character
+    return (*parts, current.strip()) if current.strip() else tuple(parts)
+
+
+Version: TypeAlias = Literal["1.36", "1.37"]
+VERSIONS: Final[tuple[Version, ...]] = get_args(Version)
+"""The versions of Kubernetes whose rules are known, the oldest first."""
+NEWEST: Final = VERSIONS[-1]
+Expressions: TypeAlias = Literal["stored", "new"]
+
+DEVICE = Type(Kind.STRUCT, "kubernetes.DRADevice")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A set of rules. The two switches are the gates DRAConsumableCapacity and DRAListTypeAttributes."""
+
+    kubernetes: Version = NEWEST
+    expressions: Expressions = "stored"
+    consumable_capacity: bool = True
+    list_type_attributes: bool = True
+
+    @property
+    def attribute_type(self) -> Type:
+        """The static type of an attribute: dyn where it may be a list, else any."""
+        listed = self.list_type_attributes or (self.kubernetes >= "1.37" and self.expressions == "stored")
+        return DYN if listed else ANY
+
+    @property
+    def device_fields(self) -> dict[str, Type]:
+        """The fields of the `device` variable."""
+        return _device_fields(self)
+
+    @property
+    def quoted_fields(self) -> bool:
+        """Whether a field name may be written in back quotes."""
+        return self.kubernetes >= "1.37"
+
+    @property
+    def functions(self) -> Mapping[str, tuple[Overload, ...]]:
+        """The overloads of each function there is."""
+        return _functions(self)
+
+    def function_names(self) -> tuple[str, ...]:
+        """Return the names of all functions that can be written."""
+        return tuple(name for name in _functions(self) if name[0].isalpha() and "@" not in name)
+
+
+@cache
+def _device_fields(environment: Environment) -> dict[str, Type]:
+    fields = {
+        "driver": STRING,
+        "attributes": map_of(STRING, map_of(STRING, environment.attribute_type)),
+        "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
+    }
+    if environment.consumable_capacity or environment.expressions == "stored":
+        fields["allowMultipleAllocations"] = BOOL
+    return fields
+
+
+@cache
+def _functions(environment: Environment) -> Mapping[str, tuple[Overload, ...]]:
+    found = {**functions()}
+    if environment.expressions == "new" and not environment.list_type_attributes:
+        del found["includes"]
+    if environment.kubernetes < "1.37":
+        older = older_functions()
+        if "includes" in found:
+            found["includes"] = (older["includes"],)
+        same, *others = found["duration"]
+        found["duration"] = (same, older["duration"], *others)
+    return found
+
+
+STORED = Environment()
+"""How the operator evaluates everything: what is stored, by the newest rules."""
