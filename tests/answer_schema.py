@@ -10,16 +10,15 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from dra_operator.cli.kubectl.documents import API_VERSION, camel
-from dra_operator.questions.claim_list import ClaimList
-from dra_operator.questions.device_list import DeviceList
+from dra_operator.questions.claims import ClaimList
+from dra_operator.questions.device_table import DeviceList
 from dra_operator.questions.explain import ExplainAnswer
 from dra_operator.questions.findings import AuditReport
 from dra_operator.questions.fit import FitAnswer
 from dra_operator.questions.headroom import HeadroomAnswer
-from dra_operator.questions.holders import HolderReport
 from dra_operator.questions.impact import ImpactReport
 from dra_operator.questions.lint import LintReport
-from dra_operator.questions.usage import UsageReport
+from dra_operator.questions.usage import HolderReport, UsageReport
 
 
 def schema_text() -> str:

@@ -14,7 +14,9 @@ from dra_operator._version import __version__
 if TYPE_CHECKING:
     from dra_operator.questions.allocate import AllocateAnswer, ClaimAnswer
     from dra_operator.questions.answers import Amount, Conclusion, DeviceAnswer, LargestDevice
+    from dra_operator.questions.claims import Consumer, Use
     from dra_operator.questions.cluster import Cluster
+    from dra_operator.questions.device_table import HolderQuery
     from dra_operator.questions.errors import QuestionError, UnknownObjectError
     from dra_operator.questions.explain import (
         ChangeAnswer,
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from dra_operator.questions.findings import AuditReport, Finding, Sort, UncheckedSort
     from dra_operator.questions.fit import CopyAnswer, FitAnswer, NodeCopies
     from dra_operator.questions.headroom import HeadroomAnswer, StrandedDevices
-    from dra_operator.questions.holders import Consumer, HeldDevice, Holder, HolderQuery, HolderReport, Use
     from dra_operator.questions.impact import ClaimImpact, Effect, ImpactReport, PodImpact
     from dra_operator.questions.lint import (
         ExpressionReport,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     )
     from dra_operator.questions.request_counts import RequestImpact
     from dra_operator.questions.selectors import SelectorError, SelectorProgram, selector
-    from dra_operator.questions.usage import Grouping, UsageReport, UsageRow
+    from dra_operator.questions.usage import Grouping, HeldDevice, Holder, HolderReport, UsageReport, UsageRow
 
 __all__ = [
     "AllocateAnswer",
@@ -94,18 +95,19 @@ __all__ = [
 _QUESTIONS = {
     "allocate": ("AllocateAnswer", "ClaimAnswer"),
     "answers": ("Amount", "Conclusion", "DeviceAnswer", "LargestDevice"),
+    "claims": ("Consumer", "Use"),
     "cluster": ("Cluster",),
+    "device_table": ("HolderQuery",),
     "errors": ("QuestionError", "UnknownObjectError"),
     "explain": ("ChangeAnswer", "ClaimReason", "ExplainAnswer", "FunnelStep", "NearMiss", "RequestFunnel"),
     "findings": ("AuditReport", "Finding", "Sort", "UncheckedSort"),
     "fit": ("CopyAnswer", "FitAnswer", "NodeCopies"),
     "headroom": ("HeadroomAnswer", "StrandedDevices"),
-    "holders": ("Consumer", "HeldDevice", "Holder", "HolderQuery", "HolderReport", "Use"),
     "impact": ("ClaimImpact", "Effect", "ImpactReport", "PodImpact"),
     "lint": ("ExpressionReport", "LintFinding", "LintReport", "LintRule", "Severity", "lint"),
     "request_counts": ("RequestImpact",),
     "selectors": ("SelectorError", "SelectorProgram", "selector"),
-    "usage": ("Grouping", "UsageReport", "UsageRow"),
+    "usage": ("Grouping", "HeldDevice", "Holder", "HolderReport", "UsageReport", "UsageRow"),
 }
 _MODULES = {
     name: f"dra_operator.questions.{module}" for module, names in _QUESTIONS.items() for name in names

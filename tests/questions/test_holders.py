@@ -4,9 +4,9 @@ import pytest
 
 import clean_worlds as worlds
 import world_faults as faults
+from dra_operator.questions.claims import Use
 from dra_operator.questions.cluster import Cluster
 from dra_operator.questions.errors import UnknownObjectError
-from dra_operator.questions.holders import Use
 from dra_operator.questions.manifests import write_yaml
 from dra_operator.questions.snapshot_header import SnapshotHeader, write_header
 from naive_usage import Reader

@@ -433,3 +433,39 @@ def test_change_that_cannot_be_made_is_an_error(world, change, message):
         load(world.bodies).impact(**change)
 
     assert message in str(caught.value)
+
+
+def test_pod_that_tolerates_the_cordon_comes_back_to_no_other_node(world):
+    """Its devices are on the drained node alone: what waits for it there is no other place."""
+    pod = world.objects["Pod", "team-a", "train"]
+    pod["spec"] |= {
+        "nodeSelector": {"kubernetes.io/hostname": "node-1"},
+        "tolerations": [{"operator": "Exists"}],
+    }
+
+    (claim,) = load(world.bodies).impact(drained_node="node-1").claims
+
+    assert (claim.fits_elsewhere, claim.new_node) == (False, "")
+    assert claim.message.startswith("it comes back to node node-1, whose cordon it tolerates; elsewhere: ")
+
+
+def test_pod_that_tolerates_the_cordon_is_told_of_the_other_node(world):
+    """It may come back, and would fit there: the drained node is not named as the other."""
+    world.objects["Pod", "team-a", "train"]["spec"]["tolerations"] = [{"operator": "Exists"}]
+
+    (claim,) = load(world.bodies).impact(drained_node="node-1").claims
+
+    assert (claim.fits_elsewhere, claim.new_node) == (True, "node-2")
+
+
+def test_request_is_decisive_only_if_enough_devices_become_too_few(world):
+    """One of two devices is left for a template that asks for one, and too few for one that asks for two."""
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "count": 2}}
+    for name, count in (("one", 1), ("two", 2)):
+        spec = {"devices": {"requests": [{**request, "exactly": {**request["exactly"], "count": count}}]}}
+        world.put(worlds.factories.manifest("ResourceClaimTemplate", name, spec={"spec": spec}))
+
+    requests = load(world.bodies).impact(drained_node="node-1").requests
+
+    found = {each.name: (each.devices_before, each.devices_after, each.is_decisive) for each in requests}
+    assert found == {"one": (2, 1, False), "two": (2, 1, True)}

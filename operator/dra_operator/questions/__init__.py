@@ -8,15 +8,14 @@ Pure but for reading the files that a caller names: no Kopf, no client, no async
 - `state`: objects with what decides by them, on given or `assumed_nodes`; `placed_pods` have room there, and `removal`
   leaves objects out. `notes` are worth knowing about it, and `fault_texts` what is said of devices held twice and the
   like. A `snapshot_header` says as of when.
-- `claim_list`: claims with what they have. The `device_table` has a row a device: `device_list` lists them.
+- `claims`: what they have, who uses them, and what keeps a pod from them. The `device_table` has a row a device.
 - `selectors` asks an expression about devices. `lint` says what is wrong with the selectors of classes, claims and
   templates, and with their derived attributes.
-- `allocate`: what becomes of all claims. `explain`: why one waits, also, by `claim_use`, for the use of what it has
-  already. `fit`: how many `copies` of a template a `placer`
-  places; `headroom`: how many more there is room for. `answers` are plain; they are
-  `partial` where kinds that a question reads could not be read.
-- `holders`: who holds devices, since when, and whether they are idle. `usage`: how much is used and free, by the
-  `device_table`. Both go over the `published_devices`; `times` of objects are texts, and `managers` wrote their status.
+- `allocate`: what becomes of all claims. `explain`: why one waits, or cannot use what it has. `fit`: how many `copies`
+  of a template a `placer` places; `headroom`: how many more there is room for. `answers` are plain; they are `partial`
+  where kinds that a question reads could not be read.
+- `usage`: how many devices are used and free, and who holds them, since when, and whether they are idle. `times` of
+  objects are texts, and `managers` wrote their status.
 - `audit`: what is wrong, as `findings`.
 - `impact`: what a change hits; `replacement` says what would fit elsewhere, `request_counts` whom devices would serve,
   and `ownership_effects` what owning them does to others, by the `raw_devices`.

@@ -39,11 +39,11 @@ from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.nodes import can_use
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions import fault_texts
+from dra_operator.questions.claims import ConsumerIndex, Use, allocated_claims, is_pod, is_pod_group
+from dra_operator.questions.device_table import PublishedDevices, devices_by_node, devices_in_class
 from dra_operator.questions.findings import AuditReport, Finding, Sort, UncheckedSort
-from dra_operator.questions.holders import ConsumerIndex, Use, allocated_claims, is_pod, is_pod_group
 from dra_operator.questions.managers import find_status_writes
 from dra_operator.questions.partial import AUDIT
-from dra_operator.questions.published_devices import PublishedDevices, devices_by_node, devices_in_class
 from dra_operator.questions.state import ClusterState
 from dra_operator.questions.times import seconds_of
 

@@ -10,12 +10,12 @@ from dra_operator.pods.smallest_change import Effort
 from dra_operator.questions.allocate import AllocateAnswer, allocate
 from dra_operator.questions.audit import audit
 from dra_operator.questions.copies import Subject
+from dra_operator.questions.device_table import HolderQuery
 from dra_operator.questions.errors import QuestionError
 from dra_operator.questions.explain import EFFORT, ExplainAnswer, explain
 from dra_operator.questions.findings import AuditReport
 from dra_operator.questions.fit import FitAnswer, find_fit
 from dra_operator.questions.headroom import HeadroomAnswer, find_headroom
-from dra_operator.questions.holders import HolderQuery, HolderReport, find_holders
 from dra_operator.questions.impact import (
     ClassChange,
     ClusterChange,
@@ -29,7 +29,7 @@ from dra_operator.questions.lint import LintReport, find_lintable, lint, lint_ob
 from dra_operator.questions.manifests import Source
 from dra_operator.questions.partial import LINT
 from dra_operator.questions.state import ClusterState
-from dra_operator.questions.usage import Grouping, UsageReport, find_usage
+from dra_operator.questions.usage import Grouping, HolderReport, UsageReport, find_holders, find_usage
 
 
 class Cluster(ClusterState):

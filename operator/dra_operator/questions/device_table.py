@@ -1,24 +1,120 @@
 """Device table: each published device with its node, its state, and the claims that hold it.
 
-`usage` counts its rows, `device_list` lists them. Of each pool the newest generation counts.
+Of each pool the newest generation counts. `usage` counts its rows and finds who holds them; `list_devices` lists them.
 Source: docs/audit.md.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
-from dra_operator.inventory import PoolKey, Slice, Verdict, bits
-from dra_operator.inventory.counters import CounterLayout
+from dra_operator.allocator.budget import unlimited
+from dra_operator.allocator.decider import Decider
+from dra_operator.api.node_selector import NodeSelectorError, matches, pinned_to
+from dra_operator.api.quantity import family, format_amount
+from dra_operator.inventory import Features, Inventory, PoolKey, Slice, Verdict, bits
 from dra_operator.inventory.ownership import is_owned_taint
+from dra_operator.inventory.pool import Judgement
 from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.ledger.counters import CounterState
-from dra_operator.questions.published_devices import NewestGeneration, PublishedDevices, devices_by_node
+from dra_operator.questions.partial import OF_CLASS, USAGE
 from dra_operator.questions.state import ClusterState
 
+if TYPE_CHECKING:
+    from dra_operator.allocator import Allocator
+    from dra_operator.api.core import NodeSelector
+
 _EFFECTIVE: Final = ("NoSchedule", "NoExecute")
+_FEATURES: Final = Features.all_on()
+
+# --- what is published
+
+
+@dataclass(frozen=True, slots=True)
+class NewestGeneration:
+    """The newest generation of a pool, judged as a whole; `slices` are there even if it is not complete."""
+
+    key: PoolKey
+    judgement: Judgement
+    slices: tuple[Slice, ...]
+
+    @property
+    def path(self) -> str:
+        """The pool as texts have it."""
+        return "/".join(self.key)
+
+
+@dataclass(slots=True)
+class PublishedDevices:
+    """The pools of an inventory as it is now, by driver and name in order."""
+
+    inventory: Inventory
+    pools: dict[PoolKey, NewestGeneration] = field(init=False)
+    _places: dict[PoolKey, dict[str, tuple[Slice, int]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        pools = self.inventory.pools
+        self.pools = {
+            key: NewestGeneration(key, pools[key].judge_all(_FEATURES), pools[key].newest())
+            for key in sorted(pools)
+        }
+
+    def find(self, driver: str, pool: str, device: str) -> tuple[Slice, int] | None:
+        """Return the slice that publishes a device, and its index there; None if none does."""
+        key = (driver, pool)
+        places = self._places.get(key)
+        if places is None:
+            newest = self.pools.get(key)
+            places = self._places[key] = {}
+            for slice_ in reversed(newest.slices if newest is not None else ()):
+                places.update((name, (slice_, index)) for name, index in slice_.indexes.items())
+        return places.get(device)
+
+    def slices(self) -> Iterator[tuple[NewestGeneration, Slice]]:
+        """Yield each slice of a newest generation, with its pool."""
+        for pool in self.pools.values():
+            for slice_ in pool.slices:
+                yield pool, slice_
+
+
+def node_of_device(slice_: Slice, index: int) -> str:
+    """Return the one node that a device is published for; nothing if it is for several, or for all."""
+    nodes = slice_.effective_nodes(index)
+    return nodes.node_name or (pinned_to(nodes.selector) if not nodes.all_nodes else None) or ""
+
+
+def devices_by_node(slice_: Slice) -> Mapping[str, int]:
+    """Return the devices of a slice, as sets of bits, by the one node that they are for; nothing stands for several."""
+    if not slice_.every:
+        return {}
+    if not slice_.per_device_nodes:
+        return {node_of_device(slice_, 0): slice_.every}
+    found: dict[str, int] = {}
+    for index in bits.each(slice_.every):
+        name = node_of_device(slice_, index)
+        found[name] = found.get(name, 0) | 1 << index
+    return found
+
+
+def devices_in_class(allocator: "Allocator", name: str, slice_: Slice) -> int:
+    """Return the devices of a slice that the selectors of a class select; none if there is no such class.
+
+    A device on which a selector fails is not selected.
+    """
+    from dra_operator.allocator.matching.candidates import AskContent  # noqa: PLC0415 - not every count needs it
+
+    found = allocator.inventory.classes.get(name)
+    if found is None:
+        return 0
+    selectors = tuple(item.cel.expression for item in found.spec.selectors if item.cel is not None)
+    key = allocator.candidates.key(AskContent(selectors, (), ()), ())
+    return allocator.candidates.select(key, slice_, unlimited())
+
+
+# --- the table
 
 
 class DeviceState(StrEnum):
@@ -29,7 +125,7 @@ class DeviceState(StrEnum):
     SHARED = "shared"
     """Held by shares, with room for more."""
     BLOCKED = "blocked"
-    """Held by nobody, and cannot be given to anybody: counters used up, pool not complete, node not usable."""
+    """Held by nobody, and cannot be given to anybody: counters used up, pool not complete, no node that can use it."""
     TAINTED = "tainted"
     """Held by nobody, with a taint that keeps claims away."""
     FREE = "free"
@@ -58,61 +154,117 @@ class DeviceRow:
         return self.state in (DeviceState.FREE, DeviceState.SHARED)
 
 
-def build_table(state: ClusterState) -> list[DeviceRow]:
-    """Return a row for each published device, pools in order, devices in the order of their slices."""
-    found: list[DeviceRow] = []
-    for pool in PublishedDevices(state.inventory).pools.values():
-        counters = _count_down(pool.judgement.counters, pool.key, state.ledger)
-        for slice_ in pool.slices:
-            found += _build_rows(state, pool, slice_, counters)
-    return found
+@dataclass(frozen=True, slots=True)
+class HolderQuery:
+    """What is asked about: what is set restricts, all of it together. Empty, it is everything.
+
+    With `admin_access`, results of admin access are listed as well, which hold nothing.
+    """
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    node: str = ""
+    device_class: str = ""
+    namespace: str = ""
+    admin_access: bool = False
+
+    def is_about(self, driver: str, pool: str, device: str, node: str) -> bool:
+        """Return whether it is about a device, as far as that depends on where it is."""
+        pairs = (self.driver, driver), (self.pool, pool), (self.device, device), (self.node, node)
+        return all(wanted in ("", value) for wanted, value in pairs)
 
 
-def find_node_condition(state: ClusterState, name: str) -> str:
-    """Return why a node cannot be used, or nothing; where no node is given, none is gone."""
-    node = state.inventory.nodes.get(name)
-    if node is None:
-        return "gone" if state.has_all("Node") else ""
-    return node.unusable or ""
+class DeviceTable:
+    """The devices of a state: a row for each, pools in order, devices in the order of their slices."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self.state = state
+        self.published = PublishedDevices(state.inventory)
+
+    @cached_property
+    def rows(self) -> list[DeviceRow]:
+        """A row for each published device."""
+        found: list[DeviceRow] = []
+        for pool in self.published.pools.values():
+            counters = _count_down(pool, self.state.ledger)
+            for slice_ in pool.slices:
+                found += self._build_rows(pool, slice_, counters)
+        return found
+
+    def select(self, query: HolderQuery) -> Iterator[DeviceRow]:
+        """Yield the devices that a query is about."""
+        for row in self.rows:
+            if query.is_about(*row.pool.key, row.name, row.node) and (
+                not query.device_class or self.is_in_class(query.device_class, row.slice_, row.index)
+            ):
+                yield row
+
+    def is_in_class(self, name: str, slice_: Slice, index: int) -> bool:
+        """Return whether a class selects a device."""
+        allocator = self.state.allocators[Decider.OPERATOR]
+        return bool(devices_in_class(allocator, name, slice_) >> index & 1)
+
+    def find_node_condition(self, name: str) -> str:
+        """Return why a node cannot be used, or nothing; where no node is given, none is gone."""
+        node = self.state.inventory.nodes.get(name)
+        if node is None:
+            return "gone" if self.state.has_all("Node") else ""
+        return node.unusable or ""
+
+    def _build_rows(
+        self, pool: NewestGeneration, slice_: Slice, counters: CounterState | None
+    ) -> Iterator[DeviceRow]:
+        by_node = devices_by_node(slice_)
+        nodes = {index: name for name, devices in by_node.items() for index in bits.each(devices)}
+        used, shared = _in_use(slice_, self.state.ledger)
+        if pool.judgement.verdict is not Verdict.COMPLETE:
+            blocked = slice_.every
+        else:
+            # The operator allocates none of those that are half owned, and others keep off them.
+            blocked = _without_counters(slice_, counters) | slice_.half_owned
+            for name, devices in by_node.items():
+                blocked |= self._out_of_reach(slice_, devices, name)
+        # The first that a device is in counts.
+        states = {
+            DeviceState.USED: used,
+            DeviceState.SHARED: shared,
+            DeviceState.BLOCKED: blocked,
+            DeviceState.TAINTED: _tainted(slice_),
+        }
+        for index, name in enumerate(slice_.names):
+            is_owned = bool(slice_.taints) and any(map(is_owned_taint, slice_.taints[index]))
+            state = next((each for each, devices in states.items() if devices >> index & 1), DeviceState.FREE)
+            is_held = state in (DeviceState.USED, DeviceState.SHARED)
+            holders = self.state.ledger.holders(pool.key, [name]) if is_held else frozenset[ClaimKey]()
+            yield DeviceRow(pool, slice_, index, nodes.get(index, ""), state, is_owned, holders)
+
+    def _out_of_reach(self, slice_: Slice, devices: int, node: str) -> int:
+        """Return those of some devices, on one node or on several, that no node can use."""
+        if node:
+            return devices if self.find_node_condition(node) else 0
+        if not self.state.has_all("Node") and not self.state.are_nodes_assumed:
+            return 0
+        nodes = [each for each in self.state.inventory.nodes.items() if each[1].unusable is None]
+        known: dict[object, bool] = {}
+        found = 0
+        for index in bits.each(devices):
+            fields = slice_.effective_nodes(index)
+            if fields not in known:
+                known[fields] = (
+                    bool(nodes)
+                    if fields.all_nodes
+                    else any(_is_selected(fields.selector, name, each.labels) for name, each in nodes)
+                )
+            found |= 0 if known[fields] else 1 << index
+        return found
 
 
-def _build_rows(
-    state: ClusterState, pool: NewestGeneration, slice_: Slice, counters: CounterState | None
-) -> Iterator[DeviceRow]:
-    by_node = devices_by_node(slice_)
-    nodes = {index: name for name, devices in by_node.items() for index in bits.each(devices)}
-    states = _find_states(state, pool, slice_, counters, by_node)
-    for index, name in enumerate(slice_.names):
-        is_owned = bool(slice_.taints) and any(map(is_owned_taint, slice_.taints[index]))
-        found = next((each for each, devices in states.items() if devices >> index & 1), DeviceState.FREE)
-        is_held = found in (DeviceState.USED, DeviceState.SHARED)
-        holders = state.ledger.holders(pool.key, [name]) if is_held else frozenset[ClaimKey]()
-        yield DeviceRow(pool, slice_, index, nodes.get(index, ""), found, is_owned, holders)
-
-
-def _find_states(
-    state: ClusterState,
-    pool: NewestGeneration,
-    slice_: Slice,
-    counters: CounterState | None,
-    by_node: Mapping[str, int],
-) -> dict[DeviceState, int]:
-    """Return the devices of a slice by their state, as sets of bits; the first that a device is in counts."""
-    used, shared = _in_use(slice_, state.ledger)
-    if pool.judgement.verdict is not Verdict.COMPLETE:
-        blocked = slice_.every
-    else:
-        # The operator allocates none of those that are half owned, and others keep off them.
-        blocked = _without_counters(slice_, counters) | slice_.half_owned
-        for name, devices in by_node.items():
-            if name and find_node_condition(state, name):
-                blocked |= devices
-    return {
-        DeviceState.USED: used,
-        DeviceState.SHARED: shared,
-        DeviceState.BLOCKED: blocked,
-        DeviceState.TAINTED: _tainted(slice_),
-    }
+def _is_selected(selector: "NodeSelector | None", name: str, labels: Mapping[str, str]) -> bool:
+    try:
+        return selector is not None and matches(selector, name, labels)
+    except NodeSelectorError:
+        return False
 
 
 def _in_use(slice_: Slice, ledger: Ledger) -> tuple[int, int]:
@@ -146,12 +298,12 @@ def _tainted(slice_: Slice) -> int:
     )
 
 
-def _count_down(layout: CounterLayout | None, key: PoolKey, ledger: Ledger) -> CounterState | None:
+def _count_down(pool: NewestGeneration, ledger: Ledger) -> CounterState | None:
     """Return what the devices in use leave of the counters of a pool."""
-    if layout is None:
+    if (layout := pool.judgement.counters) is None:
         return None
     found = CounterState(layout)
-    for device in layout.draws.keys() & {*ledger.held(key), *ledger.shared(key)}:
+    for device in layout.draws.keys() & {*ledger.held(pool.key), *ledger.shared(pool.key)}:
         found.mark(device, used=True)
     return found
 
@@ -172,3 +324,100 @@ def _without_counters(slice_: Slice, counters: CounterState | None) -> int:
         ):
             found |= 1 << index
     return found
+
+
+# --- the list
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAmount:
+    """A capacity: what is published, and what claims leave of it."""
+
+    name: str
+    published: str
+    left: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAttribute:
+    """An attribute as a text."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceItem:
+    """A device. `node` is empty if it is for several; `holders` are claims, as `namespace/name`.
+
+    `taints` are those in force, as `key=value:effect`, the operator's own included.
+    """
+
+    driver: str
+    pool: str
+    name: str
+    state: DeviceState
+    node: str = ""
+    holders: tuple[str, ...] = ()
+    taints: tuple[str, ...] = ()
+    capacity: tuple[DeviceAmount, ...] = ()
+    attributes: tuple[DeviceAttribute, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceList:
+    """Devices by driver and pool, in the order of their slices. `is_at_most` is as in `UsageReport`."""
+
+    items: tuple[DeviceItem, ...]
+    is_at_most: bool = False
+    unread: tuple[str, ...] = ()
+
+
+def list_devices(
+    state: ClusterState,
+    query: HolderQuery = HolderQuery(),
+    nodes: Collection[str] | None = None,
+) -> DeviceList:
+    """Return the devices that a query is about; if nodes are given, of these alone.
+
+    Raises QuestionError if slices, or classes, were not read.
+    """
+    missing = USAGE.find_missing(state.unread)
+    if query.device_class:
+        OF_CLASS.check(state.unread)
+    rows = DeviceTable(state).select(query)
+    items = [_build_item(state.ledger, row) for row in rows if nodes is None or row.node in nodes]
+    return DeviceList(tuple(items), bool(missing), state.unread_lines)
+
+
+def _build_item(ledger: Ledger, row: DeviceRow) -> DeviceItem:
+    slice_ = row.slice_
+    taints = slice_.taints[row.index] if slice_.taints else ()
+    values = ((name, column.values[row.index]) for name, column in sorted(slice_.attributes.items()))
+    return DeviceItem(
+        slice_.driver,
+        slice_.pool,
+        row.name,
+        row.state,
+        row.node,
+        tuple(["/".join(key) for key in sorted(row.holders)]),
+        tuple([f"{each.key}{f'={each.value}' if each.value else ''}:{each.effect}" for each in taints]),
+        tuple(_amounts(ledger, row)),
+        tuple([DeviceAttribute(name, _text(value.value)) for name, value in values if value is not None]),
+    )
+
+
+def _amounts(ledger: Ledger, row: DeviceRow) -> Iterator[DeviceAmount]:
+    """Yield the capacities of a device; one that is held whole has nothing left."""
+    is_held_whole = row.name in ledger.held(row.pool.key)
+    consumed = ledger.consumed(row.pool.key, row.name)
+    for name, capacity in sorted(row.slice_.capacity_of(row.index).items()):
+        published, used = str(capacity.value), consumed.get(name, 0)
+        left = format_amount(capacity.value.nano - used, family(capacity.value)) if used else published
+        yield DeviceAmount(name, published, "0" if is_held_whole else left)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(_text, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

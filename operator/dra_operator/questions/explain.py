@@ -39,7 +39,7 @@ from dra_operator.pods.scheduler import State, find_settled
 from dra_operator.pods.situation import Situation
 from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes
 from dra_operator.questions.answers import Conclusion, DeviceAnswer, conclude, devices_of
-from dra_operator.questions.claim_use import find_obstructed, find_unbound, find_unprepared
+from dra_operator.questions.claims import find_obstructed, find_unbound, find_unprepared
 from dra_operator.questions.copies import Subject, Template, find_gates, find_subject, find_template
 from dra_operator.questions.partial import (
     ABORTED,

@@ -1,12 +1,12 @@
 """Impact: which claims and pods a change hits, and which of them would fit elsewhere.
 
-The change is applied to a copy. Claims that are hit count as gone there, all at once, and are then decided anew in the
-order in which kube-scheduler would decide their pods; each decision counts for the next.
+The change is applied to a copy. Claims that are hit count as gone there, all at once, and are then decided anew by
+`replacement`.
 Source: docs/audit.md.
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
@@ -15,32 +15,27 @@ from dra_operator.allocator import Decider, Reason
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Pod
 from dra_operator.api.kinds import RESOURCE_GROUP
-from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.text import listed, shown
-from dra_operator.api.types import (
-    AllocationResult,
-    DeviceRequestAllocationResult,
-    DeviceTaint,
-    DeviceTaintRule,
-    ResourceClaim,
-)
-from dra_operator.inventory import Slice, bits
+from dra_operator.api.types import DeviceTaint, DeviceTaintRule, ResourceClaim
+from dra_operator.inventory import bits
 from dra_operator.inventory.ownership import is_owned_taint, owns
 from dra_operator.inventory.taints import tolerates
 from dra_operator.ledger import ClaimKey
 from dra_operator.ledger.broken import tolerated_until
 from dra_operator.pods.claims import is_over, named_claims
+from dra_operator.pods.scheduler import Outcome
 from dra_operator.pods.workloads import part
 from dra_operator.questions.answers import Conclusion, conclude
-from dra_operator.questions.errors import QuestionError, UnknownObjectError
-from dra_operator.questions.holders import (
+from dra_operator.questions.claims import (
     ConsumerIndex,
     Use,
     allocated_claims,
-    classes_of_request,
-    unknown_object,
-    unread_lines,
+    device_path,
+    node_of_claim,
+    results_of,
 )
+from dra_operator.questions.device_table import PublishedDevices, devices_by_node, devices_in_class
+from dra_operator.questions.errors import QuestionError, UnknownObjectError
 from dra_operator.questions.ownership_effects import (
     find_blind_monitors,
     find_divided_counters,
@@ -49,11 +44,11 @@ from dra_operator.questions.ownership_effects import (
     holder_line,
 )
 from dra_operator.questions.partial import DECISION, IMPACT, find_decision_kinds, find_unchecked
-from dra_operator.questions.published_devices import PublishedDevices, devices_by_node, devices_in_class
 from dra_operator.questions.raw_devices import build_table
-from dra_operator.questions.replacement import decide_anew, find_users
+from dra_operator.questions.replacement import decide_anew, pod_key
 from dra_operator.questions.request_counts import RequestImpact, compare_requests
 from dra_operator.questions.state import ClusterState
+from dra_operator.questions.usage import classes_of_request, unknown_object
 
 _EFFECTIVE: Final = ("NoSchedule", "NoExecute")
 
@@ -165,108 +160,130 @@ class ImpactReport:
         return conclude(is_yes=not is_hit, is_partial=is_partial)
 
 
-def find_impact(state: ClusterState, change: ClusterChange) -> ImpactReport:
-    """Return what a change hits.
-
-    Raises QuestionError for a change that cannot be made, naming the field, or if slices or classes were not read.
-    """
-    IMPACT.check(state.unread)
-    match change:
-        case RuleChange():
-            return _build_report(state, _apply_rules(state, (change.body, *change.others)))
-        case ClassChange():
-            return _build_report(state, _apply_class(state, change.body))
-        case NodeDrain():
-            return _build_report(state, _drain(state, change.name))
-        case DriverRemoval():
-            return _build_report(state, _remove_driver(state, change.name))
-
-
 @dataclass(frozen=True, slots=True)
 class _Hit:
     """A claim that is hit, with the devices by which it is."""
 
     claim: ResourceClaim
-    devices: tuple[str, ...]
+    devices: frozenset[str]
     effect: Effect
     after_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _ChangeOutcome:
-    """A change and the state after it. `devices` are those that are hit, by path."""
+    """A change and the state after it. `devices` are those that are hit, by path.
+
+    `evicted` are the pods that are, by namespace and name; None if all users of a claim that is hit are. `drained` is
+    the node that is. `kinds` are the optional kinds on which it depends.
+    """
 
     text: str
     state: ClusterState
     devices: frozenset[str]
-    hits: tuple[_Hit, ...]
-    problems: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    hits: Sequence[_Hit]
+    problems: Sequence[str] = ()
+    warnings: Sequence[str] = ()
     evicted: frozenset[tuple[str, str]] | None = None
-    """The pods that are evicted, by namespace and name; None if all users of a claim that is hit are."""
     drained: str = ""
-    """The node that is drained."""
     kinds: tuple[str, ...] = ()
-    """The optional kinds on which it depends."""
 
 
-def _build_report(state: ClusterState, change: _ChangeOutcome) -> ImpactReport:
-    keys = {claim_key(hit.claim) for hit in change.hits}
-    outcomes = decide_anew(change.state, keys, evicted=change.evicted, drained=change.drained)
+def find_impact(state: ClusterState, change: ClusterChange) -> ImpactReport:
+    """Return what a change hits.
+
+    Raises QuestionError for a change that cannot be made, naming the field, or if slices or classes were not read.
+    """
+    IMPACT.check(state.unread)
     consumers = ConsumerIndex.build(state)
-    missing = IMPACT.find_missing(state.unread, change.kinds)
-    missing_elsewhere = _find_missing_elsewhere(state, consumers, change.hits)
-    claims: list[ClaimImpact] = []
-    for hit in change.hits:
-        key = claim_key(hit.claim)
-        outcome = outcomes[key]
-        allocation = outcome.allocation
-        may_fit = bool(missing_elsewhere) or outcome.reason == Reason.SEARCH_ABORTED
-        claims.append(
-            ClaimImpact(
-                *key,
-                hit.devices,
-                hit.effect,
-                tuple(_find_users(consumers, hit, change.evicted)),
-                fits_elsewhere=allocation is not None or (None if may_fit else False),
-                new_node=outcome.node,
-                new_devices=tuple(map(_path, allocation.devices.results)) if allocation is not None else (),
-                reason=outcome.reason,
-                message=outcome.message,
-                after_seconds=hit.after_seconds,
-                is_being_deleted=hit.claim.metadata.deletion_timestamp is not None,
-            )
+    match change:
+        case RuleChange():
+            found = _apply_rules(state, (change.body, *change.others))
+        case ClassChange():
+            found = _apply_class(state, change.body)
+        case NodeDrain():
+            found = _drain(state, consumers, change.name)
+        case DriverRemoval():
+            found = _remove_driver(state, change.name)
+    hits = sorted(found.hits, key=lambda hit: claim_key(hit.claim))
+    keys = {claim_key(hit.claim) for hit in hits}
+    outcomes = decide_anew(found.state, keys, evicted=found.evicted, drained=found.drained)
+    missing = IMPACT.find_missing(state.unread, found.kinds)
+    elsewhere = _find_missing_elsewhere(state, consumers, hits)
+    claims = [
+        _build_claim(
+            consumers, hit, outcomes[claim_key(hit.claim)], found.evicted, is_partial=bool(elsewhere)
         )
-    claims.sort(key=lambda item: (item.namespace, item.name))
+        for hit in hits
+    ]
     held = {
-        _path(result)
+        device_path(result)
         for claim in allocated_claims(state.objects)
-        for result in _results(claim)
+        for result in results_of(claim)
         if not result.admin_access
     }
     return ImpactReport(
-        change.text,
-        len(change.devices),
-        len(change.devices & held),
+        found.text,
+        len(found.devices),
+        len(found.devices & held),
         tuple(claims),
-        tuple(compare_requests(state, change.state)),
-        change.problems,
-        change.warnings,
-        unread_lines(state),
-        tuple(dict.fromkeys((*missing, *(missing_elsewhere if claims else ())))),
+        tuple(compare_requests(state, found.state)),
+        tuple(found.problems),
+        tuple(found.warnings),
+        state.unread_lines,
+        tuple(dict.fromkeys((*missing, *(elsewhere if claims else ())))),
     )
+
+
+def _build_claim(
+    consumers: ConsumerIndex,
+    hit: _Hit,
+    outcome: Outcome,
+    evicted: frozenset[tuple[str, str]] | None,
+    *,
+    is_partial: bool,
+) -> ClaimImpact:
+    allocation = outcome.allocation
+    may_fit = is_partial or outcome.reason == Reason.SEARCH_ABORTED
+    return ClaimImpact(
+        *claim_key(hit.claim),
+        tuple(sorted(hit.devices)),
+        hit.effect,
+        tuple(_find_users(consumers, hit, evicted)),
+        fits_elsewhere=allocation is not None or (None if may_fit else False),
+        new_node=outcome.node,
+        new_devices=tuple(map(device_path, allocation.devices.results)) if allocation is not None else (),
+        reason=outcome.reason,
+        message=outcome.message,
+        after_seconds=hit.after_seconds,
+        is_being_deleted=hit.claim.metadata.deletion_timestamp is not None,
+    )
+
+
+def _find_users(
+    consumers: ConsumerIndex, hit: _Hit, evicted: frozenset[tuple[str, str]] | None
+) -> Iterator[PodImpact]:
+    """Yield the pods, and groups of pods, that use a claim and have not ended; of a drained node those on it."""
+    is_of_node = evicted is not None and hit.effect is Effect.EVICTED
+    for item in consumers.find_consumers(hit.claim):
+        key = hit.claim.metadata.namespace, item.name
+        if item.use in (Use.ENDED, Use.GONE) or (is_of_node and key not in (evicted or ())):
+            continue
+        pod = consumers.pods.get(key) if item.kind == "Pod" else None
+        is_replaced = None if pod is None else any(each.controller for each in pod.metadata.owner_references)
+        yield PodImpact(item.name, item.node, is_replaced, item.kind)
 
 
 def _find_missing_elsewhere(
     state: ClusterState, consumers: ConsumerIndex, hits: Iterable[_Hit]
 ) -> tuple[str, ...]:
     """Return what it lacks to say whether claims fit elsewhere, with the pods that use them."""
-    keys = {claim_key(hit.claim) for hit in hits}
-    pods = {_pod_key(pod): pod for key in keys for pod in find_users(state, consumers, key)}
+    pods = {pod_key(pod): pod for hit in hits for pod in consumers.find_users(hit.claim)}
     # The other claims of these pods may begin anew as well.
+    keys = {claim_key(hit.claim) for hit in hits}
     keys |= {(namespace, name) for (namespace, _), pod in pods.items() for name in named_claims(pod)}
     claims = [claim for key in keys if (claim := state.find_claim(key)) is not None]
-    bodies = [state.objects.records["Pod", namespace, name].body for namespace, name in pods]
+    bodies = [state.objects.records["Pod", *key].body for key in pods]
     # Pods that cannot be read may use it as well.
     kinds = ("Pod", *find_decision_kinds(state.inventory, claims, bodies))
     return (*DECISION.find_missing(state.unread, kinds), *find_unchecked(bodies))
@@ -282,26 +299,25 @@ def _apply_rules(state: ClusterState, bodies: Sequence[Mapping[str, Any]]) -> _C
     chosen: set[str] = set()
     hits: dict[ClaimKey, _Hit] = {}
     for rule in rules:
-        taint = rule.spec.taint
         here = {
             slice_.path(index)
             for _, slice_ in after.slices()
             for index in bits.each(changed.inventory.tainted_by(rule, slice_))
-            if not _has_taint(before.find(slice_.driver, slice_.pool, slice_.names[index]), taint)
+            if not _has_taint(before, (*slice_.key, slice_.names[index]), rule.spec.taint)
         }
         chosen |= here
         for claim in allocated_claims(state.objects):
-            if (hit := _hit_by_taint(claim, here, taint, state.now)) is not None:
-                hits[claim_key(claim)] = _merge(hits.get(claim_key(claim)), hit)
-    names = [rule.metadata.name for rule in rules]
+            if (hit := _hit_by_taint(claim, here, rule.spec.taint, state.now)) is not None:
+                hits[claim_key(claim)] = _merge(hits.get(claim_key(claim), hit), hit)
     problems, warnings = _find_ownership_effects(changed, rules, chosen)
+    names = [rule.metadata.name for rule in rules]
     return _ChangeOutcome(
         "; ".join(map(_describe_rule, rules)),
         changed,
         frozenset(chosen),
-        tuple(hits.values()),
-        tuple(problems),
-        (*_new_notes(state, changed, "DeviceTaintRule", names), *warnings),
+        [*hits.values()],
+        problems,
+        [*_new_notes(state, changed, "DeviceTaintRule", names), *warnings],
         kinds=("DeviceTaintRule",),
     )
 
@@ -312,14 +328,11 @@ def _describe_rule(rule: DeviceTaintRule) -> str:
     return f'DeviceTaintRule "{rule.metadata.name}" sets the taint {taint.key}{value}:{taint.effect}'
 
 
-def _merge(one: _Hit | None, other: _Hit) -> _Hit:
+def _merge(one: _Hit, other: _Hit) -> _Hit:
     """Return a claim that is hit by two rules: what is worse counts, and what is sooner."""
-    if one is None:
-        return other
-    devices = tuple(sorted({*one.devices, *other.devices}))
     seconds = [each.after_seconds for each in (one, other) if each.after_seconds is not None]
     effect = Effect.EVICTED if Effect.EVICTED in (one.effect, other.effect) else other.effect
-    return _Hit(one.claim, devices, effect, min(seconds, default=None))
+    return _Hit(one.claim, one.devices | other.devices, effect, min(seconds, default=None))
 
 
 def _find_ownership_effects(
@@ -329,20 +342,17 @@ def _find_ownership_effects(
     if not any(map(owns, rules)):
         return [], []
     table = build_table(record.obj for record in changed.objects.records.values())
-    keys = {key for key in table.devices if str(key) in chosen}
-    ours = table.owned()
+    keys, ours = {key for key in table.devices if str(key) in chosen}, table.owned()
     warnings = [*find_divided_nodes(table, ours, keys), *find_blind_monitors(table, keys)]
     return find_divided_counters(table, ours, keys), warnings
 
 
-def _has_taint(place: tuple[Slice, int] | None, taint: DeviceTaint) -> bool:
+def _has_taint(published: PublishedDevices, path: tuple[str, str, str], taint: DeviceTaint) -> bool:
     """Return whether a device has a taint already, whoever set it."""
-    if place is None or not place[0].taints:
-        return False
-    slice_, index = place
+    found = published.find(*path)
+    taints = found[0].taints[found[1]] if found is not None and found[0].taints else ()
     return any(
-        (each.key, each.value, each.effect) == (taint.key, taint.value, taint.effect)
-        for each in slice_.taints[index]
+        (each.key, each.value, each.effect) == (taint.key, taint.value, taint.effect) for each in taints
     )
 
 
@@ -357,22 +367,21 @@ def _hit_by_taint(
         return None
     is_evicting = taint.effect == "NoExecute"
     ends: dict[str, float] = {}
-    for result in _results(claim):
-        path = _path(result)
+    for result in results_of(claim):
+        path = device_path(result)
         if path not in chosen or (result.admin_access and not is_evicting):
             continue
-        covering = [item for item in result.tolerations if tolerates(item, taint)]
         if is_evicting:
             ends[path] = min(tolerated_until(taint, result.tolerations, now), ends.get(path, math.inf))
-        elif not covering or is_owned_taint(taint):
+        elif is_owned_taint(taint) or not any(tolerates(item, taint) for item in result.tolerations):
             # Who tolerates the taint by which a device is ours gets none from kube-scheduler all the same.
             ends[path] = now
     hit = {path: end for path, end in ends.items() if end < math.inf}
     if not hit:
         return None
     if not is_evicting:
-        return _Hit(claim, tuple(sorted(hit)), Effect.KEPT)
-    return _Hit(claim, tuple(sorted(hit)), Effect.EVICTED, max(int(min(hit.values()) - now), 0))
+        return _Hit(claim, frozenset(hit), Effect.KEPT)
+    return _Hit(claim, frozenset(hit), Effect.EVICTED, max(int(min(hit.values()) - now), 0))
 
 
 # --- a class
@@ -381,88 +390,69 @@ def _hit_by_taint(
 def _apply_class(state: ClusterState, body: Mapping[str, Any]) -> _ChangeOutcome:
     changed = _with_objects(state, [body], "DeviceClass")
     name = str(body["metadata"]["name"])
-    published = PublishedDevices(state.inventory)
-    allocators = [each.allocators[Decider.OPERATOR] for each in (state, changed)]
-    lost = {
+    before, after = (each.allocators[Decider.OPERATOR] for each in (state, changed))
+    lost = frozenset(
         slice_.path(index)
-        for _, slice_ in published.slices()
+        for _, slice_ in PublishedDevices(state.inventory).slices()
         for index in bits.each(
-            devices_in_class(allocators[0], name, slice_) & ~devices_in_class(allocators[1], name, slice_)
+            devices_in_class(before, name, slice_) & ~devices_in_class(after, name, slice_)
         )
-    }
-    hits: list[_Hit] = []
-    for claim in allocated_claims(state.objects):
-        devices = {
-            _path(result)
-            for result in _results(claim)
-            if _path(result) in lost and name in classes_of_request(claim, result.request)
-        }
-        if devices:
-            hits.append(_Hit(claim, tuple(sorted(devices)), Effect.KEPT))
+    )
+    hits = _find_hits(
+        state,
+        Effect.KEPT,
+        lambda claim: {
+            path
+            for result in results_of(claim)
+            if (path := device_path(result)) in lost and name in classes_of_request(claim, result.request)
+        },
+    )
     verb = "is changed" if name in state.inventory.classes else "is new"
     problems = _new_notes(state, changed, "DeviceClass", [name])
-    return _ChangeOutcome(f'DeviceClass "{name}" {verb}', changed, frozenset(lost), tuple(hits), problems)
+    return _ChangeOutcome(f'DeviceClass "{name}" {verb}', changed, lost, hits, problems)
 
 
 # --- a node
 
 
-def _drain(state: ClusterState, name: str) -> _ChangeOutcome:
+def _drain(state: ClusterState, consumers: ConsumerIndex, name: str) -> _ChangeOutcome:
     if name not in state.nodes and state.find_record("Node", "", name) is None:
         raise _absent_node(state, name)
-    changed = state.with_objects(_cordoned(state, name))
-    published = PublishedDevices(state.inventory)
     local = frozenset(
         slice_.path(index)
-        for _, slice_ in published.slices()
+        for _, slice_ in PublishedDevices(state.inventory).slices()
         for index in bits.each(devices_by_node(slice_).get(name, 0))
     )
-    here = [
-        record.obj
-        for record in state.objects.of_kind("Pod")
-        if record.obj.spec.node_name == name and not is_over(record.obj)
-    ]
-    staying = {_pod_key(pod) for pod in here if _is_of_daemon_set(pod)}
-    evicted = frozenset(_pod_key(pod) for pod in here) - staying
-    consumers = ConsumerIndex.build(state)
+    here = [pod for pod in consumers.pods.values() if pod.spec.node_name == name and not is_over(pod)]
+    staying = {pod_key(pod) for pod in here if _is_of_daemon_set(pod)}
+    evicted = frozenset(map(pod_key, here)) - staying
     hits: list[_Hit] = []
     for claim in allocated_claims(state.objects):
-        users = {_pod_key(pod) for pod in find_users(state, consumers, claim_key(claim))}
-        devices = tuple(sorted({_path(result) for result in _results(claim)}))
+        users = {pod_key(pod) for pod in consumers.find_users(claim)}
+        devices = frozenset(map(device_path, results_of(claim)))
         if users & evicted:
             hits.append(_Hit(claim, devices, Effect.EVICTED))
-        elif not users & staying and (
-            pinned_to(_allocation(claim).node_selector) == name or not local.isdisjoint(devices)
-        ):
-            hits.append(_Hit(claim, devices, _effect_of_drain(consumers, claim)))
-    warnings = [
-        f"pods of DaemonSets stay on node {name}: {listed(['/'.join(key) for key in sorted(staying)])}"
-    ]
+        elif not users & staying and (node_of_claim(claim) == name or local & devices):
+            uses = {item.use for item in consumers.find_consumers(claim)}
+            is_known = consumers.are_pods_known or Use.UNKNOWN not in uses
+            hits.append(_Hit(claim, devices, Effect.KEPT if is_known else Effect.UNKNOWN))
+    names = ["/".join(key) for key in sorted(staying)]
     return _ChangeOutcome(
         f'node "{name}" is drained',
-        changed,
+        state.with_objects(_cordoned(state, name)),
         local,
-        tuple(hits),
-        warnings=tuple(warnings if staying else ()),
+        hits,
+        warnings=[f"pods of DaemonSets stay on node {name}: {listed(names)}"] if names else [],
         evicted=evicted,
         drained=name,
         kinds=("Pod",),
     )
 
 
-def _effect_of_drain(consumers: ConsumerIndex, claim: ResourceClaim) -> Effect:
-    """Return what becomes of a claim on the node that no pod which could be read uses."""
-    if consumers.are_pods_known or all(
-        item.use is not Use.UNKNOWN for item in consumers.find_consumers(claim)
-    ):
-        return Effect.KEPT
-    return Effect.UNKNOWN
-
-
 def _absent_node(state: ClusterState, name: str) -> QuestionError:
     """Return that a node is not there, and whether a claim is still allocated on it."""
     for claim in allocated_claims(state.objects):
-        if pinned_to(_allocation(claim).node_selector) == name:
+        if node_of_claim(claim) == name:
             holder = "/".join(claim_key(claim))
             return UnknownObjectError(
                 f'Node "{name}" is gone, and claim {holder} is still allocated there: see `kubectl dra audit`'
@@ -501,15 +491,23 @@ def _remove_driver(state: ClusterState, name: str) -> _ChangeOutcome:
         if slice_.driver == name
         for index in bits.each(slice_.every)
     )
-    hits = [
-        _Hit(claim, devices, Effect.LOST)
-        for claim in allocated_claims(state.objects)
-        if (devices := tuple(sorted({_path(each) for each in _results(claim) if each.driver == name})))
-    ]
-    return _ChangeOutcome(f'driver "{name}" is removed', changed, gone, tuple(hits))
+    hits = _find_hits(
+        state,
+        Effect.LOST,
+        lambda claim: {device_path(each) for each in results_of(claim) if each.driver == name},
+    )
+    return _ChangeOutcome(f'driver "{name}" is removed', changed, gone, hits)
 
 
 # --- what all have in common
+
+
+def _find_hits(
+    state: ClusterState, effect: Effect, find_devices: Callable[[ResourceClaim], set[str]]
+) -> list[_Hit]:
+    """Return the claims of which some devices are hit."""
+    found = [(claim, find_devices(claim)) for claim in allocated_claims(state.objects)]
+    return [_Hit(claim, frozenset(devices), effect) for claim, devices in found if devices]
 
 
 def _with_objects(state: ClusterState, bodies: Sequence[Mapping[str, Any]], kind: str) -> ClusterState:
@@ -538,22 +536,6 @@ def _new_notes(before: ClusterState, after: ClusterState, kind: str, names: Iter
     return tuple(line for line in after.notes if line.startswith(beginnings) and line not in known)
 
 
-def _find_users(
-    consumers: ConsumerIndex, hit: _Hit, evicted: frozenset[tuple[str, str]] | None
-) -> Iterator[PodImpact]:
-    """Yield the pods, and groups of pods, that use a claim and have not ended; of a drained node those on it."""
-    namespace = hit.claim.metadata.namespace
-    for item in consumers.find_consumers(hit.claim):
-        key = namespace, item.name
-        if item.use in (Use.ENDED, Use.GONE) or (
-            evicted is not None and hit.effect is Effect.EVICTED and key not in evicted
-        ):
-            continue
-        pod = consumers.pods.get(key) if item.kind == "Pod" else None
-        is_replaced = None if pod is None else any(each.controller for each in pod.metadata.owner_references)
-        yield PodImpact(item.name, item.node, is_replaced, item.kind)
-
-
 def describe_holders(claims: Iterable[ClaimImpact]) -> list[str]:
     """Return a line for each of some claims that hold devices which are hit, and for whom they are reserved."""
     lines = [
@@ -566,20 +548,3 @@ def describe_holders(claims: Iterable[ClaimImpact]) -> list[str]:
         for item in claims
     ]
     return first_lines(lines, "claims")
-
-
-def _allocation(claim: ResourceClaim) -> AllocationResult:
-    assert claim.status.allocation is not None
-    return claim.status.allocation
-
-
-def _results(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:
-    return _allocation(claim).devices.results
-
-
-def _path(result: DeviceRequestAllocationResult) -> str:
-    return f"{result.driver}/{result.pool}/{result.device}"
-
-
-def _pod_key(pod: Pod) -> tuple[str, str]:
-    return pod.metadata.namespace, pod.metadata.name

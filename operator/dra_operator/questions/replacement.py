@@ -6,23 +6,23 @@ Nothing else that waits is decided.
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from dra_operator.allocator import Explanation, Reason
+from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Pod
 from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.types import ResourceClaim, ResourceClaimStatus
 from dra_operator.ledger import ClaimKey
 from dra_operator.pods.claim_sets import decide, make_sets
-from dra_operator.pods.claims import is_over, named_claims
+from dra_operator.pods.claims import named_claims
 from dra_operator.pods.nodes import usable
 from dra_operator.pods.objects import Key, ObjectRecord
 from dra_operator.pods.scheduler import Outcome, State, pending
 from dra_operator.pods.workloads import part
-from dra_operator.questions.errors import UnknownObjectError
-from dra_operator.questions.holders import ConsumerIndex
+from dra_operator.questions.claims import ConsumerIndex
+from dra_operator.questions.contents import LoadResult
 from dra_operator.questions.removal import remove_objects
 from dra_operator.questions.state import ClusterState
 
@@ -40,41 +40,55 @@ def decide_anew(
     """Return what each of some allocated claims comes to when it begins anew, with the pods that use it.
 
     So do the other claims of these pods, unless other pods use them as well. If only some pods are `evicted`, a claim
-    that others on nodes use keeps its devices, and waits if an evicted pod can use it nowhere. Why one still waits is
-    said of the other nodes than the one that is drained.
+    that others on nodes use keeps its devices, and waits if an evicted pod can use it nowhere. The node that is
+    `drained` is no other node, also for who tolerates its cordon; why one waits is said of the other nodes.
     """
     consumers = ConsumerIndex.build(state)
-    users = {key: find_users(state, consumers, key) for key in claims}
+    users = {
+        key: consumers.find_users(claim) for key in claims if (claim := state.find_claim(key)) is not None
+    }
     pods = {
-        _pod_key(pod)
+        pod_key(pod)
         for each in users.values()
         for pod in each
-        if evicted is None or _pod_key(pod) in evicted or not pod.spec.node_name
+        if evicted is None or pod_key(pod) in evicted or not pod.spec.node_name
     }
-    moved = {key: {_pod_key(pod) for pod in each} & pods for key, each in users.items()}
+    moved = {key: {pod_key(pod) for pod in each} & pods for key, each in users.items()}
     begun_anew = {key for key, each in users.items() if len(moved[key]) == len(each)}
     begun_anew |= _claims_of_alone(state, consumers, pods)
     records: dict[Key, ObjectRecord] = dict(state.objects.records)
-    for namespace, name in begun_anew:
-        place = "ResourceClaim", namespace, name
-        records[place] = _unallocated(records[place])
-    for namespace, name in pods:
-        records["Pod", namespace, name] = _unbound(records["Pod", namespace, name])
+    for claim_place in (("ResourceClaim", *key) for key in begun_anew):
+        records[claim_place] = _unallocated(records[claim_place])
+    for pod_place in (("Pod", *key) for key in pods):
+        records[pod_place] = _unbound(records[pod_place])
     objects = replace(state.objects, records=records, daemon_sets=[])
     replacement = _Replacement(claims, claims | begun_anew, moved)
-    outcomes = replacement.decide(state.with_contents(objects))
-    if drained and any(outcome.state is State.PENDING for outcome in outcomes.values()):
-        with suppress(UnknownObjectError):
-            # That the node is cordoned is no reason for anybody: it is the change.
-            rest = state.with_contents(remove_objects(objects, nodes=(drained,)))
-            elsewhere = replacement.decide(rest)
-            outcomes |= {
-                key: elsewhere[key]
-                for key, outcome in outcomes.items()
-                if outcome.state is State.PENDING
-                and key in elsewhere
-                and elsewhere[key].state is State.PENDING
-            }
+    if not drained or ("Node", "", drained) not in objects.records:
+        return replacement.decide(state.with_contents(objects))
+    return _decide_elsewhere(replacement, state, objects, drained)
+
+
+def _decide_elsewhere(
+    replacement: "_Replacement", state: ClusterState, objects: LoadResult, drained: str
+) -> Mapping[ClaimKey, Outcome]:
+    """Return what claims come to on the other nodes than a drained one; of those that wait, whether they come back."""
+    # Its pods of DaemonSets go on there, so only the node goes: nobody else can go to it.
+    records = {key: each for key, each in objects.records.items() if key != ("Node", "", drained)}
+    listed = objects.listed | {"Node"}
+    outcomes = replacement.decide(state.with_contents(replace(objects, records=records, listed=listed)))
+    waiting = {key for key, each in outcomes.items() if each.state is State.PENDING}
+    if waiting:
+        # Neither that it is cordoned nor that it is gone is a reason for anybody: that is the change.
+        rest = replacement.decide(state.with_contents(remove_objects(objects, nodes=(drained,))))
+        outcomes |= {key: rest[key] for key in waiting & rest.keys() if rest[key].state is State.PENDING}
+        cordoned = replacement.decide(state.with_contents(objects))
+        for key in waiting:
+            each = outcomes[key]
+            if cordoned[key].node == drained:
+                text = (
+                    f"it comes back to node {drained}, whose cordon it tolerates; elsewhere: {each.message}"
+                )
+                outcomes[key] = replace(each, message=text)
     return outcomes
 
 
@@ -91,11 +105,10 @@ class _Replacement:
         sets = [
             item
             for item in make_sets(state.objects, state.objects.of_kind("ResourceClaim"))
-            if any(_record_key(record) in self.all_claims for record in item.claims)
+            if any(claim_key(record.obj) in self.all_claims for record in item.claims)
         ]
-        outcomes = decide(sets, state.scheduler)
-        found = {key: outcome for outcome in outcomes if (key := _record_key(outcome.record)) in self.claims}
-        return {key: self._check_use(state, key, outcome) for key, outcome in found.items()}
+        outcomes = {claim_key(outcome.claim): outcome for outcome in decide(sets, state.scheduler)}
+        return {key: self._check_use(state, key, outcomes[key]) for key in self.claims & outcomes.keys()}
 
     def _check_use(self, state: ClusterState, key: ClaimKey, outcome: Outcome) -> Outcome:
         """Return what a claim comes to; one that kept its devices waits if a pod can use it nowhere."""
@@ -114,32 +127,17 @@ class _Replacement:
         return outcome
 
 
-def find_users(state: ClusterState, consumers: ConsumerIndex, key: ClaimKey) -> list[Pod]:
-    """Return the pods that use a claim and have not ended: those it is reserved for, and those that name it."""
-    claim = state.find_claim(key)
-    if claim is None:
-        return []
-    found = [consumers.find_pod(key[0], entry) for entry in claim.status.reserved_for]
-    known = {_pod_key(pod): pod for pod in found if pod is not None and not is_over(pod)}
-    known.update((_pod_key(pod), pod) for pod in consumers.users.get(key, ()))
-    return [known[name] for name in sorted(known)]
-
-
 def _claims_of_alone(
     state: ClusterState, consumers: ConsumerIndex, pods: AbstractSet[PodKey]
 ) -> set[ClaimKey]:
     """Return the allocated claims that some pods use, and no others."""
-    named = {
-        (namespace, claim)
-        for namespace, name in pods
-        for claim in named_claims(consumers.pods[namespace, name])
-    }
+    named = {(key[0], name) for key in pods for name in named_claims(consumers.pods[key])}
     return {
         key
         for key in named
         if (claim := state.find_claim(key)) is not None
         and claim.status.allocation is not None
-        and all(_pod_key(pod) in pods for pod in find_users(state, consumers, key))
+        and all(pod_key(pod) in pods for pod in consumers.find_users(claim))
     }
 
 
@@ -155,10 +153,9 @@ def _unallocated(record: ObjectRecord) -> ObjectRecord:
 def _unbound(record: ObjectRecord) -> ObjectRecord:
     """Return a pod as its controller would make it again, with the claims that are there."""
     pod: Pod = record.obj
-    spec = {name: value for name, value in part(record.body, "spec").items() if name != "nodeName"}
-    status = {
-        name: value for name, value in part(record.body, "status").items() if name != "nominatedNodeName"
-    }
+    spec, status = ({**part(record.body, name)} for name in ("spec", "status"))
+    spec.pop("nodeName", None)
+    status.pop("nominatedNodeName", None)
     obj = replace(
         pod,
         spec=replace(pod.spec, node_name=""),
@@ -167,9 +164,6 @@ def _unbound(record: ObjectRecord) -> ObjectRecord:
     return replace(record, body={**record.body, "spec": spec, "status": status}, obj=obj)
 
 
-def _pod_key(pod: Pod) -> PodKey:
+def pod_key(pod: Pod) -> PodKey:
+    """Return namespace and name of a pod."""
     return pod.metadata.namespace, pod.metadata.name
-
-
-def _record_key(record: ObjectRecord) -> ClaimKey:
-    return record.obj.metadata.namespace, record.obj.metadata.name

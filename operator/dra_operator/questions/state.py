@@ -201,6 +201,11 @@ class ClusterState:
         """Lines about objects that could not be read."""
         return self.objects.errors
 
+    @property
+    def unread_lines(self) -> tuple[str, ...]:
+        """A line for each kind that could not be read."""
+        return tuple([f"{kind}: {why}" for kind, why in sorted(self.unread.items())])
+
     @cached_property
     def notes(self) -> list[str]:
         """Lines about what was assumed, and what is wrong in the state."""

@@ -1,28 +1,46 @@
-"""Usage: how many devices are used, free, tainted or blocked, by node, pool, class or namespace.
+"""Usage: how many devices are used and free, and who holds them, for which pods and since when.
 
-Each published device counts once in a row: `total` is the sum of the five states. Of each pool the newest generation
-counts. Classes may overlap, so rows by class do not add up.
+Each published device counts once in a row: `total` is the sum of the five states. Classes may overlap, so rows by class
+do not add up. A claim holds the results of its allocation; admin access holds nothing and is listed on request. A
+device that is published for one node belongs to that node; any other to the node that the allocation is pinned to.
 Source: docs/audit.md.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import groupby
 
-from dra_operator.allocator.decider import Decider
 from dra_operator.allocator.decision import claim_key
+from dra_operator.api.likeness import near_object
 from dra_operator.api.quantity import family, format_amount
+from dra_operator.api.types import ResourceClaim
 from dra_operator.inventory import Verdict
 from dra_operator.ledger import ClaimKey, Ledger
-from dra_operator.questions.answers import LargestDevice
-from dra_operator.questions.device_table import DeviceRow, DeviceState, build_table, find_node_condition
-from dra_operator.questions.holders import ConsumerIndex, Use, allocated_claims, unread_lines
-from dra_operator.questions.partial import OF_CLASS, USAGE
-from dra_operator.questions.published_devices import devices_in_class
+from dra_operator.questions.answers import Conclusion, LargestDevice, conclude
+from dra_operator.questions.claims import (
+    Consumer,
+    ConsumerIndex,
+    Use,
+    allocated_claims,
+    node_of_claim,
+    results_of,
+)
+from dra_operator.questions.device_table import (
+    DeviceRow,
+    DeviceState,
+    DeviceTable,
+    HolderQuery,
+    PublishedDevices,
+    node_of_device,
+)
+from dra_operator.questions.errors import UnknownObjectError
+from dra_operator.questions.partial import HOLDERS, OF_CLASS, USAGE
 from dra_operator.questions.state import ClusterState
+from dra_operator.questions.times import age_of
+
+# --- how many
 
 
 class Grouping(StrEnum):
@@ -75,66 +93,74 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
     capacity by name that any device of the row has. Raises QuestionError if slices, or classes, were not read.
     """
     missing = USAGE.find_missing(state.unread)
+    groups: dict[str, list[DeviceRow]] = {}
     if grouping is Grouping.CLASS:
         OF_CLASS.check(state.unread)
-    # A class that selects no device has a row as well: that is what is wrong with it.
-    classes = [*state.inventory.classes] if grouping is Grouping.CLASS else []
-    groups: dict[str, list[DeviceRow]] = {name: [] for name in classes}
-    for (_, slice_), rows_of_slice in groupby(build_table(state), lambda row: (row.pool.key, row.slice_)):
-        in_class = {
-            name: devices_in_class(state.allocators[Decider.OPERATOR], name, slice_) for name in classes
-        }
-        for row in rows_of_slice:
-            for name in _find_groups(grouping, row, in_class):
-                groups.setdefault(name, []).append(row)
-    is_idle = _find_idle(state)
-    if grouping is Grouping.NAMESPACE:
-        rows = [_build_namespace_row(name, group, is_idle) for name, group in groups.items()]
-    else:
-        rows = [
-            replace(
-                _build_row(name, group, state.ledger, is_idle, by),
-                condition=_find_condition(state, grouping, name, group),
-            )
-            for name, group in groups.items()
-        ]
-    rows.sort(key=lambda row: row.name)
-    return UsageReport(grouping, tuple(rows), bool(missing), unread_lines(state))
-
-
-def _find_groups(grouping: Grouping, row: DeviceRow, in_class: Mapping[str, int]) -> Iterator[str]:
-    """Yield the rows that a device counts in, given the devices of its slice that are in each class."""
-    match grouping:
-        case Grouping.NODE:
-            yield row.node
-        case Grouping.POOL:
-            yield row.pool.path
-        case Grouping.NAMESPACE:
-            yield from sorted({namespace for namespace, _ in row.holders})
-        case Grouping.CLASS:
-            yield from (name for name, devices in in_class.items() if devices >> row.index & 1)
-
-
-def _find_condition(state: ClusterState, grouping: Grouping, name: str, group: Sequence[DeviceRow]) -> str:
-    """Return what is wrong with a node or a pool, or nothing."""
-    if grouping is Grouping.NODE:
-        return find_node_condition(state, name) if name else ""
-    verdict = group[0].pool.judgement.verdict if grouping is Grouping.POOL else Verdict.COMPLETE
-    return "" if verdict is Verdict.COMPLETE else verdict.value
-
-
-def _find_idle(state: ClusterState) -> dict[ClaimKey, bool | None]:
-    """Return the claims that hold devices, and of each whether it is idle, where that is known."""
+        # A class that selects no device has a row as well: that is what is wrong with it.
+        groups = {name: [] for name in state.inventory.classes}
+    table, classes = DeviceTable(state), [*groups]
+    for row in table.rows:
+        match grouping:
+            case Grouping.NODE:
+                names = [row.node]
+            case Grouping.POOL:
+                names = [row.pool.path]
+            case Grouping.NAMESPACE:
+                names = sorted({namespace for namespace, _ in row.holders})
+            case Grouping.CLASS:
+                names = [name for name in classes if table.is_in_class(name, row.slice_, row.index)]
+        for name in names:
+            groups.setdefault(name, []).append(row)
     consumers = ConsumerIndex.build(state)
-    found: dict[ClaimKey, bool | None] = {}
-    for claim in allocated_claims(state.objects):
-        use = consumers.find_use(claim)
-        found[claim_key(claim)] = None if use is Use.UNKNOWN else use is not Use.RUNNING
-    return found
+    is_idle = {
+        claim_key(claim): consumers.find_use(claim).is_idle for claim in allocated_claims(state.objects)
+    }
+    rows = [
+        _build_row(table, grouping, name, groups[name], is_idle=is_idle, by=by) for name in sorted(groups)
+    ]
+    return UsageReport(grouping, tuple(rows), bool(missing), state.unread_lines)
+
+
+def _build_row(
+    table: DeviceTable,
+    grouping: Grouping,
+    name: str,
+    group: Sequence[DeviceRow],
+    *,
+    is_idle: Mapping[ClaimKey, bool | None],
+    by: str,
+) -> UsageRow:
+    is_namespace, condition = grouping is Grouping.NAMESPACE, ""
+    counts = Counter(row.state for row in group)
+    holders = [
+        {key for key in row.holders if key[0] == name} if is_namespace else row.holders
+        for row in group
+        if row.holders
+    ]
+    if grouping is Grouping.NODE and name:
+        condition = table.find_node_condition(name)
+    elif grouping is Grouping.POOL and (verdict := group[0].pool.judgement.verdict) is not Verdict.COMPLETE:
+        condition = verdict.value
+    row = UsageRow(
+        name,
+        len(group),
+        counts[DeviceState.USED],
+        counts[DeviceState.SHARED],
+        counts[DeviceState.FREE],
+        counts[DeviceState.TAINTED],
+        counts[DeviceState.BLOCKED],
+        _count_idle(holders, is_idle),
+        len(frozenset[ClaimKey]().union(*holders)),
+        owned=sum(row.is_owned for row in group),
+        largest=None if is_namespace else _find_largest(group, table.state.ledger, by),
+        condition=condition,
+    )
+    # A namespace has no devices but those that its claims hold.
+    return replace(row, total=None, free=None, tainted=None, blocked=None, owned=0) if is_namespace else row
 
 
 def _count_idle(
-    devices: Sequence[AbstractSet[ClaimKey]], is_idle: Mapping[ClaimKey, bool | None]
+    devices: Iterable[AbstractSet[ClaimKey]], is_idle: Mapping[ClaimKey, bool | None]
 ) -> int | None:
     """Return how many of some devices, by their holders, have only idle ones; None if that is not known of one."""
     found = 0
@@ -146,48 +172,6 @@ def _count_idle(
             return None
         found += 1
     return found
-
-
-def _build_row(
-    name: str,
-    group: Sequence[DeviceRow],
-    ledger: Ledger,
-    is_idle: Mapping[ClaimKey, bool | None],
-    by: str,
-) -> UsageRow:
-    counts = Counter(row.state for row in group)
-    holders = [row.holders for row in group if row.holders]
-    return UsageRow(
-        name,
-        len(group),
-        counts[DeviceState.USED],
-        counts[DeviceState.SHARED],
-        counts[DeviceState.FREE],
-        counts[DeviceState.TAINTED],
-        counts[DeviceState.BLOCKED],
-        _count_idle(holders, is_idle),
-        len(frozenset[ClaimKey]().union(*holders)),
-        owned=sum(row.is_owned for row in group),
-        largest=_find_largest(group, ledger, by),
-    )
-
-
-def _build_namespace_row(
-    name: str, group: Sequence[DeviceRow], is_idle: Mapping[ClaimKey, bool | None]
-) -> UsageRow:
-    holders = [{key for key in row.holders if key[0] == name} for row in group]
-    counts = Counter(row.state for row in group)
-    return UsageRow(
-        name,
-        total=None,
-        used=counts[DeviceState.USED],
-        shared=counts[DeviceState.SHARED],
-        free=None,
-        tainted=None,
-        blocked=None,
-        idle=_count_idle(holders, is_idle),
-        claims=len(set[ClaimKey]().union(*holders)),
-    )
 
 
 def _find_largest(group: Sequence[DeviceRow], ledger: Ledger, by: str) -> LargestDevice | None:
@@ -218,3 +202,193 @@ def _find_largest(group: Sequence[DeviceRow], ledger: Ledger, by: str) -> Larges
     published = row.slice_.capacity_of(row.index)[name].value
     amount = str(published) if left == published.nano else format_amount(left, family(published))
     return LargestDevice(*row.pool.key, row.name, name, amount)
+
+
+# --- who holds them
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDevice:
+    """One result of an allocation. `consumed` are the amounts of a share, as `memory=10Gi`."""
+
+    driver: str
+    pool: str
+    device: str
+    request: str
+    node: str = ""
+    share_id: str = ""
+    consumed: tuple[str, ...] = ()
+    is_admin_access: bool = False
+    is_published: bool = True
+
+    @property
+    def path(self) -> str:
+        """The device as texts have it."""
+        return f"{self.driver}/{self.pool}/{self.device}"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A claim that holds devices.
+
+    `since` is when it was allocated; if that is not known, when it was created, and `is_since_creation` says so. `node`
+    is the one that its allocation is pinned to. `is_idle`: no consumer runs; None if that cannot be said.
+    """
+
+    namespace: str
+    name: str
+    devices: tuple[HeldDevice, ...]
+    consumers: tuple[Consumer, ...]
+    use: Use
+    is_idle: bool | None
+    node: str = ""
+    since: str | None = None
+    is_since_creation: bool = False
+    age_seconds: int | None = None
+    is_being_deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HolderReport:
+    """The claims that hold something, by namespace and name, and how many devices were asked about.
+
+    `unread` has a line for each kind that could not be read, `partial` for each without which holders may be missing,
+    or listed that hold no such device.
+    """
+
+    query: HolderQuery
+    holders: tuple[Holder, ...]
+    devices: int
+    unread: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """Whether somebody holds one."""
+        return conclude(is_yes=bool(self.holders), is_partial=bool(self.partial))
+
+    def idle(self) -> "HolderReport":
+        """Return the report of those alone that are idle; of some that may not be known."""
+        found = tuple([item for item in self.holders if item.is_idle])
+        partial = self.partial
+        if any(item.is_idle is None for item in self.holders):
+            partial = (*partial, "of some claims it is not known whether pods use them")
+        return replace(self, holders=found, partial=partial)
+
+
+def find_holders(state: ClusterState, query: HolderQuery = HolderQuery()) -> HolderReport:  # noqa: B008 - it is frozen
+    """Return the claims that hold devices of a query, by namespace and name, with these devices alone.
+
+    Raises UnknownObjectError if the query names what is not there, QuestionError for a class where none could be read.
+    """
+    optional = ("ResourceSlice",) if query.device_class or query.node else ()
+    partial = HOLDERS.find_missing(state.unread, optional)
+    if query.device_class:
+        OF_CLASS.check(state.unread)
+    table, consumers = DeviceTable(state), ConsumerIndex.build(state)
+    held = {
+        claim_key(claim): (claim, [*_held_devices(claim, table.published)])
+        for claim in allocated_claims(state.objects)
+    }
+    _check_names(table, query, [item for _, items in held.values() for item in items])
+    holders: list[Holder] = []
+    for key, (claim, items) in sorted(held.items()):
+        devices = [item for item in items if _is_asked_about(table, query, claim, item)]
+        if devices and query.namespace in ("", key[0]):
+            holders.append(_build_holder(state, consumers, claim, devices))
+    count = sum(1 for _ in table.select(query))
+    return HolderReport(query, tuple(holders), count, state.unread_lines, partial)
+
+
+def _held_devices(claim: ResourceClaim, published: PublishedDevices) -> Iterator[HeldDevice]:
+    pinned = node_of_claim(claim)
+    for result in results_of(claim):
+        found = published.find(result.driver, result.pool, result.device)
+        yield HeldDevice(
+            result.driver,
+            result.pool,
+            result.device,
+            result.request,
+            (node_of_device(*found) if found is not None else "") or pinned,
+            result.share_id or "",
+            tuple([f"{name}={amount}" for name, amount in sorted(result.consumed_capacity.items())]),
+            bool(result.admin_access),
+            found is not None,
+        )
+
+
+def _is_asked_about(table: DeviceTable, query: HolderQuery, claim: ResourceClaim, item: HeldDevice) -> bool:
+    """Return whether a query is about a result; of a device that is not published, the class of its request counts."""
+    if not query.is_about(item.driver, item.pool, item.device, item.node):
+        return False
+    if item.is_admin_access and not query.admin_access:
+        return False
+    if not query.device_class:
+        return True
+    found = table.published.find(item.driver, item.pool, item.device)
+    if found is None:
+        return query.device_class in classes_of_request(claim, item.request)
+    return table.is_in_class(query.device_class, *found)
+
+
+def _build_holder(
+    state: ClusterState, consumers: ConsumerIndex, claim: ResourceClaim, devices: Iterable[HeldDevice]
+) -> Holder:
+    metadata, allocation = claim.metadata, claim.status.allocation
+    assert allocation is not None
+    use = consumers.find_use(claim)
+    since = allocation.allocation_timestamp or metadata.creation_timestamp
+    return Holder(
+        metadata.namespace,
+        metadata.name,
+        tuple(devices),
+        tuple(consumers.find_consumers(claim)),
+        use,
+        use.is_idle,
+        node=node_of_claim(claim),
+        since=since,
+        is_since_creation=allocation.allocation_timestamp is None,
+        age_seconds=age_of(since, state.now),
+        is_being_deleted=metadata.deletion_timestamp is not None,
+    )
+
+
+def classes_of_request(claim: ResourceClaim, name: str) -> set[str]:
+    """Return the classes that a request of a claim names, or one of its alternatives, `request/alternative`."""
+    first, _, alternative = name.partition("/")
+    requests = [each for each in claim.spec.devices.requests if each.name == first]
+    found = {each.exactly.device_class_name for each in requests if each.exactly is not None}
+    items = (item for each in requests for item in each.first_available)
+    return found | {item.device_class_name for item in items if item.name == alternative}
+
+
+def _check_names(table: DeviceTable, query: HolderQuery, held: Sequence[HeldDevice]) -> None:
+    """Raise UnknownObjectError if a query names what is not there, though all of that kind was read."""
+    state = table.state
+    if query.device_class and "DeviceClass" not in state.unread:
+        _check("DeviceClass", query.device_class, state.inventory.classes)
+    # What is gone may still be held.
+    if query.node and "Node" not in state.unread:
+        nodes = {*state.nodes, *(row.node for row in table.rows), *(item.node for item in held)}
+        _check("Node", query.node, nodes - {""})
+    wanted = {"driver": query.driver, "pool": query.pool, "device": query.device}
+    if "ResourceSlice" in state.unread or not any(wanted.values()):
+        return
+    here = [(item.driver, item.pool, item.device) for item in held]
+    here += [(*row.pool.key, row.name) for row in table.rows]
+    for position, (kind, name) in enumerate(wanted.items()):
+        if name:
+            _check(kind, name, {each[position] for each in here})
+            here = [each for each in here if each[position] == name]
+
+
+def _check(kind: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        raise unknown_object(kind, name, known)
+
+
+def unknown_object(kind: str, name: str, known: Iterable[str]) -> UnknownObjectError:
+    """Return that something of this name is not there, and the name that was probably meant."""
+    near = near_object(name, known)
+    hint = f'; did you mean "{near}"?' if near else ""
+    return UnknownObjectError(f'there is no {kind} "{name}"{hint}')

@@ -146,7 +146,7 @@ def test_names_are_those_of_kubectl_and_each_once(command, names):
     ("command", "words"),
     [
         ("audit", "which is gone, and holds node-4/gpu-1 -> see whether kube-controller-manager runs"),
-        ("impact node/node-3", "14 devices can serve it (free or not), 16 before"),
+        ("impact node/node-3 -o wide", "14 devices can serve it (free or not), 16 before"),
         ("top --help", "kubectl dra top --by class"),
     ],
 )

@@ -12,10 +12,10 @@ from dra_operator.cli.kubectl.subjects import age_at, hint_at, labels_test
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, names_cell, table
 
 if TYPE_CHECKING:
-    from dra_operator.questions.claim_list import ClaimItem
+    from dra_operator.questions.claims import ClaimItem
 
 DEMAND = Demand(
-    namespaced=("ResourceClaim",), required=("ResourceClaim",), engine="dra_operator.questions.claim_list"
+    namespaced=("ResourceClaim",), required=("ResourceClaim",), engine="dra_operator.questions.claims"
 )
 _COLUMNS = (
     Column("NAME"),
@@ -49,7 +49,7 @@ def app(names: tuple[str, ...], options: Options) -> None:
 
 
 def _answer(question: Question, names: tuple[str, ...]) -> Answer:
-    from dra_operator.questions.claim_list import list_claims
+    from dra_operator.questions.claims import list_claims
 
     matches = labels_test(question.options.labels)
     claims = [

@@ -13,9 +13,9 @@ from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, na
 from dra_operator.questions.partial import USAGE
 
 if TYPE_CHECKING:
-    from dra_operator.questions.device_list import DeviceItem
+    from dra_operator.questions.device_table import DeviceItem
 
-DEMAND = Demand.for_question(USAGE, required=USAGE.required, engine="dra_operator.questions.device_list")
+DEMAND = Demand.for_question(USAGE, required=USAGE.required, engine="dra_operator.questions.device_table")
 _STATES: Final = ("free", "used", "shared", "tainted", "blocked")
 _COLOURS: Final = {
     "free": Colour.GOOD,
@@ -93,8 +93,8 @@ def _answer(
 ) -> Answer:
     from dataclasses import replace
 
-    from dra_operator.questions.device_list import list_devices
-    from dra_operator.questions.holders import HolderQuery, find_holders
+    from dra_operator.questions.device_table import HolderQuery, list_devices
+    from dra_operator.questions.usage import find_holders
 
     subject = HolderQuery(driver=driver, node=node, device_class=device_class)
     # It knows what is meant by a name that is not there.
@@ -180,7 +180,8 @@ def _asides(
 
 def _empty_class_lines(question: Question, name: str) -> list[str]:
     """Return that a class selects no device at all; nothing if it selects some, elsewhere."""
-    from dra_operator.questions.holders import HolderQuery, find_holders
+    from dra_operator.questions.device_table import HolderQuery
+    from dra_operator.questions.usage import find_holders
 
     if find_holders(question.cluster, HolderQuery(device_class=name)).devices:
         return []

@@ -118,7 +118,7 @@ def _named(question: Question, text: str) -> str:
 
 def _as_written(question: Question, text: str, missing: Sequence[str]) -> Answer:
     """Return what the operator wrote on a claim, where kinds are missing without which nothing more can be said."""
-    from dra_operator.questions.claim_list import list_claims
+    from dra_operator.questions.claims import list_claims
     from dra_operator.questions.explain import ExplainAnswer
 
     kind, name = parse_subject(text, ("ResourceClaim", "Pod"))

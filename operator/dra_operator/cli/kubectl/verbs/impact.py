@@ -10,7 +10,7 @@ from dra_operator.cli.kubectl.answering import CODES, Answer, Question, partial_
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import ReadingError
-from dra_operator.cli.kubectl.options import NAME, NAMESPACE_OF_CLAIMS, Options, shared
+from dra_operator.cli.kubectl.options import NAME, NAMESPACE_OF_CLAIMS, WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import KINDS
 from dra_operator.cli.kubectl.tables import (
     Cell,
@@ -53,7 +53,7 @@ _COLUMNS = (
     default="",
     shell_complete=complete_subjects({"node/": "Node"}),
 )
-@shared(NAME, namespace=NAMESPACE_OF_CLAIMS)
+@shared(WIDE, NAME, namespace=NAMESPACE_OF_CLAIMS)
 def app(*, subject: str, options: Options) -> None:
     """Say which claims and pods a change hits, and which of them would fit elsewhere. Changes nothing.
 
@@ -175,6 +175,7 @@ def _request_lines(style: Style, report: "ImpactReport") -> list[str]:
         f"{item.kind} {item.namespace}/{item.name}: request {item.request}: "
         f"{count(item.devices_after, 'device')} can serve it (free or not), {item.devices_before:,} before"
         for item in report.requests
+        if item.is_decisive or style.wide
     ]
     return [line for text in texts for line in wrapped(text, style)]
 

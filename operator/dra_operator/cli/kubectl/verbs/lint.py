@@ -78,8 +78,8 @@ def _answer(question: Question, subjects: tuple[str, ...]) -> Answer:
 
 
 def _records(question: Question, subjects: tuple[str, ...]) -> "list[ObjectRecord]":
-    from dra_operator.questions.holders import unknown_object
     from dra_operator.questions.lint import find_lintable
+    from dra_operator.questions.usage import unknown_object
 
     cluster = question.cluster
     if not subjects:

@@ -14,10 +14,11 @@ from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, na
 from dra_operator.questions.partial import HOLDERS
 
 if TYPE_CHECKING:
-    from dra_operator.questions.holders import Holder, HolderQuery, HolderReport
+    from dra_operator.questions.device_table import HolderQuery
+    from dra_operator.questions.usage import Holder, HolderReport
 
 DEMAND = Demand.for_question(
-    HOLDERS, required=("ResourceClaim", "ResourceSlice"), engine="dra_operator.questions.holders"
+    HOLDERS, required=("ResourceClaim", "ResourceSlice"), engine="dra_operator.questions.usage"
 )
 _COLUMNS: Final = (
     Column("CLAIM"),
@@ -55,7 +56,7 @@ def app(subject: str, driver: str, idle: bool, admin_access: bool, options: Opti
 def _answer(question: Question, text: str, driver: str, admin_access: bool, only_idle: bool) -> Answer:  # noqa: FBT001
     from dataclasses import replace
 
-    from dra_operator.questions.holders import find_holders
+    from dra_operator.questions.usage import find_holders
 
     subject = _subject(question, text, driver)
     report = find_holders(question.cluster, replace(subject, admin_access=admin_access))
@@ -73,7 +74,7 @@ def _answer(question: Question, text: str, driver: str, admin_access: bool, only
 
 
 def _subject(question: Question, text: str, driver: str) -> "HolderQuery":
-    from dra_operator.questions.holders import HolderQuery
+    from dra_operator.questions.device_table import HolderQuery
 
     namespace = question.options.namespace
     word, slash, name = text.partition("/")
@@ -97,7 +98,7 @@ def _subject(question: Question, text: str, driver: str) -> "HolderQuery":
 
 def _find_pool(question: Question, text: str) -> tuple[str, str]:
     """Return driver (empty: any) and pool that a text names: as names of pools have slashes, what is known decides."""
-    from dra_operator.questions.holders import allocated_claims
+    from dra_operator.questions.claims import allocated_claims
 
     objects = question.cluster.objects
     known = {*question.cluster.inventory.pools}
