@@ -6,6 +6,7 @@ import clean_worlds as worlds
 import world_faults as faults
 from dra_operator.api.quantity import NANO, parse_quantity
 from dra_operator.questions.cluster import Cluster
+from dra_operator.questions.device_table import list_devices
 from naive_usage import Reader
 
 FAULTS = [
@@ -133,3 +134,54 @@ def test_overdrawn_counter_blocks_all_devices_that_draw_on_counters():
     (row,) = cluster.usage("pool").rows
 
     assert (cluster.errors, row.used, row.blocked, row.free) == ([], 2, 1, 0)
+
+
+def test_device_that_no_usable_node_sees_is_blocked():
+    """However its slice says where it is: by name, by labels, for all nodes, or for none that is there."""
+    node = worlds.manifest("Node", "node-1", labels={"rack": "a"}, spec={"unschedulable": True})
+    other = worlds.manifest("Node", "node-2", labels={"rack": "b"})
+
+    def selected(rack):
+        return {
+            "nodeSelector": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "rack", "operator": "In", "values": [rack]}]}
+                ]
+            }
+        }
+
+    places = {
+        "local": {"nodeName": "node-1"},
+        "selected": selected("a"),
+        "nowhere": selected("c"),
+        "everywhere": {"allNodes": True},
+        "elsewhere": selected("b"),
+    }
+    slices = [
+        worlds.factories.resource_slice(name, [{"name": "d"}], pool=name, **place)
+        for name, place in places.items()
+    ]
+
+    def free(*nodes):
+        rows = Cluster.load([*nodes, *slices]).usage("pool").rows
+        return {row.name.partition("/")[2] for row in rows if row.free}
+
+    assert free(node) == set()
+    assert free(node, other) == {"everywhere", "elsewhere"}
+
+
+def test_device_that_is_held_whole_has_no_capacity_left():
+    """Whoever adds up what is left counts it as used; of a share the rest is left."""
+    world = worlds.make_world(0)
+    cluster = load(world)
+
+    items = list_devices(cluster).items
+
+    assert any(item.state == "used" and item.capacity for item in items)
+    uses = Reader(world.bodies).uses
+    for item in items:
+        results = [result for _, result in uses.get((item.driver, item.pool, item.name), ())]
+        if not results:
+            assert all(each.left == each.published for each in item.capacity)
+        elif not any(result.get("shareID") for result in results):
+            assert {each.left for each in item.capacity} <= {"0"}
