@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_operator.cluster.backoff import Backoff, Outage, doubled
-from dra_operator.cluster.delivery import DOUBT_SECONDS, ROLES_SECONDS
+from dra_operator.cluster.delivery import UNCHANGED_SECONDS
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.lease import Lease
-from dra_operator.cluster.writes import Forbidden, Written
+from dra_operator.cluster.writes import Stored, Unclear
 
 from .mirror import GOOD, QUIET
 from .script import CLASSES, cut, lines, ok, status
@@ -294,8 +294,8 @@ async def come_back(script, session, *answers):
 
 @pytest.mark.parametrize(
     "faults",
-    [[cut], [status(503)], [cut, cut], [cut, status(500)], [cut, status(502)]],
-    ids=["not answered", "503", "not read back", "not read back, 500", "not read back, 502"],
+    [[cut], [status(503)], [cut, status(503)]],
+    ids=["not answered", "503", "not read back"],
 )
 async def test_a_write_goes_on_as_soon_as_another_request_is_answered(script, session, slowly, faults):
     """It does not wait out its own pause, whether it was to be sent again or the claim to be read back."""
@@ -306,42 +306,28 @@ async def test_a_write_goes_on_as_soon_as_another_request_is_answered(script, se
 
     async with asyncio.timeout(0.5):
         (outcome,) = await writing.results()
-    assert isinstance(outcome, Written)
+    assert isinstance(outcome, Stored)
 
 
-async def test_a_claim_that_may_not_be_read_after_an_outage_is_read_again_in_a_moment(script, desk):
-    """The pauses begin anew: an API server that was just started has not read its roles yet."""
-    script.then(cut, *[status(503)] * 4, status(403), status(403), UNCHANGED, DONE)
-    writing = desk()
-
-    assert isinstance(await writing.result(allocate()), Written)
-    assert writing.waits == [1.0, 1.0, 2.0, 4.0, 8.0, 1.0, 2.0]
-
-
-@pytest.mark.parametrize("refused", [1, 4], ids=["at first", "for a while"])
+@pytest.mark.parametrize("refused", [1, 2], ids=["at first", "for a while"])
 async def test_a_claim_that_may_not_be_read_after_a_long_outage_is_read_again(script, desk, refused):
     """Nobody knows yet whether it has its devices, also when no patch can be stored any more."""
     script.then(cut, *[status(503)] * 20, *[status(403)] * refused, DONE)
     writing = desk()
 
-    assert isinstance(await writing.result(allocate()), Written)
-    assert sum(writing.waits[:20]) > DOUBT_SECONDS
+    assert isinstance(await writing.result(allocate()), Stored)
 
 
-@pytest.mark.parametrize(
-    ("away", "seconds"),
-    [(20, ROLES_SECONDS), (1, DOUBT_SECONDS - 2)],
-    ids=["after a long one", "after a short one"],
-)
-async def test_a_claim_that_may_not_be_read_long_after_an_outage_is_forbidden(script, desk, away, seconds):
-    """Half a minute after the API server is back it has read its roles; and then no patch may be stored any more."""
+@pytest.mark.parametrize("away", [1, 20])
+async def test_a_claim_that_may_not_be_read_long_after_an_outage_is_unclear(script, desk, away):
+    """Some seconds after the API server is back it has read its roles."""
     script.then(cut, *[status(503)] * away)
     script.default = status(403)
     writing = desk()
 
     outcome = await writing.result(allocate())
-    assert isinstance(outcome, Forbidden)
-    assert seconds <= sum(writing.waits[away + 1 :]) < seconds + 10
+    assert isinstance(outcome, Unclear)
+    assert UNCHANGED_SECONDS <= sum(writing.waits[away + 1 :]) < UNCHANGED_SECONDS + 10
 
 
 @pytest.mark.parametrize(

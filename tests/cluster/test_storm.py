@@ -8,15 +8,18 @@ work on the same claims.
 import asyncio
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 import factories
+from dra_operator.api.read import read_object
+from dra_operator.api.types import ResourceClaimStatus
 from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.credentials import load_access
 from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.session import ApiSession
-from dra_operator.cluster.writes import AllocateWrite, Gone, Unanswered, Unknown, Written
+from dra_operator.cluster.writes import Stale, Stored, Unclear, allocate
 from dra_operator.testing.server import ServerOptions
 from faulty_server import FaultyServer
 
@@ -134,7 +137,7 @@ async def test_mirror_equals_the_server(server, session, seed):
 
 @pytest.mark.parametrize("seed", range(8))
 async def test_every_outcome_is_true(server, session, seed):
-    """After any storm, claims of writes that say `Written` have our devices, and no others have."""
+    """After any storm, claims of writes that say `Stored` have our devices, and no others have."""
     chance = random.Random(seed)  # noqa: S311 - repeatable on purpose
     names = [f"c{number}" for number in range(40)]
     for name in names:
@@ -142,27 +145,24 @@ async def test_every_outcome_is_true(server, session, seed):
     outcomes = []
 
     def devices(write):
-        stored = server.get("ResourceClaim", write.name, "default")
+        stored = server.get("ResourceClaim", write.key[1], "default")
         if stored is None or stored["metadata"]["uid"] != write.uid:
             return "gone"
         allocation = stored["status"].get("allocation")
         return allocation["devices"]["results"][0]["device"] if allocation else "none"
 
     def take(outcome):
-        if isinstance(outcome, Unanswered):
-            return
         outcomes.append(outcome)
-        if isinstance(outcome, Written):
+        if isinstance(outcome, Stored):
             assert devices(outcome.write) in ("ours", "gone")
-        elif isinstance(outcome, Gone):
+        elif isinstance(outcome, Stale):
             assert devices(outcome.write) == "gone"
 
     writer = writer_of(session, take, concurrency=6, timeout=0.05, backoff=QUICK, random=chance.random)
     for name in names:
-        metadata = server.get("ResourceClaim", name, "default")["metadata"]
-        writer.submit(
-            AllocateWrite("default", name, metadata["uid"], metadata["resourceVersion"], (), False, OURS)
-        )
+        decided = {**server.get("ResourceClaim", name, "default"), "status": {"allocation": OURS}}
+        found = read_object(decided, "ResourceClaim")
+        writer.submit(allocate(replace(found, status=ResourceClaimStatus()), found.status.allocation))
     faults = server.faults
     storms = [
         lambda: faults.lose_answer(verb="patch", times=3),
@@ -194,11 +194,11 @@ async def test_every_outcome_is_true(server, session, seed):
     faults.clear()
     await asyncio.sleep(0.1)  # what was delayed arrives now
 
-    assert Counter(outcome.write.name for outcome in outcomes) == Counter(names)
-    assert not any(isinstance(outcome, Unknown) for outcome in outcomes)
+    assert Counter(outcome.write.key[1] for outcome in outcomes) == Counter(names)
+    assert not any(isinstance(outcome, Unclear) for outcome in outcomes)
     for outcome in outcomes:
-        if isinstance(outcome, Written):
+        if isinstance(outcome, Stored):
             assert devices(outcome.write) in ("ours", "gone")
         else:
             assert devices(outcome.write) != "ours", outcome
-    assert any(isinstance(outcome, Written) for outcome in outcomes)
+    assert any(isinstance(outcome, Stored) for outcome in outcomes)

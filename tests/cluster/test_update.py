@@ -7,13 +7,7 @@ from aiohttp import web
 
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
 from dra_operator.cluster.protobuf import PROTOBUF
-from dra_operator.cluster.writes import (
-    Conflict,
-    Forbidden,
-    Gone,
-    Refused,
-    Written,
-)
+from dra_operator.cluster.writes import Denied, Stale, Stored
 
 from .protobuf import annotation, encoded_claim
 from .script import cut, lines, ok, status
@@ -51,7 +45,7 @@ async def test_a_claim_that_takes_no_patch_is_updated(script, desk):
     read = encoded(encoded_claim(more=WAITING, finalizers=["other"]))
     script.then(IMMUTABLE, read, ok(claim(6, finalizers=["other", FINALIZER])), DONE)
 
-    assert isinstance(await desk().result(allocate(["other"], drop_annotation=True)), Written)
+    assert isinstance(await desk().result(allocate(["other"], drop_annotation=True)), Stored)
 
     assert updates(script) == [("", encoded_claim(finalizers=["other", FINALIZER]))]
     assert [asked.method for asked in script.asked] == ["PATCH", "GET", "PUT", "PATCH"]
@@ -66,7 +60,7 @@ async def test_its_annotation_is_set(script, desk):
     """Such a claim says why it waits, as others do."""
     script.then(IMMUTABLE, LOOSE, ok(claim(6, annotation="none is free")))
 
-    assert isinstance(await desk().result(annotate("none is free")), Written)
+    assert isinstance(await desk().result(annotate("none is free")), Stored)
 
     assert updates(script) == [("", encoded_claim(more=WAITING, finalizers=()))]
 
@@ -76,7 +70,7 @@ async def test_it_is_released(script, desk):
     ended = encoded(encoded_claim("6", finalizers=[FINALIZER, "other"]))
     script.then(ok(claim(6, finalizers=[FINALIZER, "other"])), IMMUTABLE, ended, ok(claim(7)))
 
-    assert isinstance(await desk().result(deallocate((FINALIZER, "other"))), Written)
+    assert isinstance(await desk().result(deallocate((FINALIZER, "other"))), Stored)
 
     assert updates(script) == [("", encoded_claim("6", finalizers=["other"]))]
 
@@ -95,7 +89,7 @@ async def test_another_claim_than_the_one_decided_on_is_a_conflict(script, desk,
 
     outcome = await desk().result(allocate(()))
 
-    assert isinstance(outcome, Conflict)
+    assert isinstance(outcome, Stale)
     assert outcome.body == now
     assert updates(script) == []
 
@@ -104,7 +98,7 @@ async def test_an_update_that_comes_too_late_is_a_conflict(script, desk):
     """What changes between reading and updating gets the update a 409, as a patch would."""
     script.then(IMMUTABLE, LOOSE, status(409, "the object has been modified", "Conflict"), ok(claim(9)))
 
-    assert isinstance(await desk().result(allocate(())), Conflict)
+    assert isinstance(await desk().result(allocate(())), Stale)
 
 
 @pytest.mark.parametrize("silence", SILENCE.values(), ids=SILENCE)
@@ -112,7 +106,7 @@ async def test_an_update_without_an_answer_is_read_back(script, desk, silence):
     """It may have been stored, and nothing is concluded from silence."""
     script.then(IMMUTABLE, LOOSE, *silence, ok(claim(6, annotation="none is free")))
 
-    assert isinstance(await desk().result(annotate("none is free")), Written)
+    assert isinstance(await desk().result(annotate("none is free")), Stored)
 
 
 @pytest.mark.parametrize("silence", SILENCE.values(), ids=SILENCE)
@@ -120,7 +114,7 @@ async def test_an_update_that_was_lost_is_repeated(script, desk, silence):
     """Under the same preconditions, from the bytes as they are then."""
     script.then(IMMUTABLE, LOOSE, *silence, PLAIN, IMMUTABLE, LOOSE, ok(claim(6, annotation="none is free")))
 
-    assert isinstance(await desk().result(annotate("none is free")), Written)
+    assert isinstance(await desk().result(annotate("none is free")), Stored)
 
     assert updates(script) == [("", encoded_claim(more=WAITING, finalizers=()))] * (len(silence) + 1)
 
@@ -130,14 +124,14 @@ async def test_a_claim_that_cannot_be_read_for_a_moment_is_read_again(script, de
     """Nothing was sent, so nothing is lost."""
     script.then(IMMUTABLE, *silence, PLAIN, IMMUTABLE, LOOSE, ok(claim(6, annotation="none is free")))
 
-    assert isinstance(await desk().result(annotate("none is free")), Written)
+    assert isinstance(await desk().result(annotate("none is free")), Stored)
 
 
 async def test_a_claim_that_is_gone_is_gone(script, desk):
     """The refusal of the read comes in protobuf, too, so the claim is asked for once more."""
     script.then(IMMUTABLE, lambda _: web.Response(status=404, body=b"k8s\0"), status(404))
 
-    assert isinstance(await desk().result(allocate(())), Gone)
+    assert isinstance(await desk().result(allocate(())), Stale)
 
 
 async def test_the_right_to_update_is_named_where_it_lacks(script, desk):
@@ -147,8 +141,8 @@ async def test_the_right_to_update_is_named_where_it_lacks(script, desk):
 
     outcome = await desk().result(allocate(()))
 
-    assert isinstance(outcome, Forbidden)
-    assert (outcome.error.verb, outcome.error.resource) == ("update", "resourceclaims")
+    assert isinstance(outcome, Denied)
+    assert (outcome.missing.verb, outcome.missing.resource) == ("update", "resourceclaims")
 
 
 @pytest.mark.parametrize("answer", [b"k8s\0\x12\x7fcut", b"<html>"], ids=["cut short", "another encoding"])
@@ -158,7 +152,7 @@ async def test_what_is_no_object_in_protobuf_is_refused(script, desk, answer):
 
     outcome = await desk().result(allocate(()))
 
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, Denied)
     assert "Malformed" in outcome.message
     assert updates(script) == []
 
@@ -169,7 +163,7 @@ async def test_an_update_that_is_refused_for_the_spec_too_is_told_in_words(scrip
 
     outcome = await desk().result(allocate(()))
 
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, Denied)
     assert outcome.message.startswith("spec: field is immutable, although")
     assert "opaque parameters" in outcome.message
 
@@ -194,7 +188,7 @@ async def test_other_fields_that_are_immutable_are_no_reason_to_update(script, d
     cause = {"field": "metadata.uid", "message": "Invalid value: field is immutable"}
     script.then(status(422, "no", "Invalid", details={"causes": [cause]}), ok(claim(9, uid="another")))
 
-    assert isinstance(await desk().result(allocate(())), Conflict)
+    assert isinstance(await desk().result(allocate(())), Stale)
 
     assert [asked.method for asked in script.asked] == ["PATCH", "GET"]
 
@@ -205,7 +199,7 @@ async def test_a_status_is_never_updated(script, desk):
 
     outcome = await desk().result(allocate())
 
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, Denied)
     assert "webhook" in outcome.message
     assert updates(script) == []
 
@@ -215,4 +209,4 @@ async def test_a_server_that_never_answers_is_not_waited_for(script, desk, befor
     """The limit of a request is one for each."""
     script.then(*before, lines(then="stall"), ok(claim(6, annotation="none is free")))
 
-    assert isinstance(await desk(timeout=0.05).result(annotate("none is free")), Written)
+    assert isinstance(await desk(timeout=0.05).result(annotate("none is free")), Stored)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
-from dra_operator.cluster.writes import Unknown, Unsent, Written
+from dra_operator.cluster.writes import Stale, Stored, Unclear
 
 from .script import cut, ok, status
 from .writing import (
@@ -88,9 +88,9 @@ class TestOrder:
         """A webhook of one namespace hangs, and its writes have all slots and wait for more: the next is another's."""
         writing = desk(concurrency=2)
         for number in range(4):
-            writing.writer.submit(replace(allocate(name=f"slow-{number}"), namespace="slow"))
-        writing.writer.submit(replace(allocate(name="good"), namespace="good"))
-        writing.writer.submit(replace(allocate(name="fair"), namespace="fair"))
+            writing.writer.submit(replace(allocate(), key=("slow", f"slow-{number}")))
+        writing.writer.submit(replace(allocate(), key=("good", "good")))
+        writing.writer.submit(replace(allocate(), key=("fair", "fair")))
         await gate.until("slow-0", "slow-1")
 
         gate.release("slow-0")
@@ -104,9 +104,9 @@ class TestOrder:
         """Where requests hang, each slot that is free for a moment would go to them in turn, until they have all."""
         writing = desk(concurrency=4)
         for number in range(5):
-            writing.writer.submit(replace(allocate(name=f"slow-{number}"), namespace="slow"))
+            writing.writer.submit(replace(allocate(), key=("slow", f"slow-{number}")))
         for number in range(2):
-            writing.writer.submit(replace(allocate(name=f"good-{number}"), namespace="good"))
+            writing.writer.submit(replace(allocate(), key=("good", f"good-{number}")))
         await gate.until("slow-0", "slow-1", "slow-2", "slow-3")
 
         gate.release("slow-0")
@@ -125,8 +125,8 @@ class TestOrder:
         script.default = answer
         writing = desk(concurrency=1)
         for number in range(3):
-            writing.writer.submit(replace(allocate(name=f"bad-{number}"), namespace="bad"))
-        writing.writer.submit(replace(allocate(name="good"), namespace="good"))
+            writing.writer.submit(replace(allocate(), key=("bad", f"bad-{number}")))
+        writing.writer.submit(replace(allocate(), key=("good", "good")))
         await writing.results(1)
 
         assert "good" in sent[:3]
@@ -152,9 +152,9 @@ class TestOrder:
             while not outcomes:  # noqa: ASYNC110 - the writer calls back, it signals nothing
                 await asyncio.sleep(0.001)
 
-        assert [outcome.write.name for outcome in outcomes] == ["good"]
+        assert [outcome.write.key[1] for outcome in outcomes] == ["good"]
         await writer.drain(0)
-        assert isinstance(outcomes[-1], Unknown)
+        assert isinstance(outcomes[-1], Unclear)
 
     async def test_no_slot_is_given_back_while_the_server_is_away(self, script, session):
         """The others would fare no better, and there would be one request more for each of them."""
@@ -201,7 +201,7 @@ class TestOrder:
             writing.writer.submit(allocate(name=name))
         (outcome,) = await writing.results()
 
-        assert outcome.write.name == "good"
+        assert outcome.write.key[1] == "good"
 
     async def test_slots_are_not_lost_in_pauses(self, script, desk):
         """After many writes that paused, as many slots are free as in the beginning."""
@@ -263,10 +263,10 @@ class TestOrder:
 
         assert await draining == 0
 
-        assert {outcome.write.name: type(outcome) for outcome in await writing.results(3)} == {
-            "a": Written,
-            "b": Unsent,
-            "c": Unsent,
+        assert {outcome.write.key[1]: type(outcome) for outcome in await writing.results(3)} == {
+            "a": Stored,
+            "b": Stale,
+            "c": Stale,
         }
 
     async def test_drain_ends_in_time(self, gate, desk):
@@ -277,7 +277,7 @@ class TestOrder:
 
         assert await writing.writer.drain(0.02) == 1
 
-        assert isinstance(writing.outcomes[0], Unknown)
+        assert isinstance(writing.outcomes[0], Unclear)
 
     async def test_drain_gives_no_slot_to_what_is_cut_short_while_it_waits_for_one(self, gate, script, desk):
         """What waits behind it is told that it was not begun."""
@@ -295,10 +295,10 @@ class TestOrder:
         assert await writing.writer.drain(0) == 2
 
         assert [task.exception() for task in running] == [None, None]
-        assert {outcome.write.name: type(outcome) for outcome in await writing.results(3)} == {
-            "broken": Unknown,
-            "hangs": Unknown,
-            "behind": Unsent,
+        assert {outcome.write.key[1]: type(outcome) for outcome in await writing.results(3)} == {
+            "broken": Unclear,
+            "hangs": Unclear,
+            "behind": Stale,
         }
 
     async def test_drain_of_an_idle_writer_is_immediate(self, desk):

@@ -3,14 +3,10 @@
 import asyncio
 
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
+from dra_operator.api.read import read_object
+from dra_operator.cluster import writes
 from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.writer import Writer
-from dra_operator.cluster.writes import (
-    AllocateWrite,
-    AnnotateWrite,
-    DeallocateWrite,
-    Unanswered,
-)
 
 from .script import CLAIMS, ok, thing
 
@@ -31,19 +27,28 @@ def claim(version=5, uid="u", *, allocation=None, finalizers=(), annotation=None
     return body
 
 
+def known(*, name="c", uid="u", finalizers=(), annotation=None, allocation=None, reserved_for=()):
+    """The claim that something was decided about."""
+    body = claim(5, uid, allocation=allocation, finalizers=finalizers, annotation=annotation, name=name)
+    body["status"]["reservedFor"] = [{"resource": "pods", "name": pod, "uid": pod} for pod in reserved_for]
+    return read_object({**body, "spec": {}}, "ResourceClaim")
+
+
 def allocate(finalizers=(FINALIZER,), *, drop_annotation=False, name="c", uid="u"):
     """A decision; by default about a claim that has the finalizer, so that one patch is enough."""
-    return AllocateWrite("ns", name, uid, "5", finalizers, drop_annotation, ALLOCATION)
+    found = known(name=name, uid=uid, finalizers=finalizers, annotation="old" if drop_annotation else None)
+    allocation = known(allocation=ALLOCATION).status.allocation
+    return writes.allocate(found, allocation)
 
 
-def annotate(text, current=None, name="c"):
+def annotate(text, name="c"):
     """An annotation to be set or taken off."""
-    return AnnotateWrite("ns", name, "u", "5", "dra-operator.io/pending", current, text)
+    return writes.annotate(known(name=name), PENDING_ANNOTATION, text)
 
 
 def deallocate(finalizers=(FINALIZER,), *, allocated=True):
     """The end of a claim."""
-    return DeallocateWrite("ns", "c", "u", "5", finalizers, allocated, 0)
+    return writes.deallocate(known(finalizers=finalizers, allocation=ALLOCATION if allocated else None))
 
 
 DONE = ok(claim(6, allocation=ALLOCATION, finalizers=[FINALIZER]))
@@ -66,7 +71,6 @@ class Desk:
 
     def __init__(self, session, **settings):
         self.outcomes = []
-        self.told = []
         self.waits = []
         self.writer = writer_of(
             session,
@@ -79,8 +83,8 @@ class Desk:
         )
 
     def take(self, outcome):
-        """Note an outcome, and apart from it what is told before."""
-        (self.told if isinstance(outcome, Unanswered) else self.outcomes).append(outcome)
+        """Note an outcome."""
+        self.outcomes.append(outcome)
 
     async def sleep(self, seconds):
         """Note a pause instead of taking it."""

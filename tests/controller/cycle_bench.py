@@ -8,7 +8,7 @@ from dra_operator.api.core import NodeSelector
 from dra_operator.api.read import read_object
 from dra_operator.api.types import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import AllocateWrite
+from dra_operator.cluster.writes import Write
 from dra_operator.controller.claims import ClaimScope
 from dra_operator.controller.cycle import SchedulingCycle
 from dra_operator.controller.event_dedup import EventRequest
@@ -124,9 +124,15 @@ class Bench:
         return self.metrics.registry.get_sample_value(f"dra_operator_{name}", labels)
 
 
-def writes(effects, kind=AllocateWrite):
+def writes(effects, kind="allocate"):
     """Return the writes of a kind among effects."""
-    return [effect for effect in effects if isinstance(effect, kind)]
+    return [effect for effect in effects if isinstance(effect, Write) and effect.kind == kind]
+
+
+def said_by(write):
+    """Return the text of the annotation that a write sets; None if it takes one off."""
+    (text,) = write.annotations.values()
+    return text
 
 
 def event_reasons(effects):

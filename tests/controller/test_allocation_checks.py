@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from cycle_bench import event_reasons, fits, writes
+from cycle_bench import event_reasons, fits, said_by, writes
 from structlog.testing import capture_logs
 from table import said
 
@@ -17,7 +17,7 @@ from dra_operator.api.types import (
     DeviceRequestAllocationResult,
 )
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import AnnotateWrite, Conflict, DeallocateWrite, Refused, Written
+from dra_operator.cluster.writes import Denied, Stale, Stored
 from dra_operator.controller.allocation_checks import SELECTOR_PAUSE, SELECTOR_SECONDS
 from dra_operator.controller.event_dedup import EventDeduplicator, EventRequest
 from dra_operator.questions import fault_texts
@@ -36,7 +36,7 @@ def holder(bench, name, used=None, device="gpu-0", share=None, **metadata):
 
 def cleared(effects):
     """The claims that are let go."""
-    return [write.name for write in writes(effects, DeallocateWrite)]
+    return [write.key[1] for write in writes(effects, "deallocate")]
 
 
 @pytest.mark.parametrize("used", [None, USER], ids=["unused", "used by a pod"])
@@ -144,7 +144,7 @@ def test_what_is_decided_and_not_stored_is_no_collision_yet(bench):
         *(holder(bench, name, used=USER, device="gpu-1") for name in ("a", "b")),
     )
     stored = bench.delta(claim("ours"), allocation=dict(write.allocation))
-    after = bench.run(stored, Written(write, {}))
+    after = bench.run(stored, Stored(write, {}))
 
     assert {effect.subject.name for effect in before} == {"a", "b"}
     assert event_reasons(after) == ["Allocated", *["DeviceAllocatedTwice"] * 2]
@@ -232,8 +232,8 @@ def gone(kind, name):
 
 def annotations(effects):
     """What annotations are to say, by claim."""
-    found = writes(effects, AnnotateWrite)
-    return {write.name: write.text for write in found if write.annotation == BROKEN_ANNOTATION}
+    found = writes(effects, "annotate")
+    return {write.key[1]: said_by(write) for write in found if BROKEN_ANNOTATION in write.annotations}
 
 
 @pytest.fixture
@@ -329,10 +329,10 @@ def test_a_taint_that_is_tolerated_for_a_time_is_told_after_it(bench, clock):
 
 def annotated(bench, effects, name="theirs"):
     """Let an annotation be written, and take that in."""
-    (write,) = writes(effects, AnnotateWrite)
-    told = {} if write.text is None else {BROKEN_ANNOTATION: write.text}
+    (write,) = writes(effects, "annotate")
+    told = {} if said_by(write) is None else {BROKEN_ANNOTATION: said_by(write)}
     newer = bench.delta(claim(name, annotations=told), allocation=allocation(), reservedFor=USER)
-    return bench.run(newer, Written(write, {}))
+    return bench.run(newer, Stored(write, {}))
 
 
 def test_what_is_mended_is_told_no_more(held):
@@ -360,11 +360,11 @@ def test_an_allocation_that_has_ended_is_broken_no_more(held):
     """Its claim waits; that comes first, as one write is on its way at a time."""
     annotated(held, held.run(gone("Node", "node-1")))
     told = claim("theirs", annotations={BROKEN_ANNOTATION: "node node-1 is gone"})
-    (write,) = writes(held.run(held.delta(told)), AnnotateWrite)
+    (write,) = writes(held.run(held.delta(told)), "annotate")
 
-    assert write.annotation == PENDING_ANNOTATION
+    assert PENDING_ANNOTATION in write.annotations
     assert held.metric("broken_allocations", cause="node-gone") == 0
-    assert annotations(held.run(Written(write, {}))) == {"theirs": None}
+    assert annotations(held.run(Stored(write, {}))) == {"theirs": None}
 
 
 def test_what_an_earlier_operator_told_is_not_told_again(bench, clock):
@@ -432,23 +432,23 @@ def test_a_claim_that_is_left_alone_has_only_its_event(bench, metadata):
 
 @pytest.mark.parametrize(
     ("answer", "seconds"),
-    [(lambda write: Refused(write, "no"), 10), (lambda write: Conflict(write, None, "changed"), 1)],
+    [(lambda write: Denied(write, "no"), 10), (lambda write: Stale(write, None, "changed"), 1)],
     ids=["refused", "in conflict"],
 )
 def test_an_annotation_that_could_not_be_written_is_tried_again(held, clock, answer, seconds):
     """That holds nothing else of the claim up."""
-    (write,) = writes(held.run(gone("Node", "node-1")), AnnotateWrite)
+    (write,) = writes(held.run(gone("Node", "node-1")), "annotate")
     effects = held.run(answer(write))
     clock.now += seconds
 
-    assert len(writes(effects + held.run(), AnnotateWrite)) == 1
+    assert len(writes(effects + held.run(), "annotate")) == 1
 
 
 def test_another_annotation_says_why_a_claim_waits(held):
     """Each is written by its own name."""
-    (write,) = writes(held.run(held.delta(claim("ours"))), AnnotateWrite)
+    (write,) = writes(held.run(held.delta(claim("ours"))), "annotate")
 
-    assert write.annotation == PENDING_ANNOTATION
+    assert PENDING_ANNOTATION in write.annotations
 
 
 async def test_a_broken_claim_is_told_on_the_api_server(cluster, operator):
@@ -479,7 +479,7 @@ def store(bench, *names):
     sent = [write for name in names for write in writes(bench.run(bench.delta(claim(name))))]
     items = []
     for write in sent:
-        items += [bench.delta(claim(write.name), allocation=dict(write.allocation)), Written(write, {})]
+        items += [bench.delta(claim(write.key[1]), allocation=dict(write.allocation)), Stored(write, {})]
     return bench.run(*items)
 
 
@@ -525,7 +525,7 @@ def test_a_claim_that_is_gone_is_not_looked_at(bench):
     (write,) = writes(bench.run(bench.delta(claim())))
     stored = bench.delta(claim(), allocation=dict(write.allocation))
 
-    bench.run(stored, Written(write, {}), replace(stored, body=None))
+    bench.run(stored, Stored(write, {}), replace(stored, body=None))
 
     assert bench.allocator.looked_at == []
 

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 
 from cluster import claim
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import AnnotateWrite, DeallocateWrite, Refused
+from dra_operator.cluster.writes import Denied
 from dra_operator.controller.allocation_checks import DoubleAllocationReporter
 from dra_operator.controller.cycle import Tick
 from dra_operator.controller.object_problems import ObjectProblems
@@ -57,8 +57,8 @@ def test_a_claim_that_cannot_be_tidied_holds_up_nobody(bench, breaks):
     with capture_logs() as logs:
         done = bench.run(bench.delta(deleted("bad")), bench.delta(deleted("good")), bench.delta(claim("new")))
 
-    assert [write.name for write in writes(done, DeallocateWrite)] == ["good"]
-    assert [write.name for write in writes(done)] == ["new"]
+    assert [write.key[1] for write in writes(done, "deallocate")] == ["good"]
+    assert [write.key[1] for write in writes(done)] == ["new"]
     assert count(bench, "tidying") == 1
     assert [line["claim"] for line in logs if line["log_level"] == "error"] == ["default/bad"]
 
@@ -76,7 +76,7 @@ def test_a_claim_that_cannot_be_tidied_is_told_once_and_tried_again_later_each_t
     bad.clear()
     clock.now = bench.wake_at
 
-    assert [write.name for write in writes(bench.run(), DeallocateWrite)] == ["bad"]
+    assert [write.key[1] for write in writes(bench.run(), "deallocate")] == ["bad"]
     assert waits == [5, 10, 20]
     assert told == ["InternalError"]
     assert count(bench, "tidying") == 4
@@ -91,10 +91,10 @@ def test_a_change_of_an_untidy_claim_does_not_end_its_wait_unheeded(bench, break
     bad.add("bad")
     bench.run(bench.delta(deleted("bad")))
     bad.clear()
-    assert writes(bench.run(bench.delta(deleted("bad"))), DeallocateWrite) == []
+    assert writes(bench.run(bench.delta(deleted("bad"))), "deallocate") == []
 
     clock.now = bench.wake_at
-    assert [write.name for write in writes(bench.run(), DeallocateWrite)] == ["bad"]
+    assert [write.key[1] for write in writes(bench.run(), "deallocate")] == ["bad"]
 
 
 def test_a_claim_that_was_untidy_is_decided_at_once_when_it_waits_again(bench, breaks):
@@ -105,9 +105,9 @@ def test_a_claim_that_was_untidy_is_decided_at_once_when_it_waits_again(bench, b
     bad.clear()
     bench.allocator.answers["bad"] = FITS
     (write,) = writes(bench.run(bench.delta(claim("bad"))))
-    assert write.name == "bad"
+    assert write.key[1] == "bad"
 
-    bench.run(Refused(write, "no"))
+    bench.run(Denied(write, "no"))
     bench.run(Tick())
     assert bench.allocator.asked == ["bad"], "what it waits for now is another matter"
 
@@ -119,7 +119,7 @@ def test_a_claim_that_was_untidy_and_is_gone_is_told_no_more(bench, breaks, cloc
     bench.allocator.answers["new"] = FITS
     bench.run(bench.delta(deleted("bad")))
     gone = Delta("ResourceClaim", "default", "bad", None)
-    assert [write.name for write in writes(bench.run(gone, bench.delta(claim("new"))))] == ["new"]
+    assert [write.key[1] for write in writes(bench.run(gone, bench.delta(claim("new"))))] == ["new"]
     bad.clear()
     clock.now += 1200
 
@@ -132,7 +132,7 @@ def test_an_annotation_that_cannot_be_kept_holds_up_no_other(bench, breaks):
     done = bench.run(bench.delta(claim("bad")), bench.delta(claim("good")))
     done += bench.run() + bench.run()
 
-    assert [write.name for write in writes(done, AnnotateWrite)] == ["good"]
+    assert [write.key[1] for write in writes(done, "annotate")] == ["good"]
     assert count(bench, "tidying") == 1
 
 

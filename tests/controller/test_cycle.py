@@ -1,13 +1,13 @@
 """The pass: order, budget, and what a decision or its failure leads to."""
 
 import pytest
-from cycle_bench import FITS, KEY, event_reasons, writes
+from cycle_bench import FITS, KEY, event_reasons, said_by, writes
 from structlog.testing import capture_logs
 
 from cluster import FINALIZER, PENDING, claim
 from dra_operator.allocator import Failed, Reason
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import AnnotateWrite, Conflict, DeallocateWrite, Refused, Written
+from dra_operator.cluster.writes import Denied, Stale, Stored
 from dra_operator.controller import cycle as module
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.cycle import Tick
@@ -47,7 +47,7 @@ def test_what_was_learned_first_is_tidied_as_well(bench):
     bench.cycle.observe([bench.delta(going)])
     bench.cycle.observe([bench.delta(claim("other"))])
 
-    assert [write.name for write in writes(bench.run(Tick()), DeallocateWrite)] == ["claim"]
+    assert [write.key[1] for write in writes(bench.run(Tick()), "deallocate")] == ["claim"]
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_decisions_are_on_their_way_before_anything_is_explained(bench, steps):
 
     bench.cycle.run(
         [bench.delta(claim("a")), bench.delta(claim("b"))],
-        lambda effects: steps.extend(write.name for write in writes(effects)),
+        lambda effects: steps.extend(write.key[1] for write in writes(effects)),
         lambda: False,
     )
 
@@ -83,7 +83,7 @@ def test_what_needs_no_decision_is_on_its_way_before_anything_is_decided(bench):
     asked = []
 
     def emit(effects):
-        asked.extend(len(bench.allocator.asked) for _ in writes(effects, DeallocateWrite))
+        asked.extend(len(bench.allocator.asked) for _ in writes(effects, "deallocate"))
 
     bench.cycle.run([bench.delta(claim()), bench.delta(going)], emit, lambda: False)
 
@@ -128,9 +128,9 @@ def test_a_decision_counts_at_once(bench, write):
 
 def test_the_write_carries_what_makes_it_conditional(bench, write):
     """Version and uid of the claim that was decided on, and a timestamp."""
-    assert (write.resource_version, write.uid) == ("1", "uid-claim")
+    assert (write.version, write.uid) == ("1", "uid-claim")
     assert write.allocation["allocationTimestamp"].endswith("Z")
-    assert not write.drop_annotation
+    assert not write.annotations
 
 
 def test_an_allocation_takes_the_annotation_off(bench):
@@ -138,7 +138,7 @@ def test_an_allocation_takes_the_annotation_off(bench):
     bench.allocator.answers = {"claim": FITS}
     (write,) = writes(bench.run(bench.delta(claim(annotations={PENDING: "waits"}))))
 
-    assert write.drop_annotation
+    assert write.patches[0].body["metadata"]["annotations"] == {PENDING: None}
 
 
 def test_a_pass_that_takes_in_much_makes_progress(bench, clock, monkeypatch):
@@ -212,9 +212,9 @@ def test_a_claim_that_used_up_its_deadline_is_put_off(bench, clock):
 def test_an_annotation_does_not_end_the_wait_of_a_claim_that_was_put_off(bench):
     """Our own write about a claim that used up its deadline must not have it tried again."""
     bench.allocator.answers = {"claim": Failed("aborted", "10 s", Reason.SEARCH_ABORTED, KEY)}
-    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
-    annotated = claim(annotations={"dra-operator.io/pending": annotate.text})
-    bench.run(bench.delta(annotated), Written(annotate, {}))
+    (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
+    annotated = claim(annotations={"dra-operator.io/pending": said_by(annotate)})
+    bench.run(bench.delta(annotated), Stored(annotate, {}))
     bench.run(Tick())
 
     assert bench.allocator.asked == ["claim"]
@@ -227,7 +227,7 @@ def test_decisions_are_handed_over_as_they_are_made(bench, clock):
     handed = []
 
     def emit(effects):
-        handed.extend((write.name, len(bench.allocator.asked)) for write in writes(effects))
+        handed.extend((write.key[1], len(bench.allocator.asked)) for write in writes(effects))
 
     bench.cycle.run([bench.delta(claim(name)) for name in "ab"], emit, lambda: False)
 
@@ -258,7 +258,7 @@ def test_a_defect_costs_one_claim_a_wait_and_the_others_nothing(bench, clock):
         effects = bench.run(bench.delta(claim("a")), bench.delta(claim("b")))
 
     assert event_reasons(effects) == ["InternalError"]
-    assert [found.name for found in writes(effects)] == ["b"]
+    assert [found.key[1] for found in writes(effects)] == ["b"]
     assert [(line["claim"], line["uid"]) for line in logs if line["log_level"] == "error"] == [
         ("default/a", "uid-a")
     ]
@@ -293,12 +293,12 @@ def test_a_defect_in_taking_in_costs_one_object(bench, monkeypatch):
     monkeypatch.setattr(bench.cycle._ingest, "apply", break_on_bad)
     monkeypatch.setattr(WriteResultHandler, "handle", lambda *_: 1 / 0)
     with capture_logs() as logs:
-        bench.run(bench.delta(claim("bad")), Written(None, {}), bench.delta(claim("good")))
+        bench.run(bench.delta(claim("bad")), Stored(None, {}), bench.delta(claim("good")))
 
     assert bench.allocator.asked == ["good"]
     assert [line["item"] for line in logs if line["log_level"] == "error"] == [
         "ResourceClaim default/bad",
-        "Written",
+        "Stored",
     ]
 
 
@@ -463,18 +463,18 @@ def test_a_namespace_is_not_blamed(bench):
 def test_a_claim_that_could_not_be_let_go_is_let_go_when_its_wait_is_over(bench, clock):
     """Although nothing has happened to it."""
     going = claim(finalizers=[FINALIZER], deletionTimestamp="2026-01-01T00:00:00Z")
-    (write,) = writes(bench.run(bench.delta(going)), DeallocateWrite)
-    bench.run(Refused(write, "no"))
+    (write,) = writes(bench.run(bench.delta(going)), "deallocate")
+    bench.run(Denied(write, "no"))
     clock.now = bench.wake_at
 
-    assert len(writes(bench.run(), DeallocateWrite)) == 1
+    assert len(writes(bench.run(), "deallocate")) == 1
 
 
 def test_the_end_of_an_older_wait_takes_no_device_from_a_write_on_its_way(bench, clock):
     """The newer version of the claim ended that wait; the write may still be stored when a pod has taken the claim."""
     bench.allocator.answers = {"claim": FITS}
     (write,) = writes(bench.run(bench.delta(claim())))
-    bench.run(Conflict(write, None, "changed"))
+    bench.run(Stale(write, None, "changed"))
     assert len(writes(bench.run(bench.delta(claim())))) == 1
     bench.run(PodUse("default", "pod", frozenset({"claim"})))
     clock.now += 31

@@ -3,14 +3,15 @@
 from dataclasses import replace
 
 import pytest
-from cycle_bench import KEY, Bench, writes
+from cycle_bench import Bench, writes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from cluster import FINALIZER, PENDING, Operator, claim, pod
 from dra_operator.api.read import ObjectError, read_object
-from dra_operator.cluster.writes import AllocateWrite, Conflict, FenceWrite, steps
+from dra_operator.api.types import AllocationResult
+from dra_operator.cluster.writes import Stale, allocate
 from dra_operator.controller import fencing, write_results
 from dra_operator.controller.cycle import Tick
 from dra_operator.testing.patches import merge
@@ -185,11 +186,8 @@ async def test_a_claim_that_nobody_can_understand_is_fenced(cluster, proxy, late
 def test_an_allocation_is_sent_on_versions_that_are_fenced_alone(finalizers, annotations, is_kept):
     """Whatever a claim looks like that is decided: by its last patch, the fence would know it."""
     delta = Bench(lambda: 0.0).delta(claim(finalizers=finalizers, annotations=annotations))
-    decided = delta.body["metadata"]
-    write = AllocateWrite(
-        *KEY, decided["uid"], "1", tuple(finalizers), PENDING in annotations, {"devices": {}}
-    )
-    *before, last = steps(write)
+    write = allocate(read_object({**delta.body, "spec": {}}, "ResourceClaim"), AllocationResult())
+    *before, last = write.patches
     body = delta.body
     for step in before:
         body = merge(body, step.body)
@@ -199,9 +197,9 @@ def test_an_allocation_is_sent_on_versions_that_are_fenced_alone(finalizers, ann
     assert last.subresource == "status"
 
     successor = Bench(lambda: 0.0)
-    (found,) = writes(successor.run(replace(delta, body=body)), FenceWrite)
+    (found,) = writes(successor.run(replace(delta, body=body)), "fence")
 
-    assert (found.uid, found.resource_version) == (write.uid, "1")
+    assert (found.uid, found.version) == (write.uid, "1")
 
 
 # --- what it costs others
@@ -241,7 +239,7 @@ def test_claims_that_no_operator_was_allocating_are_left_alone(bench, metadata, 
     """On a version in such a state no operator sends an allocation."""
     effects = bench.run(bench.delta(claim(**{"finalizers": [FINALIZER]} | metadata), **status))
 
-    assert writes(effects, FenceWrite) == []
+    assert writes(effects, "fence") == []
     assert bench.cycle._fence.reasons() == ()
 
 
@@ -281,7 +279,7 @@ async def test_decisions_wait_for_the_fence_and_say_so(cluster, proxy, late, sta
 async def test_a_fence_that_is_not_permitted_is_tried_again(cluster, proxy, late, start, monkeypatch):
     """The right is named, and decisions begin soon after it is there."""
     monkeypatch.setattr(fencing, "AGAIN", (0.05, 0.05))
-    monkeypatch.setattr(write_results, "FORBIDDEN", (0.05, 0.05))
+    monkeypatch.setattr(write_results, "DENIED", (0.05, 0.05))
     message = 'forbidden: User "operator" cannot patch resource "resourceclaims"'
     fault = cluster.server.faults.answer(403, times=None, verb="patch", kind="ResourceClaim", message=message)
     older(cluster)
@@ -327,9 +325,9 @@ def test_attempts_are_made_less_and_less_often(bench, clock):
     effects, sent = bench.run(bench.delta(claim(finalizers=[FINALIZER]))), []
     while bench.cycle._fence.reasons():
         assert bench.allocator.asked == []
-        found = writes(effects, FenceWrite)
+        found = writes(effects, "fence")
         sent += [clock.now - 1000] * len(found)
-        bench.run(*(Conflict(write, None, "not accepted") for write in found))
+        bench.run(*(Stale(write, None, "not accepted") for write in found))
         clock.now = bench.wake_at
         effects = bench.run()
 
@@ -339,12 +337,12 @@ def test_attempts_are_made_less_and_less_often(bench, clock):
 
 def test_an_attempt_that_is_due_since_the_last_pass_is_made_in_the_next(bench, clock):
     """A pass that takes long misses no pause that ends meanwhile, which would make everybody wait for the very end."""
-    (write,) = writes(bench.run(bench.delta(claim(finalizers=[FINALIZER]))), FenceWrite)
-    bench.run(Conflict(write, None, "not accepted"))
+    (write,) = writes(bench.run(bench.delta(claim(finalizers=[FINALIZER]))), "fence")
+    bench.run(Stale(write, None, "not accepted"))
     clock.now += 2
 
     assert bench.wake_at < clock.now
-    assert writes(bench.run(), FenceWrite) == [write]
+    assert writes(bench.run(), "fence") == [write]
 
 
 def test_who_waits_for_the_fence_is_told_for_how_long(bench, clock):
@@ -398,6 +396,6 @@ def test_only_what_was_under_way_at_the_start_is_fenced(bench):
     bench.run(listed)
     effects = bench.run(listed, bench.delta(claim("later", finalizers=[FINALIZER])))
 
-    assert writes(effects, FenceWrite) == []
+    assert writes(effects, "fence") == []
     (text,) = bench.cycle._fence.reasons()
     assert "default/claim;" in text

@@ -27,7 +27,7 @@ def hasty(monkeypatch):
     """Let what was put off be tried again at once, so that much happens in a second."""
     monkeypatch.setitem(writer.Writer.__init__.__kwdefaults__, "backoff", Backoff(base=0.001, cap=0.01))
     monkeypatch.setattr(fencing, "AGAIN", (0.01, 0.05))
-    for pause in ("CONFLICT", "REFUSAL", "FORBIDDEN"):
+    for pause in ("STALE", "DENIED", "UNCLEAR"):
         monkeypatch.setattr(write_results, pause, (0.02, 0.05))
 
 

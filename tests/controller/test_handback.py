@@ -8,8 +8,7 @@ from cycle_bench import Clock
 from cluster import allocation, claim
 from dra_operator.api.names import FINALIZER
 from dra_operator.api.read import read_object
-from dra_operator.cluster.pod_writes import NominateWrite
-from dra_operator.cluster.writes import WithdrawWrite
+from dra_operator.cluster.writes import nominate, withdraw
 from dra_operator.controller.claims import ClaimStore, PodUse
 from dra_operator.controller.gated_state import WriteTrouble
 from dra_operator.controller.handback import Handback
@@ -97,7 +96,7 @@ class HandbackBench:
         self.due = self.handback.run()
         written = self.written[:]
         self.written.clear()
-        self.sent += [write for write in written if isinstance(write, WithdrawWrite)]
+        self.sent += [write for write in written if write.kind == "withdraw"]
         return written
 
     def wait(self):
@@ -117,10 +116,12 @@ def bench():
 
 def withdrawal(name="claim", version="1", *, allocated=True):
     """Return the write that takes an allocation back."""
-    return WithdrawWrite("default", name, f"uid-{name}", version, (FINALIZER,), allocated, 0)
+    body = claim(name, uid=f"uid-{name}", resourceVersion=version, finalizers=[FINALIZER])
+    status = {"allocation": allocation()} if allocated else {}
+    return withdraw(read_object({**body, "status": status}, "ResourceClaim"))
 
 
-CLEARED = NominateWrite("default", "pod", "uid-pod", "7", NODE, None)
+CLEARED = nominate(POD, None)
 HANDED_BACK = WriteTrouble(
     "HandedBack", "handed back: 0/3 nodes are available: 3 Insufficient cpu; delete the pod to try again"
 )
@@ -410,7 +411,7 @@ def test_nomination_is_taken_off_until_the_pod_is_without(bench):
 
     assert bench.run() == [CLEARED]
     bench.observe(resource_version="8")
-    assert bench.run() == [replace(CLEARED, resource_version="8")]
+    assert bench.run() == [replace(CLEARED, version="8")]
 
 
 def test_what_the_scheduler_allocates_afterwards_is_not_taken_back(bench):

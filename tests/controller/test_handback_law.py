@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dra_operator.api.names import FINALIZER
-from dra_operator.cluster.writes import WithdrawWrite
 from dra_operator.controller.claims import PodUse
 
 from .test_handback import GATED, NODE, POD, UNSCHEDULABLE, HandbackBench
@@ -107,9 +106,9 @@ class World:
     def answer(self):
         """Store what was sent, unless the claim has changed."""
         for write in self.pending:
-            if not self.claims[write.name].reserved:
-                self.claims[write.name] = ClaimState(allocated=False, finalizer=False)
-            self.store(write.name)
+            if not self.claims[write.key[1]].reserved:
+                self.claims[write.key[1]] = ClaimState(allocated=False, finalizer=False)
+            self.store(write.key[1])
         self.pending.clear()
 
     def is_stuck(self, name):
@@ -141,16 +140,16 @@ class World:
                 self.reserved[name] = self.reserved_for(name)
         due = {name for name, since in self.since.items() if since is not None and now >= since + 60}
         for write in self.bench.run():
-            if isinstance(write, WithdrawWrite):
+            if write.kind == "withdraw":
                 self.judge(write, due)
                 self.pending.append(write)
             else:
-                assert not self.others[write.name], "a nomination of kube-scheduler's was cleared"
+                assert not self.others[write.key[1]], "a nomination of kube-scheduler's was cleared"
 
     def judge(self, write, due):
         """Fail if a claim may be in use, or is not ours, or a pod names it that may be placed."""
-        claim = self.claims[write.name]
-        users = {name for name, claims in PODS.items() if write.name in claims and not self.pods[name].node}
+        claim = self.claims[write.key[1]]
+        users = {name for name, claims in PODS.items() if write.key[1] in claims and not self.pods[name].node}
         assert not claim.reserved
         assert not (claim.allocated and claim.foreign)
         assert users <= due

@@ -5,7 +5,7 @@ from cycle_bench import FITS, KEY, writes
 
 from cluster import FINALIZER, allocation, claim, pod
 from dra_operator.cluster.session import ApiError
-from dra_operator.cluster.writes import DeallocateWrite, Forbidden, Unaccepted, Unknown
+from dra_operator.cluster.writes import Denied, Unclear
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.cycle import Tick
 from dra_operator.controller.object_problems import ObjectProblems
@@ -13,7 +13,7 @@ from dra_operator.controller.object_problems import ObjectProblems
 UNREAD = ApiError(403, "Forbidden", "no", verb="get", resource="resourceclaims")
 UNCLEAR = pytest.mark.parametrize(
     "outcome",
-    [Unknown, lambda write: Forbidden(write, UNREAD)],
+    [Unclear, lambda write: Unclear(write, UNREAD)],
     ids=["stopped", "not to be read back"],
 )
 
@@ -24,7 +24,7 @@ def test_an_unknown_outcome_keeps_its_device(bench, write, clock, outcome):
     bench.run(outcome(write))
     assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
 
-    clock.now += 121
+    clock.now += 16
     bench.run()
     assert bench.allocator.asked == ["claim", "claim"]
 
@@ -38,7 +38,7 @@ def test_a_device_of_an_unknown_outcome_is_nobodys_while_nothing_is_heard_of_cla
     bench.allocator.answers = {}
     bench.run(outcome(write), bench.delta(claim("other")))
     for _ in range(5):
-        clock.now += 121
+        clock.now += 16
         bench.run(Tick())
     assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
 
@@ -53,11 +53,11 @@ def test_what_waits_for_another_reason_is_tried_again_though_nothing_is_heard_of
     """Nothing of it is in doubt: a claim that was not allocated, or one that is not let go."""
     released = claim("released", finalizers=[FINALIZER], deletionTimestamp="2026-01-01T00:00:00Z")
     (deallocate,) = bench.run(bench.delta(released, allocation=allocation()))
-    bench.run(*(Unaccepted(each, None, "failed calling webhook") for each in (write, deallocate)))
+    bench.run(*(Denied(each, "failed calling webhook") for each in (write, deallocate)))
     bench.heard -= {"ResourceClaim"}
     clock.now = bench.wake_at
 
-    assert writes(bench.run(), DeallocateWrite) == [deallocate]
+    assert writes(bench.run(), "deallocate") == [deallocate]
     assert bench.allocator.asked == ["claim", "claim"]
 
 
@@ -66,8 +66,8 @@ def test_a_device_of_an_unknown_outcome_is_nobodys_when_claims_are_heard_of_agai
 ):
     """What was missed is told after the items that this pass takes in."""
     bench.heard -= {"ResourceClaim"}
-    bench.run(Unknown(write))
-    clock.now += 121
+    bench.run(Unclear(write))
+    clock.now += 16
 
     def items():
         yield bench.delta(claim("other"))
@@ -84,8 +84,8 @@ def test_a_device_of_an_unknown_outcome_is_nobodys_when_its_time_is_over_during_
 ):
     """The claim is not decided, and gives nothing back, before somebody has asked whether claims are heard of."""
     bench.heard -= {"ResourceClaim"}
-    bench.run(Unknown(write))
-    clock.now += 119.5
+    bench.run(Unclear(write))
+    clock.now += 14.5
     monkeypatch.setattr(ObjectProblems, "report_inventory", lambda _: setattr(clock, "now", clock.now + 1))
     bench.allocator.answers = {}
     bench.run(Tick())
@@ -112,9 +112,9 @@ async def test_claims_are_not_heard_of_before_a_watch_that_is_open_again_has_cau
 
 def test_a_device_of_an_unknown_outcome_is_tried_for_when_the_time_is_over(bench, write, clock):
     """Also where the claim itself, decided anew, does not take it again."""
-    bench.run(Unknown(write), bench.delta(claim("other")))
+    bench.run(Unclear(write), bench.delta(claim("other")))
     bench.allocator.answers = {"other": FITS}
-    clock.now += 121
+    clock.now += 16
     bench.run()
 
     assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {("default", "other")}
@@ -122,7 +122,7 @@ def test_a_device_of_an_unknown_outcome_is_tried_for_when_the_time_is_over(bench
 
 def test_a_device_of_an_unknown_outcome_is_tried_for_when_the_claim_is_made_anew(bench, write):
     """Its wait is over then, and the next pass, at once, tries the others."""
-    bench.run(Unknown(write), bench.delta(claim("other")))
+    bench.run(Unclear(write), bench.delta(claim("other")))
     bench.allocator.answers = {"other": FITS}
     bench.run(bench.delta(claim(uid="new")))
     assert bench.wake_at == bench.clock.now
@@ -133,10 +133,10 @@ def test_a_device_of_an_unknown_outcome_is_tried_for_when_the_claim_is_made_anew
 
 def test_an_unknown_outcome_for_a_claim_that_a_pod_took_ends_with_its_wait(bench, write, clock):
     """The device is not held for ever for a claim that is never decided again; whoever waits is tried."""
-    bench.run(Unknown(write), bench.delta(claim("other")))
+    bench.run(Unclear(write), bench.delta(claim("other")))
     bench.run(PodUse("default", "pod", frozenset({"claim"})))
     assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
-    clock.now += 121
+    clock.now += 16
     bench.run()
 
     assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
@@ -147,9 +147,8 @@ async def test_a_device_is_nobodys_while_nobody_may_be_told_whether_its_claim_ha
     cluster, operator, gpu, monkeypatch
 ):
     """The answer is lost with the rights to read claims, and the claim is a pod's by then: it is not decided again."""
-    for place in ("cluster.delivery.ROLES_SECONDS", "cluster.delivery.DOUBT_SECONDS"):
-        monkeypatch.setattr(f"dra_operator.{place}", 0.05)
-    for place in ("write_results.FORBIDDEN", "cycle.UNHEARD"):
+    monkeypatch.setattr("dra_operator.cluster.delivery.UNCHANGED_SECONDS", 0.05)
+    for place in ("write_results.UNCLEAR", "cycle.UNHEARD"):
         monkeypatch.setattr(f"dra_operator.controller.{place}", (0.05, 0.1))
     faults = cluster.server.faults
     for verb in ("get", "list", "watch"):
@@ -161,7 +160,7 @@ async def test_a_device_is_nobodys_while_nobody_may_be_told_whether_its_claim_ha
     faults.cut_watches("ResourceClaim")
     cluster.put(pod(uses="first"))
     await cluster.allocated("first")
-    forbidden = operator.manager.metrics.writes.labels("allocate", "forbidden")
+    forbidden = operator.manager.metrics.writes.labels("allocate", "unknown")
     await cluster.until(forbidden._value.get)
     await cluster.stays(lambda: not cluster.devices("second"))
     faults.clear()

@@ -8,23 +8,13 @@ stored. In the end all is well, and every claim that can have a device has one.
 from random import Random
 
 import pytest
-from cycle_bench import Bench, Unsatisfied, fits
+from cycle_bench import Bench, Unsatisfied, fits, said_by
 
 from cluster import FINALIZER, PENDING, claim
-from dra_operator.cluster.delivery import DOUBT_SECONDS
+from dra_operator.cluster.delivery import UNCHANGED_SECONDS
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiError
-from dra_operator.cluster.writes import (
-    AllocateWrite,
-    AnnotateWrite,
-    Conflict,
-    DeallocateWrite,
-    Forbidden,
-    Gone,
-    Unaccepted,
-    Unknown,
-    Written,
-)
+from dra_operator.cluster.writes import Denied, Stale, Stored, Unclear
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.manager import CATCHING_UP_SECONDS
@@ -71,24 +61,24 @@ class World:
 
     def store(self, write):
         """Store a write if its claim is as it was; return whether it is stored."""
-        body = self.stored.get(write.name)
+        body = self.stored.get(write.key[1])
         if body is None:
             return False
         metadata = dict(body["metadata"])
-        if (metadata["uid"], metadata["resourceVersion"]) != (write.uid, write.resource_version):
+        if (metadata["uid"], metadata["resourceVersion"]) != (write.uid, write.version):
             return False
-        if isinstance(write, AllocateWrite):
+        if write.kind == "allocate":
             metadata |= {"annotations": {}, "finalizers": [FINALIZER]}
             body = {**body, "metadata": metadata, "status": {"allocation": dict(write.allocation)}}
-        elif isinstance(write, AnnotateWrite):
-            note = {} if write.text is None else {PENDING: write.text}
+        elif write.kind == "annotate":
+            note = {} if said_by(write) is None else {PENDING: said_by(write)}
             body = {**body, "metadata": metadata | {"annotations": note}}
         else:
-            assert isinstance(write, DeallocateWrite)
+            assert write.kind == "deallocate"
             body = None
-        self.put(write.name, body)
+        self.put(write.key[1], body)
         devices = [device for name in self.stored for device in self.devices(name)]
-        assert len(devices) == len(set(devices)), f"{write.name} got what another claim has"
+        assert len(devices) == len(set(devices)), f"{write.key[1]} got what another claim has"
         return True
 
     def devices(self, name):
@@ -102,19 +92,19 @@ class World:
             "good" if self.calm else self.chance.choice(["good"] * 5 + ["refused", "unread", "lost", "late"])
         )
         if fate == "good":
-            done, body = self.store(write), self.stored.get(write.name)
+            done, body = self.store(write), self.stored.get(write.key[1])
             if body is not None:
-                self.tell(write.name, body)
-            lost = Gone(write) if body is None else Conflict(write, body, "it has changed")
-            outcome = Written(write, body or {}) if done else lost
+                self.tell(write.key[1], body)
+            lost = Stale(write, None, "it is gone") if body is None else Stale(write, body, "it has changed")
+            outcome = Stored(write, body or {}) if done else lost
         elif fate == "refused":
-            outcome = Unaccepted(write, None, "failed calling webhook")
+            outcome = Denied(write, "failed calling webhook")
         else:
             if fate == "late":
-                self.late.append((self.clock.now + self.chance.random() * DOUBT_SECONDS * 0.99, write))
+                self.late.append((self.clock.now + self.chance.random() * UNCHANGED_SECONDS * 0.99, write))
             elif self.chance.random() < 0.5:
                 self.store(write)
-            outcome = Forbidden(write, UNREAD) if fate == "unread" else Unknown(write)
+            outcome = Unclear(write, UNREAD) if fate == "unread" else Unclear(write)
         self.queue.append(outcome)
 
     # --- the watch

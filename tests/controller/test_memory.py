@@ -5,11 +5,12 @@ from collections import deque
 from collections.abc import Iterator
 
 import pytest
+from cycle_bench import said_by
 
 from cluster import CLASS, claim, node, resource_slice
 from dra_operator.allocator import Allocator
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import AllocateWrite, AnnotateWrite, Conflict, Refused, Written, steps
+from dra_operator.cluster.writes import Denied, Stale, Stored, Write
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.cycle import SchedulingCycle
 from dra_operator.controller.metrics import Metrics
@@ -96,24 +97,24 @@ class World:
             self.cycle.run(items, effects.extend, lambda: False)
             self.clock.now += 1
             for number, effect in enumerate(effects):
-                if hasattr(effect, "resource_version"):
+                if isinstance(effect, Write):
                     self.answer(effect, number)
 
     def answer(self, write, number) -> None:
         """Do what a write says, or say that the claim has changed, or that it may not be written, ever."""
-        key = write.namespace, write.name
-        if isinstance(write, AllocateWrite) and write.name.endswith("7"):
-            self.items.append(Refused(write, "no"))
+        key = write.key
+        if write.kind == "allocate" and write.key[1].endswith("7"):
+            self.items.append(Denied(write, "no"))
             return
-        if isinstance(write, AnnotateWrite) and write.text is None and write.name.endswith("4"):
+        if write.kind == "annotate" and said_by(write) is None and write.key[1].endswith("4"):
             self.refused += 1
-            self.items.append(Refused(write, "no"))
+            self.items.append(Denied(write, "no"))
             return
-        if isinstance(write, AllocateWrite) and number % 9 == 8:
+        if write.kind == "allocate" and number % 9 == 8:
             self.put(key, self.bodies[key])
-            self.items.append(Conflict(write, self.bodies[key], "changed"))
+            self.items.append(Stale(write, self.bodies[key], "changed"))
             return
-        for step in steps(write):
+        for step in write.patches:
             patch = step.body
             body = self.bodies[key]
             body = {
@@ -122,7 +123,7 @@ class World:
                 "status": {**body["status"], **patch.get("status", {})},
             }
             self.put(key, body)
-        self.items.append(Written(write, self.bodies[key]))
+        self.items.append(Stored(write, self.bodies[key]))
         metadata = self.bodies[key]["metadata"]
         if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
             self.remove(key)

@@ -60,8 +60,8 @@ def test_which_version_runs_is_told():
         'errors_total{place="pass"}',
         'passes_total{outcome="error"}',
         'writes_total{kind="allocate",outcome="refused"}',
-        'writes_total{kind="deallocate",outcome="unaccepted"}',
-        'writes_total{kind="fence",outcome="forbidden"}',
+        'writes_total{kind="deallocate",outcome="conflict"}',
+        'writes_total{kind="nominate",outcome="unknown"}',
     ],
 )
 def test_what_did_not_happen_yet_is_zero(series):

@@ -13,7 +13,7 @@ from dra_operator.allocator import Reason
 from dra_operator.allocator.decision import Decision
 from dra_operator.cluster.events import OUTCOMES
 from dra_operator.cluster.reflector import Counters
-from dra_operator.cluster.writes import Write, WriteOutcome
+from dra_operator.cluster.writes import WriteKind, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Standing
 from dra_operator.controller.metrics import Metrics
@@ -96,7 +96,7 @@ def test_page_names_the_labels_of_each(page, told):
         (
             "dra_operator_writes_total",
             [
-                *(write.kind for write in get_args(Write)),
+                *(kind for kind in get_args(WriteKind)),
                 *(outcome.result for outcome in get_args(WriteOutcome)),
             ],
         ),

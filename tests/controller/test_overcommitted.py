@@ -14,7 +14,7 @@ from dra_operator.api.types import (
     DeviceRequestAllocationResult,
 )
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import Written
+from dra_operator.cluster.writes import Stored
 from dra_operator.controller import allocation_checks, messages
 from dra_operator.controller.allocation_checks import LASTING_SECONDS
 from dra_operator.controller.event_dedup import EventRequest
@@ -114,7 +114,7 @@ def test_what_is_decided_and_not_stored_is_not_too_much_yet(table):
     table.put("theirs", "whole", used=USER)
     before = table.wait()
     stored = table.bench.delta(claim("ours"), allocation=dict(write.allocation))
-    table.bench.run(stored, Written(write, {}))
+    table.bench.run(stored, Stored(write, {}))
 
     assert event_reasons(before) == []
     assert event_reasons(table.wait()) == ["DeviceOvercommitted"] * 2

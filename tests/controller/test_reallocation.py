@@ -8,7 +8,7 @@ from cycle_bench import Bench, fits, writes
 from cluster import allocation, claim, node, resource_slice
 from dra_operator.api.names import FINALIZER
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import AllocateWrite, AnnotateWrite, WithdrawWrite, Written
+from dra_operator.cluster.writes import Stored
 from dra_operator.controller.claims import ClaimScope, PodUse
 from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.inventory.ownership import Settlement
@@ -46,14 +46,14 @@ class World:
     def run(self, *items):
         """Run passes until nothing but allocations and withdrawals is to be done; return all effects."""
         effects, new = [], self.bench.run(*items)
-        while written := writes(new, AnnotateWrite):
+        while written := writes(new, "annotate"):
             effects += new
-            new = self.bench.run(*[Written(write, {}) for write in written])
+            new = self.bench.run(*[Stored(write, {}) for write in written])
         return effects + new
 
     def moved(self, *items):
         """Run, and return the names of the claims whose allocation is taken back."""
-        return [write.name for write in writes(self.run(*items), WithdrawWrite)]
+        return [write.key[1] for write in writes(self.run(*items), "withdraw")]
 
     def wait(self, seconds):
         """Let time pass."""
@@ -77,8 +77,8 @@ def test_allocation_on_a_node_that_is_gone_is_taken_back_at_once(world):
     """Nobody can use it; the message says what becomes of it."""
     effects = world.run(NODE)
 
-    (write,) = writes(effects, WithdrawWrite)
-    assert (write.name, write.allocated, write.consumers) == ("ours", True, 0)
+    (write,) = writes(effects, "withdraw")
+    assert write.key[1] == "ours"
     expected = "node node-1 is gone; no pod uses this claim, so it gets other devices"
     assert messages(effects) == {("ResourceClaim", "ours"): expected}
     assert world.bench.metric("reallocations_total", cause="node-gone") == 1
@@ -86,12 +86,12 @@ def test_allocation_on_a_node_that_is_gone_is_taken_back_at_once(world):
 
 def test_claim_that_was_taken_back_is_decided_anew(world):
     """Like one that has just been created."""
-    (write,) = writes(world.run(NODE), WithdrawWrite)
+    (write,) = writes(world.run(NODE), "withdraw")
     world.bench.allocator.answers = {"ours": fits("gpu-9")}
 
-    effects = world.run(world.bench.delta(claim("ours")), Written(write, {}))
+    effects = world.run(world.bench.delta(claim("ours")), Stored(write, {}))
 
-    assert [each.name for each in writes(effects, AllocateWrite)] == ["ours"]
+    assert [each.key[1] for each in writes(effects, "allocate")] == ["ours"]
 
 
 def test_device_must_be_missing_for_five_minutes(world):
@@ -187,7 +187,7 @@ class TestUsed:
         effects = world.run(change)
 
         assert messages(effects)["Pod", "pod"] == f'claim "ours": {fate}'
-        assert writes(effects, WithdrawWrite) == []
+        assert writes(effects, "withdraw") == []
         assert world.wait(3600) == []
 
     def test_pod_that_comes_later_is_told_too(self, bench):
@@ -235,7 +235,7 @@ def test_allocation_of_devices_that_are_not_owned_does_not_move(clock):
 
     effects = world.run(NODE)
 
-    assert writes(effects, WithdrawWrite) == []
+    assert writes(effects, "withdraw") == []
     assert messages(effects)["ResourceClaim", "theirs"].endswith("a new claim gets other devices")
 
 

@@ -3,11 +3,11 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from cycle_bench import writes
+from cycle_bench import said_by, writes
 
 from dra_operator.allocator import Allocator, Decider
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import AllocateWrite, AnnotateWrite, Conflict, Written
+from dra_operator.cluster.writes import Stale, Stored
 from dra_operator.controller.claims import pod_use
 from dra_operator.controller.cycle import SchedulingCycle, Tick
 from dra_operator.controller.event_dedup import EventRequest
@@ -80,7 +80,7 @@ class PodBench:
             out = []
             self.wake_at = self.cycle.run(items, out.extend, lambda: False)
             self.effects += out
-            items = [item for write in writes(out, AnnotateWrite) for item in self.answer(write)]
+            items = [item for write in writes(out, "annotate") for item in self.answer(write)]
             if not items:
                 return
 
@@ -88,12 +88,12 @@ class PodBench:
         """Return what comes of the annotation of a claim."""
         if self.conflicts:
             self.conflicts -= 1
-            return [Conflict(write, None, "the object has been modified")]
-        body = self.bodies["ResourceClaim", write.name]
-        annotations = {PENDING: write.text} if write.text is not None else {}
+            return [Stale(write, None, "the object has been modified")]
+        body = self.bodies["ResourceClaim", write.key[1]]
+        annotations = {PENDING: said_by(write)} if said_by(write) is not None else {}
         changed = {**body, "metadata": {**body["metadata"], "annotations": annotations}}
         (delta,) = self.items(changed)
-        return [delta, Written(write, delta.body)]
+        return [delta, Stored(write, delta.body)]
 
     def after(self, seconds, step=1.0):
         """Let time pass, with the cycles that are due meanwhile."""
@@ -152,7 +152,7 @@ def test_pod_that_waits_is_told_why_on_itself_and_on_its_claim(bench):
     assert message.startswith("request gpu: 1 device published")
     assert message.endswith("; it would fit if claim other ended")
     assert bench.annotation("p-gpu") == message
-    assert not writes(bench.effects, AllocateWrite)
+    assert not writes(bench.effects, "allocate")
 
 
 def test_nothing_is_told_in_the_first_five_seconds(bench):
@@ -209,7 +209,7 @@ def test_reason_that_changes_is_told_again_and_the_annotation_once_a_minute(benc
 
     bench.after(60)
     assert "tainted" in bench.annotation("p-gpu")
-    assert len(writes(bench.effects, AnnotateWrite)) == 2
+    assert len(writes(bench.effects, "annotate")) == 2
 
 
 def test_annotation_goes_when_the_pod_has_its_devices(bench):
@@ -243,7 +243,7 @@ def test_claim_that_several_pods_wait_for_is_told_of_once(bench):
     bench.after(130)
 
     assert sorted(name for name, _, _ in bench.told) == ["a", "b"]
-    assert len(writes(bench.effects, AnnotateWrite)) == 1
+    assert len(writes(bench.effects, "annotate")) == 1
 
 
 def test_at_most_twenty_writes_a_second(bench):
@@ -258,7 +258,7 @@ def test_at_most_twenty_writes_a_second(bench):
 
     assert max(written) <= BATCH
     assert len(bench.told) == 100
-    assert len(writes(bench.effects, AnnotateWrite)) == 100
+    assert len(writes(bench.effects, "annotate")) == 100
 
 
 def test_event_that_is_still_true_is_recorded_again(bench):
@@ -398,12 +398,12 @@ def test_claim_is_not_written_while_its_pod_is_nominated(bench):
     body, its_claim = made("p")
     bench.put(claim("other", status=HELD), body, its_claim)
     bench.after(10)
-    written = len(writes(bench.effects, AnnotateWrite))
+    written = len(writes(bench.effects, "annotate"))
     body["status"]["nominatedNodeName"] = "n1"
     bench.put(body)
     bench.after(60)
 
-    assert len(writes(bench.effects, AnnotateWrite)) == written
+    assert len(writes(bench.effects, "annotate")) == written
 
 
 def test_claim_that_opted_out_gets_no_annotation(bench):
@@ -414,7 +414,7 @@ def test_claim_that_opted_out_gets_no_annotation(bench):
     bench.after(10)
 
     assert [reason for _, reason, _ in bench.told] == ["DeviceInUse"]
-    assert writes(bench.effects, AnnotateWrite) == []
+    assert writes(bench.effects, "annotate") == []
 
 
 def test_claim_of_another_pod_is_not_written(bench):
@@ -424,7 +424,7 @@ def test_claim_of_another_pod_is_not_written(bench):
     bench.after(10)
 
     assert [reason for _, reason, _ in bench.told] == ["ClaimNotForPod"]
-    assert writes(bench.effects, AnnotateWrite) == []
+    assert writes(bench.effects, "annotate") == []
 
 
 def test_volumes_count_when_they_are_known(bench):

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 from cycle_bench import FITS, writes
 
-from cluster import FINALIZER, allocation, claim, node
+from cluster import allocation, claim, node
 from dra_operator.allocator import Failed, Reason
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import AnnotateWrite, FenceWrite, Unanswered, Written
+from dra_operator.cluster.writes import Stored
 from dra_operator.controller.claims import PodUse
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()
@@ -32,8 +32,8 @@ def wait(bench):
     """Let a claim come, wait, and get its annotation."""
 
     def wait(name):
-        sent = writes(bench.run(bench.delta(claim(name))), AnnotateWrite)
-        bench.run(*[Written(write, {}) for write in sent])
+        sent = writes(bench.run(bench.delta(claim(name))), "annotate")
+        bench.run(*[Stored(write, {}) for write in sent])
 
     return wait
 
@@ -69,16 +69,6 @@ def test_each_reason_has_the_time_of_its_own_claims(bench, wait, clock, since):
     assert (since("DeviceInUse"), since("SelectorFailed")) == (0, 20)
 
 
-def test_a_claim_that_does_not_wait_for_us_may_have_a_reason_and_no_time(bench, clock, since):
-    """A pod uses it, and something of an earlier operator has to be taken off it."""
-    use = PodUse("default", "pod", frozenset({"claim"}))
-    (write,) = writes(bench.run(use, bench.delta(claim(finalizers=[FINALIZER]))), FenceWrite)
-    clock.now += 10
-    bench.run(Unanswered(write, "cut"))
-
-    assert since("AllocationRefused") == 10
-
-
 def test_when_the_longest_wait_ends_the_next_one_counts(bench, wait, try_again, clock, since):
     """Its time is its own."""
     wait("first")
@@ -87,7 +77,7 @@ def test_when_the_longest_wait_ends_the_next_one_counts(bench, wait, try_again, 
     bench.allocator.answers = {"first": FITS}
     (write,) = try_again()
     clock.now += 30
-    bench.run(bench.delta(claim("first"), allocation=dict(write.allocation)), Written(write, {}))
+    bench.run(bench.delta(claim("first"), allocation=dict(write.allocation)), Stored(write, {}))
 
     assert since("DeviceInUse") == 30
 
@@ -147,6 +137,6 @@ def test_how_long_an_allocation_took_is_told_also_where_the_watch_is_faster_than
     """From when the claim was seen until the answer was here."""
     clock.now += 3.5
     bench.run(bench.delta(claim(), allocation=dict(write.allocation)))
-    bench.run(Written(write, {}))
+    bench.run(Stored(write, {}))
 
     assert bench.metric("allocation_seconds_sum") == 3.5

@@ -3,19 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from cycle_bench import KEY, event_reasons, fits, writes
+from cycle_bench import KEY, event_reasons, fits, said_by, writes
 from structlog.testing import capture_logs
 
 from cluster import FINALIZER, PENDING, allocation, claim
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiError
-from dra_operator.cluster.writes import (
-    AnnotateWrite,
-    DeallocateWrite,
-    FenceWrite,
-    Forbidden,
-    Written,
-)
+from dra_operator.cluster.writes import Denied, Stored, fence
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.cycle import Tick
 from dra_operator.controller.event_dedup import EventRequest
@@ -28,8 +22,8 @@ def denied(resource):
 
 def deny(bench, write, right):
     """Have a write denied for want of a right, and let be written on the claim what is said of it."""
-    effects = bench.run(Forbidden(write, denied(right)))
-    bench.run(*[Written(said, {}) for said in writes(effects, AnnotateWrite)])
+    effects = bench.run(Denied(write, "no", denied(right)))
+    bench.run(*[Stored(said, {}) for said in writes(effects, "annotate")])
 
 
 def test_a_success_ends_the_waits(bench, write, clock):
@@ -38,7 +32,7 @@ def test_a_success_ends_the_waits(bench, write, clock):
         deny(bench, write, "resourceclaims/status")
         clock.now += 1
         (write,) = writes(bench.run())
-        bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Written(write, {}))
+        bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Stored(write, {}))
         (write,) = writes(bench.run(bench.delta(claim())))
 
 
@@ -50,7 +44,7 @@ def test_a_missing_right_is_known_until_a_write_succeeds(bench, write, clock):
     clock.now += 11
     (again,) = writes(bench.run())
     with capture_logs() as logs:
-        bench.run(bench.delta(claim(), allocation=dict(again.allocation)), Written(again, {}))
+        bench.run(bench.delta(claim(), allocation=dict(again.allocation)), Stored(again, {}))
     assert bench.cycle._access.reasons() == ()
     lines = [(line["event"], line.get("verb"), line.get("resource")) for line in logs]
     assert lines.count(("permitted again", "patch", "resourceclaims/status")) == 1
@@ -65,28 +59,28 @@ def test_all_that_were_denied_a_right_are_tried_when_it_is_there(bench, clock):
 
     def told(effects):
         """Have the annotations written of what a pass wants done."""
-        bench.run(*[Written(said, {}) for said in writes(effects, AnnotateWrite)])
+        bench.run(*[Stored(said, {}) for said in writes(effects, "annotate")])
         return writes(effects)
 
     tried = told(bench.run(*[bench.delta(claim(name)) for name in old]))
     for _ in range(7):
-        told(bench.run(*[Forbidden(write, denied("resourceclaims/status")) for write in tried]))
+        told(bench.run(*[Denied(write, "no", denied("resourceclaims/status")) for write in tried]))
         clock.now += 32
         tried = told(bench.run())
     assert tried == [], "they wait for more than a minute by now"
     (late,) = told(bench.run(bench.delta(claim("late"))))
     written = bench.delta(claim("late"), allocation=dict(late.allocation))
 
-    assert [write.name for write in told(bench.run(written, Written(late, {})))] == ["a", "b"]
+    assert [write.key[1] for write in told(bench.run(written, Stored(late, {})))] == ["a", "b"]
 
 
 def test_a_right_is_there_when_one_claim_shows_it(bench, clock):
     """Readiness does not wait for the others that were denied it."""
-    found = writes(bench.run(bench.delta(claim("a")), bench.delta(claim("b"))), AnnotateWrite)
-    bench.run(*[Forbidden(write, denied("resourceclaims")) for write in found])
+    found = writes(bench.run(bench.delta(claim("a")), bench.delta(claim("b"))), "annotate")
+    bench.run(*[Denied(write, "no", denied("resourceclaims")) for write in found])
     clock.now += 10
-    (again, _) = writes(bench.run(), AnnotateWrite)
-    bench.run(Written(again, {}))
+    (again, _) = writes(bench.run(), "annotate")
+    bench.run(Stored(again, {}))
 
     assert bench.cycle._access.reasons() == ()
 
@@ -94,8 +88,10 @@ def test_a_right_is_there_when_one_claim_shows_it(bench, clock):
 def test_a_right_is_told_no_more_when_somebody_else_did_what_it_is_for(bench, clock):
     """The claim that was to be let go is gone."""
     released = claim(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[FINALIZER])
-    (deallocate,) = writes(bench.run(bench.delta(released, allocation=allocation())), DeallocateWrite)
-    assert event_reasons(bench.run(Forbidden(deallocate, denied("resourceclaims/status")))) == ["Forbidden"]
+    (deallocate,) = writes(bench.run(bench.delta(released, allocation=allocation())), "deallocate")
+    assert event_reasons(bench.run(Denied(deallocate, "no", denied("resourceclaims/status")))) == [
+        "Forbidden"
+    ]
     bench.run(Delta("ResourceClaim", "default", "claim", None))
     clock.now += 1200
 
@@ -104,11 +100,11 @@ def test_a_right_is_told_no_more_when_somebody_else_did_what_it_is_for(bench, cl
 
 def test_a_right_that_is_there_is_told_no_more(bench, clock):
     """The claim goes on to wait, and its annotation could be written at last."""
-    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
-    bench.run(Forbidden(annotate, denied("resourceclaims")))
+    (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
+    bench.run(Denied(annotate, "no", denied("resourceclaims")))
     clock.now += 10
-    (annotate,) = writes(bench.run(), AnnotateWrite)
-    bench.run(bench.delta(claim(annotations={PENDING: annotate.text})), Written(annotate, {}))
+    (annotate,) = writes(bench.run(), "annotate")
+    bench.run(bench.delta(claim(annotations={PENDING: said_by(annotate)})), Stored(annotate, {}))
     clock.now += 1200
 
     assert event_reasons(bench.run()) == ["DeviceInUse"]
@@ -116,21 +112,20 @@ def test_a_right_that_is_there_is_told_no_more(bench, clock):
 
 def test_why_a_claim_waits_is_told_again_when_its_annotation_could_be_written(bench, clock):
     """Else its last Event would be of a right that is there."""
-    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
-    assert event_reasons(bench.run(Forbidden(annotate, denied("resourceclaims")))) == ["Forbidden"]
+    (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
+    assert event_reasons(bench.run(Denied(annotate, "no", denied("resourceclaims")))) == ["Forbidden"]
     clock.now += 10
-    (annotate,) = writes(bench.run(), AnnotateWrite)
+    (annotate,) = writes(bench.run(), "annotate")
 
-    assert event_reasons(bench.run(Written(annotate, {}))) == ["DeviceInUse"]
+    assert event_reasons(bench.run(Stored(annotate, {}))) == ["DeviceInUse"]
 
 
 def test_a_fence_says_nothing_of_the_right_to_allocate(bench, write):
     """It needs less: that it succeeded does not make the missing right one that is there."""
     bench.run(
-        Forbidden(write, ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims/status"))
+        Denied(write, "no", ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims/status"))
     )
-    fence = FenceWrite(*KEY, write.uid, "1", (FINALIZER,))
-    bench.cycle._access.grant(fence)
+    bench.cycle._access.grant(fence(KEY, write.uid, "1", (FINALIZER,)))
     assert bench.cycle._access.reasons() == ("not permitted to patch resourceclaims/status: no",)
 
     bench.cycle._access.grant(write)
@@ -140,9 +135,9 @@ def test_a_fence_says_nothing_of_the_right_to_allocate(bench, write):
 def test_the_right_to_update_is_shown_by_the_claims_that_need_it(bench, write):
     """Other claims are patched: that they were written says nothing of it."""
     error = ApiError(403, "Forbidden", "no", verb="update", resource="resourceclaims")
-    bench.run(Forbidden(write, error))
+    bench.run(Denied(write, "no", error))
     rights = bench.cycle._access
-    rights.grant(replace(write, name="another"))
+    rights.grant(replace(write, key=("default", "another")))
     assert rights.reasons() == ("not permitted to update resourceclaims: no",)
 
     rights.grant(write)
@@ -187,7 +182,7 @@ def test_one_that_may_not_bind_devices_may_write_the_status(bench, write, clock)
 )
 def test_a_claim_without_devices_needs_no_right_to_allocate(bench, write, clock, resource, named):
     """Else nothing would be written that shows that the right is there, and the operator stayed unready."""
-    bench.run(Forbidden(write, denied(resource)))
+    bench.run(Denied(write, "no", denied(resource)))
     bench.allocator.answers = {}
     clock.now += 11
     bench.run()
@@ -198,11 +193,11 @@ def test_a_claim_without_devices_needs_no_right_to_allocate(bench, write, clock,
 def test_a_claim_that_may_not_be_allocated_says_so(bench, write):
     """In an Event, in its annotation and in the log: whoever lists what waits by the annotation finds it."""
     with capture_logs() as logs:
-        effects = bench.run(Forbidden(write, denied("resourceclaims/status")))
+        effects = bench.run(Denied(write, "no", denied("resourceclaims/status")))
 
     why = "not permitted to patch resourceclaims/status: no"
     assert [effect.message for effect in effects if isinstance(effect, EventRequest)] == [why]
-    assert [said.text for said in writes(effects, AnnotateWrite)] == [why]
+    assert [said_by(said) for said in writes(effects, "annotate")] == [why]
     assert [line["event"] for line in logs] == ["forbidden"]
 
 
@@ -213,15 +208,15 @@ def test_claims_that_may_not_be_written_count_as_pending(bench, write, clock):
 
     clock.now += 11
     (again,) = writes(bench.run())
-    bench.run(bench.delta(claim(), allocation=dict(again.allocation)), Written(again, {}))
+    bench.run(bench.delta(claim(), allocation=dict(again.allocation)), Stored(again, {}))
     assert bench.metric("pending_claims", reason="Forbidden") is None
 
 
 def test_a_claim_that_may_not_be_let_go_keeps_the_right_named(bench):
     """Somebody deleted it, and nothing but the right is in the way."""
     going = claim(finalizers=[FINALIZER], deletionTimestamp="2026-01-01T00:00:00Z")
-    (write,) = writes(bench.run(bench.delta(going)), DeallocateWrite)
-    bench.run(Forbidden(write, denied("resourceclaims")))
+    (write,) = writes(bench.run(bench.delta(going)), "deallocate")
+    bench.run(Denied(write, "no", denied("resourceclaims")))
     bench.run(bench.delta(going))
 
     assert bench.cycle._access.reasons() == ("not permitted to patch resourceclaims: no",)
@@ -240,8 +235,8 @@ def test_a_missing_right_is_forgotten_with_the_claim_that_needed_it(bench, write
 @pytest.mark.parametrize("end", ["gone", "pod"])
 def test_a_missing_right_is_told_no_more_when_nobody_needs_it(bench, clock, end):
     """Its Event is not repeated for ever."""
-    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
-    assert event_reasons(bench.run(Forbidden(annotate, denied("resourceclaims")))) == ["Forbidden"]
+    (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
+    assert event_reasons(bench.run(Denied(annotate, "no", denied("resourceclaims")))) == ["Forbidden"]
     gone = Delta("ResourceClaim", *KEY, None)
     bench.run(gone if end == "gone" else PodUse("default", "pod", frozenset({"claim"})))
     clock.now += 1200
@@ -251,8 +246,8 @@ def test_a_missing_right_is_told_no_more_when_nobody_needs_it(bench, clock, end)
 
 def test_a_missing_right_is_told_again_although_its_claim_was_decided_meanwhile(bench, clock):
     """To say why it waits is still not permitted: the Event must not expire."""
-    (annotate,) = writes(bench.run(bench.delta(claim())), AnnotateWrite)
-    assert event_reasons(bench.run(Forbidden(annotate, denied("resourceclaims")))) == ["Forbidden"]
+    (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
+    assert event_reasons(bench.run(Denied(annotate, "no", denied("resourceclaims")))) == ["Forbidden"]
     bench.run(Tick())
     clock.now += 1200
 

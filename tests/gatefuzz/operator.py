@@ -8,7 +8,7 @@ from typing import Any
 
 from dra_operator.allocator import Allocator, Decider
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import Conflict, Unsent, Write, WriteOutcome, Written, steps
+from dra_operator.cluster.writes import Stale, Stored, Write, WriteOutcome
 from dra_operator.controller.claims import ClaimScope, pod_use
 from dra_operator.controller.cycle import SchedulingCycle
 from dra_operator.controller.event_dedup import EventRequest
@@ -34,7 +34,7 @@ class PendingWrite:
     def key(self) -> Key:
         """The object that is written."""
         kind = "Pod" if self.write.resource == "pods" else "ResourceClaim"
-        return kind, self.write.namespace, self.write.name
+        return kind, *self.write.key
 
     def step(self, server: Server) -> WriteOutcome | None:
         """Send the next patch; return what came of the write, None while patches are left."""
@@ -42,9 +42,9 @@ class PendingWrite:
         try:
             body = server.patch(self.key, self.write.uid, self.version, patch)
         except ConflictError as conflict:
-            return Conflict(self.write, conflict.body, "the object has been modified")
+            return Stale(self.write, conflict.body, "the object has been modified")
         self.version = body["metadata"]["resourceVersion"]
-        return None if self.left else Written(self.write, body)
+        return None if self.left else Stored(self.write, body)
 
 
 @dataclass(eq=False)
@@ -106,15 +106,15 @@ class Operator:
             if isinstance(effect, EventRequest):
                 self.told.add((effect.subject.name, effect.reason))
                 continue
-            left = list(steps(effect))
+            left = list(effect.patches)
             if left:
-                self.pending.append(PendingWrite(effect, effect.resource_version, left, self))
+                self.pending.append(PendingWrite(effect, effect.version, left, self))
             else:
-                self._items.append(Unsent(effect))
+                self._items.append(Stale(effect, None, "nothing was sent"))
 
     def answer(self, outcome: WriteOutcome) -> None:
         """Take in the answer to a write, with the state that it brought."""
-        body = outcome.body if isinstance(outcome, Written | Conflict) else None
+        body = outcome.body if isinstance(outcome, Stored | Stale) else None
         if body is not None:
             metadata = body["metadata"]
             delta = Delta(body["kind"], metadata.get("namespace", ""), metadata["name"], body)

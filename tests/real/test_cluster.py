@@ -9,6 +9,7 @@ import pytest
 import factories
 from dra_operator.api.kinds import KINDS
 from dra_operator.api.names import BROKEN_ANNOTATION, FINALIZER, PENDING_ANNOTATION
+from dra_operator.api.read import read_object
 from dra_operator.cluster import writes
 from dra_operator.cluster.credentials import load_access
 from dra_operator.cluster.discovery import Served, served
@@ -29,19 +30,15 @@ def allocation(device="gpu-0"):
     return factories.allocation(given, allocationTimestamp="2026-01-01T00:00:00Z")
 
 
-def allocate(claim, device="gpu-0", **changes):
+def known(body, **metadata):
+    """The claim that is decided on, from how it is stored."""
+    return read_object({**body, "metadata": {**body["metadata"], **metadata}}, "ResourceClaim")
+
+
+def allocate(body, device="gpu-0", **metadata):
     """The decision to give a claim a device."""
-    metadata = claim["metadata"]
-    values = {
-        "namespace": metadata["namespace"],
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-        "resource_version": metadata["resourceVersion"],
-        "finalizers": tuple(metadata.get("finalizers", ())),
-        "drop_annotation": PENDING_ANNOTATION in metadata.get("annotations", {}),
-        "allocation": allocation(device),
-    }
-    return writes.AllocateWrite(**(values | changes))
+    decided = known({**body, "status": {"allocation": allocation(device)}}).status.allocation
+    return writes.allocate(known(body, **metadata), decided)
 
 
 @pytest.fixture
@@ -120,7 +117,7 @@ class TestWriter:
         """A decision arrives whole: finalizer, devices, node selector, timestamp, in the name of the operator."""
         outcome = await write(allocate(make_claim()))
 
-        assert isinstance(outcome, writes.Written)
+        assert isinstance(outcome, writes.Stored)
         claim = read()
         assert claim["metadata"]["finalizers"] == [FINALIZER]
         assert claim["status"]["allocation"] == allocation()
@@ -134,7 +131,7 @@ class TestWriter:
         annotations = {PENDING_ANNOTATION: "stale", "example.com/kept": "yes"}
         claim = make_claim(finalizers=["example.com/other"], annotations=annotations)
 
-        assert isinstance(await write(allocate(claim)), writes.Written)
+        assert isinstance(await write(allocate(claim)), writes.Stored)
 
         metadata = read()["metadata"]
         assert metadata["finalizers"] == ["example.com/other", FINALIZER]
@@ -145,7 +142,7 @@ class TestWriter:
         """What is written through an older version is stored the same."""
         outcome = await write(allocate(make_claim()), Served(CLAIMS.kind, version))
 
-        assert isinstance(outcome, writes.Written)
+        assert isinstance(outcome, writes.Stored)
         assert read()["status"]["allocation"] == allocation()
 
     async def test_lost_race_is_a_conflict(self, client, namespace, make_claim, read, write):
@@ -155,7 +152,7 @@ class TestWriter:
 
         outcome = await write(allocate(claim))
 
-        assert isinstance(outcome, writes.Conflict)
+        assert isinstance(outcome, writes.Stale)
         assert outcome.body["metadata"]["labels"] == {"a": "b"}
         assert "allocation" not in read().get("status", {})
 
@@ -166,7 +163,7 @@ class TestWriter:
         claim = make_claim(finalizers=[FINALIZER])
         client.patch(CLAIMS.path(namespace, "claim"), {"metadata": {"labels": {"a": "b"}}})
 
-        assert isinstance(await write(allocate(claim)), writes.Conflict)
+        assert isinstance(await write(allocate(claim)), writes.Stale)
         assert "allocation" not in read().get("status", {})
 
     async def test_recreated_claim_is_a_conflict(self, make_claim, read, write):
@@ -176,7 +173,7 @@ class TestWriter:
 
         outcome = await write(allocate(claim, uid=earlier))
 
-        assert isinstance(outcome, writes.Conflict)
+        assert isinstance(outcome, writes.Stale)
         assert outcome.body["metadata"]["uid"] == claim["metadata"]["uid"]
         assert "allocation" not in read().get("status", {})
 
@@ -186,16 +183,16 @@ class TestWriter:
 
         outcome = await write(allocate(first.body, device="gpu-1"))
 
-        assert isinstance(outcome, writes.Conflict)
+        assert isinstance(outcome, writes.Stale)
         assert read()["status"]["allocation"] == allocation()
 
     async def test_invalid_allocation_is_refused(self, make_claim, write):
         """What the API server does not accept is refused in its words."""
         claim = make_claim(finalizers=[FINALIZER])
 
-        outcome = await write(allocate(claim, allocation=allocation(device="Not A Name")))
+        outcome = await write(allocate(claim, device="Not A Name"))
 
-        assert isinstance(outcome, writes.Refused)
+        assert isinstance(outcome, writes.Denied)
         assert "status.allocation.devices.results[0].device" in outcome.message
 
     async def test_status_and_metadata_are_apart(self, session, make_claim, read, namespace):
@@ -221,34 +218,27 @@ class TestWriter:
         await write(allocate(make_claim()))
         client.delete(CLAIMS.path(namespace, "claim"))
         claim = client.get(CLAIMS.path(namespace, "claim"))
-        metadata = claim["metadata"]
-        assert metadata["deletionTimestamp"]
+        assert claim["metadata"]["deletionTimestamp"]
 
-        change = writes.DeallocateWrite(
-            namespace, "claim", metadata["uid"], metadata["resourceVersion"], (FINALIZER,), True, 0
-        )
+        change = writes.deallocate(known(claim))
         outcome = await write(change)
 
-        assert isinstance(outcome, writes.Written)
+        assert isinstance(outcome, writes.Stored)
         assert client.request("GET", CLAIMS.path(namespace, "claim")).status == 404
-        assert isinstance(await write(change), writes.Gone)
+        assert isinstance(await write(change), writes.Stale)
 
     @pytest.mark.parametrize("name", [PENDING_ANNOTATION, BROKEN_ANNOTATION])
-    async def test_annotation_comes_and_goes(self, make_claim, read, write, namespace, name):
+    async def test_annotation_comes_and_goes(self, make_claim, read, write, name):
         """An annotation of ours is set and taken off, and nothing else is touched."""
-        metadata = make_claim(annotations={"example.com/kept": "yes"})["metadata"]
-        uid, version = metadata["uid"], metadata["resourceVersion"]
+        claim = make_claim(annotations={"example.com/kept": "yes"})
 
-        outcome = await write(
-            writes.AnnotateWrite(namespace, "claim", uid, version, name, None, "why it waits")
-        )
+        outcome = await write(writes.annotate(known(claim), name, "why it waits"))
         assert read()["metadata"]["annotations"] == {
             "example.com/kept": "yes",
             name: "why it waits",
         }
 
-        version = outcome.body["metadata"]["resourceVersion"]
-        await write(writes.AnnotateWrite(namespace, "claim", uid, version, name, "why it waits", None))
+        await write(writes.annotate(known(outcome.body), name, None))
         assert read()["metadata"]["annotations"] == {"example.com/kept": "yes"}
 
 
@@ -295,8 +285,8 @@ class TestPermissions:
 
         outcome = await written(session, allocate(make_claim(finalizers=[FINALIZER])))
 
-        assert isinstance(outcome, writes.Forbidden)
-        assert (outcome.error.verb, outcome.error.resource) == ("patch", "resourceclaims/status")
+        assert isinstance(outcome, writes.Denied)
+        assert (outcome.missing.verb, outcome.missing.resource) == ("patch", "resourceclaims/status")
 
     async def test_missing_right_to_bind_is_named(self, make_claim, as_account):
         """Without the right to bind, which the API server reports in its own way, the outcome names it too."""
@@ -304,8 +294,8 @@ class TestPermissions:
 
         outcome = await written(session, allocate(make_claim(finalizers=[FINALIZER])))
 
-        assert isinstance(outcome, writes.Forbidden)
-        assert (outcome.error.verb, outcome.error.resource) == ("patch", "resourceclaims/binding")
+        assert isinstance(outcome, writes.Denied)
+        assert (outcome.missing.verb, outcome.missing.resource) == ("patch", "resourceclaims/binding")
 
     async def test_three_rules_are_enough(self, make_claim, as_account):
         """With the rights to patch claims, their status and their binding, a claim is allocated."""
@@ -313,7 +303,7 @@ class TestPermissions:
             "get,patch resourceclaims", "patch resourceclaims/status", "patch resourceclaims/binding"
         )
 
-        assert isinstance(await written(session, allocate(make_claim())), writes.Written)
+        assert isinstance(await written(session, allocate(make_claim())), writes.Stored)
 
 
 class TestReflector:
@@ -384,7 +374,7 @@ class TestReflector:
         assert not pending.done()
         control_plane.start_apiserver()
 
-        assert isinstance(await pending, writes.Written)
+        assert isinstance(await pending, writes.Stored)
         assert read()["status"]["allocation"] == allocation()
 
     async def test_silent_server_is_noticed(self, session, control_plane, make_claim):
@@ -403,7 +393,7 @@ class TestReflector:
             await asyncio.sleep(3)
             assert not pending.done()
 
-        assert isinstance(await pending, writes.Written)
+        assert isinstance(await pending, writes.Stored)
         assert read()["status"]["allocation"] == allocation()
 
     async def test_expired_version_leads_to_a_list(self, session, make_claim, client, namespace):

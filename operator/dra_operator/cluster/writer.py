@@ -1,8 +1,8 @@
 """The writer: a pool of a dozen slots for two queues, decisions before annotations, fair by namespace.
 
 More requests at once only queue at the API server (docs/kopf.md). A write whose own claim is in trouble gives its
-slot back while it waits; one that waits for the API server keeps it. Each write gets exactly one outcome, and before it
-perhaps `Unanswered`; all writes under way are of different objects (`controller.queue`).
+slot back while it waits; one that waits for the API server keeps it. Each write gets exactly one outcome; all writes
+under way are of different objects (`controller.queue`).
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from dra_operator.cluster.delivery import Delivery, Permit, Wait
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.faults import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.session import ApiSession
-from dra_operator.cluster.writes import AnnotateWrite, Unknown, Unsent, Write, WriteOutcome, steps
+from dra_operator.cluster.writes import Stale, Unclear, Write, WriteOutcome
 
 log = structlog.get_logger(__name__)
 
@@ -84,9 +84,7 @@ class Writer:
         self._sleep = sleep
         self._outage = session.outage
         self._defect_logger = defect_logger
-        self._delivery = Delivery(
-            session, served, may_write, self._report, self._pause, clock, random, backoff, timeout
-        )
+        self._delivery = Delivery(session, served, may_write, self._pause, clock, random, backoff, timeout)
         self._held = Counter[str]()
         """How many slots each namespace has."""
         self._decisions, self._annotations = _Queue(), _Queue()
@@ -113,18 +111,16 @@ class Writer:
 
         Its outcome arrives later, never within this call.
         """
-        if self._stopping or not steps(write):
+        if self._stopping or not write.patches:
             self._unsent(write)
             return
-        (self._annotations if isinstance(write, AnnotateWrite) else self._decisions).put(
-            write.namespace, write
-        )
+        (self._annotations if write.kind == "annotate" else self._decisions).put(write.key[0], write)
         self._fill()
 
     async def drain(self, seconds: float) -> int:
         """Take no more writes and let those in flight finish, for at most so long.
 
-        Return how many were left unfinished; their outcome is Unknown.
+        Return how many were left unfinished; their outcome is Unclear.
         """
         self._stopping = True
         tasks = set(self._running)
@@ -160,42 +156,41 @@ class Writer:
         self._held -= Counter((namespace,))
 
     async def _run(self, write: Write) -> None:
-        outcome: WriteOutcome = Unknown(write)
+        outcome: WriteOutcome = Unclear(write)
+        namespace, name = write.key
         try:
             outcome = await self._delivery.deliver(write)
         except asyncio.CancelledError:
-            log.warning("write left unfinished", namespace=write.namespace, name=write.name, uid=write.uid)
+            log.warning("write left unfinished", namespace=namespace, name=name, uid=write.uid)
         except Exception:
-            self._defect_logger.exception(Defect.WRITE, namespace=write.namespace, name=write.name)
+            self._defect_logger.exception(Defect.WRITE, namespace=namespace, name=name)
         finally:
             task = asyncio.current_task()
             assert task is not None
             self._running.discard(task)
-            self._give_back(write.namespace)
+            self._give_back(namespace)
             self._report(outcome)
             self._fill()
 
     async def _pause(self, write: Write, seconds: float, wait: Wait) -> None:
-        if wait.is_of_all:
-            await self._rest(seconds, wait)
+        namespace = write.key[0]
+        if wait == "away":
+            await self._outage.pause(seconds, self._sleep)
+            return
+        if wait == "server":
+            await self._sleep(seconds)
             return
         # Whoever is cut short here gives back a slot that it does not have; nothing is begun any more by then.
-        self._give_back(write.namespace)
+        self._give_back(namespace)
         self._fill()
-        await self._rest(seconds, wait)
+        await self._sleep(seconds)
         back = asyncio.get_running_loop().create_future()
-        self._decisions.put(write.namespace, back)
+        self._decisions.put(namespace, back)
         self._fill()
         await back
 
-    async def _rest(self, seconds: float, wait: Wait) -> None:
-        if wait.ends_with_outage:
-            await self._outage.pause(seconds, self._sleep)
-        else:
-            await self._sleep(seconds)
-
     def _unsent(self, write: Write) -> None:
-        asyncio.get_running_loop().call_soon(self._report, Unsent(write))
+        asyncio.get_running_loop().call_soon(self._report, Stale(write, None, "nothing was sent"))
 
     def _report(self, outcome: WriteOutcome) -> None:
         try:

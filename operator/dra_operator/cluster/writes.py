@@ -1,19 +1,56 @@
-"""Writes: what can be done to a claim or a pod (`pod_writes`), as merge-patches, and what can come of it.
+"""Writes: a change of one claim or pod as merge-patches, and the four things that can come of it.
 
 Each patch carries `resourceVersion` and `uid` of the object that was decided on: optimistic concurrency, answered with
 409 or 422 (docs/kopf.md). The finalizer comes before the allocation, and the allocation ends before the finalizer,
 so that a claim with devices can never vanish (docs/dra-semantics.md, 8.2 and 8.3). Allocations have the same JSON in
-all versions. `kind` and `result` are what metrics and log lines call them.
+all versions.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
-from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
+from dra_operator.api.names import FINALIZER, GATE, LET_GO_ANNOTATION, PENDING_ANNOTATION
+from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.api.write import allocation_to_wire, to_wire
 from dra_operator.cluster.patches import Body, Patch
-from dra_operator.cluster.pod_writes import ConditionalWrite, GateWrite, NominateWrite, steps_for_pod
 from dra_operator.cluster.session import ApiError
+from dra_operator.pods.gate import SchedulingPod
+
+Key: TypeAlias = tuple[str, str]
+"""Namespace and name."""
+WriteKind: TypeAlias = Literal[
+    "allocate", "deallocate", "withdraw", "reserve", "annotate", "fence", "gate", "nominate"
+]
+"""What a write does, as metrics and log lines call it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Patches of one version of an object, in their order; each but the first names the version that came before it."""
+
+    kind: WriteKind
+    key: Key
+    uid: str
+    version: str
+    patches: tuple[Patch, ...]
+
+    @property
+    def resource(self) -> str:
+        """What is written to, as RBAC names it."""
+        return "pods" if self.kind in ("gate", "nominate") else "resourceclaims"
+
+    @property
+    def annotations(self) -> Mapping[str, str | None]:
+        """The annotations that are set, or taken off (None)."""
+        patches = [patch.body for patch in self.patches if patch.place == "metadata.annotations"]
+        return patches[0]["metadata"]["annotations"] if patches else {}
+
+    @property
+    def allocation(self) -> Mapping[str, Any] | None:
+        """The AllocationResult that a claim gets, as on the wire."""
+        found = [patch.body for patch in self.patches if patch.place == "status.allocation"]
+        return found[0]["status"]["allocation"] if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,108 +65,11 @@ class Consumer:
         return {"resource": "pods", "name": self.name, "uid": self.uid}
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimWrite(ConditionalWrite):
-    """What each write to a claim names."""
-
-    resource: ClassVar[str] = "resourceclaims"
+# --- what can come of a write
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseWrite(ClaimWrite):
-    """What each write that ends an allocation names. `consumers` is the length of the claim's `status.reservedFor`.
-
-    Raises ValueError unless that is 0: what a pod uses is not taken away (docs/dra-semantics.md, 8.3).
-    """
-
-    finalizers: tuple[str, ...]
-    allocated: bool
-    consumers: int
-
-    def __post_init__(self) -> None:
-        if self.consumers:
-            raise ValueError(f"claim {self.namespace}/{self.name} is reserved for {self.consumers} consumers")
-
-
-@dataclass(frozen=True, slots=True)
-class AllocateWrite(ClaimWrite):
-    """Give a claim its devices.
-
-    `resource_version`, `finalizers` (all of them) and `drop_annotation` (whether it carries ours) are those
-    of the claim decided on. `allocation` is an AllocationResult as on the wire, with its allocationTimestamp.
-    `consumer` is the pod that the claim is reserved for in the same patch, if it is for one.
-    """
-
-    kind: ClassVar[str] = "allocate"
-    finalizers: tuple[str, ...]
-    drop_annotation: bool
-    allocation: Mapping[str, Any]
-    consumer: Consumer | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DeallocateWrite(ReleaseWrite):
-    """Let go of a claim that is being deleted: end its allocation, if `allocated`, and take our finalizer off."""
-
-    kind: ClassVar[str] = "deallocate"
-
-
-@dataclass(frozen=True, slots=True)
-class WithdrawWrite(ReleaseWrite):
-    """Take back the allocation of a claim that lives on, if it is `allocated`, and then our finalizer.
-
-    The claim waits again afterwards, for whoever allocates it. If somebody has reserved it since, that is a conflict.
-    With `unreserves` the reservations end as well, which are for gated pods and are not among `consumers`.
-    """
-
-    kind: ClassVar[str] = "withdraw"
-    unreserves: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class AnnotateWrite(ClaimWrite):
-    """Set an annotation of ours on a claim, by name, or take it off (`text` None). `current` is what it says now."""
-
-    kind: ClassVar[str] = "annotate"
-    annotation: str
-    current: str | None
-    text: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ReserveWrite(ClaimWrite):
-    """Reserve an allocated claim for one more pod. `consumers` are all that it is reserved for, as on the wire."""
-
-    kind: ClassVar[str] = "reserve"
-    consumers: tuple[Mapping[str, str], ...]
-    consumer: Consumer
-
-
-@dataclass(frozen=True, slots=True)
-class FenceWrite(ClaimWrite):
-    """Take our finalizer off a claim without devices, so that what was sent on its present version fails.
-
-    Why that is needed, and of which claims, says `controller.fencing`.
-    """
-
-    kind: ClassVar[str] = "fence"
-    finalizers: tuple[str, ...]
-
-
-Write: TypeAlias = (
-    AllocateWrite
-    | DeallocateWrite
-    | WithdrawWrite
-    | ReserveWrite
-    | AnnotateWrite
-    | FenceWrite
-    | GateWrite
-    | NominateWrite
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
+class Stored:
     """It is done; `body` is the object as it is now."""
 
     result: ClassVar[str] = "written"
@@ -138,11 +78,11 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
-    """It is not done, since the claim is no longer what was decided on: look again.
+class Stale:
+    """It is not done, since the object is gone or no longer what was decided on, or nothing was sent.
 
-    `body` is the claim as it is now, where that is known; it may be another claim of the same name. `message`
-    says what was in the way.
+    `body` is the object as it is now, where that is known; it may be another one of the same name. `message` says what
+    was in the way.
     """
 
     result: ClassVar[str] = "conflict"
@@ -152,109 +92,103 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Unaccepted(Conflict):
-    """It is not done, though the claim is as it was: the API server, or a webhook that it asks, failed each time."""
+class Denied:
+    """It is not done, though the object is as it was. `message` is the reason, in the API server's words.
 
-    result: ClassVar[str] = "unaccepted"
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """The claim no longer exists."""
-
-    result: ClassVar[str] = "gone"
-    write: Write
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The API server says that this may not be written, or does not write it as sent; `message` is its reason."""
+    `missing` is set where the authorizer did not allow it, and names verb and resource.
+    """
 
     result: ClassVar[str] = "refused"
     write: Write
     message: str
+    missing: ApiError | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Forbidden:
-    """The authorizer does not allow it; `error` names verb and resource."""
-
-    result: ClassVar[str] = "forbidden"
-    write: Write
-    error: ApiError
-
-    @property
-    def may_be_done(self) -> bool:
-        """True if it was the reading back that is not allowed, after a patch without a clear answer."""
-        return self.error.verb == "get"
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """The writer was stopped before it could find out whether this is done."""
+class Unclear:
+    """Nobody knows whether it is done: the writer was stopped, or the object may not be read (`missing`)."""
 
     result: ClassVar[str] = "unknown"
     write: Write
+    missing: ApiError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Unsent:
-    """No request was made: there is nothing to change, or the writer is stopping."""
-
-    result: ClassVar[str] = "unsent"
-    write: Write
+WriteOutcome: TypeAlias = Stored | Stale | Denied | Unclear
 
 
-@dataclass(frozen=True, slots=True)
-class Unanswered:
-    """No patch of it got a clear answer for a while. This settles nothing: the write goes on."""
-
-    result: ClassVar[str] = "unanswered"
-    write: Write
-    message: str
+# --- claims
 
 
-WriteOutcome: TypeAlias = (
-    Written | Conflict | Unaccepted | Gone | Refused | Forbidden | Unknown | Unsent | Unanswered
-)
+def allocate(claim: ResourceClaim, allocation: AllocationResult, consumer: Consumer | None = None) -> Write:
+    """Give a claim its devices, by an AllocationResult with its allocationTimestamp.
+
+    Before that it gets our finalizer, and loses our annotation. `consumer` is the pod that it is reserved for in the
+    same patch, if it is for one.
+    """
+    finalizers = claim.metadata.finalizers
+    is_told = PENDING_ANNOTATION in claim.metadata.annotations
+    dropped: Body = {"annotations": {PENDING_ANNOTATION: None}} if is_told else {}
+    patches = list[Patch]()
+    if FINALIZER not in finalizers:
+        body = {"metadata": {"finalizers": [*finalizers, FINALIZER], **dropped}}
+        patches.append(Patch("metadata.finalizers", body))
+    elif dropped:
+        patches.append(Patch("metadata.annotations", {"metadata": dropped}))
+    status: Body = {"allocation": allocation_to_wire(allocation)}
+    if consumer is not None:
+        status["reservedFor"] = [consumer.to_wire()]
+    return _write("allocate", claim, *patches, Patch("status.allocation", {"status": status}))
 
 
-def steps(write: Write) -> tuple[Patch, ...]:
-    """Return the patches of a write, in order; none if there is nothing to change."""
-    match write:
-        case AllocateWrite():
-            return (*_protect(write), _allocate(write))
-        case ReserveWrite():
-            reserved = [*map(dict, write.consumers), write.consumer.to_wire()]
-            return (Patch("status.reservedFor", {"status": {"reservedFor": reserved}}),)
-        case DeallocateWrite() | WithdrawWrite():
-            unreserves = isinstance(write, WithdrawWrite) and write.unreserves
-            status = {"allocation": None, **({"reservedFor": None} if unreserves else {})}
-            clear = (Patch("status.allocation", {"status": status}),) if write.allocated else ()
-            return (*clear, *_unprotect(write.finalizers))
-        case FenceWrite():
-            return _unprotect(write.finalizers)
-        case AnnotateWrite():
-            body = {"metadata": {"annotations": {write.annotation: write.text}}}
-            return () if write.text == write.current else (Patch("metadata.annotations", body),)
-        case GateWrite() | NominateWrite():
-            return steps_for_pod(write)
+def deallocate(claim: ResourceClaim) -> Write:
+    """Let go of a claim that is being deleted: end its allocation, if it has one, and take our finalizer off."""
+    return _release("deallocate", claim)
 
 
-def _protect(write: AllocateWrite) -> tuple[Patch, ...]:
-    """Return the patch that comes before an allocation, if it takes one: our finalizer, and no annotation of ours."""
-    dropped = {"annotations": {PENDING_ANNOTATION: None}} if write.drop_annotation else {}
-    if FINALIZER not in write.finalizers:
-        body = {"metadata": {"finalizers": [*write.finalizers, FINALIZER], **dropped}}
-        return (Patch("metadata.finalizers", body),)
-    return (Patch("metadata.annotations", {"metadata": dropped}),) if dropped else ()
+def withdraw(claim: ResourceClaim, *, unreserves: bool = False) -> Write:
+    """Take back the allocation of a claim that lives on, if it has one, and then our finalizer.
+
+    The claim waits again afterwards, for whoever allocates it. If somebody has reserved it since, that is a conflict.
+    With `unreserves` the reservations end as well, which are for gated pods.
+    """
+    return _release("withdraw", claim, unreserves=unreserves)
 
 
-def _allocate(write: AllocateWrite) -> Patch:
-    status: Body = {"allocation": dict(write.allocation)}
-    if write.consumer is not None:
-        status["reservedFor"] = [write.consumer.to_wire()]
-    return Patch("status.allocation", {"status": status})
+def annotate(claim: ResourceClaim, name: str, text: str | None) -> Write:
+    """Set an annotation of ours on a claim, or take it off (`text` None)."""
+    body = {"metadata": {"annotations": {name: text}}}
+    return _write("annotate", claim, Patch("metadata.annotations", body))
+
+
+def reserve(claim: ResourceClaim, consumer: Consumer) -> Write:
+    """Reserve an allocated claim for one more pod."""
+    reserved = [*map(to_wire, claim.status.reserved_for), consumer.to_wire()]
+    return _write("reserve", claim, Patch("status.reservedFor", {"status": {"reservedFor": reserved}}))
+
+
+def fence(key: Key, uid: str, version: str, finalizers: tuple[str, ...]) -> Write:
+    """Take our finalizer off a claim without devices, so that what was sent on this version of it fails.
+
+    Why that is needed, and of which claims, says `controller.fencing`.
+    """
+    return Write("fence", key, uid, version, _unprotect(finalizers))
+
+
+def _write(kind: WriteKind, claim: ResourceClaim, *patches: Patch) -> Write:
+    metadata = claim.metadata
+    key = metadata.namespace, metadata.name
+    return Write(kind, key, metadata.uid, metadata.resource_version, patches)
+
+
+def _release(kind: WriteKind, claim: ResourceClaim, *, unreserves: bool = False) -> Write:
+    """Return the end of an allocation. Raises ValueError where a pod may use it (docs/dra-semantics.md, 8.3)."""
+    metadata, status = claim.metadata, claim.status
+    if status.reserved_for and not unreserves:
+        count = len(status.reserved_for)
+        raise ValueError(f"claim {metadata.namespace}/{metadata.name} is reserved for {count} consumers")
+    cleared = {"allocation": None, **({"reservedFor": None} if status.reserved_for else {})}
+    clear = () if status.allocation is None else (Patch("status.allocation", {"status": cleared}),)
+    return _write(kind, claim, *clear, *_unprotect(metadata.finalizers))
 
 
 def _unprotect(finalizers: tuple[str, ...]) -> tuple[Patch, ...]:
@@ -262,3 +196,24 @@ def _unprotect(finalizers: tuple[str, ...]) -> tuple[Patch, ...]:
     others = [name for name in finalizers if name != FINALIZER]
     patch = Patch("metadata.finalizers", {"metadata": {"finalizers": others}})
     return (patch,) if FINALIZER in finalizers else ()
+
+
+# --- pods
+
+
+def open_gate(pod: SchedulingPod, mark: str = "") -> Write:
+    """Take our gate off a pod, which hands it over to kube-scheduler. Gates of others stay.
+
+    `mark` is the annotation by which it is known later that the pod was decided; empty for one that was not.
+    """
+    body: Body = {"spec": {"schedulingGates": [{"name": name} for name in pod.gates if name != GATE]}}
+    if mark:
+        body["metadata"] = {"annotations": {LET_GO_ANNOTATION: mark}}
+    patch = Patch("spec.schedulingGates", body)
+    return Write("gate", pod.key, pod.uid, pod.resource_version, (patch,))
+
+
+def nominate(pod: SchedulingPod, node: str | None) -> Write:
+    """Set `status.nominatedNodeName` of a pod, or clear it (None)."""
+    patch = Patch("status.nominatedNodeName", {"status": {"nominatedNodeName": node}})
+    return Write("nominate", pod.key, pod.uid, pod.resource_version, (patch,))

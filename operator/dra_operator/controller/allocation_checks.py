@@ -16,9 +16,9 @@ from dra_operator.allocator import Reason
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.names import BROKEN_ANNOTATION, OPT_OUT_LABEL
 from dra_operator.api.types import ResourceClaim
-from dra_operator.cluster.writes import AnnotateWrite
+from dra_operator.cluster.writes import annotate
 from dra_operator.controller import messages
-from dra_operator.controller.claims import ClaimStore, Key, version_of
+from dra_operator.controller.claims import ClaimStore, Key
 from dra_operator.controller.event_dedup import EventDeduplicator, Subject, one_line, subject_of, warning
 from dra_operator.controller.ingest import Ingest
 from dra_operator.controller.metrics import Metrics
@@ -297,11 +297,7 @@ class BrokenAllocationReporter:
                 if not self._bucket.has_one():
                     return
                 self._bucket.take_one()
-                self.in_flight.submit(
-                    AnnotateWrite(
-                        *version_of(claim), annotation=BROKEN_ANNOTATION, current=_stated(claim), text=text
-                    )
-                )
+                self.in_flight.submit(annotate(claim, BROKEN_ANNOTATION, text))
 
     def _text(self, key: Key, claim: ResourceClaim) -> str | None:
         """Return what the annotation of a claim should say; None if it should not be there."""

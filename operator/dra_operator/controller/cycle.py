@@ -14,12 +14,10 @@ from typing import TypeAlias
 from dra_operator.allocator import Allocated, Allocator, Decision, Failed, Reason
 from dra_operator.allocator.decision import PreemptedError, claim_key
 from dra_operator.api.types import AllocationResult, ResourceClaim
-from dra_operator.api.write import allocation_to_wire
 from dra_operator.cluster.faults import Defect
-from dra_operator.cluster.pod_writes import GateWrite, NominateWrite
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.rule_writer import RuleAnswer, RuleOutcome, RuleProbe, RuleWrite
-from dra_operator.cluster.writes import AllocateWrite, Consumer, Write, WriteOutcome
+from dra_operator.cluster.writes import Consumer, Write, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.allocation_checks import (
     BrokenAllocationReporter,
@@ -33,7 +31,6 @@ from dra_operator.controller.claims import (
     PodUse,
     annotation,
     text,
-    version_of,
 )
 from dra_operator.controller.earlier_writes import EarlierWrites
 from dra_operator.controller.event_dedup import (
@@ -57,7 +54,7 @@ from dra_operator.controller.owned_devices import OwnedDevices, PolicyState, Set
 from dra_operator.controller.pending_status import PendingReason, PendingStatus
 from dra_operator.controller.permissions import WriteAccess
 from dra_operator.controller.pod_queue import PodQueue
-from dra_operator.controller.queue import InFlightWrites, SchedulingQueue
+from dra_operator.controller.queue import Assumed, InFlightWrites, SchedulingQueue
 from dra_operator.controller.reallocation import Reallocation
 from dra_operator.controller.template_checks import KIND as KIND_OF_TEMPLATES
 from dra_operator.controller.template_checks import TemplateChecks
@@ -462,7 +459,7 @@ class SchedulingCycle:
                 self._owned.observe_answer(item)
             case Tick():
                 effects.requeue_all = True
-            case _ if isinstance(item.write, GateWrite | NominateWrite):
+            case _ if item.write.resource == "pods":
                 self._observe_pod_outcome(item)
             case _:
                 self._write_results.handle(item, effects, self.number)
@@ -690,17 +687,9 @@ class SchedulingCycle:
         for claim, result, consumer in decided:
             key = claim_key(claim)
             allocation = replace(result, allocation_timestamp=timestamp)
-            write = AllocateWrite(
-                *version_of(claim),
-                finalizers=claim.metadata.finalizers,
-                drop_annotation=annotation(claim) is not None,
-                allocation=allocation_to_wire(allocation),
-                consumer=consumer,
-            )
             self.ledger.assume(*key, allocation)
-            self._in_flight.nodes[key] = node
             self._pending.start_allocation(key, claim.metadata.uid)
-            self._in_flight.submit(write)
+            self._in_flight.allocate(claim, Assumed(claim.metadata.uid, allocation, node, consumer))
 
     def _explain(
         self, waiting: _Unexplained, is_preempted: Callable[[], bool], key: Key, claim: ResourceClaim

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.types import ResourceClaim
-from dra_operator.cluster.delivery import DOUBT_SECONDS
 from dra_operator.controller.claims import Key
+from dra_operator.controller.fencing import DOUBT_SECONDS
 from dra_operator.controller.timers import Timers
 from dra_operator.pods.gate import SchedulingPod
 

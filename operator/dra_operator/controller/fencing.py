@@ -12,16 +12,18 @@ from typing import Any
 
 from dra_operator.api.names import FINALIZER, OPT_OUT_LABEL
 from dra_operator.api.text import shortened
-from dra_operator.cluster.delivery import DOUBT_SECONDS
 from dra_operator.cluster.patches import allocation_of, finalizers_of
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import FenceWrite
+from dra_operator.cluster.writes import fence
 from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimScope, Key, text
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.queue import Backoff, InFlightWrites
 from dra_operator.controller.timers import Timers
 
+DOUBT_SECONDS = 120.0
+"""How long a patch of an operator that was killed may still be stored: a minute that a proxy may hold it for, and one
+that the API server may take (`--request-timeout`, 60 s)."""
 AGAIN = (1.0, 30.0)
 """First and longest pause, in seconds, from one attempt to fence a claim to the next."""
 
@@ -86,7 +88,7 @@ class WriteFence:
         self._backoff.pop_expired()
         for key, found in self._claims.items():
             if key not in self.in_flight and not self._backoff.holds(key, found.uid, found.version):
-                self.in_flight.submit(FenceWrite(*key, found.uid, found.version, found.finalizers))
+                self.in_flight.submit(fence(key, found.uid, found.version, found.finalizers))
                 self._backoff.add(key, found.uid, *AGAIN)
         return True
 

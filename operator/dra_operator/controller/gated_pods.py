@@ -16,13 +16,13 @@ from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.extended import extended_resources
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import AllocationResult, ResourceClaim
-from dra_operator.cluster.delivery import DOUBT_SECONDS
 from dra_operator.cluster.faults import Defect, DefectLogger
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import Consumer, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimStore, Key, Standing, is_pending, text
 from dra_operator.controller.earlier_writes import EarlierWrites
+from dra_operator.controller.fencing import DOUBT_SECONDS
 from dra_operator.controller.gated_state import GatedPod, GatedState, WriteTrouble
 from dra_operator.controller.hand_over import HandOver, waits_for_binding
 from dra_operator.controller.handback import Handback
@@ -131,7 +131,7 @@ class GatedPods:
 
     def observe_outcome(self, outcome: WriteOutcome) -> None:
         """Take in the answer to a write to a pod; the state of the pod that it brought was taken in just before."""
-        key = outcome.write.namespace, outcome.write.name
+        key = outcome.write.key
         gated = self._pods.get(key)
         if gated is not None and gated.pod.uid != outcome.write.uid:
             gated = None

@@ -12,25 +12,22 @@ from typing import Final
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.api.types import AllocationResult, ResourceClaim
-from dra_operator.api.write import to_wire
-from dra_operator.cluster.pod_writes import GateWrite, NominateWrite, PodWrite
+from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import (
-    AnnotateWrite,
-    Conflict,
     Consumer,
-    Forbidden,
-    Gone,
-    Refused,
-    ReserveWrite,
-    Unaccepted,
-    Unanswered,
-    Unknown,
-    Unsent,
+    Denied,
+    Stale,
+    Stored,
+    Unclear,
+    Write,
     WriteOutcome,
-    Written,
+    annotate,
+    nominate,
+    open_gate,
+    reserve,
 )
 from dra_operator.controller import messages
-from dra_operator.controller.claims import ClaimStore, Key, annotation, text, version_of
+from dra_operator.controller.claims import ClaimStore, Key, annotation, text
 from dra_operator.controller.earlier_writes import EarlierWrites
 from dra_operator.controller.event_dedup import EventRequest, Subject
 from dra_operator.controller.gated_state import GatedPod, WriteTrouble
@@ -39,7 +36,7 @@ from dra_operator.controller.permissions import WriteAccess
 from dra_operator.controller.pod_queue import PodQueue
 from dra_operator.controller.queue import Backoff, InFlightWrites
 from dra_operator.controller.timers import Timers
-from dra_operator.controller.write_results import CONFLICT, FORBIDDEN, REFUSAL
+from dra_operator.controller.write_results import DENIED, STALE, UNCLEAR
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.gate import SchedulingPod, let_go_mark
 from dra_operator.pods.pod_decision import PodDecider
@@ -54,7 +51,7 @@ log = get_logger()
 class _SentWrite:
     """A write to a pod that has no answer yet: the node that the pod goes to, or why it is let go without one."""
 
-    write: PodWrite
+    write: Write
     node: str = ""
     why: str = ""
 
@@ -81,7 +78,7 @@ class HandOver:
     clock: Callable[[], float]
     wall: Callable[[], datetime]
     timers: Timers
-    send: Callable[[PodWrite], None]
+    send: Callable[[Write], None]
     record: Callable[[EventRequest], None]
     has_told: Callable[[str], bool]
     is_ours: Callable[[ResourceClaim], bool]
@@ -118,7 +115,7 @@ class HandOver:
         elif is_urgent or all(self.has_told(claim.metadata.resource_version) for claim in claims):
             self.timers.set(("watch", pod.key), None)
             mark = let_go_mark(self.wall(), gated.node, pod.uid)
-            self._write(GateWrite(*pod.version, gates=pod.gates, mark=mark), node=gated.node)
+            self._write(open_gate(pod, mark), node=gated.node)
         else:
             self.timers.set(("watch", pod.key), self.clock() + WATCH_SECONDS)
             return True
@@ -126,27 +123,26 @@ class HandOver:
 
     def release(self, pod: SchedulingPod, why: str) -> None:
         """Have the gate of a pod taken off that needs no decision."""
-        self._write(GateWrite(*pod.version, gates=pod.gates), why=why)
+        self._write(open_gate(pod), why=why)
 
     def nominate(self, gated: GatedPod) -> bool:
         """Have a pod nominated to its node; return whether it is not yet."""
         pod = gated.pod
         if pod.nominated_node == gated.node:
             return False
-        current = pod.nominated_node or None
-        self._write(NominateWrite(*pod.version, current=current, node=gated.node), node=gated.node)
+        self._write(nominate(pod, gated.node), node=gated.node)
         return True
 
     def clear_nomination(self, pod: SchedulingPod) -> bool:
         """Have a nomination of ours taken off a pod; return whether it has one. What somebody else set stays."""
         if pod.is_nominated_by_operator:
-            self._write(NominateWrite(*pod.version, current=pod.nominated_node, node=None))
+            self._write(nominate(pod, None))
         return pod.is_nominated_by_operator
 
-    def write_let_go(self, write: NominateWrite) -> None:
+    def write_let_go(self, write: Write) -> None:
         """Have a pod written that was let go, unless a write to it is under way, or was not accepted just now."""
-        key = write.namespace, write.name
-        is_held = self.queue.backoff.holds(key, write.uid, write.resource_version)
+        key = write.key
+        is_held = self.queue.backoff.holds(key, write.uid, write.version)
         if key not in self._sent and not is_held:
             self._write(write)
 
@@ -197,9 +193,7 @@ class HandOver:
                 continue
             is_under_way = True
             if key not in self.claim_writes and not self.claim_backoff.holds_claim(claim):
-                reserved = tuple([to_wire(each) for each in users])
-                consumer = Consumer(pod.name, pod.uid)
-                self.claim_writes.submit(ReserveWrite(*version_of(claim), reserved, consumer=consumer))
+                self.claim_writes.submit(reserve(claim, Consumer(pod.name, pod.uid)))
         return is_under_way
 
     def _fence(self, claims: Sequence[ResourceClaim]) -> bool:
@@ -219,13 +213,11 @@ class HandOver:
             ):
                 continue
             told = messages.CLAIM_FENCED if current is None else None
-            self.claim_writes.submit(
-                AnnotateWrite(*version_of(claim), annotation=PENDING_ANNOTATION, current=current, text=told)
-            )
+            self.claim_writes.submit(annotate(claim, PENDING_ANNOTATION, told))
         return is_under_way
 
-    def _write(self, write: PodWrite, *, node: str = "", why: str = "") -> None:
-        self._sent[write.namespace, write.name] = _SentWrite(write, node, why)
+    def _write(self, write: Write, *, node: str = "", why: str = "") -> None:
+        self._sent[write.key] = _SentWrite(write, node, why)
         self.send(write)
 
     # --- answers
@@ -235,43 +227,35 @@ class HandOver:
 
         `gated` is the pod, if it is still there. Return whether the next write to it may be sent.
         """
-        write = outcome.write
-        key = write.namespace, write.name
+        write, key = outcome.write, outcome.write.key
         sent = self._sent.get(key)
         if sent is None or sent.write is not write:
-            return False
-        facts = {"pod": text(key), "uid": write.uid, "write": write.kind}
-        if isinstance(outcome, Unanswered):
-            self._set_trouble(
-                gated, messages.EVENT_REFUSED, messages.pod_refused(write.kind, outcome.message)
-            )
             return False
         del self._sent[key]
         backoff = self.queue.backoff
         match outcome:
-            case Written():
+            case Stored():
                 self._handle_written(sent, gated)
-            case Unaccepted(message=why) | Refused(message=why):
-                log.warning(messages.WRITE_REFUSED, **facts, why=why)
-                backoff.add(key, write.uid, *REFUSAL)
-                # Once one of those that were refused is accepted, the others need not wait any longer.
-                backoff.count_refusal(key)
-                self._set_trouble(gated, messages.EVENT_REFUSED, messages.pod_refused(write.kind, why))
-            case Conflict() | Gone():
-                backoff.add(key, write.uid, *CONFLICT, version=write.resource_version)
-            case Forbidden(error=error):
+            case Stale():
+                backoff.add(key, write.uid, *STALE, version=write.version)
+            case Unclear(missing=None):
+                backoff.add(key, write.uid, *UNCLEAR)
+            case Denied(missing=ApiError() as error) | Unclear(missing=ApiError() as error):
                 why = messages.forbidden(error)
-                backoff.add(key, write.uid, *FORBIDDEN)
+                backoff.add(key, write.uid, *DENIED)
                 if self.access.deny(error.verb, error.resource, key, why):
                     log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
                 self._set_trouble(gated, messages.EVENT_FORBIDDEN, why)
-            case Unknown() | Unsent():
-                backoff.add(key, write.uid, *CONFLICT)
+            case Denied(message=why):
+                log.warning(messages.WRITE_REFUSED, pod=text(key), uid=write.uid, write=write.kind, why=why)
+                backoff.add(key, write.uid, *DENIED)
+                # Once one of those that were refused is accepted, the others need not wait any longer.
+                backoff.count_refusal(key)
+                self._set_trouble(gated, messages.EVENT_REFUSED, messages.pod_refused(write.kind, why))
         return True
 
     def _handle_written(self, sent: _SentWrite, gated: GatedPod | None) -> None:
-        write = sent.write
-        key = write.namespace, write.name
+        write, key = sent.write, sent.write.key
         for (verb, resource), denied in self.access.grant(write).items():
             log.info(messages.PERMITTED, verb=verb, resource=resource)
             self.queue.backoff.expire(denied)
@@ -279,11 +263,11 @@ class HandOver:
         if gated is not None and gated.trouble is not None:
             gated.trouble = None
             self.on_changed(key)
-        if not isinstance(write, GateWrite):
+        if write.kind != "gate":
             return
         log.info(messages.LET_GO, pod=text(key), uid=write.uid, node=sent.node, why=sent.why)
         if sent.why:
-            subject = Subject("Pod", write.namespace, write.name, write.uid)
+            subject = Subject("Pod", *key, write.uid)
             self.record(EventRequest(subject, "Normal", messages.EVENT_GATE_REMOVED, sent.why))
 
     def _set_trouble(self, gated: GatedPod | None, reason: str, message: str) -> None:

@@ -13,10 +13,9 @@ from typing import Final
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.names import FINALIZER
 from dra_operator.api.types import ResourceClaim
-from dra_operator.cluster.pod_writes import NominateWrite
-from dra_operator.cluster.writes import WithdrawWrite
+from dra_operator.cluster.writes import Write, nominate, withdraw
 from dra_operator.controller import messages
-from dra_operator.controller.claims import ClaimStore, Key, is_pending, text, version_of
+from dra_operator.controller.claims import ClaimStore, Key, is_pending, text
 from dra_operator.controller.gated_state import WriteTrouble
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
@@ -66,7 +65,7 @@ class Handback:
     backoff: Backoff
     is_ours: Callable[[ResourceClaim], bool]
     shares_a_device: Callable[[Key], bool]
-    write_to_pod: Callable[[NominateWrite], None]
+    write_to_pod: Callable[[Write], None]
     on_changed: Callable[[Key], None]
     metrics: Metrics
     seconds: float
@@ -195,14 +194,7 @@ class Handback:
                 continue
             known.withdraws, is_done = True, False
             if key not in self.in_flight and not self.backoff.holds_claim(claim):
-                self.in_flight.submit(
-                    WithdrawWrite(
-                        *version_of(claim),
-                        finalizers=claim.metadata.finalizers,
-                        allocated=claim.status.allocation is not None,
-                        consumers=len(claim.status.reserved_for),
-                    )
-                )
+                self.in_flight.submit(withdraw(claim))
         if known.withdraws and is_done:
             known.is_handed_back = True
             self._clear_nomination(known)
@@ -229,7 +221,7 @@ class Handback:
         """Have our nomination taken off; whether that is done the pod itself says. What somebody else set stays."""
         pod = known.pod
         if pod.is_nominated_by_operator and not known.is_nomination_over:
-            self.write_to_pod(NominateWrite(*pod.version, current=pod.nominated_node, node=None))
+            self.write_to_pod(nominate(pod, None))
 
     def _report(self, known: _LetGoPod, reason: str, message: str) -> None:
         """Have it told what became of a pod that kube-scheduler cannot place, and count it."""

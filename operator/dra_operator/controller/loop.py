@@ -16,7 +16,7 @@ from dra_operator.cluster.backoff import doubled
 from dra_operator.cluster.connections import in_thread
 from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.rule_writer import RuleAnswer, RuleOutcome, RuleProbe, RuleWrite
-from dra_operator.cluster.writes import Unknown
+from dra_operator.cluster.writes import Unclear
 from dra_operator.controller.cycle import Effect, Emit, Item, Tick
 from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.metrics import Metrics
@@ -195,7 +195,7 @@ class Loop:
                         self.put(RuleAnswer(effect, is_known=False))
                     elif not isinstance(effect, EventRequest):
                         # Cycles wait for the outcome of each write.
-                        self.put(Unknown(effect))
+                        self.put(Unclear(effect))
 
         def emit(effects: list[Effect]) -> None:
             loop.call_soon_threadsafe(carry_out, effects)

@@ -27,7 +27,7 @@ from dra_operator.cluster.reflector import Delta, Reflector
 from dra_operator.cluster.rule_writer import RuleAnswer, RuleOutcome, RuleProbe, RuleWrite, RuleWriter
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.cluster.writer import Writer
-from dra_operator.cluster.writes import Conflict, WriteOutcome, Written
+from dra_operator.cluster.writes import Stale, Stored, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimScope, Key, PodUse, pod_use
 from dra_operator.controller.cycle import Effect, SchedulingCycle
@@ -399,7 +399,7 @@ class Manager:
     def _handle_outcome(self, outcome: WriteOutcome) -> None:
         """Take in the answer to a write: the claim's newest state first, then what it means."""
         try:
-            if isinstance(outcome, Written | Conflict) and outcome.body is not None:
+            if isinstance(outcome, Stored | Stale) and outcome.body is not None:
                 kind = "Pod" if outcome.write.resource == "pods" else "ResourceClaim"
                 self._reflectors[kind].observe(outcome.body)
         finally:

@@ -26,7 +26,7 @@ from dra_operator.allocator.decision import Decision
 from dra_operator.cluster.events import OUTCOMES
 from dra_operator.cluster.faults import Defect, DefectLogger
 from dra_operator.cluster.reflector import Reflector
-from dra_operator.cluster.writes import Write, WriteOutcome
+from dra_operator.cluster.writes import WriteKind, WriteOutcome
 from dra_operator.ledger import Cause
 
 # Else each counter and histogram comes with a second one, its time of birth, under the same explanation.
@@ -162,8 +162,8 @@ class Metrics:
             self.reallocations.labels(cause.value)
         for outcome in ("done", "error"):
             self.passes.labels(outcome)
-        for write, outcome in product(get_args(Write), get_args(WriteOutcome)):
-            self.writes.labels(write.kind, outcome.result)
+        for kind, outcome in product(get_args(WriteKind), get_args(WriteOutcome)):
+            self.writes.labels(kind, outcome.result)
 
     def count_request(self, verb: str, resource: str, status: str, seconds: float) -> None:
         """Count a request to the API server."""

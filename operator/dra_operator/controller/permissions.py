@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import InitVar, dataclass, field
 
-from dra_operator.cluster.pod_writes import GateWrite, NominateWrite
 from dra_operator.cluster.session import ApiError
-from dra_operator.cluster.writes import AnnotateWrite, FenceWrite, Write
+from dra_operator.cluster.writes import Write, WriteKind
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key
 from dra_operator.controller.event_dedup import EventDeduplicator, EventRequest, Subject
@@ -23,10 +22,7 @@ _FOR_METADATA = "resourceclaims"
 _TO_BIND = "patch", "resourceclaims/binding"
 _FOR_STATUS = "patch", "resourceclaims/status"
 _TO_UPDATE = "update", "resourceclaims"
-_OF_POD_WRITES: Mapping[type[GateWrite | NominateWrite], str] = {
-    GateWrite: "pods",
-    NominateWrite: "pods/status",
-}
+_OF_POD_WRITES: Mapping[WriteKind, str] = {"gate": "pods", "nominate": "pods/status"}
 
 
 class WriteAccess:
@@ -60,14 +56,14 @@ class WriteAccess:
         """
         before = {right: frozenset(keys) for right, keys in self._claims.items()}
         for right in before:
-            if isinstance(write, GateWrite | NominateWrite):
+            if write.kind in _OF_POD_WRITES:
                 # Each needs one right of its own.
-                if right[1] == _OF_POD_WRITES[type(write)]:
+                if right[1] == _OF_POD_WRITES[write.kind]:
                     self._drop(right)
             elif right == _TO_UPDATE:
                 # Only claims that take no patch need it, so only those can show that it is there.
-                self._excuse(right, (write.namespace, write.name))
-            elif not isinstance(write, AnnotateWrite | FenceWrite) or right[1] == _FOR_METADATA:
+                self._excuse(right, write.key)
+            elif write.kind not in ("annotate", "fence") or right[1] == _FOR_METADATA:
                 self._drop(right)
         return {right: keys for right, keys in before.items() if right not in self._texts}
 

@@ -14,32 +14,38 @@ from itertools import islice
 
 from dra_operator.allocator import Decision, Failed
 from dra_operator.allocator.decision import claim_key
-from dra_operator.api.types import ResourceClaim
+from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.cluster.backoff import doubled
-from dra_operator.cluster.writes import AllocateWrite, AnnotateWrite, ReserveWrite, Write
-from dra_operator.controller.claims import ClaimStore, Key, order, version_of
+from dra_operator.cluster.writes import Consumer, Write, allocate
+from dra_operator.controller.claims import ClaimStore, Key, order
 from dra_operator.controller.timers import Timers
 from dra_operator.ledger import Ledger
 
 
-@dataclass(slots=True)
-class _InFlight:
-    write: Write
-    queued: AllocateWrite | None = None
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """What was decided for the claim of a uid, and is not stored yet: an allocation with its time, made for a node.
+
+    The claim is reserved for `consumer`, if there is one.
+    """
+
+    uid: str
+    allocation: AllocationResult
+    node: str
+    consumer: Consumer | None
 
 
 class InFlightWrites:
     """Writes that were sent and not answered, one for each claim. `send` gets those that may go out.
 
-    A write is conditional on the resourceVersion it was decided on, so two at once for one claim would make the second
-    fail. An allocation that is decided meanwhile is queued until the answer tells the new version.
+    A write is conditional on the version it was decided on, so two at once for one claim would make the second fail. An
+    allocation that is decided meanwhile is sent after the answer, which tells the new version.
     """
 
     def __init__(self, send: Callable[[Write], None]) -> None:
-        self.nodes: dict[Key, str] = {}
-        """The node each allocation that is sent was decided for."""
         self._send = send
-        self._writes: dict[Key, _InFlight] = {}
+        self._writes: dict[Key, Write] = {}
+        self._assumed: dict[Key, Assumed] = {}
 
     def __len__(self) -> int:
         return len(self._writes)
@@ -48,35 +54,41 @@ class InFlightWrites:
         return key in self._writes
 
     def is_allocating(self, key: Key) -> bool:
-        """True if an allocation of the claim is sent or queued."""
-        found = self._writes.get(key)
-        return found is not None and (isinstance(found.write, AllocateWrite) or found.queued is not None)
+        """True if an allocation of the claim is sent, or waits for the answer to another write."""
+        return key in self._assumed
 
     def is_changing_allocation(self, key: Key) -> bool:
-        """True if a write is sent or queued by which the claim gets an allocation or loses it."""
-        found = self._writes.get(key)
-        return found is not None and (
-            found.queued is not None or not isinstance(found.write, AnnotateWrite | ReserveWrite)
-        )
+        """True if a write is sent, or waits to be, by which the claim gets an allocation or loses it."""
+        write = self._writes.get(key)
+        return key in self._assumed or (write is not None and write.kind not in ("annotate", "reserve"))
 
     def submit(self, write: Write) -> None:
-        """Send a write if the claim has none in flight; else queue an allocation, and drop anything else."""
-        key = (write.namespace, write.name)
-        found = self._writes.get(key)
-        if found is None:
-            self._writes[key] = _InFlight(write)
+        """Send a write if the claim has none in flight; else drop it."""
+        if write.key not in self._writes:
+            self._writes[write.key] = write
             self._send(write)
-        elif isinstance(write, AllocateWrite):
-            found.queued = write
 
-    def finish(self, write: Write) -> tuple[bool, AllocateWrite | None]:
-        """Take in the answer to a write; return whether it was waited for, and the allocation queued behind it."""
-        key = (write.namespace, write.name)
-        found = self._writes.get(key)
-        if found is None or found.write is not write:
-            return False, None
-        del self._writes[key]
-        return True, found.queued
+    def allocate(self, claim: ResourceClaim, assumed: Assumed) -> None:
+        """Send what was decided for a claim, or keep it until the write before it is answered."""
+        key = claim_key(claim)
+        self._assumed[key] = assumed
+        if key not in self._writes:
+            self.submit(allocate(claim, assumed.allocation, assumed.consumer))
+
+    def assumed(self, key: Key) -> Assumed | None:
+        """Return what was decided for a claim and is not stored yet."""
+        return self._assumed.get(key)
+
+    def pop_assumed(self, key: Key) -> Assumed | None:
+        """Forget what was decided for a claim: it is stored, or will not be."""
+        return self._assumed.pop(key, None)
+
+    def finish(self, write: Write) -> bool:
+        """Take in that a write was answered; return whether that was waited for."""
+        if self._writes.get(write.key) is not write:
+            return False
+        del self._writes[write.key]
+        return True
 
 
 FAILED_SECONDS = 1.0
@@ -218,8 +230,7 @@ class Backoff:
 
     def holds_claim(self, claim: ResourceClaim) -> bool:
         """True if the claim must not be tried yet."""
-        namespace, name, uid, version = version_of(claim)
-        return self.holds((namespace, name), uid, version)
+        return self.holds(claim_key(claim), claim.metadata.uid, claim.metadata.resource_version)
 
     def count_refusal(self, key: Key) -> int:
         """Count that the API server refused a write; return how often it did since it accepted one.

@@ -12,9 +12,9 @@ from typing import Final
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.types import ResourceClaim
-from dra_operator.cluster.writes import WithdrawWrite
+from dra_operator.cluster.writes import withdraw
 from dra_operator.controller import messages
-from dra_operator.controller.claims import ClaimStore, Key, text, version_of
+from dra_operator.controller.claims import ClaimStore, Key, text
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.queue import Backoff, InFlightWrites
@@ -160,14 +160,7 @@ class Reallocation:
         )
         for cause in causes:
             self.metrics.reallocations.labels(cause).inc()
-        self.in_flight.submit(
-            WithdrawWrite(
-                *version_of(claim),
-                finalizers=claim.metadata.finalizers,
-                allocated=True,
-                consumers=len(claim.status.reserved_for),
-            )
-        )
+        self.in_flight.submit(withdraw(claim))
         return None
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import ResourceClaim
-from dra_operator.cluster.writes import WithdrawWrite
-from dra_operator.controller.claims import ClaimStore, Key, Standing, version_of
+from dra_operator.cluster.writes import withdraw
+from dra_operator.controller.claims import ClaimStore, Key, Standing
 from dra_operator.controller.queue import Backoff, InFlightWrites
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.gate import SchedulingPod
@@ -90,15 +90,7 @@ class UnusedAllocations:
     def withdraw(self, claims: Iterable[ResourceClaim]) -> None:
         """Have the allocations of some claims taken back."""
         for claim in claims:
-            self.in_flight.submit(
-                WithdrawWrite(
-                    *version_of(claim),
-                    finalizers=claim.metadata.finalizers,
-                    allocated=True,
-                    consumers=0,
-                    unreserves=bool(claim.status.reserved_for),
-                )
-            )
+            self.in_flight.submit(withdraw(claim, unreserves=True))
 
     def _may_take_back(self, claim: ResourceClaim) -> bool:
         """True if a claim is allocated by us, and only gated pods name it: then it is reserved for these at most."""

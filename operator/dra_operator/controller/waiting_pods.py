@@ -18,9 +18,9 @@ from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.api.read import ObjectError
 from dra_operator.cluster.faults import Defect, DefectLogger
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import AnnotateWrite
+from dra_operator.cluster.writes import annotate
 from dra_operator.controller import messages
-from dra_operator.controller.claims import ClaimStore, Key, annotation, version_of
+from dra_operator.controller.claims import ClaimStore, Key, annotation
 from dra_operator.controller.event_dedup import EventDeduplicator, EventRequest, Subject, one_line, warning
 from dra_operator.controller.queue import InFlightWrites
 from dra_operator.controller.timers import BatchLimit
@@ -393,11 +393,7 @@ class WaitingPods:
         if text is not None:
             # After one that is only taken off, as after a restart, the next need not wait.
             self._written_at[key] = now
-        self.in_flight.submit(
-            AnnotateWrite(
-                *version_of(claim), annotation=PENDING_ANNOTATION, current=annotation(claim), text=text
-            )
-        )
+        self.in_flight.submit(annotate(claim, PENDING_ANNOTATION, text))
         return True
 
     def _is_nominated(self, claim: Key) -> bool:
