@@ -12,6 +12,7 @@ from .test_handback import GATED, NODE, POD, UNSCHEDULABLE, HandbackBench
 
 PODS = {"p0": frozenset({"c0", "c2"}), "p1": frozenset({"c1", "c2"}), "p2": frozenset({"c1"})}
 """Which claims each pod names: one has a claim of its own, two share one of the others each."""
+SHARED = {"c1", "c2"}
 CONDITIONS = (None, GATED, UNSCHEDULABLE)
 RECOVERED = st.sampled_from(["allocate", "free", "reserve", "foreign"])
 EVENTS = st.one_of(
@@ -114,14 +115,16 @@ class World:
     def is_stuck(self, name):
         """Return whether kube-scheduler says that it cannot place a pod, and nothing speaks against that."""
         pod = self.pods[name]
-        held = [self.claims[claim] for claim in pod.claims]
+        held = {claim: self.claims[claim] for claim in pod.claims}
         if pod.node:
             return False
         if name in self.ripe:
             return True
         speaks_for_it = pod.scheduled is UNSCHEDULABLE and not (pod.nominated_node and self.others[name])
         return speaks_for_it and any(
-            not claim.allocated or (not claim.reserved and not claim.foreign) for claim in held
+            not claim.allocated
+            or (not claim.foreign and (not claim.reserved or (key in SHARED and name in claim.reserved)))
+            for key, claim in held.items()
         )
 
     def reserved_for(self, name):
