@@ -77,7 +77,7 @@ def simulate(
 ) -> None:
     """Decide the claims in some manifests, those of pods as kube-scheduler would. Needs no cluster.
 
-    Exit code 0: every claim has its devices; 1: a claim waits; 2: something could not be read.
+    Exit code 0: every claim has its devices; 1: a claim waits or is broken; 2: something could not be read.
     """
     gathered = _load([*(file or ()), *(more or ())])
     try:
@@ -93,7 +93,7 @@ def simulate(
     _say([", ".join(f"{counts[state]} {state.value}" for state in State if counts[state]) or "no claims"])
     if cluster.errors:
         raise typer.Exit(2)
-    if decided.missing or counts[State.PENDING]:
+    if decided.missing or counts[State.PENDING] or counts[State.BROKEN]:
         raise typer.Exit(1)
 
 

@@ -6,7 +6,7 @@ Source: docs/dra-semantics 8.1 and 8.10, kube-controller-manager's `resourceclai
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -31,6 +31,8 @@ _LONGEST = 57
 """Bytes of the part of a name before the random end."""
 SPECIAL = "extended-resources"
 """What the name of a pod's special claim says, and what its random end depends on."""
+_MIRROR = "kubernetes.io/config.mirror"
+"""What the kubelet writes on a static pod."""
 _MOST_OF_GROUP = 4
 """Claims that a PodGroup can have. Source: k8s.io/api/scheduling, `MaxPodGroupResourceClaims`."""
 
@@ -57,8 +59,8 @@ def make_claims(objects: ObjectSet) -> tuple[list[ObjectRecord], list[str]]:
         owner: Owner = record.obj
         if is_over(owner):
             continue
-        slips = [*_odd_entries(record), *_unknown_entries(record)]
-        for entry in _own_entries(objects, owner):
+        slips = [*_odd_entries(record), *_unknown_entries(objects, record)]
+        for entry in () if _is_static(owner) else _own_entries(objects, owner):
             missing = _missing(objects, owner, entry, made)
             if isinstance(missing, str):
                 slips.append(missing)
@@ -148,6 +150,8 @@ def _odd_entries(record: ObjectRecord) -> Iterator[str]:
     entries = owner.spec.resource_claims
     if isinstance(owner, PodGroup) and len(entries) > _MOST_OF_GROUP:
         yield f"spec.resourceClaims: {len(entries)} are more than the {_MOST_OF_GROUP} that a PodGroup can have"
+    if entries and _is_static(owner):
+        yield "static pods do not support resource claims: the API server refuses it"
     seen: set[str] = set()
     for entry in entries:
         if not LABEL.fullmatch(entry.name):
@@ -162,19 +166,76 @@ def _odd_entries(record: ObjectRecord) -> Iterator[str]:
             yield f'entry "{entry.name}": neither {" nor ".join(_FIELDS.values())} is set: set one of them'
 
 
-def _unknown_entries(record: ObjectRecord) -> Iterator[str]:
-    """Yield a line for each claim that a container names and the pod has not; the API server refuses such a pod."""
-    known = [entry.name for entry in record.obj.spec.resource_claims]
+def _is_static(owner: Owner) -> bool:
+    return _MIRROR in owner.metadata.annotations
+
+
+def _unknown_entries(objects: ObjectSet, record: ObjectRecord) -> Iterator[str]:
+    """Yield a line for each claim, or request of one, that a container names and there is not.
+
+    The API server refuses a pod with another claim, or with an alternative of a request. A request that is not there is
+    taken: the kubelet gives the container no device, and says nothing.
+    """
+    owner: Owner = record.obj
+    entries = {entry.name: entry for entry in owner.spec.resource_claims}
     spec = record.body.get("spec") or {}
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
             claims = (container.get("resources") or {}).get("claims")
             for number, item in enumerate(claims if isinstance(claims, list) else ()):
-                name = item.get("name") if isinstance(item, Mapping) else None
-                if isinstance(name, str) and name not in known:
-                    path = f"spec.{field}[{index}].resources.claims[{number}].name"
-                    has = ", ".join(known) or "none"
-                    yield f'{path}: "{name}" is not in spec.resourceClaims, which has {has}'
+                name, request = (
+                    item.get(key) if isinstance(item, Mapping) else None for key in ("name", "request")
+                )
+                path = f"spec.{field}[{index}].resources.claims[{number}]"
+                if isinstance(name, str) and name not in entries:
+                    has = ", ".join(entries) or "none"
+                    yield f'{path}.name: "{name}" is not in spec.resourceClaims, which has {has}'
+                elif isinstance(name, str) and isinstance(request, str) and request:
+                    known = _find_requests(objects, owner, entries[name])
+                    if problem := _request_problem(request, known):
+                        yield f"{path}.request: {problem}"
+
+
+def _find_requests(objects: ObjectSet, owner: Owner, entry: PodResourceClaim) -> list[str] | None:
+    """Return the names of the requests of an entry's claim, or of its template; None if nobody knows."""
+    namespace, template = owner.metadata.namespace, entry.resource_claim_template_name
+    if template is None:
+        found = objects.records.get(("ResourceClaim", namespace, entry.resource_claim_name or ""))
+        spec = None if found is None else found.obj.spec
+    else:
+        found = objects.records.get(("ResourceClaimTemplate", namespace, template))
+        spec = None if found is None else found.obj.spec.spec
+    return None if spec is None else [request.name for request in spec.devices.requests]
+
+
+def _request_problem(name: str, known: Collection[str] | None) -> str:
+    """Return what is wrong with the name of a request in a container, or nothing."""
+    request, slash, _ = name.partition("/")
+    if slash:
+        return f'"{name}" is no name of a request: write "{request}", whatever alternative is chosen'
+    if known is None or name in known:
+        return ""
+    near = near_object(name, known)
+    meant = f'; did you mean "{near}"?' if near else ""
+    has = ", ".join(known) or "none"
+    return f'"{name}" is no request of its claim, which has {has}, so the container gets no device{meant}'
+
+
+def find_unknown_mappings(
+    record: ObjectRecord, find_claim: Callable[[tuple[str, str]], ResourceClaim | None]
+) -> Iterator[str]:
+    """Yield a line for each resource of a pod that its status maps to a request which the claim made for it lacks."""
+    pod: Pod = record.obj
+    status = (record.body.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    claim = find_claim((pod.metadata.namespace, str(status.get("resourceClaimName") or "")))
+    known = [] if claim is None else [request.name for request in claim.spec.devices.requests]
+    for item in status.get("requestMappings") or () if claim is not None else ():
+        name = str(item.get("requestName")) if isinstance(item, Mapping) else ""
+        if name and name not in known:
+            yield (
+                f'{item.get("resourceName")} of container {item.get("containerName")} is mapped to request "{name}", '
+                f'which claim "{status["resourceClaimName"]}" does not have: the container gets no device'
+            )
 
 
 def is_over(owner: Owner) -> bool:

@@ -150,7 +150,7 @@ def _tolerations(situation: Situation) -> Iterator[Series]:
     """Yield the tolerations of one taint for all requests."""
     claims, inventory = situation.claims, situation.allocator.inventory
     parts = find_parts(claims)
-    if any(len(part.asked.tolerations) >= _MOST_TOLERATIONS for part in parts):
+    if not parts or any(len(part.asked.tolerations) >= _MOST_TOLERATIONS for part in parts):
         return
     taints = _taints_in_force(inventory)
     subject = _name(parts[0], claims) if len(parts) == 1 else "all requests"

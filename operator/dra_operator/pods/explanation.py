@@ -5,7 +5,7 @@ inventory; so decisions and explanations are those of the allocator. What `node_
 either: pod affinity, topology spread, volumes that bind late, attach limits, preemption.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -126,15 +126,15 @@ class PodExplainer:
         return "" if found is None else found.text
 
     def find_changes(self, pod: Pod, requirements: PodRequirements, effort: Effort) -> SmallestChanges | None:
-        """Return what would make the claims of a pod fit.
+        """Return what would make the claims of a pod fit, or let it go where they are.
 
         Only of a pod whose explanation is about its claims and nodes; None if it is about an entry that has no claim.
         """
         self._refresh()
         entries = list(resolve_entries(pod, self.find_claim, self.has_template))
-        if any(entry.problem is not None for entry in entries) or not any(map(_is_open, entries)):
-            return None
         used = [entry for entry in entries if entry.claim is not None]
+        if not used or any(entry.problem is not None for entry in entries):
+            return None
         key = self._key(pod, requirements, used)
         if key not in self._advice:
             situation = _Attempt(self, requirements, used).situation()
@@ -334,6 +334,17 @@ class _Attempt:
         allocations = [claim.status.allocation for claim in claims if claim.status.allocation is not None]
         return any(allocation.node_selector is not None for allocation in allocations)
 
+    def _places(self) -> Iterator[str]:
+        """Yield, for each claim that is allocated, the nodes that can use it."""
+        for entry in self.entries:
+            if (allocation := entry.claim.status.allocation if entry.claim is not None else None) is not None:
+                names = [
+                    name
+                    for name, node in sorted(self.explainer.allocator.inventory.nodes.items())
+                    if can_use(allocation, name, node.labels, skips_operations=node.skips_operations)
+                ]
+                yield f'"{entry.name}" on {listed(names) if names else "none"}'
+
     def _nodes_out_of_reach(self) -> dict[str, str]:
         """Return the nodes where the pod cannot use a claim that is allocated already, and why."""
         causes: dict[str, str] = {}
@@ -361,6 +372,8 @@ class _Attempt:
         is_are = "are" if len(held) > 1 else "is"
         if not reachable:
             text = f"{subject} {is_are} allocated, and no node can use {'all of them' if len(held) > 1 else 'it'}"
+            if len(held) > 1:
+                text += f": {', '.join(self._places())}"
         else:
             at = {name: obstacles[name] for name in reachable}
             where = f"on {listed(reachable)}, where the pod cannot run: {count_obstacles(at)}"

@@ -48,13 +48,16 @@ def can_use(
 def find_pods_apart(objects: ObjectSet, scheduler: Scheduler, decided: Iterable[Outcome]) -> Iterator[str]:
     """Yield a line for each pod whose claims cannot be used together, or not where the pod can run.
 
-    Pods of which no claim was decided here are left out, and so are those with a claim on a node that is not there.
+    Left out are pods with a claim on a node that is not there, and those that have a node: they use their claims.
     """
     claims, places = ClaimsOfPods(decided, lambda outcome: outcome.claim), _Places(scheduler.nodes)
     for record in objects.of_kind("Pod"):
         pod: Pod = record.obj
         outcomes = () if is_over(pod) else claims.of_pod(pod)
-        if not any(outcome.state is State.ALLOCATED for outcome in outcomes):
+        is_decided = any(outcome.state is State.ALLOCATED for outcome in outcomes)
+        if not outcomes or not (
+            is_decided or (not pod.spec.node_name and all(each.allocation for each in outcomes))
+        ):
             continue
         usable_on = [
             places.usable_on(outcome.allocation) for outcome in outcomes if outcome.allocation is not None

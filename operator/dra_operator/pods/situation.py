@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from dra_operator.allocator import Allocated, Allocator, Decider, Decision, Failed, Limits
+from dra_operator.allocator import Allocated, Allocator, Decider, Decision, Failed, Limits, Unsatisfied
 from dra_operator.api.types import AllocationResult, DeviceAllocationResult, ResourceClaim
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import ClaimKey, Ledger
@@ -34,7 +34,7 @@ def find_no_node(_: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Claims without an allocation that are decided together, and what they are decided by.
+    """Claims without an allocation that are decided together, if any, and what they are decided by.
 
     `claims` are by entry; a claim without a pod may have any name. `nodes` are those that suit the pod, None for all
     that can be used. `conditions` are what keeps the pod from others, each with the number of its nodes;
@@ -58,7 +58,10 @@ class Situation:
         return next((claim.metadata.namespace for claim in self.claims.values()), "")
 
     def decide(self, limits: Limits = LIMITS) -> Decision:
-        """Decide the claims."""
+        """Decide the claims; where there are none, a node that suits the pod is enough."""
+        if not self.claims:
+            names = [*self.allocator.inventory.nodes] if self.nodes is None else self.nodes
+            return Allocated(names[0], ()) if names else Unsatisfied()
         if not self.ended:
             claims = [*self.claims.values()]
             return self.allocator.allocate(claims, self.nodes, decider=self.decider, limits=limits)

@@ -18,6 +18,7 @@ from dra_operator.allocator.extended import CLASS_PREFIX
 from dra_operator.api.core import Metadata, Node, Pod
 from dra_operator.api.durations import human_duration
 from dra_operator.api.names import (
+    ENDED_PHASES,
     FIELD_MANAGER,
     FINALIZER,
     GATE,
@@ -101,6 +102,22 @@ class _View:
             for name, devices in devices_by_node(slice_).items():
                 found[name].append((slice_, devices))
         return found
+
+    def has_ended_long_ago(self, pod: Pod) -> bool:
+        """Return whether a pod ended so long ago that its claims should be free, as far as its status says when."""
+        record = self.state.find_record("Pod", pod.metadata.namespace, pod.metadata.name)
+        if record is None or pod.status.phase not in ENDED_PHASES:
+            return False
+        status = record.body.get("status") or {}
+        states = [
+            (each.get("state") or {}).get("terminated") or {}
+            for each in status.get("containerStatuses") or ()
+        ]
+        times = [each.get("finishedAt") for each in states]
+        times += [each.get("lastTransitionTime") for each in status.get("conditions") or ()]
+        known = [time for each in times if (time := seconds_of(str(each or ""))) is not None]
+        since = max(known, default=seconds_of(pod.metadata.creation_timestamp))
+        return since is not None and self.state.now - since > HANGING_SECONDS
 
     def claims(self) -> Iterator[tuple[ObjectRecord, ResourceClaim]]:
         """Yield all claims."""
@@ -197,27 +214,26 @@ def _paths(allocation: AllocationResult | None) -> list[tuple[str, str, str]]:
 
 
 def _find_lost_consumers(view: _View) -> Iterator[Finding]:
-    """Yield the claims that are reserved for pods, or groups of pods, that are gone."""
-    state = view.state
-    groups = {claim_key(record.obj) for record in state.objects.of_kind("PodGroup")}
-    if not state.has_all("Pod"):
+    """Yield the claims that are reserved for pods or groups that are gone, or for pods that ended, or made for such."""
+    if not view.state.has_all("Pod"):
         return
+    groups = {claim_key(record.obj) for record in view.state.objects.of_kind("PodGroup")}
     for _, claim in view.claims():
-        namespace, users = claim.metadata.namespace, claim.status.reserved_for
+        namespace, entries = claim.metadata.namespace, claim.status.reserved_for
         gone = [
             f"pod {entry.name}"
-            for entry in users
+            for entry in entries
             if is_pod(entry) and view.consumers.find_pod(namespace, entry) is None
         ]
         if groups and not view.is_unread("PodGroup"):
             gone += [
                 f"PodGroup {entry.name}"
-                for entry in users
+                for entry in entries
                 if is_pod_group(entry) and (namespace, entry.name) not in groups
             ]
-        if not gone:
+        text = f"is reserved for {_are(gone)}" if gone else _outlived(view, claim)
+        if not text:
             continue
-        text = f"is reserved for {_are(gone)}"
         if held := [f"{pool}/{device}" for _, pool, device in _paths(claim.status.allocation)]:
             text += f", and holds {listed(held)}"
         action = (
@@ -225,6 +241,21 @@ def _find_lost_consumers(view: _View) -> Iterator[Finding]:
             "see its log for this claim, or delete the claim if nobody needs it any more"
         )
         yield _about(Sort.CONSUMER_GONE, claim, text, action)
+
+
+def _outlived(view: _View, claim: ResourceClaim) -> str:
+    """Return that a claim is still there for a pod that ended long ago, or nothing."""
+    namespace, entries = claim.metadata.namespace, claim.status.reserved_for
+    pods = [pod for entry in entries if (pod := view.consumers.find_pod(namespace, entry)) is not None]
+    if ended := [pod.metadata.name for pod in pods if view.has_ended_long_ago(pod)]:
+        return f"is reserved for pod {listed(ended)}, which {'has' if len(ended) == 1 else 'have'} ended"
+    if entries or claim.metadata.deletion_timestamp:
+        return ""
+    for owner in claim.metadata.owner_references:
+        pod = view.consumers.pods.get((namespace, owner.name)) if owner.kind == "Pod" else None
+        if pod is not None and owner.uid == pod.metadata.uid and view.has_ended_long_ago(pod):
+            return f"was made for pod {owner.name}, which has ended"
+    return ""
 
 
 def _find_unreserved(view: _View) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ whose claims are allocated waits for their binding conditions, or is evicted aga
 Source: docs/audit.md; k8s.io/kubernetes/pkg/kubelet/cm/dra, PrepareResources; KEP-5007.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Pod
+from dra_operator.api.durations import human_duration
 from dra_operator.api.names import BROKEN_ANNOTATION, ENDED_PHASES, PENDING_ANNOTATION
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.text import listed
@@ -21,16 +23,20 @@ from dra_operator.api.types import (
     ResourceClaimConsumerReference,
 )
 from dra_operator.ledger import ClaimKey
-from dra_operator.pods.claims import is_over, named_claims
-from dra_operator.pods.objects import ObjectSet
+from dra_operator.pods.claims import find_unknown_mappings, is_over, named_claims
+from dra_operator.pods.objects import ObjectRecord, ObjectSet
 from dra_operator.questions.state import ClusterState
+from dra_operator.questions.times import age_of
 
 if TYPE_CHECKING:
     from dra_operator.allocator import Explanation
-    from dra_operator.pods.entries import ClaimLookup, TemplateLookup
 
 _POD_GROUPS: Final = "scheduling.k8s.io"
 _PENDING: Final = "Pending"
+_FIRST_WITH_V1: Final = 34
+"""The minor version of the first kubelet that fetches claims as v1."""
+_BINDING_SECONDS: Final = 600
+"""Source: k8s.io/kubernetes/pkg/scheduler/apis/config, `DynamicResourcesArgs.BindingTimeout`."""
 _BY_SCHEDULER: Final = (
     "kube-scheduler has that done for pods that it binds, and this one was bound without it; "
     "make the pod anew without spec.nodeName"
@@ -277,65 +283,117 @@ def _use_of_pod(pod: Pod) -> Use:
 # --- what keeps a pod from them
 
 
-def find_unprepared(
-    pod: Pod, find_claim: "ClaimLookup", has_template: "TemplateLookup"
-) -> "Explanation | str | None":
+def find_unprepared(state: ClusterState, record: ObjectRecord) -> "Explanation | str | None":
     """Return why the kubelet of a bound pod cannot prepare its claims; None if it can, or if the pod runs.
 
     A text where that is said by the claims themselves, whatever else could be read.
     """
     from dra_operator.pods.entries import resolve_entries  # noqa: PLC0415 - lists need none of it
 
+    pod: Pod = record.obj
+    if lines := list(find_unknown_mappings(record, state.find_claim)):
+        return "; ".join(lines)
     if pod.status.phase not in ("", _PENDING):
         return None
-    for entry in resolve_entries(pod, find_claim, has_template):
-        claim = entry.claim
-        if claim is None and entry.problem is not None:
+    has_claims = False
+    for entry in resolve_entries(pod, state.find_claim, state.has_template):
+        if entry.claim is not None and (problem := _problem_of_use(state, pod, entry.claim)):
+            return f'claim "{entry.claim.metadata.name}" is {problem}'
+        if entry.claim is None and entry.problem is not None:
             return entry.problem
-        if claim is None:
-            continue
-        # A claim of a group of pods is reserved for the group.
-        reserved = (each.uid == pod.metadata.uid or is_pod_group(each) for each in claim.status.reserved_for)
-        problem = (
-            "allocated" if claim.status.allocation is None else "" if any(reserved) else "reserved for it"
-        )
-        if problem:
-            return f'claim "{claim.metadata.name}" is not {problem}: {_BY_SCHEDULER}'
-    return None
+        has_claims = True
+    return (_find_old_kubelet(state, pod.spec.node_name) or None) if has_claims else None
 
 
-def find_obstructed(
-    claims: Iterable[ResourceClaim], broken: Mapping[ClaimKey, str]
-) -> tuple[str, str] | None:
+def _problem_of_use(state: ClusterState, pod: Pod, claim: ResourceClaim) -> str:
+    """Return why a pod that has a node cannot use a claim there, or nothing."""
+    from dra_operator.pods.nodes import usable  # noqa: PLC0415 - as above
+
+    allocation, name = claim.status.allocation, pod.spec.node_name
+    if allocation is None:
+        return f"not allocated: {_BY_SCHEDULER}"
+    if name in state.nodes and not any(usable(state.nodes, (name,), (allocation,))):
+        where = listed([*usable(state.nodes, state.nodes, (allocation,))]) or "a node that is gone"
+        return f"allocated on {where}, and cannot be used on {name}: make the pod anew without spec.nodeName"
+    # A claim of a group of pods is reserved for the group.
+    if any(each.uid == pod.metadata.uid or is_pod_group(each) for each in claim.status.reserved_for):
+        return ""
+    consumers = ConsumerIndex.build(state)
+    gone = [
+        each.name for each in consumers.find_consumers(claim) if each.is_reserved and each.use is Use.GONE
+    ]
+    stale = f"; it is reserved for pod {listed(gone)}, which is gone" if gone else ""
+    return (
+        "not reserved for it: kube-controller-manager does that within seconds for each pod that has a node, so see "
+        f"whether it runs{stale}"
+    )
+
+
+def _find_old_kubelet(state: ClusterState, name: str) -> str:
+    """Return that a kubelet fetches claims in a version that a server of today may not serve, or nothing."""
+    record = state.find_record("Node", "", name)
+    status = {} if record is None else record.body.get("status") or {}
+    version = str((status.get("nodeInfo") or {}).get("kubeletVersion") or "")
+    found = re.match(r"v1\.(\d+)\.", version)
+    if found is None or int(found[1]) >= _FIRST_WITH_V1:
+        return ""
+    return (
+        f"the kubelet there is {version}, which fetches claims as resource.k8s.io/v1beta1; API servers from 1.34 on "
+        "serve that only if it is switched on: bring the kubelet to 1.34"
+    )
+
+
+def find_obstructed(claims: Iterable[ResourceClaim], state: ClusterState) -> tuple[str, str] | None:
     """Return what the first allocated claim that a pod cannot use yet comes to, and why: `broken` or `waits`."""
     for claim in claims:
         name = claim.metadata.name
-        if (why := broken.get(claim_key(claim))) is not None:
+        if (why := state.broken.get(claim_key(claim))) is not None:
             return "broken", f'claim "{name}": {why}'
-        if why := ", ".join(find_unbound(claim)):
+        if why := ", ".join(find_unbound(claim, state.now)):
             return "waits", f'claim "{name}": {why}'
     return None
 
 
-def find_unbound(claim: ResourceClaim) -> Iterator[str]:
+def find_unbound(claim: ResourceClaim, now: float) -> Iterator[str]:
     """Yield, for each device of an allocation, its binding conditions that are not met, or that its binding failed."""
+    allocation = claim.status.allocation
+    age = None if allocation is None else age_of(allocation.allocation_timestamp, now)
     for result in results_of(claim):
         conditions = dict(_conditions_of(claim, result))
+        met = [name for name, each in conditions.items() if each.get("status") == "True"]
         path = device_path(result)
-        if failed := [name for name in result.binding_failure_conditions if conditions.get(name) == "True"]:
-            yield f"binding device {path} failed ({listed(failed)}), so the claim is to be decided anew"
-        elif left := [name for name in result.binding_conditions if conditions.get(name) != "True"]:
-            yield f"its driver is to say {listed(left)} of device {path} before the pod is bound"
+        if failed := [name for name in result.binding_failure_conditions if name in met]:
+            texts = [_describe_condition(name, conditions[name]) for name in failed]
+            yield f"binding device {path} failed ({listed(texts)}), so the claim is to be decided anew"
+        elif left := [name for name in result.binding_conditions if name not in met]:
+            texts = [_describe_condition(name, conditions.get(name, {})) for name in left]
+            text = f"its driver is to say {listed(texts)} of device {path} before the pod is bound"
+            yield (
+                text if age is None else f"{text}, {human_duration(age)} after the allocation{_overdue(age)}"
+            )
 
 
-def _conditions_of(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> Iterator[tuple[str, str]]:
-    """Yield type and status of the conditions of a device, as its driver wrote them."""
+def _overdue(age: int) -> str:
+    if age <= _BINDING_SECONDS:
+        return ""
+    return f": kube-scheduler gives up after {_BINDING_SECONDS} s and decides anew, so see whether it runs"
+
+
+def _describe_condition(name: str, condition: Mapping[str, Any]) -> str:
+    """Return a condition with what its driver says of it."""
+    return ": ".join(str(each) for each in (name, condition.get("reason"), condition.get("message")) if each)
+
+
+def _conditions_of(
+    claim: ResourceClaim, result: DeviceRequestAllocationResult
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the conditions of a device by type, as its driver wrote them."""
     for device in claim.status.devices:
         if isinstance(device, Mapping) and _key(device) == (result.driver, result.pool, result.device):
             conditions = device.get("conditions")
             for each in conditions if isinstance(conditions, list | tuple) else ():
                 if isinstance(each, Mapping):
-                    yield str(each.get("type")), str(each.get("status"))
+                    yield str(each.get("type")), each
 
 
 def _key(device: Mapping[str, Any]) -> tuple[Any, Any, Any]:

@@ -39,7 +39,8 @@ from dra_operator.pods.scheduler import State, find_settled
 from dra_operator.pods.situation import Situation
 from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes
 from dra_operator.questions.answers import Conclusion, DeviceAnswer, conclude, devices_of
-from dra_operator.questions.claims import find_obstructed, find_unbound, find_unprepared
+from dra_operator.questions.audit import find_deletion_cause
+from dra_operator.questions.claims import ConsumerIndex, find_obstructed, find_unbound, find_unprepared
 from dra_operator.questions.copies import Subject, Template, find_gates, find_subject, find_template
 from dra_operator.questions.partial import (
     ABORTED,
@@ -208,7 +209,7 @@ class _Question:
         if pod.metadata.deletion_timestamp and not pod.spec.node_name:
             return self._answer("does not wait", "it is being deleted")
         if pod.spec.node_name:
-            return self._explain_bound(pod, devices)
+            return self._explain_bound(record, devices)
         gates = find_gates(record)
         if others := [name for name in gates if name != GATE]:
             text = f"it has scheduling gates, and is not scheduled before they are off: {', '.join(others)}"
@@ -240,11 +241,11 @@ class _Question:
             return self._answer("does not wait", "it waits for no claim", devices=devices)
         return self._answer_pod(explainer, pod, requirements, waits, extended)
 
-    def _explain_bound(self, pod: Pod, devices: tuple[DeviceAnswer, ...]) -> ExplainAnswer:
-        """Explain a pod that has a node: it waits if it got there without kube-scheduler."""
-        node = pod.spec.node_name
+    def _explain_bound(self, record: ObjectRecord, devices: tuple[DeviceAnswer, ...]) -> ExplainAnswer:
+        """Explain a pod that has a node: it waits if its kubelet cannot prepare its claims."""
+        node = record.obj.spec.node_name
         text = f"it is on node {node}"
-        found = find_unprepared(pod, self.state.find_claim, self.state.has_template)
+        found = find_unprepared(self.state, record)
         if found is None:
             return self._answer("does not wait", text, node=node, devices=devices)
         if isinstance(found, str):
@@ -256,7 +257,7 @@ class _Question:
         claims = [self._find_claim(pod, name) for name in self.names.values()]
         if any(claim is None or claim.status.allocation is None for claim in claims):
             return None
-        return find_obstructed(filter(None, claims), self.state.broken)
+        return find_obstructed(filter(None, claims), self.state)
 
     def _explain_gated(self, record: ObjectRecord) -> ExplainAnswer:
         """Explain a pod whose claims the operator decides."""
@@ -331,8 +332,11 @@ class _Question:
         settled = find_settled(record, self.state.broken if claim.status.allocation else {})
         if settled is not None and settled.allocation is not None:
             devices = tuple(devices_of("", settled.allocation))
+            if claim.metadata.deletion_timestamp:
+                text, action, _ = find_deletion_cause(self.state, ConsumerIndex.build(self.state), claim)
+                return self._answer("waits", f"it is being deleted: {text}; {action}", devices=devices)
             word = "broken" if settled.state is State.BROKEN else "allocated"
-            message = settled.message or ", ".join(find_unbound(claim))
+            message = settled.message or ", ".join(find_unbound(claim, self.state.now))
             return self._answer(word, message, devices=devices)
         pods = [each for each in self.state.objects.of_kind("Pod") if _uses(each.obj, key)]
         # A claim that the operator leaves alone is allocated for the pods that name it all the same.
