@@ -41,8 +41,8 @@ def test_a_claim_that_waits_in_vain_is_told_so(pair: Any, ask: Any) -> None:
 
     assert found.reason is Reason.NOT_ENOUGH_DEVICES
     assert found.message == (
-        "request r: 4 devices published, 4 in class gpu, 4 in use by 4 claims (n1-a, n1-b, n2-a, 1 more), 3 requested, "
-        "at most 2 on one node if none were in use"
+        "request r: 4 devices published, 4 in class gpu, 4 in use by 4 claims (n1-a, n1-b, n2-a, 1 more), 3 requested"
+        "; it would not fit even if no device were in use or tainted"
     )
 
 
@@ -52,7 +52,7 @@ def test_so_is_one_that_has_some_left(pair: Any, ask: Any) -> None:
     found = pair.explain(pair.claim(ask("r", 3)))
 
     assert found.message.endswith(
-        "1 left, at most 1 on one node (n2), 3 requested, at most 2 on one node if none were in use"
+        "1 left, at most 1 on one node (n2), 3 requested; it would not fit even if no device were in use or tainted"
     )
 
 

@@ -80,7 +80,7 @@ def test_not_enough_on_one_node(gpus: Any, ask: Any) -> None:
     assert found.reason is Reason.NOT_ENOUGH_DEVICES
     assert found.message == (
         "request r: 16 devices published, 8 in class gpu, 1 in use by 1 claim (a), 7 left, "
-        "at most 4 on one node (n2) even if none were in use, 5 requested"
+        "at most 4 on one node (n2), 5 requested; it would not fit even if no device were in use or tainted"
     )
 
 
@@ -298,7 +298,7 @@ def test_requests_that_fit_alone_but_not_together(gpus: Any, ask: Any) -> None:
     assert found.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER
     assert found.message == (
         "each request fits alone (x on n1, y on n1), but no node has room for all of them; "
-        "n1 has 4 devices left for x and y, which want 5"
+        "they would fit with 2 instead of 3 for x; it would not fit even if no device were in use or tainted"
     )
 
 
@@ -314,11 +314,11 @@ def test_the_constraint_that_is_in_the_way(scene: Any, ask: Any) -> None:
     assert alone.reason is between.reason is Reason.CONSTRAINT_UNSATISFIABLE
     assert alone.message == (
         "request r: devices are free, but none together satisfy constraint #1 (matchAttribute gpu.example.com/model), "
-        "at most 1 together even if none were in use, 2 requested"
+        "at most 1 together, 2 requested; it would not fit even if no device were in use or tainted"
     )
     assert between.message == (
-        "the requests fit together on node n1, but not with constraint #0 (matchAttribute gpu.example.com/model); "
-        "n1 has at most 1 with the same value left for x and y, which want 2"
+        "the requests fit together on node n1, but not with constraint #0 (matchAttribute gpu.example.com/model)"
+        "; it would not fit even if no device were in use or tainted"
     )
 
 

@@ -63,7 +63,8 @@ def test_an_invalid_pool_without_a_device_for_the_claim_is_not_named(migs: Any, 
     assert decision.reason is Reason.POOL_INVALID
     assert (found.reason, found.request) == (Reason.DEVICE_IN_USE, "r")
     assert found.message == (
-        "request r: 4 devices published, 2 in class mig, 1 in use by 1 claim (holder), 1 left, all requested"
+        "request r: 4 devices published, 2 in class mig, 1 in use by 1 claim (holder), 1 left, all requested, "
+        "but not all of them together on one node"
     )
 
 
@@ -100,7 +101,8 @@ def test_an_invalid_pool_that_has_such_devices_is_named_beside_those_in_use(
 
     assert found.message == (
         "request r: 6 devices published, 4 in class mig, 2 in invalid pools (mig/m2: duplicate device name x on 2), "
-        "1 in use by 1 claim (holder), 1 left, all requested"
+        "1 in use by 1 claim (holder), 1 left, all requested, "
+        "but not all of them together on one node"
     )
 
 
@@ -111,20 +113,8 @@ def test_an_incomplete_pool_comes_after_the_devices_that_there_are(migs: Any, pu
 
     assert found.reason is Reason.DEVICE_IN_USE
     assert found.message.endswith(
-        "1 in use by 1 claim (holder), 1 left, all requested; incomplete pools may still get some (late/m2)"
+        "1 in use by 1 claim (holder), 1 left, all requested, but not all of them together on one node"
     )
-
-
-@pytest.mark.parametrize("first", ["late", "zlate"])
-def test_an_incomplete_pool_is_named_also_behind_an_invalid_one(
-    migs: Any, put_pool: Any, put_invalid: Any, first: str
-) -> None:
-    """Whichever of them ends the attempt."""
-    put_pool(first, "m2", "x", count=2)
-    put_invalid("pup", "m2")
-    found = migs.explain(migs.claim(wants_all()))
-
-    assert found.message.endswith(f"; incomplete pools may still get some ({first}/m2)")
 
 
 def test_where_no_node_has_such_devices_an_incomplete_pool_is_the_cause(migs: Any, put_pool: Any) -> None:
@@ -159,32 +149,6 @@ def test_devices_of_an_incomplete_pool_are_told_once(scene: Any, put_pool: Any) 
         "request r: 1 device published, 1 in class mig, 1 in incomplete pools "
         "(mig/m1: 1 of 2 slices of generation 1 missing on 1)"
     )
-
-
-def test_a_pool_that_the_line_has_told_of_is_not_named_again(migs: Any, put_pool: Any) -> None:
-    """Only those without a device for the claim come behind."""
-    put_pool("mig", "m2", "c", count=2)
-    put_pool("late", "m2", "x", count=2)
-    found = migs.explain(migs.claim(wants_all()))
-
-    assert found.message == (
-        "request r: 4 devices published, 3 in class mig, 1 in incomplete pools "
-        "(mig/m2: 1 of 2 slices of generation 1 missing on 1), 1 in use by 1 claim (holder), 1 left, all requested; "
-        "incomplete pools may still get some (late/m2)"
-    )
-
-
-def test_behind_a_selector_to_be_mended_nothing_is_told_to_wait_for(migs: Any, put_pool: Any) -> None:
-    """Where that is the first request that gets nothing."""
-    put_pool("late", "m2", "x", count=2)
-    fails = [{"cel": {"expression": 'device.attributes["mig"].nope == "x"'}}]
-    migs.put("Node", "m1", spec={"unschedulable": True})
-    waits = migs.explain(migs.claim(wants_all(), wants_all("s", 1, selectors=fails)))
-    fails_first = migs.explain(migs.claim(wants_all("s", 1, selectors=fails), wants_all()))
-
-    assert "may still get some" in waits.message
-    assert fails_first.reason is Reason.SELECTOR_FAILED
-    assert "may still get some" not in fails_first.message
 
 
 def test_requests_that_do_not_fit_together_do_so_with_pools_set_aside(migs: Any, put_invalid: Any) -> None:

@@ -93,7 +93,7 @@ def test_devices_that_use_what_is_switched_off_are_not_left(
     assert found.reason is Reason.NOT_ENOUGH_DEVICES
     assert found.message.endswith(
         "1 on nodes that cannot be used (they use a feature that is switched off on 1), 1 left, "
-        "at most 1 on one node (n1), 2 requested"
+        "at most 1 on one node (n1), 2 requested; it would not fit even if no device were in use or tainted"
     )
 
 

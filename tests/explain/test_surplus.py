@@ -57,6 +57,7 @@ def test_nodes_that_use_one_pool_name(scene: Any, put_slice: PutSlice, ask: Any)
         "request r: 3 devices published, 3 in class gpu, 1 in pools with too many slices "
         "(gpu/p: too many slices of generation 1 (3 where 1 is announced) on 1; nodes n1, n2, n3 use one pool name: "
         "the driver must give each its own), 2 left, at most 1 on one node (n1), 2 requested"
+        "; it would not fit even if no device were in use or tainted"
     )
 
 

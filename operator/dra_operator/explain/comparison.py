@@ -1,12 +1,12 @@
 """Comparisons: what a selector that says no compared, in the words of the device, read from its syntax tree.
 
 "memory 40Gi < 80Gi" tells a person more than the expression. Plain comparisons of one attribute or capacity with a
-literal are told, alone or joined by `&&`; of anything else, what the device has of the parts that the expression reads.
+literal are told, alone or joined by `&&`; of anything else, what the device has of what the expression reads.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.api.attributes import AttributeValue, typed_text, value_text
-from dra_operator.api.text import quote, shortened
+from dra_operator.api.text import quote
 from dra_operator.api.types import DeviceCapacity
 from dra_operator.cel import STORED, CelError
-from dra_operator.cel.syntax.nodes import Call, Expr, Ident, ListExpr, Select, children
+from dra_operator.cel.syntax.nodes import Call, Expr, Ident, Select, children
 from dra_operator.cel.syntax.nodes import Literal as Constant
 from dra_operator.cel.syntax.parser import parse
 from dra_operator.inventory import Slice, bits
@@ -62,64 +62,6 @@ class _Field(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """A plain comparison that is false for some device: what it reads of it, and how the text goes on.
-
-    `rest` says what the value is not, as in `< 80Gi`. `kind` is the type of the literal and `typed` the rest that says
-    it, for a value of another type, which is never equal to it.
-    """
-
-    field: _Field
-    rest: str
-    kind: str = ""
-    typed: str = ""
-
-    def describe(self, slice_: Slice, devices: int) -> Counter[str]:
-        """Return what was compared for a set of devices, each text with the number of devices that it is about."""
-        if self.field.table == "driver":
-            return Counter({f"driver {slice_.driver} {self.rest}": devices.bit_count()})
-        return Counter([self._describe(self.field.value(slice_, index)) for index in bits.each(devices)])
-
-    def _describe(self, value: _Value) -> str:
-        _, domain, name, optional = self.field
-        if value is None and optional:
-            return f"no {domain}/{name}"
-        if self.kind and isinstance(value, AttributeValue) and value.type != self.kind:
-            return f"{name} {typed_text(value)} {self.typed}"
-        return f"{name} {_text(value)} {self.rest}"
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """Parts of a device that an expression reads, each as `attributes/domain/id`, `capacity/domain/id` or `driver`."""
-
-    parts: tuple[str, ...]
-
-    def describe(self, slice_: Slice, devices: int) -> Counter[str]:
-        """Return what a set of devices has of them, each text with the number of devices that it is about."""
-        return Counter([self._describe_all(slice_, index) for index in bits.each(devices)])
-
-    def _describe_all(self, slice_: Slice, index: int) -> str:
-        texts = [self._describe(part, slice_, index) for part in self.parts[:_MOST_READ]]
-        return " and ".join([*texts, *(["more"] if len(self.parts) > _MOST_READ else [])])
-
-    def _describe(self, part: str, slice_: Slice, index: int) -> str:
-        table, _, full = part.partition("/")
-        if table == "driver":
-            return f"driver is {slice_.driver}"
-        if not full:
-            return f"{table} is {str(bool(slice_.shareable >> index & 1)).lower()}"
-        domain, name = full.split("/", 1)
-        value = _Field(table, domain, name).value(slice_, index)
-        return f"no {full}" if value is None else f"{name} is {_text(value)}"
-
-
-def reading(reads: frozenset[str] | None) -> Reading | None:
-    """Return what an expression reads, by its paths, or None where it reads nothing or that cannot be told."""
-    return Reading(tuple(sorted(reads))) if reads else None
-
-
-@dataclass(frozen=True, slots=True)
 class Literal:
     """What a plain comparison compares with: its type, its place in the expression, and what is read of a device.
 
@@ -148,54 +90,66 @@ def find_literals(expression: str) -> tuple[Literal, ...]:
     """Return the literals of the plain comparisons that `&&` joins at the top of an expression, in order."""
     found = []
     for offset, text in _parts(expression):
-        tree = _tree(text)
-        compared = None if tree is None else _compared(tree)
+        compared = _compared_by(text)
         if compared is not None and (token := _TOKEN.match(text, compared.literal.position)):
             start, end = (offset + place for place in token.span())
             found.append(Literal(compared.field, compared.kind, _literal_text(compared.literal), start, end))
     return tuple(found)
 
 
-@lru_cache(maxsize=2048)
-def read(part: str) -> Comparison | None:
-    """Return the plain comparison that a part of an expression is, or None."""
-    tree = _tree(part)
-    if tree is None:
-        return None
-    compared = _compared(tree)
-    if compared is not None:
-        return _about_literal(compared)
-    match tree:
-        case Select(test_only=True, operand=operand, field=name):
-            return _about_presence(operand, name)
-        case Call(function="@in", args=(Constant(value=str(name)), operand)):
-            return _about_presence(operand, name)
-        case Call(function="@in", args=(operand, ListExpr(elements=items))) if field := _field(operand):
-            return _about_list(field, items)
-        case Call(function="!_", args=(operand,)) if field := _field(operand):
-            return _about_flag(field, "false")
-    field = _field(tree)
-    return _about_flag(field, "true") if field is not None else None
-
-
 def first_false(
     selectors: SelectorCache, expression: str, slice_: Slice, refused: int, budget: Budget
-) -> Iterator[tuple[Comparison | Reading, int]]:
-    """Yield what the parts of an expression that are false first compared, each with the devices refused by it.
+) -> Iterator[tuple[str, int]]:
+    """Yield what each of some refused devices has that the first false part of an expression compares or reads.
 
-    Devices of which that cannot be told, as what a part reads is computed, are left out. Raises AbortedError if the
-    time is used up.
+    Each text with a number of devices; those are left out of which it cannot be told, as what is read is computed.
+    Raises AbortedError if the time is used up.
     """
     parts = conjuncts(expression)
     for part in parts:
-        if not refused:
-            return
         answers = selectors.get(part)
-        passed = answers.ask(slice_, refused, budget)[0] if len(parts) > 1 else 0
-        found = read(part) or reading(answers.program.reads if answers.program else None)
-        if (devices := refused & ~passed) and found is not None:
-            yield found, devices
+        passed = answers.ask(slice_, refused, budget)[0] if refused and len(parts) > 1 else 0
+        reads = answers.program.reads if answers.program else None
+        texts = Counter([_describe(part, reads, slice_, index) for index in bits.each(refused & ~passed)])
+        del texts[""]
+        yield from texts.items()
         refused = passed
+
+
+def _describe(part: str, reads: frozenset[str] | None, slice_: Slice, index: int) -> str:
+    """Return what a device has that a part of an expression compares, or reads; nothing where that cannot be told."""
+    compared = _compared_by(part)
+    if compared is not None:
+        return _describe_compared(compared, slice_, index)
+    texts = [_describe_read(path, slice_, index) for path in sorted(reads or ())]
+    return " and ".join([*texts[:_MOST_READ], *(["more"] if len(texts) > _MOST_READ else [])])
+
+
+def _describe_compared(compared: "_Compared", slice_: Slice, index: int) -> str:
+    field, operator, literal, kind, is_equality = compared
+    text = _literal_text(literal)
+    if field.table == "driver":
+        return f"driver {slice_.driver} {operator} {text}"
+    value = field.value(slice_, index)
+    if value is None and field.optional:
+        return f"no {field.domain}/{field.name}"
+    if is_equality and isinstance(value, AttributeValue) and value.type != kind:
+        # Values of different types are never equal, whatever they look like.
+        text = f'{kind} "{text}"' if kind == "string" else f"{kind} {text}"
+        return f"{field.name} {typed_text(value)} {operator} {text}"
+    return f"{field.name} {_text(value)} {operator} {text}"
+
+
+def _describe_read(path: str, slice_: Slice, index: int) -> str:
+    """Return what a device has of what is read: `attributes/domain/id`, `capacity/domain/id` or a field."""
+    table, _, full = path.partition("/")
+    if table == "driver":
+        return f"driver is {slice_.driver}"
+    if not full:
+        return f"{table} is {str(bool(slice_.shareable >> index & 1)).lower()}"
+    domain, name = full.split("/", 1)
+    value = _Field(table, domain, name).value(slice_, index)
+    return f"no {full}" if value is None else f"{name} is {_text(value)}"
 
 
 @lru_cache(maxsize=2048)
@@ -240,9 +194,10 @@ class _Compared(NamedTuple):
     is_equality: bool
 
 
-def _compared(tree: Expr) -> _Compared | None:
-    """Return the comparison of a field with one literal that an expression is, or None."""
-    match tree:
+@lru_cache(maxsize=2048)
+def _compared_by(part: str) -> _Compared | None:
+    """Return the comparison of a field with one literal that a part of an expression is, or None."""
+    match _tree(part):
         case Call(function=method, args=(value,), target=target) if method in _REFUSED_BY and target:
             return _with_literal(target, _REFUSED_BY[method], value)
         case Call(function=function, args=(left, right)) if (sign := function.strip("_")) in _OPPOSITE:
@@ -296,44 +251,8 @@ def _entry(tree: Expr, name: str) -> _Field | None:
     return None
 
 
-def _about_literal(compared: _Compared) -> Comparison:
-    field, operator, literal, kind, is_equality = compared
-    text = _literal_text(literal)
-    if field.table != "attributes" or not is_equality:
-        return Comparison(field, f"{operator} {text}")
-    shown = f'"{text}"' if kind == "string" else text
-    return Comparison(field, f"{operator} {text}", kind, f"{operator} {kind} {shown}")
-
-
-def _about_flag(field: _Field, value: str) -> Comparison | None:
-    if field.table != "attributes":
-        return None
-    return Comparison(field, f"!= {value}", "bool", f"!= bool {value}")
-
-
-def _about_list(field: _Field, items: Sequence[Expr]) -> Comparison | None:
-    """Return that a value is none of a list, which is cut where it is long."""
-    values = [item.value for item in items if isinstance(item, Constant) and type(item.value) in _TYPES]
-    if field.table == "capacity" or len(values) < len(items) or not values:
-        return None
-    texts = [quote(value) if isinstance(value, str) else str(value).lower() for value in values]
-    more = [f"{len(texts) - _MOST_LISTED} more"] if len(texts) > _MOST_LISTED else []
-    rest = f"not in [{', '.join([*texts[:_MOST_LISTED], *more])}]"
-    return Comparison(field, rest, _TYPES[type(values[0])], rest)
-
-
-def _about_presence(operand: Expr, name: str) -> Comparison | None:
-    field = _entry(operand, name)
-    return None if field is None else Comparison(field._replace(optional=True), "")
-
-
 def _literal_text(literal: Constant) -> str:
     return str(literal.value).lower() if isinstance(literal.value, bool) else str(literal.value)
-
-
-def listed_values(values: Iterable[AttributeValue], *, with_types: bool) -> str:
-    """Return some values in order, the first ones if there are many: `string "a" and int 1`, or `1 and a`."""
-    return " and ".join(shortened(sorted(map(typed_text if with_types else value_text, values))))
 
 
 def _text(value: _Value) -> str:

@@ -22,15 +22,13 @@ from dra_operator.allocator.matching.failures import partly_failing
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.likeness import near_object
-from dra_operator.api.text import listed
 from dra_operator.api.types import ResourceClaim
 from dra_operator.explain.attempt import Attempt, selectors_of
 from dra_operator.explain.hints import Hints, derived_names
-from dra_operator.explain.pools import PublishedSlices
 from dra_operator.explain.relax import Kept, Relaxer
 from dra_operator.explain.sentence import NONE_SELECTED
-from dra_operator.explain.stages import CLASS, DeviceCounter, DeviceCounts, SliceDevices
-from dra_operator.inventory import PoolKey, Verdict, bits
+from dra_operator.explain.stages import CLASS, DeviceCounter, DeviceCounts, PublishedSlices, SliceDevices
+from dra_operator.inventory import Verdict, bits
 
 _POOL_REASONS: Final = (Reason.POOL_INCOMPLETE, Reason.POOL_INVALID)
 _OF_FAILING: Final = Limits(seconds=0.5)
@@ -227,42 +225,18 @@ class Explainer:
                 found = replace(found, message=f"leaving aside pools that are not complete, {found.message}")
         except (FatalError, AbortedError):
             return own
-        # A pool that has too many slices gets no more devices.
-        growing = {
-            view.key
-            for view in seen
-            if view.verdict is Verdict.INCOMPLETE and not view.has_surplus and view.nodes & views.usable
-        }
         if found.reason is Reason.SEARCH_ABORTED:
             return own
-        if found.reason in NONE_SELECTED and failed.subject is not None:
+        if found.reason in NONE_SELECTED and failed.reason is Reason.POOL_INCOMPLETE and failed.subject:
+            # A pool that has too many slices gets no more devices; of any other it is the pool that may get some.
             subject = failed.subject[1].partition("/")
-            if failed.reason is Reason.POOL_INCOMPLETE and (subject[0], subject[2]) in growing:
-                # There are no others to wait for: it is the pool that may still get some.
+            if (subject[0], subject[2]) in {
+                view.key
+                for view in seen
+                if view.verdict is Verdict.INCOMPLETE and not view.has_surplus and view.nodes & views.usable
+            }:
                 return own
-        if found.reason in (Reason.SELECTOR_FAILED, Reason.SELECTOR_INVALID):
-            # The claim waits for its selector to be mended.
-            return found
-        growing -= self._find_told(plan, found, budget)
-        pools = ["/".join(key) for key in sorted(growing)]
-        more = f"; incomplete pools may still get some ({listed(pools)})" if pools else ""
-        return replace(found, message=found.message + more)
-
-    def _find_told(self, plan: ClaimPlan, found: Explanation, budget: Budget) -> set[PoolKey]:
-        """Return the pools that the counts of an explanation name as incomplete."""
-        if found.reason in _TOGETHER:
-            return set()
-        items = [
-            item
-            for request in plan.requests
-            if request.name == found.request
-            for item in request.alternatives
-        ]
-        try:
-            counts = [self._counter.count(item, budget) for item in items]
-        except AbortedError:
-            return set()
-        return {record.pool.key for each in counts for record in each.incomplete}
+        return found
 
 
 def explain_aborted(why: str) -> Explanation:

@@ -14,15 +14,12 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError, FatalError
 from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan, with_requests
 from dra_operator.api.types import DeviceToleration
-from dra_operator.inventory import bits
 from dra_operator.inventory.ownership import FENCED_TOLERATION
 from dra_operator.ledger import Ledger
 
 _Item = TypeVar("_Item")
 _EVERYTHING: Final = (DeviceToleration(operator="Exists"), FENCED_TOLERATION)
 _MOST_KNOWN: Final = 4096
-_MOST_NODES: Final = 128
-"""On how many nodes it is asked, at the most, whether each request fits alone."""
 _SPARE_CHANGES: Final = 1024
 
 
@@ -86,19 +83,27 @@ class Relaxer:
         except (FatalError, AbortedError):
             return None
 
-    def common_node(self, plan: ClaimPlan, budget: Budget) -> str | None:
-        """Return the first node on which each request of a plan fits alone, or None. Raises AbortedError if unsure."""
-        try:
-            return _common_node(self, plan, budget)
-        except FatalError as error:
-            raise AbortedError(error.message) from None
-
-    def most(self, plan: ClaimPlan, budget: Budget) -> tuple[int | None, str]:
-        """Return how many devices a plan of one alternative could have, and where; what it asks for is too many.
+    def most(
+        self, plan: ClaimPlan, request: RequestPlan, item: Alternative, budget: Budget
+    ) -> tuple[int | None, str]:
+        """Return with how many devices for an alternative of a request a plan would fit, and where; all are too many.
 
         The number is None where it asks for all devices, or that cannot be told. Raises nothing.
         """
-        return _most(plan, lambda fewer: self.node(fewer, budget=budget))
+        if item.count is None:
+            return None, ""
+        fits, where, least = 0, "", item.count
+        while least - fits > 1:
+            middle = (fits + least) // 2
+            try:
+                node = self.node(with_alternative(plan, request, replace(item, count=middle)), budget=budget)
+            except (FatalError, AbortedError):
+                return None, ""
+            if node is None:
+                least = middle
+            else:
+                fits, where = middle, node
+        return fits, where
 
     def idle(self) -> "Relaxer":
         """Return what asks as if no device were in use and none were tainted."""
@@ -133,41 +138,6 @@ class Relaxer:
         return _with_alternatives(plan, change) if self.is_idle else plan
 
 
-def _common_node(relaxer: Relaxer, plan: ClaimPlan, budget: Budget) -> str | None:
-    """Return the first node on which each request fits alone: whoever is not there yet goes on from the last one."""
-    alone = [only(plan, [request]) for request in plan.requests]
-    views = relaxer.allocator.availability.views
-    allowed = bits.first(len(views.order))
-    for _ in range(_MOST_NODES):
-        nodes = [relaxer.node(each, budget=budget, allowed=allowed) for each in alone]
-        places = [bits.lowest(views.set_of([node])) for node in nodes if node is not None]
-        if len(places) < len(nodes):
-            return None
-        if len(set(places)) == 1:
-            return nodes[0]
-        allowed &= ~bits.first(max(places))
-    raise AbortedError(f"{_MOST_NODES} nodes were asked")
-
-
-def _most(plan: ClaimPlan, fit: Callable[[ClaimPlan], str | None]) -> tuple[int | None, str]:
-    (request,) = plan.requests
-    (item,) = request.alternatives
-    if item.count is None:
-        return None, ""
-    fits, node, least = 0, "", item.count
-    while least - fits > 1:
-        middle = (fits + least) // 2
-        try:
-            found = fit(with_alternative(plan, request, replace(item, count=middle)))
-        except (FatalError, AbortedError):
-            return None, ""
-        if found is None:
-            least = middle
-        else:
-            fits, node = middle, found
-    return fits, node
-
-
 # --- relaxed plans
 
 
@@ -177,9 +147,10 @@ def only(plan: ClaimPlan, requests: Sequence[RequestPlan]) -> ClaimPlan:
 
 
 def with_alternative(plan: ClaimPlan, request: RequestPlan, item: Alternative) -> ClaimPlan:
-    """Return the plan with one alternative of one request only, as if it were asked for alone."""
+    """Return the plan with one alternative of a request instead of all of them."""
     alone = replace(request, prioritized=False, alternatives=(item,))
-    return with_requests(plan, (alone,), plan.constraints)
+    requests = tuple([alone if each.name == request.name else each for each in plan.requests])
+    return with_requests(plan, requests, plan.constraints)
 
 
 def bound_by(plan: ClaimPlan, constraints: Collection[int]) -> ClaimPlan:

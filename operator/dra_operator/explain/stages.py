@@ -1,30 +1,274 @@
 """Stages: how many devices there are for a request, and what keeps each of the others from it.
 
 A device counts at the first stage that it fails, in the order of the allocator, so that the numbers add up: published,
-in the class, selected, and then down to those that are left.
-Source: docs/dra-semantics 3 and 4.
+in the class, selected, and then down to those that are left. The slices of the newest generation count, and older ones
+that a usable node still sees.
+Source: docs/dra-semantics 2.3, 3 and 4.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import Candidates, untolerated
 from dra_operator.allocator.matching.capacity import CapacityError, Consumption, has_room, origin, refusal
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
+from dra_operator.api.node_selector import describe
 from dra_operator.api.quantity import Quantity, family, format_amount, format_beside
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceCapacity, DeviceTaint
-from dra_operator.explain import comparison
-from dra_operator.explain.pools import PoolRecord, PoolRecords, Side, SliceRecord
-from dra_operator.inventory import PoolKey, Slice, Verdict, bits
+from dra_operator.explain.comparison import first_false
+from dra_operator.inventory import Inventory, NodeView, PoolKey, PoolView, Slice, Verdict, Views, bits
 from dra_operator.inventory.counters import CounterLayout, Draw
+from dra_operator.inventory.pool import Judgement, Pool
 from dra_operator.inventory.taints import FENCED, UNOWNED, EffectiveTaint
+from dra_operator.inventory.views import is_known
 from dra_operator.ledger import Availability, ClaimKey
 from dra_operator.ledger.counters import CounterState
+
+Side: TypeAlias = int
+"""A view as nodes see it that can do without node operations, or as the others do: its serial number and a bit.
+
+If nothing of it skips node operations, all nodes are among the former.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedSlices:
+    """The slices that count, of all pools; views must be up to date."""
+
+    inventory: Inventory
+    views: Views
+
+    def __iter__(self) -> Iterator[Slice]:
+        """Yield the slices of each pool, those of its newest generation first."""
+        for pool in self.inventory.pools.values():
+            yield from pool.newest()
+            yield from _old_slices(pool, self.views)
+
+
+def _old_slices(pool: Pool, views: Views) -> dict[Slice, CounterLayout | None]:
+    """Return the slices of older generations that usable nodes still see, by name, with the counters they draw on."""
+    generations = pool.generations()
+    if len(generations) == 1:
+        return {}
+    newest = max(generations)
+    found = {
+        slice_: view.counters
+        for view in views.of_pool.get(pool.key, {}).values()
+        if view.nodes & views.usable
+        for slice_ in view.slices
+        if slice_.generation != newest
+    }
+    return {slice_: found[slice_] for slice_ in sorted(found, key=lambda slice_: slice_.name)}
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRecord:
+    """A slice and what is known of its devices.
+
+    `slots` holds, for each side of a view of usable nodes that has the slice, the side and the devices that are usable
+    there; `reachable` are those that are visible at all, and `unreachable` says why each other device is not.
+    `operations` are the devices for which a node supports what the slice skips. `taken` are the devices in use as a
+    whole, `sharing` those with shares in use, and `shared` what these consume, by index. `counters` are those that its
+    devices draw on; `old` says that it is of an older generation, which nodes still see.
+    """
+
+    slice_: Slice
+    slots: tuple[tuple[Side, int], ...]
+    reachable: int
+    unreachable: Mapping[int, str]
+    operations: int
+    taken: int
+    sharing: int
+    shared: Mapping[int, Mapping[str, int]]
+    counters: CounterLayout | None
+    old: bool
+
+
+@dataclass(slots=True, eq=False)
+class PoolRecord:
+    """A pool as it was when it last changed. `counts` is for whoever counts its devices, by what is asked for.
+
+    `state` is all that it depends on, but for why devices are not reachable: that holds for a version of the inventory.
+    """
+
+    pool: Pool
+    judgement: Judgement
+    slices: tuple[SliceRecord, ...]
+    state: object
+    version: int
+    counts: dict[object, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class PoolRecords:
+    """The records of all pools; availability must be up to date whenever they are asked for."""
+
+    availability: Availability
+    _records: dict[PoolKey, PoolRecord] = field(default_factory=dict)
+    _nodes: list[tuple[tuple[Side, ...], str]] = field(default_factory=list)
+    _version: object = None
+    _inventory_version: int = -1
+
+    def pools(self) -> Sequence[PoolRecord]:
+        """Return the records of the pools as they are now, by driver and name."""
+        self._refresh()
+        return list(self._records.values())
+
+    def nodes(self) -> Sequence[tuple[tuple[Side, ...], str]]:
+        """Return the sides of the pools that some usable nodes see, and the first of these nodes by name."""
+        self._refresh()
+        return self._nodes
+
+    def _refresh(self) -> None:
+        views, ledger = self.availability.views, self.availability.ledger
+        inventory = views.inventory
+        version = inventory.version, ledger.version
+        if version == self._version:
+            return
+        self._version = version
+        before, self._records = self._records, {}
+        for key in sorted(inventory.pools):
+            pool, known = inventory.pools[key], before.get(key)
+            state = self._state(pool)
+            if known is None or known.state != state or self._is_outdated(known):
+                known = self._record(pool, state)
+            self._records[key] = known
+        if inventory.version != self._inventory_version:
+            self._inventory_version = inventory.version
+            self._nodes = [
+                (
+                    tuple([pool.serial << 1 | (skips or not pool.skips_operations) for pool in view.pools]),
+                    views.order[bits.lowest(nodes)],
+                )
+                for view in views.node_views()
+                for skips, nodes in _sides(view, views).items()
+            ]
+
+    def _is_outdated(self, record: PoolRecord) -> bool:
+        """True if it may be for another reason now that devices are not reachable."""
+        return record.version != self.availability.views.inventory.version and any(
+            each.unreachable for each in record.slices
+        )
+
+    def _state(self, pool: Pool) -> object:
+        views, ledger = self.availability.views, self.availability.ledger
+        slices, seen = pool.slices.values(), views.of_pool.get(pool.key, {}).values()
+        used = [ledger.in_use(slice_.key, slice_.names) for slice_ in slices]
+        return (
+            [slice_.serial for slice_ in slices],
+            [(view.serial, *(_sides(view, views).items())) for view in seen],
+            [(taken, {index: dict(amounts) for index, amounts in shared.items()}) for taken, shared in used],
+        )
+
+    def _record(self, pool: Pool, state: object) -> PoolRecord:
+        views = self.availability.views
+        judgement = pool.judge_all(views.features)
+        seen = list(views.of_pool.get(pool.key, {}).values())
+        old = _old_slices(pool, views)
+        newest = dict.fromkeys(pool.newest())
+        published: dict[Slice, CounterLayout | None] = newest | dict.fromkeys(
+            judgement.slices, judgement.counters
+        )
+        if judgement.verdict is not Verdict.COMPLETE:
+            # A node that sees as many slices as are announced looks no further.
+            published |= {each: view.counters for view in seen for each in view.slices if each in newest}
+        slices = [
+            self._record_slice(slice_, seen, counters, old=slice_ in old)
+            for slice_, counters in (published | old).items()
+        ]
+        return PoolRecord(pool, judgement, tuple(slices), state, views.inventory.version)
+
+    def _record_slice(
+        self, slice_: Slice, seen: Sequence[PoolView], counters: CounterLayout | None, *, old: bool
+    ) -> SliceRecord:
+        views = self.availability.views
+        visible = {
+            view: view.visible >> offset & slice_.every
+            for view in seen
+            for offset, placed in view.placed
+            if placed.serial == slice_.serial
+        }
+        usable = slice_.every & ~self._switched_off(slice_)
+        slots: list[tuple[Side, int]] = []
+        reachable = operations = 0
+        for view, devices in visible.items():
+            for skips in _sides(view, views):
+                here = devices & usable
+                able = 0 if slice_.skip_node_operations and not skips else here
+                reachable |= here
+                operations |= able
+                slots.append((view.serial << 1 | skips, able))
+        hidden = [(devices, view.nodes & ~views.usable) for view, devices in visible.items()]
+        unreachable = {
+            index: self._why_unreachable(slice_, index, hidden)
+            for index in bits.each(slice_.every & ~reachable)
+        }
+        taken, used = self.availability.ledger.in_use(slice_.key, slice_.names)
+        # The ledger changes its amounts in place, and makes others anew for a device that was free in between.
+        shared = {index: dict(amounts) for index, amounts in used.items()}
+        sharing = bits.from_positions(shared)
+        # Of a device that is no longer shareable, a share is as good as the device.
+        if views.features.consumable_capacity:
+            taken |= sharing & ~slice_.shareable
+        return SliceRecord(
+            slice_, tuple(slots), reachable, unreachable, operations, taken, sharing, shared, counters, old
+        )
+
+    def _why_unreachable(self, slice_: Slice, index: int, hidden: Sequence[tuple[int, int]]) -> str:
+        """Return why no usable node sees a device; `hidden` are devices that other nodes see, and these nodes."""
+        views = self.availability.views
+        if not is_known(slice_, views.features):
+            return f"ResourceSlice {slice_.name} uses a feature that is switched off"
+        if self._switched_off(slice_) >> index & 1:
+            return "they use a feature that is switched off"
+        fields, records = slice_.effective_nodes(index), views.inventory.nodes
+        if not fields.is_set:
+            # The API server admits no such slice, but a file, or a newer API, may have one.
+            what = "the device" if slice_.per_device_nodes else f"ResourceSlice {slice_.name}"
+            return f"{what} names no node"
+        if (name := fields.node_name) is not None:
+            if name not in records:
+                return f"node {name} does not exist"
+            return f"node {name} {records[name].unusable or 'cannot be used'}"
+        nodes = 0
+        for visible, seeing in hidden:
+            nodes |= seeing if visible >> index & 1 else 0
+        causes: dict[str | None, list[str]] = {}
+        for each in bits.each(nodes):
+            causes.setdefault(records[views.order[each]].unusable, []).append(views.order[each])
+        if causes:
+            texts = [f"{listed(names)} {cause}" for cause, names in causes.items()]
+            return f"node{'s' if nodes.bit_count() != 1 else ''} {', '.join(texts)}"
+        written = fields.selector and describe(fields.selector)
+        return "no usable node matches their node selector" + (f' "{written}"' if written else "")
+
+    def _switched_off(self, slice_: Slice) -> int:
+        """Return the devices of a slice that use what is switched off, and that are left out where the slice is not."""
+        features = self.availability.views.features
+        off = 0 if features.device_binding_and_status else slice_.binding
+        return off if features.partitionable_devices else off | slice_.counted
+
+
+def _sides(view: PoolView | NodeView, views: Views) -> dict[bool, int]:
+    """Return the usable nodes of a view: those that can do without node operations, as far as it skips any, and others.
+
+    A side without nodes is left out.
+    """
+    nodes = able = view.nodes & views.usable
+    if view.skips_operations:
+        records, switched_on = views.inventory.nodes, views.features.optional_node_operations
+        able = bits.from_positions(
+            position
+            for position in bits.each(nodes)
+            if switched_on and records[views.order[position]].skips_operations
+        )
+    return {skips: side for skips, side in ((True, able), (False, nodes & ~able)) if side}
+
 
 CLASS: Final = -1
 """The stage of the first selector of the class; those of the next ones count down from it."""
@@ -57,7 +301,6 @@ TITLES: Final = {
 _MAX_DETAILS: Final = 3
 _MOST_KEPT: Final = 32
 """So many counts are kept of a pool, and so many of all pools, until something is published or used."""
-_MOST_SHARED: Final = 16_384
 
 Stage: TypeAlias = int | Reason
 """Where devices are kept away: by a selector of the class, by one of the request by its number, or as a reason says."""
@@ -104,19 +347,15 @@ class Refusals:
 class Figures(NamedTuple):
     """Numbers of devices for an alternative, of a pool or of all.
 
-    `old` are those selected of older generations. `left` are left by node, those usable on several nodes by each;
-    `rivals` are those of them that draw on counters, so that one may leave too little for the next, and `grouped` those
-    of them whose slice has compatibility groups. `kept` are kept away by uses or taints alone, and of `left` and `kept`
-    together `drawing` draw on counters.
+    `left` are left by node, those usable on several nodes by each; `rivals` are those of them that draw on counters, so
+    that one may leave too little for the next. Of those that are left, or kept away by uses or taints alone, `drawing`
+    draw on counters.
     """
 
     published: int = 0
-    old: int = 0
     in_class: int = 0
     left: int = 0
     rivals: int = 0
-    grouped: int = 0
-    kept: int = 0
     drawing: int = 0
 
 
@@ -171,8 +410,7 @@ class DeviceCounts:
 
     `most_on_a_node` are left on one node, the first of which is `node`; `most_if_idle` would be if no device were in
     use and none were tainted, each judged by itself. `holders` are, by stage, the claims whose devices it is due to.
-    `old_pools` are those with devices selected of older generations, `incomplete` those whose devices have to wait for
-    slices.
+    `incomplete` are the pools whose devices have to wait for slices.
     """
 
     figures: Figures
@@ -181,7 +419,6 @@ class DeviceCounts:
     node: str
     most_if_idle: int
     holders: dict[Reason, set[ClaimKey]]
-    old_pools: list[PoolKey]
     incomplete: list[PoolRecord]
 
     def of_stage(self, stage: Stage) -> Refusals:
@@ -200,14 +437,6 @@ class DeviceCounts:
             found.failure = found.failure or each.failure
         return found
 
-    def old_text(self) -> str:
-        """Return a clause that names the pools of which nodes still see an older generation, or nothing."""
-        if not self.old_pools:
-            return ""
-        pools = listed(["/".join(key) for key in sorted(self.old_pools)])
-        are = "is" if self.figures.old == 1 else "are"
-        return f"; {self.figures.old} of those matching {are} of an older generation that nodes still see ({pools})"
-
 
 @dataclass(slots=True)
 class DeviceCounter:
@@ -218,7 +447,6 @@ class DeviceCounter:
     records: PoolRecords = field(init=False)
     _known: dict[object, DeviceCounts] = field(default_factory=dict)
     _version: object = None
-    _shared: dict[_PoolCounts, _PoolCounts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.records = PoolRecords(self.availability)
@@ -252,34 +480,13 @@ class DeviceCounter:
                         left &= ~refused.devices
                     yield SliceDevices(pool, record, refusals, left)
 
-    def left_on(
-        self, node: str, alternative: Alternative, budget: Budget
-    ) -> Iterator[tuple[SliceRecord, int]]:
-        """Yield the devices, by slice, that an alternative could have on a node, each judged by itself.
-
-        Raises AbortedError if the time is used up.
-        """
-        availability = self.availability
-        skips = availability.views.inventory.nodes[node].skips_operations
-        for view in availability.views.of_node(node).pools:
-            pool = self.records.pool(view.key)
-            stages = _Stages(self, alternative, pool, budget)
-            side = view.serial << 1 | (skips or not view.skips_operations)
-            for record in pool.slices:
-                left = dict(record.slots).get(side, 0)
-                left &= self.candidates.select(alternative.key, record.slice_, budget)
-                for refused in stages.each(record, left):
-                    left &= ~refused.devices
-                if left:
-                    yield record, left
-
     def _count(self, alternative: Alternative, budget: Budget) -> DeviceCounts:
-        alike: dict[int, tuple[_PoolCounts, list[PoolRecord]]] = {}
+        alike: dict[_PoolCounts, list[PoolRecord]] = {}
         left_on: dict[Side, int] = {}
         idle_on: dict[Side, int] = {}
         for record in self.records.pools():
             counts = self._count_pool(alternative, record, budget)
-            alike.setdefault(id(counts), (counts, []))[1].append(record)
+            alike.setdefault(counts, []).append(record)
             slots = [side for each in record.slices for side, _ in each.slots]
             for side, left, idle in zip(slots, counts.left_on, counts.idle_on, strict=True):
                 if idle:
@@ -288,15 +495,12 @@ class DeviceCounter:
         figures = [0] * len(Figures())
         refusals: dict[Stage, Refusals] = {}
         holders: dict[Reason, set[ClaimKey]] = {}
-        old_pools: list[PoolKey] = []
         incomplete: list[PoolRecord] = []
-        for counts, records in alike.values():
+        for counts, records in alike.items():
             figures = [
                 total + number * len(records) for total, number in zip(figures, counts.figures, strict=True)
             ]
             _add_refusals(refusals, counts, records)
-            if counts.figures.old:
-                old_pools += [record.pool.key for record in records]
             if any(stage is Reason.POOL_INCOMPLETE for stage, _ in counts.refused):
                 incomplete += records
             for reason, devices in counts.held:
@@ -304,7 +508,7 @@ class DeviceCounter:
                     holders.setdefault(reason, set()).update(self._holders(record, devices))
         most, node = self._most_on_a_node(left_on)
         idle, _ = self._most_on_a_node(idle_on)
-        return DeviceCounts(Figures(*figures), refusals, most, node, idle, holders, old_pools, incomplete)
+        return DeviceCounts(Figures(*figures), refusals, most, node, idle, holders, incomplete)
 
     def _most_on_a_node(self, numbers: Mapping[Side, int]) -> tuple[int, str]:
         """Return the largest sum of what sides have that a node sees, and the first such node."""
@@ -331,10 +535,7 @@ class DeviceCounter:
         if found is None:
             if len(record.counts) >= _MOST_KEPT:
                 record.counts.clear()
-            if len(self._shared) >= _MOST_SHARED:
-                self._shared.clear()
-            found = _Stages(self, alternative, record, budget).count()
-            found = record.counts[asked] = self._shared.setdefault(found, found)
+            found = record.counts[asked] = _Stages(self, alternative, record, budget).count()
         return found
 
 
@@ -382,17 +583,8 @@ class _Stages:
             for number, expression in enumerate(content.request_selectors):
                 selected = self._ask(number, (number, expression), place, selected)
             left, freed = self._obstruct(place, selected)
-            drawn = left & slice_.counted
-            sets = (
-                slice_.every,
-                selected if record.old else 0,
-                in_class,
-                left,
-                drawn,
-                drawn if slice_.has_groups else 0,
-                freed,
-                (left | freed) & slice_.counted,
-            )
+            counted = slice_.counted
+            sets = (slice_.every, in_class, left, left & counted, (left | freed) & counted)
             figures = [number + devices.bit_count() for number, devices in zip(figures, sets, strict=True)]
             left_on += [(left & usable).bit_count() for _, usable in record.slots]
             idle_on += [((left | freed) & usable).bit_count() for _, usable in record.slots]
@@ -430,21 +622,15 @@ class _Stages:
                 refusals.details.update(answers.errors(slice_, failed))
                 self.failures.setdefault(stage, (number, place, bits.lowest(failed)))
             others = refused & ~failed
-            if others and (unknown := others & ~self._compare(refusals, expression, slice_, others)):
-                refusals.details[f"selector #{number} is false"] += unknown.bit_count()
+            told = 0
+            for text, count in first_false(
+                self.counter.candidates.selectors, expression, slice_, others, self.budget
+            ):
+                refusals.details[text] += count
+                told += count
+            if unknown := others.bit_count() - told:
+                refusals.details[f"selector #{number} is false"] += unknown
         return selected
-
-    def _compare(self, refusals: Refusals, expression: str, slice_: Slice, refused: int) -> int:
-        """Add what the first false part of an expression compared, for the devices it refused.
-
-        Returns those of which that can be told: the others may have it under a name that is computed.
-        """
-        compared = 0
-        selectors = self.counter.candidates.selectors
-        for found, devices in comparison.first_false(selectors, expression, slice_, refused, self.budget):
-            refusals.details.update(found.describe(slice_, devices))
-            compared |= devices
-        return compared
 
     def _obstruct(self, place: int, devices: int) -> tuple[int, int]:
         """Count what keeps the selected devices of a slice away, and what that is due to.

@@ -36,8 +36,7 @@ from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
 from dra_operator.explain.comparison import find_literals, first_false
 from dra_operator.explain.hints import published_names
-from dra_operator.explain.pools import PublishedSlices
-from dra_operator.explain.stages import Refusals
+from dra_operator.explain.stages import PublishedSlices, Refusals
 from dra_operator.inventory import Slice, bits
 from dra_operator.pods.edits import find_parts
 from dra_operator.pods.objects import ObjectRecord
@@ -497,8 +496,8 @@ class _Check:
         details = Counter[str]()
         for slice_, those in devices:
             refused = those & ~failed.get(slice_, 0)
-            for compared, here in first_false(self.cache, expression, slice_, refused, self.cache.budget):
-                details.update(compared.describe(slice_, here))
+            for text, count in first_false(self.cache, expression, slice_, refused, self.cache.budget):
+                details[text] += count
         return Refusals(details=details).detail()
 
 
