@@ -151,26 +151,6 @@ def test_a_text_that_is_no_quantity_or_version_is_named(device, text, told):
     assert describe(text, error_of(text, device), device).startswith(told)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (
-            "device.attributes['dra.example.com'].model.string == 'h100'",
-            "no such key: string; an attribute is its value: leave out .string",
-        ),
-        (
-            "device.attributes['dra.example.com'].model.StringValue == 'h100'",
-            "no such key: StringValue; an attribute is its value: leave out .StringValue",
-        ),
-        ("device.attributes['dra.example.com'].string == 'h100'", "no such key: string; this device has"),
-    ],
-    ids=["behind an attribute", "as the field of Go", "as an attribute"],
-)
-def test_the_kind_of_a_value_is_not_written_behind_it(device, text, told):
-    """It is written so in a slice, from where it is copied."""
-    assert describe(text, error_of(text, device), device).startswith(told)
-
-
 @pytest.mark.parametrize("domain", ["model", "dra.example.com/model"])
 def test_a_name_where_the_domain_should_stand_is_written_right(device, domain):
     """A name alone reads an empty domain, and so does one with its domain in one: no guard would mend that."""
@@ -190,17 +170,8 @@ def test_without_a_close_name_those_there_are_named(device):
     )
 
 
-def test_a_domain_that_is_written_with_dots_is_written_right(device):
-    """It reads a map by its first word, which no device has."""
-    text = "device.attributes.dra.example.com.model == device.driver"
-
-    assert describe(text, error_of(text, device), device) == (
-        'no such key: example; write device.attributes["dra.example.com"], as a domain has dots of its own'
-    )
-
-
 def test_an_expression_that_does_not_compile_gets_no_advice_of_a_device(device):
-    """What to do about it stands with its words (wording.py)."""
+    """What to do about it stands with its words (`advise`)."""
     text = "sise([1]) == 1"
     error = error_of(text)
 

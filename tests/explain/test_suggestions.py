@@ -187,33 +187,6 @@ def test_a_selector_that_reads_what_some_device_has_gets_no_hint(gpus: Any, ask:
     assert "did you mean" not in found.message
 
 
-def derive(name: str, expression: str) -> dict[str, Any]:
-    """Return the field of a request that derives an attribute."""
-    return {"derivedAttributes": [{"name": name, "expression": expression}]}
-
-
-def test_a_constraint_on_a_derived_attribute_that_is_named_otherwise(gpus: Any, ask: Any) -> None:
-    """What the claim derives may have been meant, as well as what devices have."""
-    request = ask("g", 2, **derive("example.com/zone", "device.driver"))
-    found = gpus.explain(gpus.claim(request, constraints=[{"matchAttribute": "example.com/zona"}]))
-
-    assert found.message.endswith(
-        'attribute example.com/zona is on 0 of 4 matching devices; did you mean "example.com/zone"?' + NEVER
-    )
-
-
-def test_claims_that_derive_other_names_get_their_own_hint(gpus: Any, ask: Any) -> None:
-    """Though nothing else tells them apart, as a derived attribute that no constraint asks for decides nothing."""
-    constraints = [{"matchAttribute": "example.com/zona"}]
-    one = gpus.claim(ask("g", 2, **derive("example.com/zone", "true")), name="one", constraints=constraints)
-    other = gpus.claim(
-        ask("g", 2, **derive("example.com/zonal", "true")), name="other", constraints=constraints
-    )
-
-    assert '"example.com/zone"' in gpus.explain(one).message
-    assert '"example.com/zonal"' in gpus.explain(other).message
-
-
 # --- taints
 
 

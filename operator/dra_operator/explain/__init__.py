@@ -3,10 +3,9 @@
 - `explainer`: what others call, and what is kept; attempts that an incomplete pool has ended
 - `attempt`: one claim explained: what is taken away, in which order
 - `relax`: the smaller questions: fewer requests, constraints or devices, no uses and no taints
-- `stages`: how many devices fail at which stage, of `pools` as explanations see them
-- `contention`: what requests leave each other on a node
+- `stages`: how many devices fail at which stage, of the slices that count
 - `sentence`: counts and claims in words; `comparison`: what a selector compared, read from its syntax tree
-- `hints`: names, values and tolerations that were probably meant
+- `hints`: names and tolerations that were probably meant
 """
 
 from dra_operator.explain.explainer import Explainer, explain_aborted

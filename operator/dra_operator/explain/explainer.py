@@ -24,7 +24,7 @@ from dra_operator.allocator.reasons import Reason
 from dra_operator.api.likeness import near_object
 from dra_operator.api.types import ResourceClaim
 from dra_operator.explain.attempt import Attempt, selectors_of
-from dra_operator.explain.hints import Hints, derived_names
+from dra_operator.explain.hints import Hints
 from dra_operator.explain.relax import Kept, Relaxer
 from dra_operator.explain.sentence import NONE_SELECTED
 from dra_operator.explain.stages import CLASS, DeviceCounter, DeviceCounts, PublishedSlices, SliceDevices
@@ -250,5 +250,4 @@ def _alternatives(plan: ClaimPlan) -> list[Alternative]:
 
 def _names(plan: ClaimPlan) -> object:
     """Return what texts name of a plan, but its signature does not."""
-    names = tuple((item.name, item.device_class.metadata.name) for item in _alternatives(plan))
-    return names, derived_names(plan) if plan.constraints else ()
+    return tuple((item.name, item.device_class.metadata.name) for item in _alternatives(plan))

@@ -58,7 +58,7 @@ class Hints:
         # A name is offered that devices for each of the alternatives have.
         paths = [published_names(self._selected((item,), budget)) for item in bound]
         names = {path.removeprefix("attributes/") for path in frozenset.intersection(*paths)}
-        near = near_name(attribute, names.union(derived_names(plan)))
+        near = near_name(attribute, names)
         return f'{text}; did you mean "{near}"?' if near else text
 
     def unknown(self, before: tuple[str, ...], expressions: Sequence[str], budget: Budget) -> str:
@@ -148,19 +148,6 @@ def _meant(reads: Iterable[str], published: frozenset[str]) -> str:
         if name and (near := near_name(name, names)):
             texts.append(f'; for {name}, did you mean "{near}"?')
     return "".join(texts)
-
-
-def derived_names(plan: ClaimPlan) -> tuple[str, ...]:
-    """Return the attributes that a claim derives, whether or not a constraint asks for them."""
-    return tuple(
-        [
-            derived.name
-            for request in plan.claim.spec.devices.requests
-            for item in (request.exactly, *request.first_available)
-            if item is not None
-            for derived in item.derived_attributes
-        ]
-    )
 
 
 def tolerations_meant(taints: Collection[str], tolerations: Sequence[DeviceToleration]) -> str:

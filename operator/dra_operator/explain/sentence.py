@@ -104,7 +104,8 @@ def describe_left(item: Alternative, counts: DeviceCounts, most: tuple[int | Non
     figures = counts.figures
     left = f", {figures.left} left" if figures.left else ""
     if item.count is None:
-        rest = ", but not all of them together on one node" if left else ""
+        is_told = any(reason in counts.refusals for reason in TITLES)
+        rest = "" if is_told else ", but not all of them together on one node"
         return f"{left}, all requested{rest}"
     if left:
         together, node = most

@@ -182,24 +182,6 @@ def test_an_error_ends_the_attempt_where_the_plain_search_meets_it(scene: Any, a
     assert failed.reason is Reason.DERIVED_ATTRIBUTE_FAILED
 
 
-def test_what_is_left_of_derived_values_is_told(scene: Any, ask: Any) -> None:
-    """In the values, not in how they came about."""
-    scene.nodes("n")
-    scene.slice("s", gpu("g0", 0), gpu("g1", 1), nic("n0", 0), nic("n1", 1))
-    for name in ("g0", "n1"):
-        scene.hold(name, name, "pool")
-    found = scene.explain(
-        scene.claim(
-            ask("g", 1, KIND.format("gpu"), **of("numa")),
-            ask("n", 1, KIND.format("nic"), **of("socket")),
-            constraints=MATCH,
-        )
-    )
-
-    assert found.reason is Reason.CONSTRAINT_UNSATISFIABLE
-    assert "n has enough left for g with 1, for n with 0" in found.message
-
-
 _PLACES = st.lists(st.integers(0, 2), min_size=1, max_size=5)
 CASES = st.fixed_dictionaries(
     {

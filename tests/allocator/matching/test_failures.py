@@ -7,10 +7,6 @@ import pytest
 from dra_operator.allocator import Failed, Reason
 
 DRIVER = "gpu.example.com"
-EITHER = (
-    "lists and single values alike are tested by attribute.includes(value) "
-    "or by [attribute].flatten().exists(x, ...)"
-)
 
 
 @pytest.mark.parametrize(
@@ -23,17 +19,17 @@ EITHER = (
         ),
         (
             f'"x" in device.attributes["{DRIVER}"].model',
-            f'model is string "x"; in needs a list; {EITHER}; text.contains(part) finds a part of a text',
+            'model is string "x"',
         ),
-        (f'1 in device.attributes["{DRIVER}"]["index"]', f"index is int 1; in needs a list; {EITHER}"),
-        (f'device.attributes["{DRIVER}"].kinds > "a"', f"kinds is list of strings [a, b]; {EITHER}"),
+        (f'1 in device.attributes["{DRIVER}"]["index"]', "index is int 1"),
+        (f'device.attributes["{DRIVER}"].kinds > "a"', "kinds is list of strings [a, b]"),
         (
             f'"a" in device.attributes["{DRIVER}"].kinds && device.attributes["{DRIVER}"].index > "a"',
-            f"index is int 1 and kinds is list of strings [a, b]; {EITHER}",
+            "index is int 1 and kinds is list of strings [a, b]",
         ),
         (
             f'device.attributes["{DRIVER}"].version >= "2.0"',
-            'version is version 2.1.0; compare a version by .compareTo(semver("1.2.3"))',
+            "version is version 2.1.0",
         ),
         (
             f'device.attributes["{DRIVER}"].version.compareTo(semver("2.0.0")) > device.attributes["{DRIVER}"].model',
@@ -57,18 +53,6 @@ def test_types_that_do_not_fit_are_told(scene: Any, ask: Any, expression: str, t
     assert found.message.endswith(f"no such overload; here {types}")
 
 
-@pytest.mark.parametrize("value", [{"string": "a"}, {"strings": ["a", "b"]}], ids=["single", "list"])
-@pytest.mark.parametrize("test", ["{}.includes('a')", "[{}].flatten().exists(x, x.startsWith('a'))"])
-def test_what_is_advised_takes_lists_and_single_values(scene: Any, ask: Any, test: str, value: Any) -> None:
-    """A driver may publish either, on devices side by side."""
-    scene.nodes("n1")
-    scene.slice("s", {"name": "a", "attributes": {"kinds": value}})
-
-    assert scene.picks(scene.claim(ask("r", 1, test.format(f'device.attributes["{DRIVER}"].kinds')))) == [
-        "r=a"
-    ]
-
-
 def test_a_single_value_is_nothing_to_go_through(scene: Any, ask: Any) -> None:
     """Macros for lists fail on it."""
     scene.nodes("n1")
@@ -77,7 +61,7 @@ def test_a_single_value_is_nothing_to_go_through(scene: Any, ask: Any) -> None:
         scene.claim(ask("r", 1, f'device.attributes["{DRIVER}"].model.exists(m, m == "x")'))
     )
 
-    assert found.message.endswith(f'expected iterable type; here model is string "x"; {EITHER}')
+    assert found.message.endswith('expected iterable type; here model is string "x"')
 
 
 def test_a_selector_that_is_no_condition_tells_what_it_is(scene: Any, ask: Any) -> None:
@@ -161,18 +145,6 @@ def test_errors_of_devices_that_cannot_be_read_are_those_of_their_slice(scene: A
 
     assert ['number "x"' in text for text in told] == [True, False]
     assert ['number "y"' in text for text in told] == [False, True]
-
-
-def test_another_request_that_ends_with_an_error_is_told(scene: Any, ask: Any) -> None:
-    """Whoever mends the first would meet it next."""
-    scene.nodes("n1")
-    scene.slice("s", {"name": "a", "attributes": {"model": {"string": "x"}}})
-    wanted = ask("one", 1, f'device.attributes["{DRIVER}"].model == "y"')
-    failing = ask("two", 1, f'device.attributes["{DRIVER}"].index == 1')
-    found = scene.explain(scene.claim(wanted, failing))
-
-    assert found.reason is Reason.SELECTOR_MATCHES_NO_DEVICE
-    assert found.message.endswith("; request two by itself ends with an error (SelectorFailed)")
 
 
 def test_a_class_that_comes_to_devices_of_another_driver(scene: Any) -> None:

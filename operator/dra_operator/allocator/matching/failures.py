@@ -4,7 +4,6 @@ A broken selector is found by the search when it reaches a device, or by the exp
 all devices are in use. What has to be mended is the same in both cases, and so is the text.
 """
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,16 +18,10 @@ from dra_operator.cel.advice import DOMAIN_ADVICE, describe, domains
 from dra_operator.cel.device import full_name
 from dra_operator.inventory import Slice
 
-_AMONG: Final = re.compile(r"""\bin\s+device\.attributes\[(["'])[^"']+\1\](?:\.(\w+)|\[(["'])(\w+)\3\])""")
 _OF_ALL_DRIVERS: Final = "resource.kubernetes.io"
 """The domain of attributes that Kubernetes defines, such as `pcieRoot`."""
-_NO_OVERLOAD: Final = "no such overload"
-_WRONG_TYPES: Final = (_NO_OVERLOAD, "CEL result of type ", "got '")
+_WRONG_TYPES: Final = ("no such overload", "CEL result of type ", "got '")
 _MOST_READ: Final = 3
-_EITHER: Final = (
-    "lists and single values alike are tested by attribute.includes(value) "
-    "or by [attribute].flatten().exists(x, ...)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +114,7 @@ def described(
     if is_type_failure(error):
         # Which operator or function has it is not known any more; what it was given is.
         types = _types_of(reads or frozenset(), driver, device)
-        text += f"; here {types}{_type_advice(expression, error, types)}" if types else ""
+        text += f"; here {types}" if types else ""
     return text
 
 
@@ -137,21 +130,6 @@ def _types_of(reads: frozenset[str], driver: str, device: Device) -> str:
         typed = f"quantity {value.value.text}" if isinstance(value, DeviceCapacity) else typed_text(value)
         texts.append(f"{part.rpartition('/')[2]} is {typed}")
     return " and ".join(texts[:_MOST_READ])
-
-
-def _type_advice(expression: str, error: CelError, types: str) -> str:
-    """Return what to do about values of these types, of which an expression takes one for another."""
-    if "is version " in types and "semver(" not in expression:
-        return '; compare a version by .compareTo(semver("1.2.3"))'
-    for found in _AMONG.finditer(expression):
-        name = found[2] or found[4]
-        if single := re.search(rf"(?:^| and ){name} is (?!list )(string)?", types):
-            part = "; text.contains(part) finds a part of a text" if single[1] else ""
-            return f"; in needs a list; {_EITHER}{part}"
-    misused = (
-        " is list " in types and error.message.startswith(_NO_OVERLOAD) and "flatten()" not in expression
-    )
-    return f"; {_EITHER}" if misused or error.message.startswith("got '") else ""
 
 
 def find_driver_meant(expression: str) -> str:
