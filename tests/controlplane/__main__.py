@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from controlplane.binaries import UnavailableError, find_or_build, say_to_stderr
+from controlplane.helm import find_or_build_helm
 from controlplane.node import machine, protocols
 from controlplane.node.programs import find_or_build_kubelet, find_or_build_runtime
 from controlplane.plane import running_control_plane, running_full_control_plane
@@ -21,13 +22,16 @@ def main() -> int:
     """Do what the command line says; return the exit code."""
     parser = argparse.ArgumentParser(prog="controlplane", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("build", help="find or build etcd, kube-apiserver and the others, and what nodes need")
+    verbs.add_parser(
+        "build", help="find or build etcd, kube-apiserver and the others, helm, and what nodes need"
+    )
     run = verbs.add_parser("run", help="run a control plane with its state in a temporary folder")
     run.add_argument("--full", action="store_true", help="with kube-controller-manager and kube-scheduler")
     arguments = parser.parse_args()
     try:
         programs = find_or_build()
         if arguments.verb == "build":
+            find_or_build_helm()
             _build_node()
     except UnavailableError as reason:
         say_to_stderr(str(reason))

@@ -1,0 +1,364 @@
+"""What `helm install` makes of a cluster: what the manifests do; one moves to the other without a break."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from controlplane import KubectlError, Scene, running_control_plane, start_operator
+from controlplane.helm import CHART, Helm, HelmError, find_or_build_helm
+from controlplane.manifests import MANIFESTS, NAMESPACE
+from controlplane.scene import allocation
+from dra_operator import __version__
+from dra_operator.controller.settings import Settings
+
+HELM_LABELS = {
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/managed-by",
+    "app.kubernetes.io/version",
+    "helm.sh/chart",
+}
+CONFIG = re.compile(r"dra-operator-config-\w{10}")
+COMPONENTS = {
+    "ownership": "ownership.policy=true",
+    "ownership/warn-tolerations": "ownership.tolerations=Warn",
+    "gates": "claims=all",
+    "gates/managed-namespaces": "managedNamespaces=true",
+    "explain-pods": "explain=all",
+    "reader": "reader=true",
+    "disruption-budget": "podDisruptionBudget=true",
+    "priority": "priority=true",
+    "network-policy": "networkPolicy.enabled=true",
+    "prometheus": "serviceMonitor.enabled=true,prometheusRule.enabled=true",
+    "grafana": "dashboard.enabled=true",
+}
+"""The value that stands for each component of the manifests."""
+BESIDE = {"ownership/warn-tolerations": "ownership", "gates/managed-namespaces": "gates"}
+WITH_SETTINGS = {
+    "image": {"repository": "example.com/dra-operator", "digest": "sha256:" + "0" * 64},
+    "imagePullSecrets": [{"name": "registry"}],
+    "replicas": 2,
+    "config": {"log_level": "debug", "handback_seconds": 30, "ownership_settle_seconds": 10},
+    "serviceAccount": {"name": "allocator", "annotations": {"example.com/role": "dra"}},
+    "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}],
+    "affinity": {"nodeAffinity": {}},
+    "extraEnv": [{"name": "DRA_OPERATOR_LOG_LEVEL", "value": "debug"}],
+    "labels": {"team": "platform"},
+    "podLabels": {"team": "platform"},
+    "podAnnotations": {"example.com/note": "x"},
+    "global": {"anything": {"goes": 1}},
+}
+
+
+@pytest.fixture(scope="session")
+def helm_program(programs):
+    """Return helm, which is built where the control plane is."""
+    return find_or_build_helm()
+
+
+@pytest.fixture
+def helm(helm_program, tmp_path):
+    """Return helm without a cluster."""
+    return Helm(helm_program, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def plane(programs, tmp_path_factory):
+    """Return a control plane of these tests alone: a release owns objects of the whole cluster."""
+    with running_control_plane(programs, tmp_path_factory.mktemp("chart-plane")) as started:
+        yield started
+
+
+@pytest.fixture
+def kustomized(control_plane, tmp_path):
+    """Return a function that returns the objects of the manifests with components."""
+
+    def build(*components):
+        folder = tmp_path / "manifests"
+        shutil.copytree(MANIFESTS, folder, dirs_exist_ok=True)
+        file = folder / "kustomization.yaml"
+        overlay = yaml.safe_load(file.read_text())
+        overlay["components"] = [f"components/{name}" for name in components]
+        file.write_text(yaml.safe_dump(overlay))
+        return list(yaml.safe_load_all(control_plane.kubectl("kustomize", str(folder))))
+
+    return build
+
+
+def as_data(objects):
+    """Return objects by kind and name, without what only one of the two ways sets: see docs/decisions.md, Chart."""
+    found = {}
+    for each in objects:
+        text = CONFIG.sub("dra-operator-config", json.dumps(each))
+        body = json.loads(text)
+        metadata = body["metadata"]
+        metadata["labels"] = {k: v for k, v in metadata.get("labels", {}).items() if k not in HELM_LABELS}
+        if body["kind"] == "Deployment":
+            template = body["spec"]["template"]["metadata"]
+            template.get("annotations", {}).pop("checksum/config", None)
+            if not template.get("annotations"):
+                template.pop("annotations", None)
+            (container,) = body["spec"]["template"]["spec"]["containers"]
+            container["env"].sort(key=lambda variable: variable["name"])
+        if body["kind"] == "ConfigMap" and "config.yaml" in body["data"]:
+            body["data"]["config.yaml"] = yaml.safe_load(body["data"]["config.yaml"])
+        if body["kind"] != "Namespace":
+            found[body["kind"], metadata["name"]] = body
+    return found
+
+
+@pytest.mark.parametrize(
+    "components",
+    [(), *((BESIDE[name], name) if name in BESIDE else (name,) for name in COMPONENTS), tuple(COMPONENTS)],
+    ids=lambda names: ",".join(names) if len(names) < 3 else "all",
+)
+def test_chart_is_the_manifests(helm, kustomized, components):
+    """Each value that stands for a component makes of the cluster what the component does, and nothing more."""
+    flags = [f"--set={COMPONENTS[name]}" for name in components]
+
+    assert as_data(helm.template(*flags)) == as_data(kustomized(*components))
+
+
+def test_gated_claims_have_the_rights_of_all(helm, kustomized):
+    """`claims: gated` differs from the component in the setting alone."""
+    expected = as_data(kustomized("gates"))
+    (container,) = expected["Deployment", "dra-operator"]["spec"]["template"]["spec"]["containers"]
+    next(each for each in container["env"] if each["name"] == "DRA_OPERATOR_CLAIMS")["value"] = "gated"
+
+    assert as_data(helm.template("--set=claims=gated")) == expected
+
+
+def test_names_follow_release_and_namespace(helm):
+    """Roles, bindings, account and the user in the policies are those of the release; policies keep their names."""
+    flags = ["--set=claims=all,ownership.policy=true,explain=all,reader=true"]
+    found = helm.template(*flags, name="blue", namespace="devices")
+    text = yaml.safe_dump_all(found)
+
+    policies = {each["metadata"]["name"] for each in found if "Admission" in each["kind"]}
+    assert policies == {
+        "dra-operator-gates",
+        "dra-operator-owned",
+        "dra-operator-owned-rules",
+        "dra-operator-owned-tolerations",
+    }
+    users = set(re.findall(r"system:serviceaccount:[\w:-]+", text))
+    assert users == {"system:serviceaccount:devices:blue-dra-operator"}
+    roles = {each["metadata"]["name"] for each in found if each["kind"] in {"Role", "ClusterRole"}}
+    assert roles - {"dra-reader"} == {
+        f"blue-dra-operator{suffix}" for suffix in ("", "-gates", "-explain-pods")
+    }
+    bound = {each["roleRef"]["name"] for each in found if each["kind"].endswith("RoleBinding")}
+    assert bound == roles - {"dra-reader"}
+    subjects = [subject for each in found for subject in each.get("subjects", ())]
+    assert {(each["namespace"], each["name"]) for each in subjects} == {("devices", "blue-dra-operator")}
+
+
+def test_values_reach_the_pod(helm, tmp_path):
+    """What a user sets about image, account and placement is in the Deployment."""
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump(WITH_SETTINGS))
+    found = as_data(helm.template(f"--values={file}"))
+
+    spec = found["Deployment", "dra-operator"]["spec"]
+    pod = spec["template"]["spec"]
+    assert spec["replicas"] == 2
+    assert pod["serviceAccountName"] == "allocator"
+    assert pod["imagePullSecrets"] == [{"name": "registry"}]
+    assert pod["containers"][0]["image"] == "example.com/dra-operator@sha256:" + "0" * 64
+    assert {"name": "DRA_OPERATOR_LOG_LEVEL", "value": "debug"} in pod["containers"][0]["env"]
+    assert found["ServiceAccount", "allocator"]["metadata"]["annotations"] == {"example.com/role": "dra"}
+    data = found["ConfigMap", "dra-operator-config"]["data"]["config.yaml"]
+    assert data == {"log_format": "json", **WITH_SETTINGS["config"]}
+    assert all(body["metadata"]["labels"]["team"] == "platform" for body in found.values())
+
+
+def leaves(schema, path=()):
+    """Yield the path of each value that the schema describes, and what it says of it."""
+    if properties := schema.get("properties"):
+        for name, each in properties.items():
+            yield from leaves(each, (*path, name))
+    if path:
+        yield path, schema
+
+
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+
+
+@pytest.mark.parametrize("path", [path for path, _ in leaves(SCHEMA)], ids=".".join)
+def test_wrong_value_is_refused_by_name(helm, tmp_path, path):
+    """A value of another type than the schema's is refused, and the message names the field."""
+    said = dict(leaves(SCHEMA))[path]
+    wrong = "wrong" if said.get("type") != "string" else 7
+    for name in reversed(path):
+        wrong = {name: wrong}
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump(wrong))
+
+    with pytest.raises(HelmError, match="/".join(path)):
+        helm.template(f"--values={file}")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("claims=some", "claims"),
+        ("image.digest=sha256:12", "image/digest"),
+        ("image.name=x", "'name' not allowed"),
+        ("config.claims=all", "'claims' not allowed"),
+        ("config.handback_seconds=0", "config/handback_seconds"),
+        ("replicas=-1", "replicas"),
+        ("ownership.tolerations=Audit", "ownership/tolerations"),
+        ("networkPolicy.apiServerPorts={0}", "networkPolicy/apiServerPorts"),
+        ("serviceMonitor.interval=often", "serviceMonitor/interval"),
+        ("managedNamespaces=true", "managedNamespaces: true needs claims: gated or all"),
+    ],
+)
+def test_value_out_of_bounds_is_refused(helm, value, said):
+    """Unknown fields, values that are not allowed, and those that make no sense together."""
+    with pytest.raises(HelmError, match=re.escape(said)):
+        helm.template(f"--set={value}")
+
+
+def test_fence_is_refused_where_it_would_refuse_every_allocation(helm):
+    """Servers before 1.37 do not serve what the policy is about."""
+    with pytest.raises(HelmError, match=r"needs Kubernetes 1\.37 or newer, this server is v1\.36\.0"):
+        helm.template("--set=ownership.policy=true", "--kube-version=1.36.0")
+
+
+def test_every_value_has_a_schema(helm):
+    """Fields of values.yaml and schema are the same; those of `config` are the settings that no other value sets."""
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+
+    assert set(SCHEMA["properties"]) == set(values)
+    elsewhere = {"claims", "explain", "kubeconfig", "context", "listen", "lease_namespace"}
+    assert set(SCHEMA["properties"]["config"]["properties"]) == set(Settings.model_fields) - elsewhere
+
+
+def test_chart_is_of_this_version():
+    """Chart, application and image have one version."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+
+
+def test_readme_has_every_value(repository):
+    """The table is made from the comments of values.yaml; `.ci/chart_values.py` writes it."""
+    program = [sys.executable, str(repository / ".ci" / "chart_values.py"), "--check"]
+
+    assert subprocess.run(program, check=False).returncode == 0
+
+
+def test_lint_finds_nothing(helm):
+    """`helm lint --strict` counts warnings as errors."""
+    assert "0 chart(s) failed" in helm.run("lint", "--strict", str(CHART))
+
+
+LEFT = (
+    "namespaces,configmaps,secrets,serviceaccounts,services,deployments,resourcequotas,roles,rolebindings,"
+    "clusterroles,clusterrolebindings,networkpolicies,poddisruptionbudgets,validatingadmissionpolicies,"
+    "validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings"
+)
+"""What an installation may leave behind."""
+
+
+class Installation:
+    """What is installed in the cluster, and an operator started as its Deployment says."""
+
+    def __init__(self, plane, helm, folder):
+        self.plane = plane
+        self.helm = helm
+        self.folder = folder
+        self.operators = []
+
+    def helm_run(self, verb, *arguments):
+        """Run a verb of helm for the release."""
+        return self.helm.run(verb, "dra-operator", *arguments, f"--namespace={NAMESPACE}")
+
+    def deployment(self):
+        """Return the Deployment."""
+        return self.plane.client.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/dra-operator")
+
+    def start(self):
+        """Start an operator with environment, configuration and account of the Deployment; the one before ends."""
+        self.stop()
+        pod = self.deployment()["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        (volume,) = [each for each in pod["volumes"] if each["name"] == "config"]
+        path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{volume['configMap']['name']}"
+        file = self.folder / "config.yaml"
+        file.write_text(self.plane.client.get(path)["data"]["config.yaml"])
+        assert container["args"] == ["run", "--config=/etc/dra-operator/config.yaml"]
+        started = start_operator(
+            self.plane,
+            self.folder / f"operator-{len(self.operators)}.log",
+            f"--config={file}",
+            f"--devices={'owned' if self.claims(container) else 'all'}",
+            environment={each["name"]: each["value"] for each in container["env"] if "value" in each},
+            kubeconfig=self.plane.kubeconfig_for(pod["serviceAccountName"], NAMESPACE),
+        )
+        self.operators.append(started)
+        started.wait_ready()
+
+    @staticmethod
+    def claims(container):
+        """Return the setting of the Deployment, None without."""
+        return next(
+            (each["value"] for each in container["env"] if each["name"] == "DRA_OPERATOR_CLAIMS"), None
+        )
+
+    def stop(self):
+        """End the operator."""
+        for each in self.operators[-1:]:
+            each.stop()
+
+
+def test_installation_moves_from_manifests_to_the_chart_and_through_its_life(plane, helm_program, tmp_path):
+    """Claims stay allocated through take-over, upgrade, rollback and removal, and others are allocated in between."""
+    plane.kubectl("apply", "-k", str(MANIFESTS))
+    found = Installation(plane, Helm(helm_program, tmp_path, plane.admin_kubeconfig), tmp_path)
+    before = found.deployment()["metadata"]["uid"]
+    plane.client.create("/api/v1/namespaces", {"metadata": {"name": "life"}})
+    scene = Scene(plane, "life")
+    scene.apply(
+        "nodes.yaml", "walkthrough/1-class.yaml", "walkthrough/2-slices.yaml", "walkthrough/3-claim.yaml"
+    )
+    try:
+        found.start()
+        first = allocation(scene.wait_allocated("example-resource-claim"))
+
+        found.helm_run("install", str(CHART), "--take-ownership")
+        assert found.deployment()["metadata"]["uid"] == before
+        found.helm_run(
+            "upgrade", str(CHART), "--set=claims=all,explain=all,ownership.policy=true,reader=true"
+        )
+        found.start()
+        assert plane.kubectl("get", "validatingadmissionpolicies", "dra-operator-owned", "dra-operator-gates")
+
+        found.helm_run("rollback", "1")
+        found.start()
+        scene.apply("prioritized-list")
+        assert allocation(scene.wait_allocated("train-0"))
+        assert "not found" in failure(plane, "get", "validatingadmissionpolicies", "dra-operator-owned")
+    finally:
+        found.stop()
+
+    found.helm_run("uninstall")
+    assert allocation(scene.claim("example-resource-claim")) == first
+    left = plane.kubectl(
+        "get", LEFT, "--all-namespaces", "--selector=app.kubernetes.io/part-of=dra-operator", "-o=name"
+    )
+    assert [re.sub("-[a-z0-9]{10}$", "-HASH", line) for line in left.split()] == [
+        "namespace/dra-operator",
+        "configmap/dra-operator-config-HASH",
+    ]
+
+
+def failure(plane, *arguments):
+    """Return what kubectl says when it fails."""
+    with pytest.raises(KubectlError) as raised:
+        plane.kubectl(*arguments)
+    return str(raised.value)
