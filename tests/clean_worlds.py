@@ -199,6 +199,9 @@ def make_world(seed: object) -> World:
     _put_pools(world)
     _put_claims(world)
     _put_waiting(world)
+    lease = {"holderIdentity": "operator-0", "renewTime": ago(seconds=1), "leaseDurationSeconds": 15}
+    metadata = {"name": "dra-operator", "namespace": "dra-operator", "uid": "uid-lease"}
+    world.put({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": lease})
     return world
 
 

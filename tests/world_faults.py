@@ -610,6 +610,57 @@ def device_plugin_of_another_class(world: World) -> Found | None:
     return _plugin(world, "example.com/any", amount="8")
 
 
+# --- who decides
+
+
+def _lease(world: World) -> Body | None:
+    """Return the Lease, if anything waits for who holds it."""
+    is_owned = any(device.is_owned for device in world.devices)
+    return world.objects["Lease", "dra-operator", "dra-operator"] if is_owned else None
+
+
+@of_sort("NobodyDecides")
+def lease_that_nobody_renews(world: World) -> Found | None:
+    """The operator was killed an hour ago, or a minute."""
+    if (lease := _lease(world)) is None:
+        return None
+    lease["spec"]["renewTime"] = ago(seconds=world.random.choice([60, 3600]))
+    return about("NobodyDecides", lease)
+
+
+@of_sort("NobodyDecides")
+def lease_that_nobody_holds(world: World) -> Found | None:
+    """The operator was stopped, and gave it back."""
+    if (lease := _lease(world)) is None:
+        return None
+    lease["spec"] |= {"holderIdentity": "", "renewTime": ago(seconds=1)}
+    return about("NobodyDecides", lease)
+
+
+@of_sort("NobodyDecides")
+def lease_that_was_never_renewed(world: World) -> Found | None:
+    """Somebody made it, and no operator took it."""
+    if (lease := _lease(world)) is None:
+        return None
+    del lease["spec"]["renewTime"]
+    return about("NobodyDecides", lease)
+
+
+@of_sort("NobodyDecides")
+def lease_of_which_only_pods_remind(world: World) -> Found | None:
+    """No device is owned, and a pod has the gate."""
+    if (lease := _lease(world)) is not None:
+        return None
+    lease = world.objects["Lease", "dra-operator", "dra-operator"]
+    lease["spec"]["renewTime"] = ago(minutes=11)
+    world.pod(
+        "team-a",
+        [world.claim("team-a", annotations={worlds.PENDING: "no device"})],
+        spec={"schedulingGates": [{"name": worlds.GATE}]},
+    )
+    return about("NobodyDecides", lease)
+
+
 # --- gates and nominations
 
 _GATED = {"schedulingGates": [{"name": worlds.GATE}]}

@@ -188,7 +188,7 @@ def test_a_pod_with_the_operator_s_gate_waits_for_devices_that_are_owned():
         devices("n1", "gpu-0", taints=taints), waiting("train-gpu-x", ownerReferences=[owner]), gated
     )
 
-    assert asked.explain("Pod/team/train").state == "fits"
+    assert asked.explain("Pod/team/train").node == "n1"
     waits = asked.with_objects(holding("held", "n1", "gpu-0")).explain("Pod/team/train")
     assert (waits.state, waits.reason) == ("waits", "DeviceInUse")
     assert steps(waits)[2:] == [("DeviceNotOwned", 2, 1), ("DeviceInUse", 1, 0)]
@@ -307,7 +307,11 @@ def test_claim_of_a_gated_pod_fits_where_the_pod_does():
     taints = [{"key": "dra-operator.io/owned", "effect": "NoSchedule"}]
     asked = cluster(devices("n2", "gpu-0", taints=taints), waiting(), gated("train", "waits"))
 
-    assert (asked.explain("claim/team/waits").state, asked.explain("claim/team/waits").node) == ("fits", "n2")
+    answer = asked.explain("claim/team/waits")
+    assert (answer.state, answer.node) == ("waits", "n2")
+    assert answer.message.startswith(
+        'pod "train" waits: it fits on node n2, and waits for the operator to take'
+    )
 
 
 ENTRY = [{"name": "gpu", "resourceClaimName": "used"}]

@@ -41,9 +41,12 @@ from dra_operator.pods.nodes import can_use
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions import fault_texts
 from dra_operator.questions.claims import ConsumerIndex, Use, allocated_claims, is_pod, is_pod_group
+from dra_operator.questions.contents import LEASE_NAME
 from dra_operator.questions.device_table import PublishedDevices, devices_by_node, devices_in_class
 from dra_operator.questions.findings import AuditReport, Finding, Sort, UncheckedSort
 from dra_operator.questions.managers import find_status_writes
+from dra_operator.questions.notes import find_owners
+from dra_operator.questions.operator_lease import describe_operator, find_lease, is_lease_known
 from dra_operator.questions.partial import AUDIT
 from dra_operator.questions.state import ClusterState
 from dra_operator.questions.times import seconds_of
@@ -70,6 +73,10 @@ def audit(state: ClusterState) -> AuditReport:
     for kind in _OBJECTS:
         if not state.has_all(kind):
             missing.setdefault(kind, f"no {kind} is given")
+    if is_lease_known(state) or not (view.gated or view.owners):
+        missing.pop("Lease", None)
+    else:
+        missing.setdefault("Lease", "no Lease of an operator is given")
     causes = {
         sort: [f"{kind}: {missing[kind]}" for kind in kinds if kind in missing]
         for sort, kinds in AUDIT.items()
@@ -88,6 +95,21 @@ class _View:
     def consumers(self) -> ConsumerIndex:
         """Who uses claims."""
         return ConsumerIndex.build(self.state)
+
+    @cached_property
+    def gated(self) -> list[Pod]:
+        """The pods that wait with the operator's gate."""
+        pods = [record.obj for record in self.state.objects.of_kind("Pod")]
+        return [
+            pod
+            for pod in pods
+            if not is_over(pod) and any(gate.name == GATE for gate in pod.spec.scheduling_gates)
+        ]
+
+    @cached_property
+    def owners(self) -> list[str]:
+        """The rules and slices by which devices are the operator's."""
+        return find_owners(self.state.objects)
 
     @cached_property
     def published(self) -> PublishedDevices:
@@ -441,6 +463,25 @@ def find_deletion_cause(
 
 # --- gates and nominations of pods
 
+
+def _find_nobody_deciding(view: _View) -> Iterator[Finding]:
+    """Yield that no operator decides, though pods have its gate, or devices are for it alone."""
+    state, gated, owners = view.state, view.gated, view.owners
+    lease = find_lease(state)
+    if not is_lease_known(state) or not (gated or owners) or (lease is not None and not lease.is_stale):
+        return
+    waiting = [f"{len(gated)} pod{'s' if len(gated) > 1 else ''} with its gate"] if gated else []
+    waiting += [f"devices that are owned (by {listed(owners)})"] if owners else []
+    text = f"{describe_operator(state)}, and there are {' and '.join(waiting)}"
+    action = (
+        "see whether the operator runs (with leader_election off it has no Lease); if it is gone for good, take the "
+        "gates off (docs/pods.md), and give the devices back: dra-operator disown"
+    )
+    namespace = "" if lease is None else lease.namespace
+    related = tuple([f"Pod {pod.metadata.namespace}/{pod.metadata.name}" for pod in gated])
+    yield Finding(Sort.NOBODY_DECIDES, "Lease", namespace, LEASE_NAME, text, action, related)
+
+
 _RELEASE: Final = (
     "see whether the operator runs with gates on; if it does not, take the gate off (docs/pods.md)"
 )
@@ -595,6 +636,7 @@ _CHECKS: Final[tuple[Callable[[_View], Iterator[Finding]], ...]] = (
     _find_incomplete_pools,
     _find_slices_without_node,
     _find_served_twice,
+    _find_nobody_deciding,
     _find_gates_left_behind,
     _find_foreign_allocations,
     _find_half_owned,

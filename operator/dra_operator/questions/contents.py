@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dra_operator.api.convert import to_v1
 from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.kinds import LEASE
 from dra_operator.api.read import ObjectError, read_object
 from dra_operator.pods.objects import Key, Manifest, ObjectRecord, ObjectSet, Place
 
@@ -19,6 +20,8 @@ DEFAULT_NAMESPACE: Final = "default"
 NAMELESS: Final = "is required, or a text in metadata.generateName"
 """What is said of a name that is missing."""
 VOLUME_KINDS: Final = ("PersistentVolume", "PersistentVolumeClaim")
+LEASE_NAME: Final = "dra-operator"
+"""The name of the Lease by which one of several operators decides."""
 _NO_PLACE: Final = Place("", 0, 0)
 
 
@@ -27,7 +30,8 @@ class LoadResult(ObjectSet):
     """The objects of some manifests; lines about those that cannot be read; lines about what is worth knowing.
 
     `refused` has the kinds of which one is wrong, `volumes` the PersistentVolumes and their claims. `listed` are the
-    kinds of which all objects are there, be it none: an API server listed them, and files do not say so.
+    kinds of which all objects are there, be it none: an API server listed them, and files do not say so. `leases` are
+    those of operators.
     The pods of DaemonSets are made later, when it is known which nodes there are.
     """
 
@@ -37,6 +41,7 @@ class LoadResult(ObjectSet):
     refused: set[str] = field(default_factory=set)
     volumes: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
     listed: set[str] = field(default_factory=set)
+    leases: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
 
     def copied(self) -> "LoadResult":
         """Return a result that can be changed without this one."""
@@ -52,6 +57,7 @@ class LoadResult(ObjectSet):
             refused=self.refused | other.refused,
             volumes={**self.volumes, **other.volumes},
             listed=self.listed | other.listed,
+            leases={**self.leases, **other.leases},
         )
 
 
@@ -67,6 +73,9 @@ def gather_stored(bodies: Iterable[Mapping[str, Any]]) -> LoadResult:
         if kind in VOLUME_KINDS:
             add_volume(gathered, Manifest(_NO_PLACE, body))
             continue
+        if kind == LEASE.kind:
+            add_lease(gathered, body)
+            continue
         try:
             obj = apply_defaults(read_object(body))
         except ObjectError as error:
@@ -76,6 +85,18 @@ def gather_stored(bodies: Iterable[Mapping[str, Any]]) -> LoadResult:
         key = kind, obj.metadata.namespace, obj.metadata.name
         gathered.records[key] = ObjectRecord(_NO_PLACE, to_v1(body), obj)
     return gathered
+
+
+def add_lease(gathered: LoadResult, body: Mapping[str, Any]) -> bool:
+    """Take a Lease, if it is that of an operator; return whether it is."""
+    metadata = body.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    is_of_operator = metadata.get("name") == LEASE_NAME and str(body.get("apiVersion")).startswith(
+        LEASE.group
+    )
+    if is_of_operator:
+        gathered.leases[LEASE.kind, str(metadata.get("namespace") or DEFAULT_NAMESPACE), LEASE_NAME] = body
+    return is_of_operator
 
 
 def add_volume(gathered: LoadResult, manifest: Manifest) -> None:

@@ -42,6 +42,7 @@ from dra_operator.questions.answers import Conclusion, DeviceAnswer, conclude, d
 from dra_operator.questions.audit import find_deletion_cause
 from dra_operator.questions.claims import ConsumerIndex, find_obstructed, find_unbound, find_unprepared
 from dra_operator.questions.copies import Subject, Template, find_gates, find_subject, find_template
+from dra_operator.questions.operator_lease import describe_operator
 from dra_operator.questions.partial import (
     ABORTED,
     ALLOCATION,
@@ -265,7 +266,8 @@ class _Question:
         gated = read_scheduling_pod(record.body)
         claims = [claim for name in named_claims(pod) if (claim := self._find_claim(pod, name)) is not None]
         if gated is not None and (why := find_release(gated, claims)):
-            text = f"its scheduling gate {GATE} is to come off, as {why}: see whether the operator runs with gates on"
+            operator = describe_operator(state) or "see whether the operator runs with gates on"
+            text = f"its scheduling gate {GATE} is to come off, as {why}: {operator}"
             return self._answer("waits", text)
         for claim in claims:
             if claim.status.allocation is None and (text := self._find_ungated(pod, claim)):
@@ -274,7 +276,12 @@ class _Question:
         decider = self._pod_decider(Decider.OPERATOR)
         found = decider.decide(pod, requirements)
         if isinstance(found, PodDecision):
-            return self._answer("fits", f"it fits on node {found.node}", node=found.node)
+            operator = describe_operator(state)
+            text = (
+                f"it fits on node {found.node}, and waits for the operator to take its scheduling gate {GATE} off"
+                f"{f': {operator}' if operator else ''}"
+            )
+            return replace(self._answer("fits", text, node=found.node), state="waits")
         explainer = PodExplainer(
             state.explainers[Decider.OPERATOR],
             state.pods,
@@ -356,8 +363,16 @@ class _Question:
         """Return why a claim waits with its pod: by its own reason, or else by that of the pod."""
         own = next((each for each in explained.claims if each.name == name), None)
         if own is None:
-            message = f'pod "{pod.metadata.name}" waits: {explained.message}'
-            return self._answer("waits", message, reason=explained.reason)
+            message = printable(f'pod "{pod.metadata.name}" waits: {explained.message}')
+            return replace(
+                explained,
+                subject=self.subject,
+                message=message,
+                devices=(),
+                claims=(),
+                requests=(),
+                changes=(),
+            )
         return self._answer(
             "waits",
             own.message,

@@ -1,4 +1,4 @@
-"""Findings: the fifteen sorts of faults that an audit finds, each with the object and what to do.
+"""Findings: the sixteen sorts of faults that an audit finds, each with the object and what to do.
 
 Source: docs/audit.md.
 """
@@ -22,6 +22,7 @@ class Sort(StrEnum):
     POOL_NOT_COMPLETE = "PoolNotComplete"
     SLICE_WITHOUT_NODE = "SliceWithoutNode"
     SERVED_TWICE = "ServedTwice"
+    NOBODY_DECIDES = "NobodyDecides"
     GATE_LEFT_BEHIND = "GateLeftBehind"
     FOREIGN_ALLOCATION = "ForeignAllocation"
     COUNTERS_HALF_OWNED = "CountersHalfOwned"

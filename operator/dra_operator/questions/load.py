@@ -20,7 +20,7 @@ from dra_operator.api.convert import to_v1, version_of
 from dra_operator.api.core import Metadata, Node, Pod
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.fields import element, types
-from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
+from dra_operator.api.kinds import KINDS, LEASE, RESOURCE_GROUP, Kind
 from dra_operator.api.read import TYPES, ObjectError, path_in_version, read_object
 from dra_operator.api.types import (
     DeviceClaim,
@@ -45,7 +45,14 @@ from dra_operator.pods.generated_names import Names
 from dra_operator.pods.node_fit import read_requirements, read_whole_node
 from dra_operator.pods.objects import Key, Manifest, ObjectRecord, Place
 from dra_operator.pods.workloads import DAEMON_SET, Workload, daemon_pods, find_workload, may_make_pods
-from dra_operator.questions.contents import DEFAULT_NAMESPACE, NAMELESS, VOLUME_KINDS, LoadResult, add_volume
+from dra_operator.questions.contents import (
+    DEFAULT_NAMESPACE,
+    NAMELESS,
+    VOLUME_KINDS,
+    LoadResult,
+    add_lease,
+    add_volume,
+)
 from dra_operator.questions.manifests import Found, Unreadable, template_hint
 
 _PACKAGE: Final = "core/v1."
@@ -210,6 +217,8 @@ def gather(found: Iterable[Found]) -> LoadResult:
             others[False, _KUSTOMIZATION] += 1
         elif item.body.get("kind") in VOLUME_KINDS and item.body.get("apiVersion") == "v1":
             add_volume(gathered, item)
+        elif item.body.get("kind") == LEASE.kind and add_lease(gathered, item.body):
+            continue
         elif not _is_foreign(item.body):
             _add(gathered, left_out, item)
         elif (workload := find_workload(item)) is None:

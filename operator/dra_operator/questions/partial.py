@@ -108,6 +108,7 @@ DECISION: Final = KindsRead(
     others=("ResourceClaim", "DeviceTaintRule", "Node"),
     optional=("Pod", "Namespace", "PersistentVolume", "PersistentVolumeClaim"),
     named=("ResourceClaimTemplate", "PodGroup"),
+    details=("Lease",),
 )
 """Whether claims can be allocated: `fit`, `headroom`, `allocate`, `explain`; and what a change leaves, of `impact`."""
 ALLOCATION: Final = KindsRead(required=("ResourceSlice",), others=("Node", "DeviceTaintRule"))
@@ -153,6 +154,7 @@ AUDIT: Final[Mapping[Sort, tuple[str, ...]]] = MappingProxyType(
         Sort.POOL_NOT_COMPLETE: ("ResourceSlice",),
         Sort.SLICE_WITHOUT_NODE: ("ResourceSlice", "Node"),
         Sort.SERVED_TWICE: ("ResourceSlice", "Node", "DeviceClass"),
+        Sort.NOBODY_DECIDES: ("Lease", "Pod", "DeviceTaintRule"),
         Sort.GATE_LEFT_BEHIND: ("ResourceClaim", "Pod", "Node"),
         Sort.FOREIGN_ALLOCATION: ("ResourceClaim", "ResourceSlice", "DeviceTaintRule"),
         Sort.COUNTERS_HALF_OWNED: ("ResourceSlice", "DeviceTaintRule"),

@@ -40,6 +40,6 @@ class Demand:
 
 _LARGEST_FIRST = (
     *("Pod", "ResourceSlice", "ResourceClaim", "Node", "DeviceClass", "DeviceTaintRule", "Namespace"),
-    *("PersistentVolume", "PersistentVolumeClaim", "ResourceClaimTemplate", "PodGroup"),
+    *("PersistentVolume", "PersistentVolumeClaim", "ResourceClaimTemplate", "PodGroup", "Lease"),
 )
 """The kinds, those first that take longest to read."""

@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
+from dra_operator.api.kinds import KINDS, LEASE, RESOURCE_GROUP, Kind
 from dra_operator.cli.kubectl.demand import Demand
 from dra_operator.cli.kubectl.errors import ReadingError, RefusedError
 from dra_operator.cli.kubectl.requests import Kubectl, items_of
+from dra_operator.questions.contents import LEASE_NAME
 from dra_operator.questions.managers import trim_managed_fields
 
 _OPTIONAL: Final = frozenset(("DeviceTaintRule", "PersistentVolume", "PersistentVolumeClaim", "PodGroup"))
@@ -40,7 +41,7 @@ _DROPPED_OF_CONTAINERS: Final = (
         "volumeMounts",
     ),
 )
-_OF_READER: Final = frozenset(("resourceslices", "deviceclasses", "devicetaintrules", "nodes"))
+_OF_READER: Final = frozenset(("resourceslices", "deviceclasses", "devicetaintrules", "nodes", "leases"))
 """What the ClusterRole `dra-reader` of manifests/components/reader gives; what holds devices it does not."""
 _READER: Final = "ClusterRole dra-reader has it (manifests/components/reader)"
 _MOST_NAMES: Final = 1000
@@ -130,7 +131,9 @@ def _paths(kind: Kind, scope: str) -> Iterator[tuple[str, str]]:
     """Yield each version of a kind with the path of its objects, of a namespace if one is given."""
     for version in kind.versions:
         base = f"/apis/{kind.api_version(version)}" if kind.group else f"/api/{version}"
-        yield version, f"{base}/namespaces/{scope}/{kind.plural}" if scope else f"{base}/{kind.plural}"
+        path = f"{base}/namespaces/{scope}/{kind.plural}" if scope else f"{base}/{kind.plural}"
+        # Each node has a Lease: that of the operator is asked for by its name.
+        yield version, f"{path}?fieldSelector=metadata.name%3D{LEASE_NAME}" if kind is LEASE else path
 
 
 def _trimmed(body: Body) -> Body:

@@ -1,0 +1,69 @@
+"""The Lease of the operator: who decides, and whether it still does.
+
+Source: `cluster/lease.py`; others take over once it has not been renewed for its duration.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from dra_operator.api.durations import human_duration
+from dra_operator.pods.workloads import part
+from dra_operator.questions.contents import LEASE_NAME
+from dra_operator.questions.state import ClusterState
+from dra_operator.questions.times import age_of
+
+_DURATION: Final = 15
+_LIVES: Final = 2
+"""Clocks differ, and a renewal may be late: so many durations without one are the end of an operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorLease:
+    """Who holds the Lease, empty for nobody, and how many seconds ago it was renewed, where that is known."""
+
+    namespace: str
+    holder: str
+    age_seconds: int | None
+    is_stale: bool
+
+    @property
+    def text(self) -> str:
+        """How messages say it."""
+        renewed = "never" if self.age_seconds is None else f"{human_duration(self.age_seconds)} ago"
+        name = f"its Lease {self.namespace}/{LEASE_NAME}"
+        if not self.holder:
+            return f"nobody holds {name}"
+        verb = "has not been renewed for" if self.is_stale and self.age_seconds is not None else "was renewed"
+        when = (
+            human_duration(self.age_seconds)
+            if verb.endswith("for") and self.age_seconds is not None
+            else renewed
+        )
+        return f"{name}, of {self.holder}, {verb} {when}"
+
+
+def is_lease_known(state: ClusterState) -> bool:
+    """Return whether the Lease could be read, be it that there is none."""
+    return bool(state.objects.leases) or ("Lease" in state.objects.listed and "Lease" not in state.unread)
+
+
+def find_lease(state: ClusterState) -> OperatorLease | None:
+    """Return the Lease of the operator, of several the one that was renewed last; None if there is none."""
+    found = []
+    for (_, namespace, _), body in sorted(state.objects.leases.items()):
+        spec = part(body, "spec")
+        holder, age = str(spec.get("holderIdentity") or ""), age_of(spec.get("renewTime"), state.now)
+        seconds = spec.get("leaseDurationSeconds")
+        bound = _LIVES * (seconds if isinstance(seconds, int) else _DURATION)
+        found.append(OperatorLease(namespace, holder, age, not holder or age is None or age > bound))
+    return min(
+        found, key=lambda each: (each.is_stale, each.age_seconds is None, each.age_seconds), default=None
+    )
+
+
+def describe_operator(state: ClusterState) -> str:
+    """Return a clause about who should act for the operator, and whether anybody does; nothing if that is not known."""
+    if not is_lease_known(state):
+        return ""
+    lease = find_lease(state)
+    return f"there is no Lease {LEASE_NAME}: no operator runs with gates on" if lease is None else lease.text
