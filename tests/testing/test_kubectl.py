@@ -70,32 +70,6 @@ def kubectl(server: ApiServer, tmp_path: Path) -> Kubectl:
     return run
 
 
-async def test_apply_twice_with_a_change(kubectl: Kubectl, server: ApiServer) -> None:
-    """The first apply creates, one without a change stores nothing, one with a change patches."""
-    created = await kubectl("apply", "-f", "-", given=MANIFEST)
-    before = server.get("ResourceClaim", "train", "default")
-    unchanged = await kubectl("apply", "-f", "-", given=MANIFEST)
-    after = server.get("ResourceClaim", "train", "default")
-    changed = await kubectl("apply", "-f", "-", given=MANIFEST.replace("team: a", "team: b"))
-
-    assert created.count(" created") == 4
-    # kubectl sends the claim's requests again, a list without keys: the live ones have defaults.
-    assert unchanged.count(" unchanged") == 3
-    assert before == after
-    assert [line for line in changed.splitlines() if "configured" in line] == [
-        "resourceclaim.resource.k8s.io/train configured"
-    ]
-    stored = server.get("ResourceClaim", "train", "default")
-    assert stored is not None
-    assert stored["metadata"]["labels"] == {"team": "b"}
-
-
-async def test_apply_refuses_an_unknown_field(kubectl: Kubectl) -> None:
-    """Validation is on without a flag: the server is asked to be strict."""
-    with pytest.raises(AssertionError, match=r'unknown field "spec.devices.requests\[0\].exactly.colour"'):
-        await kubectl("apply", "-f", "-", given=MANIFEST.replace("count: 2", "count: 2, colour: red"))
-
-
 async def test_get(kubectl: Kubectl) -> None:
     """Name and age: kubectl's own table, as it gets none."""
     await kubectl("apply", "-f", "-", given=MANIFEST)
@@ -139,14 +113,6 @@ async def test_describe_shows_the_claims_events(kubectl: Kubectl, server: ApiSer
     assert "0 devices published" in described
 
 
-async def test_other_kinds_can_be_described(kubectl: Kubectl) -> None:
-    """Nodes and pods are described with what belongs to them."""
-    await kubectl("apply", "-f", "-", given=MANIFEST)
-
-    assert "Non-terminated Pods:" in await kubectl("describe", "node", "node-1")
-    assert "QoS Class:        BestEffort" in await kubectl("describe", "pod", "user")
-
-
 async def test_delete_waits_until_the_object_is_gone(kubectl: Kubectl, server: ApiServer) -> None:
     """`kubectl delete` returns after the last finalizer is off."""
     await kubectl("apply", "-f", "-", given=MANIFEST)
@@ -161,32 +127,6 @@ async def test_delete_waits_until_the_object_is_gone(kubectl: Kubectl, server: A
     server.remove("ResourceClaim", "train", "default")
 
     assert "deleted" in await deleting
-
-
-async def test_discovery_and_explain(kubectl: Kubectl) -> None:
-    """Kubectl knows kinds, short names and fields."""
-    kinds = await kubectl("api-resources", "--api-group=resource.k8s.io", "-o", "name")
-    explained = await kubectl("explain", "resourceclaim.spec.devices.requests.exactly")
-
-    assert "resourceslices.resource.k8s.io" in kinds.split()
-    assert "deviceClassName\t<string> -required-" in explained
-
-
-@pytest.mark.parametrize("kind", ["strategic", "merge", "json"])
-async def test_patch(kubectl: Kubectl, server: ApiServer, kind: str) -> None:
-    """`kubectl patch` works with each type of patch."""
-    await kubectl("apply", "-f", "-", given=MANIFEST)
-    patch = (
-        '[{"op": "add", "path": "/metadata/labels/x", "value": "y"}]'
-        if kind == "json"
-        else '{"metadata": {"labels": {"x": "y"}}}'
-    )
-
-    await kubectl("patch", "resourceclaim", "train", f"--type={kind}", "-p", patch)
-
-    stored = server.get("ResourceClaim", "train", "default")
-    assert stored is not None
-    assert stored["metadata"]["labels"]["x"] == "y"
 
 
 async def test_wait_sees_the_allocation(kubectl: Kubectl, server: ApiServer) -> None:

@@ -1,11 +1,8 @@
 """Lists in pages that show one moment."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dra_operator.testing.errors import StatusError
 from dra_operator.testing.lists import ListOptions, Lists
@@ -35,23 +32,6 @@ def filled(count: int, clock: Callable[[], float]) -> tuple[Store, Lists]:
     return store, Lists(store, clock)
 
 
-@given(st.integers(0, 30), st.integers(1, 12))
-def test_the_pages_are_the_list(count: int, limit: int) -> None:
-    """Whatever the limit, the pages one after the other are the whole list, and say how much is left."""
-    _, lists = filled(count, Clock())
-    names: list[str] = []
-    page = lists.page(TARGET, ListOptions(limit=limit))
-    names.extend(stored.name for stored in page.items)
-    while page.continue_token:
-        assert len(page.items) == limit
-        assert page.remaining == count - len(names)
-        page = lists.page(TARGET, ListOptions(limit=limit, continue_token=page.continue_token))
-        names.extend(stored.name for stored in page.items)
-
-    assert names == [f"{number:03d}" for number in range(count)]
-    assert page.remaining is None
-
-
 def test_all_pages_show_the_moment_of_the_first() -> None:
     """What is created, changed or removed between two pages does not show."""
     store, lists = filled(4, Clock())
@@ -66,18 +46,6 @@ def test_all_pages_show_the_moment_of_the_first() -> None:
     assert second.revision == first.revision
 
 
-def test_a_page_of_a_selection_is_full_where_it_can_be() -> None:
-    """With a selector a page holds as many matches as fit, and does not count what is left."""
-    _, lists = filled(10, Clock())
-    options = ListOptions(test=lambda body: int(body["metadata"]["name"]) % 3 == 0, limit=2)
-    first = lists.page(TARGET, options)
-
-    second = lists.page(TARGET, replace(options, continue_token=first.continue_token))
-
-    assert [stored.name for stored in (*first.items, *second.items)] == ["000", "003", "006", "009"]
-    assert first.remaining is None
-
-
 def test_a_continue_token_expires() -> None:
     """After five minutes the next page is 410."""
     clock = Clock()
@@ -89,11 +57,3 @@ def test_a_continue_token_expires() -> None:
     with pytest.raises(StatusError) as refusal:
         lists.page(TARGET, ListOptions(limit=2, continue_token=page.continue_token))
     assert (refusal.value.code, refusal.value.reason) == (410, "Expired")
-
-
-def test_a_continue_token_that_is_none_is_refused() -> None:
-    """Garbage gets 400."""
-    _, lists = filled(1, Clock())
-
-    with pytest.raises(StatusError, match="invalid continue token"):
-        lists.page(TARGET, ListOptions(limit=1, continue_token="%%%"))
