@@ -1,19 +1,14 @@
 """`python -m conformance replay`, as tests/recorded/README.md lays it down."""
 
-import gc
-import gzip
 import json
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner, Result
 
 from conformance.replay import app, percentile
 from conformance.scenarios import difference, is_equal
-from dra_operator.allocator import self_check
-from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
 
 ALLOCATED = {"request": "r", "driver": "d", "pool": "n1", "device": "a"}
 SELECTOR = {
@@ -61,16 +56,6 @@ def lines(result: Result) -> list[Any]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-@pytest.mark.parametrize(("search", "asked"), [("plain", 1), ("counting", 0)])
-def test_the_search_can_be_named(tmp_path: Path, search: str, asked: int) -> None:
-    """The plain search is asked where it is named, and not where counting decides."""
-    with patch.object(ExhaustiveSearch, "run", autospec=True, side_effect=ExhaustiveSearch.run) as run_plain:
-        result = run(tmp_path, scenario(expected=ANSWER), options=("--search", search))
-
-    assert result.exit_code == 0
-    assert run_plain.call_count == asked
-
-
 def test_an_equal_answer_ends_with_0(tmp_path: Path) -> None:
     """And is printed."""
     result = run(tmp_path, scenario(expected=ANSWER))
@@ -78,12 +63,6 @@ def test_an_equal_answer_ends_with_0(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert lines(result) == [{"name": "one", **ANSWER}]
     assert "1 equal" in result.stderr
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_nothing_to_compare_ends_with_0(tmp_path: Path, count: int) -> None:
-    """Whatever the answer is."""
-    assert run(tmp_path, scenario(count=count)).exit_code == 0
 
 
 def test_another_answer_ends_with_1(tmp_path: Path) -> None:
@@ -149,71 +128,6 @@ def test_a_bad_line_is_answered_and_the_next_one_follows(tmp_path: Path, bad: st
     assert first["error"].startswith(message)
     assert first["name"] in {"1", "x"}
     assert second["node"] == "n1"
-
-
-@pytest.mark.parametrize(
-    "expected",
-    [
-        {"results": 5, "unsatisfiable": False},
-        {"results": [5], "unsatisfiable": False},
-        {"results": [{"order": "any"}], "unsatisfiable": False},
-        {"results": [{"order": "any", "result": {"devices": {"results": 5}}}], "unsatisfiable": False},
-        {"errorContains": 5},
-        {"results": None},
-    ],
-    ids=json.dumps,
-)
-def test_an_expected_answer_that_no_allocator_gives_is_different(tmp_path: Path, expected: Any) -> None:
-    """Whatever it is made of; the slices of the scenario are those that count for a cause, not what is left out."""
-    row = scenario(expected=expected)
-    row["resourceSlices"].append({"metadata": {"name": "t"}})
-
-    result = run(tmp_path, row)
-
-    assert (result.exit_code, result.stderr.splitlines()[-1]) == (1, "1 different")
-
-
-def test_a_file_that_is_not_there_ends_with_2(tmp_path: Path) -> None:
-    """With its name."""
-    result = CliRunner().invoke(app, [str(tmp_path / "none.jsonl")])
-
-    assert result.exit_code == 2
-    assert "none.jsonl" in result.stderr
-
-
-@pytest.mark.parametrize(
-    "content",
-    [gzip.compress(b"{}" * 999)[:30], b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xff\xff", b"{}"],
-    ids=["cut off", "broken", "not compressed"],
-)
-def test_a_file_that_cannot_be_unpacked_ends_with_2(tmp_path: Path, content: bytes) -> None:
-    """With its name, and what is wrong with it."""
-    file = tmp_path / "broken.jsonl.gz"
-    file.write_bytes(content)
-
-    result = CliRunner().invoke(app, [str(file)])
-
-    assert result.exit_code == 2
-    assert "broken.jsonl.gz: " in result.stderr
-
-
-def test_output_can_go_to_a_compressed_file(tmp_path: Path) -> None:
-    """Nothing is printed then."""
-    out = tmp_path / "out.jsonl.gz"
-    result = run(tmp_path, scenario(), options=("--out", str(out)))
-
-    assert result.stdout == ""
-    with gzip.open(out) as file:
-        assert json.loads(file.read())["node"] == "n1"
-
-
-def test_the_seed_decides_the_share_ids(tmp_path: Path) -> None:
-    """The same seed gives the same ids, another one others."""
-    row = scenario()
-    row["resourceSlices"][0]["spec"]["devices"][0]["allowMultipleAllocations"] = True
-    outputs = [run(tmp_path, row, options=("--seed", seed)).stdout for seed in ("1", "1", "2")]
-
-    assert outputs[0] == outputs[1] != outputs[2]
 
 
 @pytest.mark.parametrize(
@@ -369,23 +283,6 @@ def answers(folder: Path, row: dict[str, Any]) -> list[dict[str, Any]]:
     return [json.loads(text) for text in out.read_text().splitlines()]
 
 
-def test_a_scenario_is_one_line(tmp_path: Path) -> None:
-    """It has these fields and no other."""
-    result = run_sequential(tmp_path, timed_scenario(claim("a"), claim("b"), claim("c")))
-    (line,) = map(json.loads, result.stdout.splitlines())
-
-    assert list(line) == ["name", "claims", "allocated", "mean_ms", "p50_ms", "p99_ms", "compile_ms"]
-    assert (line["name"], line["claims"], line["allocated"]) == ("one", 3, 2)
-    assert 0 < line["p50_ms"] <= line["p99_ms"]
-
-
-def test_a_scenario_without_claims_is_a_line_too(tmp_path: Path) -> None:
-    """All its times are 0."""
-    (line,) = map(json.loads, run_sequential(tmp_path, timed_scenario()).stdout.splitlines())
-
-    assert (line["claims"], line["mean_ms"], line["p99_ms"]) == (0, 0, 0)
-
-
 def test_the_state_is_carried_on(tmp_path: Path) -> None:
     """What one claim gets, the next does not; who gets nothing has neither node nor result."""
     first, second, third = answers(tmp_path, timed_scenario(claim("a"), claim("b"), claim("c")))
@@ -404,80 +301,6 @@ def test_claims_of_a_pod_fit_together_or_not_at_all(tmp_path: Path) -> None:
 
     assert [line["node"] for line in lines] == ["n1", None, None, "n1"]
     assert [line["claim"] for line in lines] == ["a", "b", "c", "d"]
-
-
-def test_claims_of_one_name_each_keep_what_they_got(tmp_path: Path) -> None:
-    """Recorded claims need not be named apart."""
-    lines = answers(tmp_path, timed_scenario(claim("a"), claim("a"), claim("a")))
-
-    assert [line["node"] for line in lines] == ["n1", "n1", None]
-
-
-@pytest.mark.parametrize(
-    "expression", [pytest.param("nonsense", id="compile time"), pytest.param("[true][1]", id="run time")]
-)
-def test_an_error_is_an_answer_and_the_next_claim_follows(tmp_path: Path, expression: str) -> None:
-    """It counts as not allocated."""
-    wrong = claim("a", selectors=[{"cel": {"expression": expression}}])
-    first, second = answers(tmp_path, timed_scenario(wrong, claim("b")))
-
-    assert (first["node"], first["result"], first["errorKind"]) == (None, None, "fatal")
-    assert "selector #0" in first["error"]
-    assert second["node"] == "n1"
-
-
-def test_a_summary_goes_to_stdout_beside_a_file(tmp_path: Path) -> None:
-    """The file holds the claims, the line is about all of them."""
-    result = run_sequential(
-        tmp_path, timed_scenario(claim("a")), options=("--out", str(tmp_path / "out.jsonl"))
-    )
-
-    assert json.loads(result.stdout)["allocated"] == 1
-
-
-def test_the_heap_is_not_left_frozen(tmp_path: Path) -> None:
-    """Whoever calls the command in its own process gets its garbage collector back."""
-    run_sequential(tmp_path, timed_scenario(claim("a")))
-
-    assert gc.get_freeze_count() == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "times"),
-    [pytest.param((), 3, id="warm"), pytest.param(("--cold",), 0, id="cold")],
-)
-def test_a_rehearsal_comes_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], times: int
-) -> None:
-    """One is at the start and one right before the claims of each scenario; --cold does without."""
-    rehearsals: list[str] = []
-    monkeypatch.setattr(self_check, "run_self_check", lambda: rehearsals.append("rehearsal"))
-    result = run_sequential(tmp_path, timed_scenario(claim("a")), timed_scenario(claim("b")), options=options)
-
-    assert result.exit_code == 0
-    assert len(rehearsals) == times
-
-
-def test_cold_alone_is_refused(tmp_path: Path) -> None:
-    """There is no rehearsal to leave out where nothing is timed."""
-    file = tmp_path / "scenarios.jsonl"
-    file.write_text(json.dumps(timed_scenario(claim("a"))))
-
-    result = CliRunner().invoke(app, [str(file), "--cold"])
-
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "--cold goes with --sequential" in result.stderr
-
-
-def test_a_rehearsal_that_goes_wrong_ends_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing is timed that does not decide as it should: exit 1, and what was wrong."""
-    monkeypatch.setattr(self_check, "SCENARIO", {})
-    result = run_sequential(tmp_path, timed_scenario(claim("a")))
-
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "error: the self-check ended with KeyError: 'nodes'; " in result.stderr
 
 
 @pytest.mark.parametrize(

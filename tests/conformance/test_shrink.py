@@ -27,12 +27,3 @@ def test_expressions_get_shorter():
     small = shrink(question, lambda one: "needle" in one["expression"])
 
     assert small == {"name": "q", "expression": "needle", "device": {}}
-
-
-def test_shrinking_ends():
-    """The number of tries is limited, however much could be left out."""
-    tries = []
-
-    shrink({"items": list(range(100))}, lambda one: not tries.append(one), most_tries=10)
-
-    assert len(tries) <= 11

@@ -1,16 +1,11 @@
 """Where the programs of the control plane come from; a script stands in for Go."""
 
-import fcntl
-import threading
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from controlplane import golang
 from controlplane.binaries import PACKAGES, VERSION, UnavailableError, find_or_build
-from controlplane.node.programs import CONTAINERD, find_or_build_kubelet, find_or_build_runtime
 
 GO = """#!/bin/sh
 if [ "$1" = version ]; then echo "go version {version} linux/amd64"; exit; fi
@@ -96,71 +91,6 @@ def test_all_is_built_by_one_command(machine):
     assert programs.etcd == machine.cache / "etcd"
 
 
-def test_second_time_builds_nothing(machine):
-    """What was built is found again."""
-    machine.install_go()
-
-    assert find_or_build(machine.said.append) == find_or_build(machine.said.append)
-    assert len(machine.calls.read_text().splitlines()) == 1
-
-
-def test_assets_come_first_and_the_rest_is_built(machine):
-    """The programs of KUBEBUILDER_ASSETS are taken, and only what is missing there is built."""
-    for name in ("etcd", "kube-apiserver", "kubectl"):
-        machine.program(machine.assets, name)
-    machine.install_go()
-
-    programs = find_or_build(machine.said.append)
-
-    (call,) = machine.calls.read_text().splitlines()
-    assert call.endswith(f"{PACKAGES['kube-controller-manager']} {PACKAGES['kube-scheduler']}")
-    assert programs.apiserver.parent == machine.assets
-    assert programs.scheduler.parent == machine.cache
-
-
-def test_kubelet_is_built_alone(machine):
-    """The kubelet is built beside the programs of the control plane, by whoever needs a node."""
-    package = "k8s.io/kubernetes/cmd/kubelet"
-    machine.install_go(packages=[package])
-
-    assert find_or_build_kubelet(machine.said.append) == machine.cache / "kubelet"
-    (call,) = machine.calls.read_text().splitlines()
-    assert call.endswith(f" {package}")
-    assert f"version.gitVersion={VERSION}" in call
-
-
-def test_only_runc_needs_a_c_compiler(machine):
-    """The container runtime is built from a module of its own, runc apart from the rest and with cgo."""
-    programs = {
-        "containerd": f"{CONTAINERD}/containerd",
-        "shim": f"{CONTAINERD}/containerd-shim-runc-v2",
-        "ctr": f"{CONTAINERD}/ctr",
-        "guest": "./guest",
-        "unconfined": "./unconfined",
-        "runc": "github.com/opencontainers/runc",
-    }
-    machine.install_go(packages=programs.values())
-
-    found = find_or_build_runtime(machine.said.append)
-
-    assert {name: getattr(found, name).name for name in programs} == {
-        name: Path(package).name for name, package in programs.items()
-    }
-    _, runc = machine.calls.read_text().splitlines()
-    assert runc.endswith(" github.com/opencontainers/runc")
-    assert Path(f"{machine.calls}-cgo").read_text().split() == ["0", "1"]
-
-
-def test_failed_build_leaves_nothing(machine):
-    """A build that fails half-way says what Go said and leaves no program behind."""
-    machine.install_go(code=1)
-
-    with pytest.raises(UnavailableError, match="compiled/one"):
-        find_or_build(machine.said.append)
-
-    assert [path.name for path in machine.cache.iterdir()] == [".lock"]
-
-
 def test_other_version_is_refused(machine):
     """Programs of another minor version are refused by name: their gates and kinds differ."""
     for name in PACKAGES:
@@ -168,34 +98,3 @@ def test_other_version_is_refused(machine):
 
     with pytest.raises(UnavailableError, match=r"written for Kubernetes v1\.37; .* is Kubernetes v1\.30\.2"):
         find_or_build(machine.said.append)
-
-
-def test_one_build_at_a_time(machine):
-    """A run that finds another one building waits for it, says so, and then builds nothing itself."""
-    machine.cache.mkdir(parents=True)
-
-    with (machine.cache / ".lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        waiting = threading.Thread(target=find_or_build, args=(machine.said.append,), daemon=True)
-        waiting.start()
-        deadline = time.monotonic() + 10
-        while not machine.said and time.monotonic() < deadline:
-            time.sleep(0.01)
-        for name in PACKAGES:
-            machine.program(machine.cache, name)
-    waiting.join(10)
-
-    assert not waiting.is_alive()
-    assert machine.said == ["another run is building the control plane; waited 0 s for it"]
-
-
-def test_long_build_says_how_far_it_is(machine, monkeypatch):
-    """While a build runs, a line tells the seconds and the packages so far."""
-    monkeypatch.setattr(golang, "_PROGRESS_SECONDS", 0.2)
-    machine.install_go()
-    script = machine.bin / "go"
-    script.write_text(script.read_text().replace("exit 0", "sleep 0.5; exit 0"))
-
-    find_or_build(machine.said.append)
-
-    assert any(line.endswith("1 packages downloaded or compiled") for line in machine.said)
