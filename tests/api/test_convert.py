@@ -114,14 +114,6 @@ def test_unset_node_fields_of_v1beta1_are_absent_in_v1(spec):
     assert to_v1(resource_slice("v1beta1", **spec))["spec"] == {}
 
 
-def test_set_node_fields_stay():
-    """A node name, and allNodes, mean the same in every version."""
-    assert to_v1(resource_slice("v1beta1", nodeName="n", allNodes=True))["spec"] == {
-        "nodeName": "n",
-        "allNodes": True,
-    }
-
-
 def test_a_device_without_basic_keeps_its_name_only():
     """A device of a kind to come is known by name alone."""
     assert to_v1(resource_slice("v1beta1", devices=[{"name": "a", "other": {}}]))["spec"]["devices"] == [
@@ -157,77 +149,3 @@ def test_what_has_another_shape_passes_unchanged(wrong):
 
     assert to_v1(body)["spec"] == wrong
     assert to_v1({**body, "kind": "ResourceSlice"}).get("spec") == wrong
-
-
-@pytest.mark.parametrize(
-    ("kind", "spec"),
-    [
-        ("ResourceClaim", {"devices": {"requests": [5, {"exactly": 5}]}}),
-        ("ResourceSlice", 5),
-        ("ResourceSlice", {"devices": [5, {"name": "a", "capacity": 5}]}),
-    ],
-)
-def test_another_shape_is_the_same_when_it_was_there_and_back(kind, spec):
-    """Nothing gets lost."""
-    body = {"kind": kind, "apiVersion": "resource.k8s.io/v1", "spec": spec}
-
-    assert to_v1(from_v1(body, "v1beta1")) == body
-
-
-@pytest.mark.parametrize(
-    ("capacity", "expected"),
-    [({"m": "1"}, {"m": {"value": "1"}}), ({"m": {"amount": "1"}}, {"m": {"amount": "1"}}), (5, 5)],
-    ids=["bare", "an object", "no map"],
-)
-def test_bare_capacities_read_as_objects(capacity, expected):
-    """As files of v1alpha3 have them; what has another shape is left to the reader."""
-    older = resource_slice("v1alpha3", devices=[{"name": "a", "basic": {"capacity": capacity}}])
-
-    assert to_v1(older) == resource_slice("v1", devices=[{"name": "a", "capacity": expected}])
-
-
-@pytest.mark.parametrize(
-    ("device", "expected"),
-    [
-        ({"basic": {"nodeName": "n"}}, {"nodeName": "n"}),
-        ({"name": "a", "basic": 5}, {"name": "a", "basic": 5}),
-    ],
-)
-def test_a_broken_device_reads_as_far_as_it_goes(device, expected):
-    """One without a name, or with nothing in `basic`."""
-    assert to_v1(resource_slice("v1beta1", devices=[device]))["spec"]["devices"] == [expected]
-
-
-def test_a_request_that_has_exactly_is_not_nested_again():
-    """What stands beside it is left where it is, for the reader to name."""
-    body = claim({"name": "r", "exactly": {}, "count": 1}, "v1beta1")
-
-    assert to_v1(body)["spec"] == body["spec"]
-
-
-@pytest.mark.parametrize("body", [{}, {"apiVersion": ""}, {"apiVersion": 5}])
-def test_what_names_no_version_is_of_v1(body):
-    """As the items of a list are."""
-    assert version_of(body) == "v1"
-
-
-def test_what_names_no_kind_passes_unchanged():
-    """Whatever stands there."""
-    body = {"apiVersion": "resource.k8s.io/v1beta1", "kind": []}
-
-    assert to_v1(body) is body
-
-
-def test_v1_is_returned_as_it_is():
-    """The common case costs nothing."""
-    body = claim(NESTED, "v1")
-
-    assert to_v1(body) is body
-
-
-def test_core_kinds_keep_their_version():
-    """Conversion concerns resource.k8s.io alone."""
-    node = {"apiVersion": "v1", "kind": "Node"}
-
-    assert to_v1(node) is node
-    assert from_v1(node, "v1beta1") is node

@@ -58,17 +58,3 @@ def test_applying_twice_changes_nothing():
     once = apply_defaults(claim(tolerations=[{}]))
 
     assert apply_defaults(once) == once
-
-
-def test_other_kinds_have_no_defaults():
-    """Everything else comes back as it is."""
-    node = read_object({"kind": "Node"})
-
-    assert apply_defaults(node) is node
-
-
-def test_what_has_its_defaults_is_not_copied():
-    """An object from an API server, which has applied them, comes back as it is."""
-    complete = apply_defaults(claim(tolerations=[{"key": "a"}]))
-
-    assert apply_defaults(complete) is complete

@@ -81,15 +81,6 @@ def test_unknown_fields_are_ignored():
     assert isinstance(read_object({"kind": "Node"}), Node)
 
 
-@pytest.mark.parametrize("written", [{}, {"value": None}], ids=["absent", "null"])
-def test_an_amount_that_is_not_said_is_nothing(written):
-    """As in Go: the API server stores 0."""
-    read = read_object(device(capacity={"a": written}, consumesCounters=[{"counters": {"b": written}}]))
-
-    assert read.spec.devices[0].capacity["a"].value == parse_quantity("0")
-    assert read.spec.devices[0].consumes_counters[0].counters["b"].value == parse_quantity("0")
-
-
 def test_an_attribute_of_a_type_to_come_is_unknown():
     """A union without a known field is read, for the evaluation to refuse."""
     assert read_object(device(attributes={"x": {"matrix": [1]}})).spec.devices[0].attributes["x"] == UNKNOWN

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.api.text import cut, printable, quote, shortened
+from dra_operator.api.text import cut, printable, quote
 
 
 @pytest.mark.parametrize(
@@ -19,19 +19,6 @@ from dra_operator.api.text import cut, printable, quote, shortened
 def test_a_text_is_quoted_as_go_quotes_it(text, quoted):
     """What prints stays, what does not is escaped."""
     assert quote(text) == quoted
-
-
-@pytest.mark.parametrize(
-    ("texts", "told"),
-    [
-        pytest.param([], [], id="none"),
-        pytest.param(["a", "b", "c"], ["a", "b", "c"], id="few"),
-        pytest.param(["a", "b", "c", "d", "e"], ["a", "b", "c", "2 more"], id="many"),
-    ],
-)
-def test_three_are_told_and_how_many_more(texts: list[str], told: list[str]) -> None:
-    """None is left out without a word."""
-    assert shortened(texts) == told
 
 
 @pytest.mark.parametrize(

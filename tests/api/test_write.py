@@ -2,15 +2,12 @@
 
 import pytest
 
-from dra_operator.api.attributes import UNKNOWN, AttributeValue
 from dra_operator.api.convert import from_v1
 from dra_operator.api.read import read_object
 from dra_operator.api.types import (
     AllocationResult,
-    Device,
     DeviceTaintRuleSpec,
     DeviceTaintSelector,
-    ResourceClaim,
     ResourceSliceSpec,
 )
 from dra_operator.api.write import allocation_to_wire, to_wire
@@ -47,21 +44,9 @@ ALLOCATION = {
 }
 
 
-def test_an_allocation_is_written_as_it_was_read():
-    """Names are camel case, amounts keep their text, tuples are lists."""
-    claim = read_object({"metadata": {"name": "c"}, "status": {"allocation": ALLOCATION}}, "ResourceClaim")
-
-    assert allocation_to_wire(claim.status.allocation) == ALLOCATION
-
-
 def test_an_allocation_without_devices_still_has_the_field():
     """A claim without requests gets an allocation, and Go writes the empty object in it."""
     assert allocation_to_wire(AllocationResult()) == {"devices": {}}
-
-
-def test_an_object_of_a_kind_says_what_it_is():
-    """A whole object has apiVersion and kind; what is absent is left out."""
-    assert to_wire(ResourceClaim()) == {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
 
 
 def test_an_explicit_false_is_written():
@@ -72,19 +57,6 @@ def test_an_explicit_false_is_written():
 def test_an_empty_selector_is_not_absent():
     """An empty device selector means all devices, none at all means no device."""
     assert to_wire(DeviceTaintRuleSpec(device_selector=DeviceTaintSelector())) == {"deviceSelector": {}}
-
-
-@pytest.mark.parametrize(
-    ("attribute", "wire"),
-    [
-        (AttributeValue("bool", value=False), {"bool": False}),
-        (AttributeValue("ints", (1, 2)), {"ints": [1, 2]}),
-        (UNKNOWN, {}),
-    ],
-)
-def test_an_attribute_is_written_as_its_union(attribute, wire):
-    """An attribute is an object with one field, or none if its type is unknown."""
-    assert to_wire(Device("a", {"x": attribute})) == {"name": "a", "attributes": {"x": wire}}
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])

@@ -1,7 +1,6 @@
 """Inventory and ledger joined: the invariants hold after each event."""
 
 from collections import Counter
-from collections.abc import Iterator
 from itertools import product
 from random import Random
 from sys import intern
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Features, Inventory, PoolView, Renumbering, Views, bits
 from dra_operator.ledger import Availability, Ledger, Log, allocated_state
-from dra_operator.ledger.allocated_state import Shares
 from opcodes import opcodes
 
 DEVICES = ("0", "1", "2")
@@ -276,37 +274,6 @@ def _follow(events: list[tuple[Any, bool]], ledger: Ledger) -> None:
     check(availability)
 
 
-def test_what_came_back_goes_into_the_log(availability: Availability) -> None:
-    """A device that is freed puts its node into the log."""
-    availability.ledger.put(claim("a", [("n2", "0")]))
-    availability.refresh()
-    position = availability.log.end
-    availability.ledger.remove("team", "a")
-    availability.refresh()
-
-    assert availability.log.since(position) == 0b10
-
-
-def test_taking_a_device_leaves_the_log_alone(availability: Availability) -> None:
-    """Taking helps nobody where no device is shareable."""
-    availability.views.inventory.put(pool_slice("n1", ("0", "1"), counters=True))
-    availability.refresh()
-    position = availability.log.end
-    availability.ledger.put(claim("a", [("n1", "0")]))
-    availability.refresh()
-
-    assert availability.log.since(position) == 0
-
-
-def test_a_first_share_goes_into_the_log(availability: Availability) -> None:
-    """It has paid the counters of the device, so that others may join it."""
-    position = availability.log.end
-    availability.ledger.put(claim("a", [("n1", "2")]))
-    availability.refresh()
-
-    assert availability.log.since(position) == 0b01
-
-
 def test_the_log_forgets_its_oldest_entries() -> None:
     """Who comes back too late has to start anew."""
     log = Log()
@@ -357,46 +324,6 @@ def test_sets_of_nodes_follow_when_nodes_are_renumbered() -> None:
     assert log.since(log.end) == 0
 
 
-def test_a_log_of_too_many_nodes_that_came_forgets_the_older_half() -> None:
-    """Whoever has read it lately goes on with the sets it has."""
-    log = Log()
-    log.append(1)
-    for _ in range(300):
-        position = log.end
-        log.move(Renumbering((), (0,)))
-
-        assert log.since(position) is None
-        assert log.joined(position, 1) == 0b11
-        assert log.since(log.end) == 0
-        assert len(log._moves) <= 256
-    assert log.joined(0, 1) == -1
-    assert log.joined(log.end - 100, 1) == bits.first(101)
-
-
-def test_a_log_forgets_everything_if_too_many_nodes_come_at_once() -> None:
-    """Whoever has read it to the end may not go on with the sets it has, either."""
-    log = Log()
-    log.append(1)
-    position = log.end
-    log.move(Renumbering((), tuple(range(300))))
-
-    assert log.joined(position, 1) == -1
-    assert log.since(position) is None
-    assert log.since(log.end) == 0
-    assert not log._moves
-
-
-def test_moves_are_forgotten_with_what_came_before_them() -> None:
-    """They would count among those that are too many."""
-    log = Log()
-    log.move(Renumbering((), (0,)))
-    for _ in range(5000):
-        log.append(0)
-
-    assert not log._moves
-    assert log.joined(log.end, 1) == 1
-
-
 def test_a_node_that_comes_to_see_counters_is_helped_by_what_comes_back() -> None:
     """Also by a device that it does not see itself, from the next one on."""
     inventory, ledger = Inventory(), Ledger()
@@ -432,48 +359,6 @@ def test_a_node_that_comes_to_see_counters_is_helped_by_what_comes_back() -> Non
     put_node("n3", "n2")
 
     assert (before, helped()) == (0b011, 0b111)
-
-
-def test_the_log_starts_anew_when_nodes_are_numbered_anew(availability: Availability) -> None:
-    """Sets of nodes from before mean nothing, also to whoever has read all there was."""
-    position = availability.log.end
-    availability.views.inventory.put(read_object({"metadata": {"name": "n0"}}, "Node"))
-    availability.refresh()
-
-    assert availability.log.since(position) is None
-
-
-def test_views_of_a_wide_pool_are_set_up_from_their_own_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the devices of other nodes share is not gone through for each of them."""
-    gone_through: list[str] = []
-
-    class Watched(dict[str, Shares]):
-        def __iter__(self) -> Iterator[str]:
-            for name in super().__iter__():
-                gone_through.append(name)
-                yield name
-
-        def items(self) -> Any:
-            return [(name, self[name]) for name in self]
-
-    inventory, ledger = Inventory(), Ledger()
-    names = [f"n{number}" for number in range(20)]
-    shares = Watched({name: Shares([("team", name)], {"memory": 1}) for name in names})
-    monkeypatch.setattr(Ledger, "shared", lambda *_: shares)
-    for name in names:
-        inventory.put(read_object({"metadata": {"name": name}}, "Node"))
-        spec = {
-            "driver": "gpu",
-            "pool": {"name": "wide", "generation": 1, "resourceSliceCount": len(names)},
-            "devices": [{"name": name, "allowMultipleAllocations": True}],
-            "nodeName": name,
-        }
-        inventory.put(read_object({"metadata": {"name": name}, "spec": spec}, "ResourceSlice"))
-    availability = Availability(Views(inventory, Features.all_on()), ledger)
-    availability.refresh()
-
-    assert [state.charged for state in availability.states.values()] == [1] * len(names)
-    assert len(gone_through) <= len(names)
 
 
 @pytest.mark.parametrize("came_back", [False, True])

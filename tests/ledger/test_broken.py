@@ -1,6 +1,5 @@
 """Allocations that are broken: what makes them so, when, and what is not known."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -133,14 +132,6 @@ def test_what_was_found_stays_while_it_cannot_be_judged(held: Scene) -> None:
     assert held.causes() == [Cause.DEVICE_MISSING]
 
 
-def test_an_old_generation_counts_no_more(held: Scene) -> None:
-    """Its slices may linger beside those of the newest."""
-    held.inventory.put(pool_slice("b", name="new", generation=2))
-    held.look()
-
-    assert held.causes(60) == [Cause.DEVICE_MISSING]
-
-
 def test_a_node_that_is_gone_breaks_what_is_bound_to_it(held: Scene) -> None:
     """Until it is there again."""
     held.inventory.remove("Node", "n")
@@ -207,32 +198,6 @@ def test_a_taint_breaks_what_does_not_tolerate_it(
         assert scene.allocations.found[KEY][0].rule == ("r" if source == "rule" else "")
 
 
-def test_a_taint_that_is_taken_off_mends(held: Scene) -> None:
-    """Of a rule that goes, too."""
-    rule = {"deviceSelector": {"device": "a"}, "taint": {**NO_EXECUTE, "timeAdded": None}}
-    held.inventory.put(read_object({"metadata": {"name": "r"}, "spec": rule}, "DeviceTaintRule"))
-    assert held.causes() == [Cause.TAINTED]
-    held.inventory.remove("DeviceTaintRule", "r")
-
-    assert held.causes() == []
-
-
-def test_a_taint_that_only_keeps_others_away_breaks_nothing(held: Scene) -> None:
-    """NoSchedule is no reason to end anything."""
-    held.inventory.put(pool_slice({"name": "a", "taints": [{**NO_EXECUTE, "effect": "NoSchedule"}]}))
-
-    assert held.causes(1000) == []
-
-
-def test_admin_access_can_break_as_well(scene: Scene) -> None:
-    """It uses the device like any other."""
-    scene.inventory.put(pool_slice("b"))
-    scene.allocations.put(KEY, allocation("a", adminAccess=True))
-    scene.look()
-
-    assert scene.causes(60) == [Cause.DEVICE_MISSING]
-
-
 def test_what_was_broken_before_is_broken_at_once(scene: Scene) -> None:
     """Whoever begins anew need not wait for a minute to know what the claim says."""
     scene.inventory.put(pool_slice("b"))
@@ -252,32 +217,6 @@ def test_the_minute_begins_anew_where_nothing_was_heard(held: Scene) -> None:
     assert held.causes(1) == [Cause.DEVICE_MISSING]
     held.allocations.restart(held.now)
     assert held.causes() == [Cause.DEVICE_MISSING]
-
-
-def test_only_what_changed_is_judged_again(held: Scene) -> None:
-    """A slice that goes on to publish a device is no reason to judge its claim."""
-    other = ("team", "other")
-    held.allocations.put(other, allocation("b"))
-    assert held.look() == {other: True}
-    assert held.look() == {}
-    held.inventory.put(pool_slice("a", "c"))
-
-    assert held.look() == {other: False}
-
-
-@pytest.mark.parametrize("ending", ["gone", "allocated anew"])
-def test_nothing_is_kept_of_an_allocation_that_has_ended(held: Scene, ending: str) -> None:
-    """Neither of its device, nor of its pool and node."""
-    held.inventory.put(pool_slice("b"))
-    held.look()
-    held.look(60)
-    held.allocations.put(KEY, None if ending == "gone" else allocation("b"))
-
-    assert held.causes() == []
-    held.allocations.put(KEY, None)
-    kept: Callable[[str], Any] = lambda name: getattr(held.allocations, name)  # noqa: E731 - read by name
-    names = ("_held", "_of_pool", "_of_node", "_published", "_doubtful", "_since", "_due", "_dirty", "judged")
-    assert {name: kept(name) for name in names if kept(name)} == {}
 
 
 def test_a_device_of_two_claims_breaks_both(held: Scene) -> None:

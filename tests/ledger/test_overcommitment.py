@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger, Overcommitments, Resource
-from opcodes import opcodes
 
 NANO = 10**9
 POOL = ("gpu", "pool")
@@ -107,52 +106,6 @@ def test_shares_that_are_more_than_the_device(scene: Scene, holding: Any) -> Non
     }
 
 
-def test_of_several_counters_only_what_is_overdrawn_is_told(holding: Any) -> None:
-    """With what is drawn of that one alone, and the slice that publishes it."""
-    scene = Scene()
-    uses = [{"counterSet": "gpu-0", "counters": amounts(cores=3, memory=1)}]
-    scene.put("a", 1, devices=[{"name": name, "consumesCounters": uses} for name in "ab"])
-    scene.put("b", 1, sharedCounters=[{"name": "gpu-0", "counters": amounts(cores=6, memory=1)}])
-    for name in "ab":
-        scene.ledger.put(holding(name, name))
-
-    (found,) = scene.overcommitments.find()
-    assert (found.name, found.total, found.used, found.slice_name) == ("memory", NANO, 2 * NANO, "b")
-    assert [part.amount for part in found.parts] == [NANO, NANO]
-
-
-def test_of_several_shares_only_those_of_the_device_are_told(holding: Any) -> None:
-    """And only those that consume the capacity of which there is too little."""
-    scene = Scene()
-    scene.put("a", 1, devices=[nic(2), {**nic(9), "name": "other"}])
-    scene.put("b", 1)
-    scene.ledger.put(holding("a", share("nic", 3), share("other", 4)))
-    scene.ledger.put(holding("b", {**share("nic", 0), "consumedCapacity": {}}))
-    scene.ledger.put(holding("c", share("nic", 0)))
-
-    (found,) = scene.overcommitments.find()
-    assert [(part.claims, part.amount) for part in found.parts] == [(frozenset({("team", "a")}), 3 * NANO)]
-
-
-def test_as_much_as_there_is_is_not_too_much(scene: Scene, holding: Any) -> None:
-    """Nor is a share of a device that has paid its counters already, nor admin access."""
-    scene.ledger.put(holding("a", share("d", 0), share("nic", 2)))
-    scene.ledger.put(holding("b", share("d", 0), {"device": "a", "adminAccess": True}))
-
-    assert scene.found() == []
-
-
-def test_a_shared_partition_comes_back_with_its_last_claim(scene: Scene, holding: Any) -> None:
-    """It pays its counters once, so nothing is returned when one of its claims goes."""
-    scene.ledger.put(holding("a", share("d", 0)))
-    scene.ledger.put(holding("b", share("d", 0)))
-    scene.ledger.put(holding("c", "c"))
-
-    (found,) = scene.overcommitments.find()
-    assert found.returned([("team", "a")]) == 0
-    assert found.returned([("team", "a"), ("team", "b")]) == 2 * NANO
-
-
 def test_a_slice_that_shrank_is_told_apart(scene: Scene, holding: Any) -> None:
     """What fitted before is not the fault of any claim."""
     scene.ledger.put(holding("a", "a", share("nic", 2)))
@@ -233,20 +186,6 @@ def test_a_claim_that_comes_during_an_update_of_the_pool_is_remembered(scene: Sc
     assert (meanwhile, scene.found()) == ([], [("memory", True)])
 
 
-def test_who_came_and_went_during_an_update_of_the_pool_is_forgotten(scene: Scene, holding: Any) -> None:
-    """Nodes may use a pool for weeks that as a whole has too many slices, and claims come and go."""
-    scene.put("counters", 2)
-    scene.ledger.put(holding("stays", "a"))
-    for number in range(1000):
-        scene.ledger.put(holding(f"claim-{number}", "b"))
-        scene.found()
-        scene.ledger.remove("team", f"claim-{number}")
-
-    remembered = scene.overcommitments._pools[POOL].unjudged.claims
-    assert ("team", "stays") in remembered
-    assert len(remembered) <= 100
-
-
 def test_another_amount_makes_it_another_case(scene: Scene, holding: Any) -> None:
     """What claims brought about is no reason to take back what a slice brought about later."""
     for name in "abc":
@@ -296,48 +235,6 @@ def test_a_claim_that_says_something_else_has_not_come(scene: Scene, holding: An
     scene.ledger.put(holding("b", "b"))
 
     assert scene.found() == [("memory", False)]
-
-
-def test_counters_that_were_not_there_before(scene: Scene, holding: Any) -> None:
-    """Where each counter stands is not remembered longer than it is so."""
-    scene.ledger.put(holding("a", "a"))
-    scene.overcommitments.find()
-    scene.publish(cores=1)
-    scene.overcommitments.find()
-    scene.ledger.put(holding("b", "b"))
-    scene.ledger.put(holding("c", "c"))
-
-    assert scene.found() == [("memory", True)]
-
-
-def test_a_device_that_is_not_shared_any_more(scene: Scene, holding: Any) -> None:
-    """What its shares may consume is no question then."""
-    scene.ledger.put(holding("a", share("nic", 2)))
-    scene.overcommitments.find()
-    alone, other = {**nic(1), "allowMultipleAllocations": False}, {**nic(1), "name": "other"}
-    scene.put("devices", 1, devices=[alone, other])
-
-    assert scene.found() == []
-
-
-def test_our_own_decisions_cost_nothing(scene: Scene, holding: Any) -> None:
-    """No pool is looked at again because of what we decided and the API server confirmed."""
-    quiet = opcodes(scene.overcommitments.find)
-    claim = holding("a", "a")
-    scene.ledger.assume("team", "a", claim.status.allocation)
-    assumed = opcodes(scene.overcommitments.find)
-    scene.ledger.put(claim)
-
-    assert assumed == opcodes(scene.overcommitments.find) == quiet
-
-
-def test_what_stays_too_much_costs_little(scene: Scene, holding: Any) -> None:
-    """It is not counted anew in each pass: a slip of a driver can bring it about in thousands of pools."""
-    scene.ledger.put(holding("a", "a", "b", "c", share("d", 0)))
-    first = opcodes(scene.overcommitments.find)
-
-    assert opcodes(scene.overcommitments.find) * 3 < first
-    assert scene.found() == [("memory", True)]
 
 
 EVENT = st.one_of(

@@ -25,12 +25,6 @@ def test_one_more_than_the_api_server_takes_is_refused(refused: Any, make: Any, 
     assert message.partition(": ")[2]
 
 
-@pytest.mark.parametrize(("make", "most", "path"), CASES.values(), ids=CASES)
-def test_as_many_as_the_api_server_takes_are_right(refused: Any, make: Any, most: int, path: str) -> None:
-    """Nothing is said of them."""
-    assert refused(make(most)) == [], path
-
-
 def test_what_an_api_server_has_taken_is_not_too_long(refused: Any) -> None:
     """A newer one may take more."""
     assert refused(slice_of(*devices(200)), uid="u") == []
