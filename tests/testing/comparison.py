@@ -26,11 +26,9 @@ class Normaliser:
         self._uids: dict[str, str] = {}
         self._revisions: dict[str, str] = {}
 
-    def answer(self, status: int, content_type: str, warnings: list[str], text: str) -> dict[str, Any]:
-        """Return the comparable form of one answer."""
+    def answer(self, status: int, content_type: str, text: str) -> dict[str, Any]:
+        """Return the comparable form of one answer; of a refusal code and reason count, not the words."""
         found: dict[str, Any] = {"status": status, "type": content_type}
-        if warnings:
-            found["warnings"] = sorted(warnings)
         if not content_type.startswith("application/json"):
             return {**found, "text": text.strip()}
         lines = (
@@ -52,6 +50,8 @@ class Normaliser:
         return value
 
     def _object(self, value: dict[str, Any]) -> dict[str, Any]:
+        if value.get("status") == "Failure":
+            return {name: value.get(name) for name in ("kind", "code", "reason")}
         if value.get("type") == "BOOKMARK":
             value = {**value, "object": _without_place(value["object"])}
         elif _LIST_KINDS.search(str(value.get("kind", ""))):
@@ -70,16 +70,7 @@ class Normaliser:
             return "<age>"
         for uid, name in self._uids.items():
             value = value.replace(uid, name)
-        value = _TIME.sub("<time>", value).replace(self._namespace, "<namespace>")
-        if key == "message":
-            # Go's internal structs are shown with Go's field names; the words around them are what counts.
-            value = re.sub(r"Invalid value: \{.*\}(: |$)", r"Invalid value: {...}\1", value)
-            value = re.sub(r"Invalid value: \"\{.*\}\": ", 'Invalid value: "{...}": ', value)
-            value = re.sub(r"ResourceVersion in record \(\d+\)", "ResourceVersion in record (...)", value)
-            value = re.sub(r"current: \d+", "current: ...", value)
-            value = re.sub(r'"(\w+\.)[a-z0-9]{5}"', r'"\1..."', value)
-            value = re.sub(r"StorageError: .*AdditionalErrorMsg: ", "", value)
-        return value
+        return _TIME.sub("<time>", value).replace(self._namespace, "<namespace>")
 
 
 def _without_place(value: dict[str, Any]) -> dict[str, Any]:
@@ -106,7 +97,7 @@ class Side:
     async def send(self, step: Step) -> dict[str, Any]:
         """Send a step's request and return the comparable answer."""
         path, body = self._filled(step.path), step.body
-        headers = {"Accept": step.accept}
+        headers = {"Accept": "application/json"}
         if body is not None and not isinstance(body, str):
             body = json.dumps(body)
         if body is not None:
@@ -117,13 +108,9 @@ class Side:
             step.method, path, data=body, headers=headers, timeout=timeout
         ) as response:
             text = await response.text()
-            warnings = response.headers.getall("Warning", [])
-            split = [part.strip() for line in warnings for part in re.split(r", (?=299 - )", line)]
             if step.remember and response.status < 300:
                 self._last[step.remember] = json.loads(text)
-            return self._normaliser.answer(
-                response.status, response.headers.get("Content-Type", ""), split, text
-            )
+            return self._normaliser.answer(response.status, response.headers.get("Content-Type", ""), text)
 
     def _filled(self, text: str) -> str:
         """Put what was remembered in the place of `${name.field.field}`."""

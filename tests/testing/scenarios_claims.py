@@ -29,7 +29,6 @@ CLAIM_SCENARIOS: dict[str, tuple[Step, ...]] = {
         get(f"{CLAIMS}/a"),
         get(CLAIMS),
         get(f"{DRA}/resourceclaims?fieldSelector=metadata.namespace%3DNAMESPACE"),
-        get(CLAIMS, accept="text/html"),
     ),
     "names": (
         create(claim("a")),
@@ -50,14 +49,6 @@ CLAIM_SCENARIOS: dict[str, tuple[Step, ...]] = {
         create({**claim("v"), "apiVersion": "resource.k8s.io/v1beta1", "spec": {"devices": {}}}),
         create({"metadata": {"name": "kindless"}}),
         create("a: b", content_type="text/plain"),
-        create(
-            "kind: ResourceClaim\napiVersion: resource.k8s.io/v1\nmetadata: {name: yaml}\n",
-            content_type="application/yaml",
-        ),
-        create(
-            "kind: ResourceClaim\nmetadata: {name: dates, annotations: {1: 2026-13-01, 2: 2026-01-01T00:00:00Z}}\n",
-            content_type="application/yaml",
-        ),
         create({**claim("b"), "spec": {"devices": {"requests": {}}}}),
         create(claim("b", request(count="two"))),
         create(claim("b", request(count=1.5))),
@@ -69,7 +60,6 @@ CLAIM_SCENARIOS: dict[str, tuple[Step, ...]] = {
         create({**claim("a", request(bogus=1)), "extra": True}),
         create({**claim("b", request(bogus=1)), "extra": True}, f"{CLAIMS}?fieldValidation=Strict"),
         create({**claim("c", request(bogus=1)), "extra": True}, f"{CLAIMS}?fieldValidation=Ignore"),
-        create(claim("d"), f"{CLAIMS}?fieldValidation=Sometimes"),
         merge(f"{CLAIMS}/a", {"spec": {"bogus": 1}}),
         create({**claim("e"), "größe": 1}),
     ),
@@ -86,12 +76,7 @@ CLAIM_SCENARIOS: dict[str, tuple[Step, ...]] = {
             }
         ),
     ),
-    "requests that are refused": (
-        create(claim("b", request(allocationMode="Some"))),
-        create(claim("b", request(), request())),
-        create(claim("b", {"name": "gpu", "firstAvailable": [{"name": "x", "deviceClassName": ""}]})),
-        create(claim("b", request(adminAccess=True))),
-    ),
+    "requests that are refused": (create(claim("b", request(adminAccess=True))),),
     "defaults of requests": (
         create(
             claim(
@@ -191,17 +176,6 @@ CLAIM_SCENARIOS: dict[str, tuple[Step, ...]] = {
             {"status": {"conditions": [{"type": "A", "$patch": "delete"}]}},
             STRATEGIC,
         ),
-        Step(
-            "PATCH",
-            f"{NODES}/n/status",
-            {
-                "status": {
-                    "$setElementOrder/conditions": [{"type": "C"}, {"type": "B"}],
-                    "conditions": [{"type": "C", "status": "True"}],
-                }
-            },
-            STRATEGIC,
-        ),
         create(pod("p"), PODS),
         Step("PATCH", f"{PODS}/p", {"spec": {"containers": [{"name": "c", "image": "j:2"}]}}, STRATEGIC),
         delete(f"{PODS}/p"),
@@ -263,9 +237,6 @@ CLAIM_SCENARIOS: dict[str, tuple[Step, ...]] = {
         delete(f"{CLAIMS}/b"),
         create(claim("c", labels={"x": "y"})),
         create(claim("d")),
-        delete(f"{CLAIMS}?labelSelector=x%3Dy"),
-        get(CLAIMS),
-        delete(CLAIMS),
     ),
     "what does not exist": (
         get(f"{CLAIMS}/none"),
@@ -288,7 +259,6 @@ CLAIM_SCENARIOS: dict[str, tuple[Step, ...]] = {
         create(claim("a"), f"{CLAIMS}?dryRun=All"),
         merge(f"{CLAIMS}/a?dryRun=All", {"metadata": {"labels": {"x": "y"}}}),
         get(f"{CLAIMS}/a"),
-        create(claim("b"), f"{CLAIMS}?dryRun=Some"),
     ),
     "lists": (
         create(claim("c", labels={"n": "3"})),
@@ -299,7 +269,6 @@ CLAIM_SCENARIOS: dict[str, tuple[Step, ...]] = {
         get(f"{CLAIMS}?limit=2&continue=${{page.metadata.continue}}"),
         get(f"{CLAIMS}?limit=1&resourceVersion=0"),
         get(f"{CLAIMS}?limit=3"),
-        get(f"{CLAIMS}?limit=1&labelSelector=n%3D2"),
         get(f"{CLAIMS}?labelSelector=odd"),
         get(f"{CLAIMS}?labelSelector=!odd"),
         get(f"{CLAIMS}?labelSelector=n%20in%20(1,3)"),
@@ -314,7 +283,6 @@ CLAIM_SCENARIOS: dict[str, tuple[Step, ...]] = {
         get(f"{CLAIMS}?resourceVersion=abc"),
         get(f"{CLAIMS}?resourceVersion=999999999"),
         get(f"{CLAIMS}/a?resourceVersion=999999999"),
-        get(f"{CLAIMS}?resourceVersionMatch=Exact"),
     ),
     "watches": (
         create(claim("a", labels={"x": "y"}), remember="a"),
@@ -330,13 +298,9 @@ CLAIM_SCENARIOS: dict[str, tuple[Step, ...]] = {
         get(
             f"{CLAIMS}?watch=true&timeoutSeconds=1&resourceVersion=${{a.metadata.resourceVersion}}&fieldSelector=metadata.name%3Db"
         ),
-        get(f"{DRA}/watch/namespaces/NAMESPACE/resourceclaims/a?timeoutSeconds=1"),
         get(f"{CLAIMS}/a?watch=true&timeoutSeconds=1"),
-        get(f"{CLAIMS}?watch=true&timeoutSeconds=1&resourceVersion=abc"),
-        get(f"{CLAIMS}?watch=true&timeoutSeconds=1&sendInitialEvents=true"),
         get(
             f"{CLAIMS}?watch=true&timeoutSeconds=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
         ),
-        get(f"{CLAIMS}?watch=true&timeoutSeconds=1&resourceVersionMatch=NotOlderThan&resourceVersion=0"),
     ),
 }

@@ -180,8 +180,6 @@ KIND_SCENARIOS: dict[str, tuple[Step, ...]] = {
             },
         ),
         merge(f"{RULES}/r", {"status": None}),
-        create({"metadata": {"name": "q"}, "spec": {"taint": {"key": "k"}}}, RULES),
-        create({"metadata": {"name": "q"}, "spec": {"taint": {"key": "k", "effect": "Sometimes"}}}, RULES),
         delete(f"{RULES}/r"),
     ),
     "nodes": (
@@ -278,7 +276,6 @@ KIND_SCENARIOS: dict[str, tuple[Step, ...]] = {
         delete(f"{LEASES}/l"),
         create({"metadata": {"name": "m"}, "data": {"a": "b"}}, "/api/v1/namespaces/NAMESPACE/configmaps"),
         delete("/api/v1/namespaces/NAMESPACE/configmaps/m?dryRun=All"),
-        delete("/api/v1/namespaces/NAMESPACE/configmaps/m?dryRun=x"),
         delete("/api/v1/namespaces/NAMESPACE/configmaps/m?dryRun=x", {"dryRun": ["All"]}),
         delete("/api/v1/namespaces/NAMESPACE/configmaps/m", {"preconditions": 5}),
         delete("/api/v1/namespaces/NAMESPACE/configmaps/m", ["a"]),

@@ -32,7 +32,6 @@ class Step:
     path: str
     body: Any = None
     content_type: str = "application/json"
-    accept: str = "application/json"
     remember: str = ""
 
 

@@ -5,13 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from dra_operator.testing.errors import StatusError
-from dra_operator.testing.lists import ListOptions, Lists
-from dra_operator.testing.registry import Target
+from dra_operator.testing.lists import Lists
 from dra_operator.testing.resources import RESOURCES
 from dra_operator.testing.store import Store
 
 CLAIM = next(resource for resource in RESOURCES if resource.kind == "ResourceClaim")
-TARGET = Target(CLAIM, "v1", "default")
 
 
 class Clock:
@@ -35,12 +33,12 @@ def filled(count: int, clock: Callable[[], float]) -> tuple[Store, Lists]:
 def test_all_pages_show_the_moment_of_the_first() -> None:
     """What is created, changed or removed between two pages does not show."""
     store, lists = filled(4, Clock())
-    first = lists.page(TARGET, ListOptions(limit=2))
+    first = lists.first(CLAIM, "default", limit=2)
     before = store.get(CLAIM, "default", "003")
     store.put(CLAIM, {"metadata": {"name": "000a", "namespace": "default"}})
     store.put(CLAIM, {"metadata": {"name": "003", "namespace": "default", "labels": {"new": "yes"}}})
 
-    second = lists.page(TARGET, ListOptions(limit=2, continue_token=first.continue_token))
+    second = lists.following(first.continue_token, 2)
 
     assert second.items[1] is before
     assert second.revision == first.revision
@@ -50,10 +48,10 @@ def test_a_continue_token_expires() -> None:
     """After five minutes the next page is 410."""
     clock = Clock()
     _, lists = filled(4, clock)
-    page = lists.page(TARGET, ListOptions(limit=2))
+    page = lists.first(CLAIM, "default", limit=2)
 
     clock.seconds = 301
 
     with pytest.raises(StatusError) as refusal:
-        lists.page(TARGET, ListOptions(limit=2, continue_token=page.continue_token))
+        lists.following(page.continue_token, 2)
     assert (refusal.value.code, refusal.value.reason) == (410, "Expired")

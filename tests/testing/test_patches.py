@@ -71,18 +71,6 @@ def test_the_replace_directive_replaces_a_list() -> None:
     assert strategic_merge(conditions("A=True"), patch, NODE) == conditions("C=True")
 
 
-def test_retained_keys_are_the_only_ones_left() -> None:
-    """`$retainKeys` drops the fields it does not name before the patch is merged."""
-    document = {"spec": {"volumes": [{"name": "v", "emptyDir": {}}]}}
-    patch = {
-        "spec": {"volumes": [{"name": "v", "hostPath": {"path": "/"}, "$retainKeys": ["name", "hostPath"]}]}
-    }
-
-    assert strategic_merge(document, patch, POD) == {
-        "spec": {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}
-    }
-
-
 def test_the_document_is_not_changed() -> None:
     """The stored object stays as it was."""
     document = conditions("A=True")

@@ -7,7 +7,6 @@ import pytest
 
 from dra_operator.testing.resources import serving_only
 from dra_operator.testing.server import ApiServer, ServerOptions
-from dra_operator.testing.strategy import AdminAccess
 
 from .conftest import Api
 from .steps import claim
@@ -50,7 +49,7 @@ async def test_the_admin_access_rule_can_be_off() -> None:
     body = claim("a")
     body["spec"]["devices"]["requests"][0]["exactly"]["adminAccess"] = True
     async with (
-        ApiServer(options=ServerOptions(admin_access=AdminAccess.UNCHECKED)) as server,
+        ApiServer(options=ServerOptions(checks_admin_access=False)) as server,
         aiohttp.ClientSession(server.url) as session,
     ):
         await Api(server, session).create(body)

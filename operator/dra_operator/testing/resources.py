@@ -3,13 +3,15 @@
 Order and content follow kube-apiserver 1.37: `kubectl api-resources` prints the same of both.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
+from dra_operator.api.kinds import EVENT, KINDS, LEASE, Kind
 from dra_operator.api.kinds import RESOURCE_GROUP as DRA
-from dra_operator.api.kinds import Kind
 
-VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_VERBS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
+_STATUS_VERBS: Final = ("get", "patch", "update")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,19 +19,10 @@ class Resource(Kind):
     """One kind. `versions` are those served, the preferred first; the store holds the shape of v1."""
 
     short_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Selectable fields beyond metadata.name and metadata.namespace: the selector's name, and where the value is."""
+    """The fields that it can be selected by: the selector's name, and where the value is."""
     has_status: bool = False
     has_generation: bool = False
-    verbs: tuple[str, ...] = VERBS
-    storage: str = ""
-    """The key of the store, where two kinds are two views of the same objects."""
-
-    @property
-    def singular(self) -> str:
-        """The name of one, in lower case."""
-        return self.kind.lower()
 
     @property
     def qualified(self) -> str:
@@ -38,115 +31,75 @@ class Resource(Kind):
 
     @property
     def storage_key(self) -> str:
-        """Under which the objects are stored."""
-        return self.storage or self.qualified
+        """Under which the objects are stored: Events of both groups are the same objects."""
+        return self.plural if self.kind == EVENT.kind else self.qualified
+
+    def verbs(self, subresource: str = "") -> tuple[str, ...]:
+        """Return what can be done with the objects, or with their status; none where they have none."""
+        if not subresource:
+            return _VERBS
+        return _STATUS_VERBS if subresource == "status" and self.has_status else ()
 
     def struct(self, version: str) -> str:
         """Return the Go struct that holds an object in a version: `resource/v1.ResourceClaim`."""
         return f"{self.group.partition('.')[0] or 'core'}/{version}.{self.kind}"
 
 
-def _same(*names: str) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(name.split(".")) for name in names}
+_SHORT_NAMES: Final = {
+    "ConfigMap": "cm",
+    "Event": "ev",
+    "Namespace": "ns",
+    "Node": "no",
+    "Pod": "po",
+    "ServiceAccount": "sa",
+}
+_WITH_STATUS: Final = frozenset({"Namespace", "Node", "Pod", "DeviceTaintRule", "ResourceClaim"})
+_WITH_GENERATION: Final = frozenset({"Pod", "DeviceClass", "DeviceTaintRule", "ResourceSlice"})
+_INVOLVED: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_FIELDS: Final = {
+    "Event": (*(f"involvedObject.{name}" for name in _INVOLVED), "reason", "reportingComponent", "type"),
+    "Namespace": ("status.phase",),
+    "Node": ("spec.unschedulable",),
+    "Pod": (
+        *("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
+        *("status.phase", "status.podIP", "status.nominatedNodeName"),
+    ),
+    "ResourceSlice": ("spec.nodeName", "spec.driver", "spec.pool.name"),
+}
 
 
-_EVENT_FIELDS = _same(
-    *(
-        f"involvedObject.{name}"
-        for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-    ),
-    "reason",
-    "reportingComponent",
-    "type",
-)
+def _paths(kind: Kind) -> Iterator[tuple[str, tuple[str, ...]]]:
+    namespace = ("metadata.namespace",) if kind.namespaced else ()
+    for name in ("metadata.name", *namespace, *_FIELDS.get(kind.kind, ())):
+        yield name, tuple(name.split("."))
+    if kind.kind == EVENT.kind:
+        yield "source", ("source", "component")
+        for name in _INVOLVED:
+            yield f"regarding.{name}", ("involvedObject", name)
 
-RESOURCES: tuple[Resource, ...] = (
-    Resource("ConfigMap", "configmaps", "", True, ("v1",), short_names=("cm",)),
-    Resource(
-        "Event",
-        "events",
-        "",
-        True,
-        ("v1",),
-        short_names=("ev",),
-        fields=_EVENT_FIELDS | {"source": ("source", "component")},
-        storage="events",
-    ),
-    Resource(
-        "Namespace",
-        "namespaces",
-        "",
-        False,
-        ("v1",),
-        short_names=("ns",),
-        fields=_same("status.phase"),
-        has_status=True,
-        verbs=tuple(verb for verb in VERBS if verb != "deletecollection"),
-    ),
-    Resource(
-        "Node",
-        "nodes",
-        "",
-        False,
-        ("v1",),
-        short_names=("no",),
-        fields=_same("spec.unschedulable"),
-        has_status=True,
-    ),
-    Resource(
-        "Pod",
-        "pods",
-        "",
-        True,
-        ("v1",),
-        short_names=("po",),
-        categories=("all",),
-        fields=_same(
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "status.phase",
-            "status.podIP",
-            "status.nominatedNodeName",
-        ),
-        has_status=True,
-        has_generation=True,
-    ),
-    Resource("ServiceAccount", "serviceaccounts", "", True, ("v1",), short_names=("sa",)),
-    Resource("Lease", "leases", "coordination.k8s.io", True, ("v1",)),
-    Resource(
-        "Event",
-        "events",
-        "events.k8s.io",
-        True,
-        ("v1",),
-        short_names=("ev",),
-        fields=_EVENT_FIELDS
-        | {f"regarding.{name}": ("involvedObject", name) for name in ("kind", "namespace", "name", "uid")},
-        storage="events",
-    ),
-    Resource("DeviceClass", "deviceclasses", DRA, False, ("v1", "v1beta2", "v1beta1"), has_generation=True),
-    Resource(
-        "DeviceTaintRule",
-        "devicetaintrules",
-        DRA,
-        False,
-        ("v1", "v1beta2", "v1alpha3"),
-        has_status=True,
-        has_generation=True,
-    ),
-    Resource("ResourceClaim", "resourceclaims", DRA, True, ("v1", "v1beta2", "v1beta1"), has_status=True),
-    Resource("ResourceClaimTemplate", "resourceclaimtemplates", DRA, True, ("v1", "v1beta2", "v1beta1")),
-    Resource(
-        "ResourceSlice",
-        "resourceslices",
-        DRA,
-        False,
-        ("v1", "v1beta2", "v1beta1"),
-        fields=_same("spec.nodeName", "spec.driver", "spec.pool.name"),
-        has_generation=True,
-    ),
+
+def _resource(kind: Kind) -> Resource:
+    short = _SHORT_NAMES.get(kind.kind)
+    return Resource(
+        *(kind.kind, kind.plural, kind.group, kind.namespaced, kind.versions),
+        short_names=(short,) if short else (),
+        fields=dict(_paths(kind)),
+        has_status=kind.kind in _WITH_STATUS,
+        has_generation=kind.kind in _WITH_GENERATION,
+    )
+
+
+RESOURCES: tuple[Resource, ...] = tuple(
+    _resource(kind)
+    for kind in (
+        Kind("ConfigMap", "configmaps", "", True, ("v1",)),
+        EVENT,
+        *(KINDS[name] for name in ("Namespace", "Node", "Pod")),
+        Kind("ServiceAccount", "serviceaccounts", "", True, ("v1",)),
+        LEASE,
+        replace(EVENT, group="events.k8s.io"),
+        *(kind for kind in KINDS.values() if kind.group == DRA),
+    )
 )
 """What Kubernetes 1.37 serves with every DRA gate on."""
 NAMESPACES = next(resource for resource in RESOURCES if resource.kind == "Namespace")
@@ -159,18 +112,3 @@ def serving_only(version: str) -> tuple[Resource, ...]:
         for item in RESOURCES
         if item.group != DRA or version in item.versions
     )
-
-
-# v1beta1 and v1beta2 live 3 and 6 releases after v1; source: zz_generated.prerelease-lifecycle.go of k8s.io/api.
-_DEPRECATED = {"v1beta1": ("v1.35", "v1.38"), "v1beta2": ("v1.36", "v1.39"), "v1alpha3": ("v1.36", "v1.39")}
-
-
-def deprecation(resource: Resource, version: str) -> str:
-    """Return the warning that every answer in an old version carries; empty for a current one."""
-    if resource.group != DRA or version not in _DEPRECATED:
-        return ""
-    since, until = _DEPRECATED[version]
-    if resource.kind == "DeviceTaintRule" and version == "v1beta2":
-        since, until = "v1.39", "v1.42"
-    api_version = resource.api_version(version)
-    return f"{api_version} {resource.kind} is deprecated in {since}+, unavailable in {until}+"

@@ -20,15 +20,12 @@ import yaml
 from aiohttp import web
 
 from dra_operator.api.names import RANDOM_LETTERS
-from dra_operator.testing.discovery import Discovery, OpenApi
 from dra_operator.testing.handler import Handler
 from dra_operator.testing.interceptor import Interceptor
 from dra_operator.testing.lists import Lists
 from dra_operator.testing.registry import Registry, Target
-from dra_operator.testing.requests import Routes
 from dra_operator.testing.resources import RESOURCES, Resource
 from dra_operator.testing.store import Store, wire_body
-from dra_operator.testing.strategy import AdminAccess
 
 _HOST = "127.0.0.1"
 _START_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -39,14 +36,14 @@ class ServerOptions:
     """What kind of API server to be.
 
     `resources` are the kinds and their versions; `history` is how many changes a kind
-    remembers at least; `bookmark_seconds` is how far bookmarks are apart; `admin_access` says whether the namespace's
-    label counts.
+    remembers at least; `bookmark_seconds` is how far bookmarks are apart; `checks_admin_access` says whether the
+    namespace's label counts.
     """
 
     resources: tuple[Resource, ...] = RESOURCES
     history: int = 16_384
     bookmark_seconds: float = 60.0
-    admin_access: AdminAccess = AdminAccess.CHECKED
+    checks_admin_access: bool = True
 
 
 def _utc_now() -> datetime:
@@ -69,18 +66,15 @@ class ApiServer:
             clock=_utc_now,
             new_uid=lambda: str(uuid.uuid4()),
             new_suffix=lambda length: "".join(secrets.choice(RANDOM_LETTERS) for _ in range(length)),
-            admin_access=options.admin_access,
+            checks_admin_access=options.checks_admin_access,
         )
         self.lists = Lists(self.store, time.monotonic)
         self._handler = Handler(
-            store=self.store,
-            registry=self.registry,
-            lists=self.lists,
-            interceptor=interceptor or Interceptor(),
-            routes=Routes(options.resources),
-            discovery=Discovery(options.resources),
-            openapi=OpenApi(options.resources),
-            bookmark_seconds=options.bookmark_seconds,
+            self.registry,
+            self.lists,
+            interceptor or Interceptor(),
+            options.resources,
+            options.bookmark_seconds,
         )
         self._port = port
         self._runner: web.ServerRunner | None = None
@@ -144,8 +138,7 @@ class ApiServer:
 
     def wake_watches(self) -> None:
         """Let open watches look again at what there is, and whether they are to end."""
-        for table in self.store.tables().values():
-            table.history.wake()
+        self.store.wake()
 
     # --- objects without HTTP ---------------------------------------------------------------------------------------
 

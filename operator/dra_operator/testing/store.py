@@ -8,7 +8,6 @@ import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 import orjson
@@ -35,32 +34,24 @@ _CORE_EVENT_NAMES = {core: name for name, core in _EVENT_NAMES.items()}
 
 def to_stored(body: Body, resource: Resource, version: str) -> dict[str, Any]:
     """Return a body of a served version in the shape of the store, without kind and apiVersion."""
-    converted = _to_stored(body, resource, version)
-    return {name: value for name, value in converted.items() if name not in ("kind", "apiVersion")}
-
-
-def _to_stored(body: Body, resource: Resource, version: str) -> Body:
     if resource.group == "events.k8s.io":
         named = {_EVENT_NAMES.get(name, name): value for name, value in body.items()}
-        return schema.decode(named, "core/v1.Event")[0]
-    if version not in _OTHER_SHAPES:
-        return body
-    converted = convert.to_v1(body, kind=resource.kind, version=version)
-    return _normalised(converted, resource, "v1")
+        body = schema.decode(named, "core/v1.Event")[0]
+    elif version in _OTHER_SHAPES:
+        # Conversion leaves empty fields that Go hides.
+        converted = convert.to_v1(body, kind=resource.kind, version=version)
+        body = schema.decode(converted, resource.struct("v1"))[0]
+    return {name: value for name, value in body.items() if name not in ("kind", "apiVersion")}
 
 
-def from_stored(body: Body, resource: Resource, version: str) -> Body:
+def _from_stored(body: Body, resource: Resource, version: str) -> Body:
     """Return a stored body in the shape of a served version; kind and apiVersion are left to the caller."""
     if resource.group == "events.k8s.io":
-        named = {_CORE_EVENT_NAMES.get(name, name): value for name, value in body.items()}
-        return schema.decode(named, "events/v1.Event")[0]
-    if version not in _OTHER_SHAPES:
+        body = {_CORE_EVENT_NAMES.get(name, name): value for name, value in body.items()}
+    elif version in _OTHER_SHAPES:
+        body = convert.from_v1(body, version, kind=resource.kind)
+    else:
         return body
-    return _normalised(convert.from_v1(body, version, kind=resource.kind), resource, version)
-
-
-def _normalised(body: Body, resource: Resource, version: str) -> dict[str, Any]:
-    """Return a body as the Go struct of a version encodes it; conversion leaves empty fields that Go hides."""
     return schema.decode(body, resource.struct(version))[0]
 
 
@@ -71,7 +62,7 @@ def front(resource: Resource, version: str) -> bytes:
 
 def encode(body: Body, resource: Resource, version: str) -> bytes:
     """Return the JSON of a stored body in a version, kind and apiVersion first."""
-    shown = from_stored(body, resource, version)
+    shown = _from_stored(body, resource, version)
     return front(resource, version) + orjson.dumps(shown)[1:]
 
 
@@ -116,19 +107,15 @@ class StoredObject:
         return b"{" + self.encoded(resource, version)[len(front(resource, version)) :]
 
 
-class ChangeType(Enum):
-    """What happened; the value is the wire's word."""
-
-    ADDED = "ADDED"
-    MODIFIED = "MODIFIED"
-    DELETED = "DELETED"
+ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
+"""What happened, in the wire's words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """One write: the object after it (for a deletion: its last state, at the deletion's revision) and before."""
 
-    type: ChangeType
+    type: str
     object: StoredObject
     previous: StoredObject | None
 
@@ -259,9 +246,10 @@ class Store:
             table = self._tables[resource.storage_key] = Table(History(self._history))
         return table
 
-    def tables(self) -> Mapping[str, Table]:
-        """Return the tables that exist, by storage key."""
-        return self._tables
+    def wake(self) -> None:
+        """Let open watches look again at what there is, and whether they are to end."""
+        for table in self._tables.values():
+            table.history.wake()
 
     def get(self, resource: Resource, namespace: str, name: str) -> StoredObject | None:
         """Return an object, or None."""
@@ -277,7 +265,7 @@ class Store:
         stored = StoredObject(key, body, self.revision)
         previous = table.objects.get(key)
         table.put(stored)
-        kind = ChangeType.MODIFIED if previous else ChangeType.ADDED
+        kind = MODIFIED if previous else ADDED
         table.history.append(Change(kind, stored, previous))
         return stored
 
@@ -294,7 +282,7 @@ class Store:
         body = dict(last if last is not None else stored.body)
         body["metadata"] = {**body["metadata"], "resourceVersion": str(self.revision)}
         gone = StoredObject(stored.key, body, self.revision)
-        table.history.append(Change(ChangeType.DELETED, gone, stored))
+        table.history.append(Change(DELETED, gone, stored))
         return gone
 
     def forget_history(self) -> None:

@@ -1,24 +1,21 @@
-"""What the API server does to an object before it stores it: defaults, resets, generation, deletion.
+"""What the API server does to an object before it stores it: defaults, resets, generation, and what it refuses.
 
 Each rule here is one that a client can see: a status sent to the main endpoint is ignored, a spec sent to `/status` is
-ignored, generation counts changes of the spec. Bodies are in the stored shape and may be changed in place.
-Source: pkg/registry/*/strategy.go and pkg/apis/*/defaults.go of Kubernetes 1.37.
+ignored, generation counts changes of the spec. Bodies are in the stored shape and may be changed in place. What the
+structs declare of values is not asked: a real API server does, and tests/real.
+Source: pkg/registry/*/strategy.go, pkg/apis/*/defaults.go and pkg/apis/resource/validation of Kubernetes 1.37.
 """
 
-from collections.abc import Mapping, Sequence
-from enum import Enum
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from dra_operator.api.kinds import RESOURCE_GROUP
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
-from dra_operator.testing import errors
-from dra_operator.testing.errors import FieldError
 from dra_operator.testing.resources import NAMESPACES, Resource
 from dra_operator.testing.store import Store
 
 Body = dict[str, Any]
-
-_DEFAULT_TOLERATION_SECONDS = 300
+_IMMUTABLE: Final = "field is immutable"
 
 
 # --- defaults -------------------------------------------------------------------------------------------------------
@@ -28,10 +25,11 @@ def apply_defaults(resource: Resource, body: Body, now: str) -> None:
     """Fill in what the API defaults in every decoded body of the kind. `now` is RFC 3339 text, to the second."""
     match resource.kind:
         case "ResourceClaim":
-            _default_claim_spec(body.get("spec") or {})
-            _default_results(body.get("status") or {})
+            _default_claim_spec(body["spec"])
+            for result in _results(body):
+                _default_tolerations(result)
         case "ResourceClaimTemplate":
-            _default_claim_spec((body.get("spec") or {}).get("spec") or {})
+            _default_claim_spec(body["spec"]["spec"])
         case "ResourceSlice":
             for device in body["spec"].get("devices") or ():
                 for taint in device.get("taints") or ():
@@ -39,33 +37,22 @@ def apply_defaults(resource: Resource, body: Body, now: str) -> None:
         case "DeviceTaintRule":
             body["spec"]["taint"].setdefault("timeAdded", now)
         case "Pod":
-            _default_pod(body)
+            _default_pod(body["spec"])
         case "Namespace":
-            body["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = body["metadata"].get(
-                "name", ""
-            )
+            labels = body["metadata"].setdefault("labels", {})
+            labels["kubernetes.io/metadata.name"] = body["metadata"].get("name", "")
         case "Node":
-            _default_allocatable(body["status"])
+            status = body["status"]
+            if status.get("capacity") and not status.get("allocatable"):
+                status["allocatable"] = dict(status["capacity"])
 
 
 def _default_claim_spec(spec: Body) -> None:
-    for request in spec.get("devices", {}).get("requests") or ():
-        for wanted in (request.get("exactly"), *(request.get("firstAvailable") or ())):
-            if wanted is not None:
-                _default_request(wanted)
-
-
-def _default_request(wanted: Body) -> None:
-    wanted.setdefault("allocationMode", "ExactCount")
-    if wanted["allocationMode"] == "ExactCount":
-        wanted.setdefault("count", 1)
-    _default_tolerations(wanted)
-
-
-def _default_results(status: Body) -> None:
-    allocation = status.get("allocation") or {}
-    for result in (allocation.get("devices") or {}).get("results") or ():
-        _default_tolerations(result)
+    for request in spec["devices"].get("requests") or ():
+        for wanted in filter(None, (request.get("exactly"), *(request.get("firstAvailable") or ()))):
+            if wanted.setdefault("allocationMode", "ExactCount") == "ExactCount":
+                wanted.setdefault("count", 1)
+            _default_tolerations(wanted)
 
 
 def _default_tolerations(tolerating: Body) -> None:
@@ -73,32 +60,25 @@ def _default_tolerations(tolerating: Body) -> None:
         toleration.setdefault("operator", "Equal")
 
 
-def _default_pod(body: Body) -> None:
-    spec = body["spec"]
+_POD_DEFAULTS: Final[Mapping[str, Any]] = {
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "dnsPolicy": "ClusterFirst",
+    "securityContext": {},
+    "schedulerName": "default-scheduler",
+    "enableServiceLinks": True,
+}
+
+
+def _default_pod(spec: Body) -> None:
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         container.setdefault("terminationMessagePath", "/dev/termination-log")
         container.setdefault("terminationMessagePolicy", "File")
-        container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
-    for name, value in (
-        ("restartPolicy", "Always"),
-        ("terminationGracePeriodSeconds", 30),
-        ("dnsPolicy", "ClusterFirst"),
-        ("securityContext", {}),
-        ("schedulerName", "default-scheduler"),
-        ("enableServiceLinks", True),
-    ):
+        last = container.get("image", "").rpartition("/")[2]
+        is_pinned = "@" in last or (":" in last and not last.endswith(":latest"))
+        container.setdefault("imagePullPolicy", "IfNotPresent" if is_pinned else "Always")
+    for name, value in _POD_DEFAULTS.items():
         spec.setdefault(name, value)
-
-
-def _pull_policy(image: str) -> str:
-    last = image.rpartition("/")[2]
-    tagged = ":" in last and not last.endswith(":latest")
-    return "IfNotPresent" if tagged or "@" in last else "Always"
-
-
-def _default_allocatable(status: Body) -> None:
-    if status.get("capacity") and not status.get("allocatable"):
-        status["allocatable"] = dict(status["capacity"])
 
 
 # --- create ---------------------------------------------------------------------------------------------------------
@@ -109,9 +89,7 @@ def prepare_create(resource: Resource, body: Body) -> None:
     if resource.has_generation:
         body["metadata"]["generation"] = 1
     match resource.kind:
-        case "ResourceClaim":
-            body["status"] = {}
-        case "DeviceTaintRule":
+        case "ResourceClaim" | "DeviceTaintRule":
             body["status"] = {}
         case "Namespace":
             finalizers = body["spec"].setdefault("finalizers", [])
@@ -124,19 +102,14 @@ def prepare_create(resource: Resource, body: Body) -> None:
 
 
 def _admit_pod(spec: Body) -> None:
-    """Do what the default admission plugins do: priority, and a while of patience with a node that is away."""
+    """Do what the default admission plugins do: priority, and five minutes of patience with a node that is away."""
     spec.setdefault("priority", 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     tolerations = spec.setdefault("tolerations", [])
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
         if not any(item.get("key", key) == key for item in tolerations):
             tolerations.append(
-                {
-                    "key": key,
-                    "operator": "Exists",
-                    "effect": "NoExecute",
-                    "tolerationSeconds": _DEFAULT_TOLERATION_SECONDS,
-                }
+                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
             )
 
 
@@ -154,14 +127,6 @@ def _qos_class(spec: Mapping[str, Any]) -> str:
     return "Guaranteed" if guaranteed else "Burstable"
 
 
-def warnings_of(resource: Resource, body: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what the server says of an object that it takes nevertheless."""
-    driver = body["spec"]["driver"] if resource.kind == "ResourceSlice" else ""
-    if driver == driver.lower():
-        return ()
-    return (f'spec.driver: driver names should be lowercase; "{driver}" contains uppercase characters',)
-
-
 # --- update ---------------------------------------------------------------------------------------------------------
 
 
@@ -172,15 +137,12 @@ def prepare_update(resource: Resource, body: Body, old: Mapping[str, Any], now: 
     if resource.kind == "Namespace":
         body["spec"] = old["spec"]
     if resource.kind == "DeviceTaintRule":
-        _restart_taint(body["spec"]["taint"], old["spec"]["taint"], now)
+        taint, before = body["spec"]["taint"], old["spec"]["taint"]
+        # A changed effect counts from now, unless the client says otherwise: tolerations run from `timeAdded`.
+        if taint.get("effect") != before.get("effect") and taint.get("timeAdded") == before.get("timeAdded"):
+            taint["timeAdded"] = now
     if resource.has_generation and body["spec"] != old["spec"]:
         body["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-
-
-def _restart_taint(taint: Body, old: Mapping[str, Any], now: str) -> None:
-    """A changed effect counts from now, unless the client says otherwise: tolerations run from `timeAdded`."""
-    if taint.get("effect") != old.get("effect") and taint.get("timeAdded") == old.get("timeAdded"):
-        taint["timeAdded"] = now
 
 
 def prepare_status_update(resource: Resource, body: Body, old: Mapping[str, Any]) -> None:
@@ -193,13 +155,12 @@ def prepare_status_update(resource: Resource, body: Body, old: Mapping[str, Any]
             body[name] = old[name]
     if resource.group == RESOURCE_GROUP:
         body["metadata"] = dict(old["metadata"])
-    elif resource.kind == "Pod":
-        owners = old["metadata"].get("ownerReferences")
-        body["metadata"].pop("ownerReferences", None)
-        if owners is not None:
-            body["metadata"]["ownerReferences"] = owners
-    if resource.kind == "ResourceClaim":
-        _drop_deallocated_devices(body["status"], old["status"])
+    if resource.kind == "ResourceClaim" and body["status"].get("devices"):
+        # What a driver reported of a device goes with its allocation.
+        gone = set(map(_device, _results(old))) - set(map(_device, _results(body)))
+        kept = [device for device in body["status"].pop("devices") if _device(device) not in gone]
+        if kept:
+            body["status"]["devices"] = kept
 
 
 def record_nomination(resource: Resource, body: Body, old: Mapping[str, Any], manager: str) -> None:
@@ -221,77 +182,104 @@ _NOMINATION = {
     "fieldsV1": {"f:status": {"f:nominatedNodeName": {}}},
     "subresource": "status",
 }
-_Device = tuple[str, str, str, str]
 
 
-def _device_ids(results: Any) -> set[_Device]:
-    return {(item["driver"], item["pool"], item["device"], item.get("shareID", "")) for item in results or ()}
+# --- refusals, by field ---------------------------------------------------------------------------------------------
 
 
-def allocated_devices(status: Mapping[str, Any]) -> set[_Device]:
-    """Return the devices of a claim's allocation as (driver, pool, device, share)."""
-    allocation = status.get("allocation") or {}
-    return _device_ids((allocation.get("devices") or {}).get("results"))
+def problems(
+    resource: Resource, body: Body, old: Mapping[str, Any] | None, store: Store, *, checks_admin_access: bool
+) -> dict[str, str]:
+    """Return what is wrong with an object that is created, or takes the place of `old`."""
+    found: dict[str, str] = {}
+    if not body["metadata"].get("name"):
+        found["metadata.name"] = "name or generateName is required"
+    if old is not None:
+        found |= dict.fromkeys(_immutable_fields(resource, body, old), _IMMUTABLE)
+        if resource.kind == "ResourceClaim":
+            found |= _status_problems(body, old)
+    if checks_admin_access:
+        found |= _admin_access(resource, body, old, store)
+    return found
 
 
-def _drop_deallocated_devices(status: Body, old: Mapping[str, Any]) -> None:
-    gone = allocated_devices(old) - allocated_devices(status)
-    if not gone or not status.get("devices"):
-        return
-    kept = [device for device in status["devices"] if not _device_ids([device]) <= gone]
-    status.pop("devices")
-    if kept:
-        status["devices"] = kept
+def metadata_problems(metadata: Body, old: Mapping[str, Any]) -> dict[str, str]:
+    """Return what an update may not change in the metadata; asked before the server keeps what is its own."""
+    found: dict[str, str] = {}
+    if metadata.get("uid", old["uid"]) != old["uid"]:
+        found["metadata.uid"] = _IMMUTABLE
+    if "deletionTimestamp" in old and {*(metadata.get("finalizers") or ())} - {
+        *(old.get("finalizers") or ())
+    }:
+        found["metadata.finalizers"] = "no new finalizers can be added if the object is being deleted"
+    return found
 
 
-_WHY = f"admin access to devices requires the `{ADMIN_ACCESS_LABEL}: true` label on the containing namespace"
+def _immutable_fields(resource: Resource, body: Body, old: Mapping[str, Any]) -> Iterator[str]:
+    spec, before = body.get("spec"), old.get("spec")
+    if resource.kind in ("ResourceClaim", "ResourceClaimTemplate") and spec != before:
+        yield "spec"
+    if resource.kind == "ResourceClaim":
+        allocation, was = body["status"].get("allocation"), old["status"].get("allocation")
+        if allocation and was and allocation != was:
+            yield "status.allocation"
+    if resource.kind == "ResourceSlice":
+        spec, before = body["spec"], old["spec"]
+        if spec["pool"]["name"] != before["pool"]["name"]:
+            yield "spec.pool.name"
+        for name in ("driver", "nodeName"):
+            if spec.get(name) != before.get(name):
+                yield f"spec.{name}"
 
 
-class AdminAccess(Enum):
-    """Whether the rule is on."""
+def _status_problems(body: Body, old: Mapping[str, Any]) -> dict[str, str]:
+    status, found = body["status"], {}
+    devices = {*map(_device, _results(body))}
+    for index, device in enumerate(status.get("devices") or ()):
+        if _device(device) not in devices:
+            found[f"status.devices[{index}]"] = "must be an allocated device in the claim"
+    consumers = status.get("reservedFor") or ()
+    if consumers and status.get("allocation") is None:
+        found["status.reservedFor"] = "may not be specified when `allocated` is not set"
+    elif "deletionTimestamp" in old["metadata"] and any(
+        consumer not in (old["status"].get("reservedFor") or ()) for consumer in consumers
+    ):
+        found["status.reservedFor"] = "new entries may not be added while `deletionTimestamp` is set"
+    return found
 
-    CHECKED = "checked"
-    UNCHECKED = "unchecked"
 
-
-def _permitted(store: Store, namespace: str) -> bool:
-    stored = store.get(NAMESPACES, "", namespace)
-    return (
-        stored is not None and (stored.body["metadata"].get("labels") or {}).get(ADMIN_ACCESS_LABEL) == "true"
+def _admin_access(
+    resource: Resource, body: Body, old: Mapping[str, Any] | None, store: Store
+) -> dict[str, str]:
+    """Return the refusal of a new request, or a new allocation, with admin access where it may not be."""
+    if resource.kind not in ("ResourceClaim", "ResourceClaimTemplate"):
+        return {}
+    if old is None:
+        spec = body["spec"]["spec"] if resource.kind == "ResourceClaimTemplate" else body["spec"]
+        field, asked = "spec.devices.requests", spec["devices"].get("requests") or ()
+        has_access = [bool((request.get("exactly") or {}).get("adminAccess")) for request in asked]
+    elif resource.kind == "ResourceClaim":
+        field, before = "status.allocation.devices.results", _results(old)
+        has_access = [bool(result.get("adminAccess")) and result not in before for result in _results(body)]
+    else:
+        return {}
+    if not any(has_access):
+        return {}
+    namespace = store.get(NAMESPACES, "", body["metadata"]["namespace"])
+    labels = namespace.body["metadata"].get("labels") if namespace else None
+    if (labels or {}).get(ADMIN_ACCESS_LABEL) == "true":
+        return {}
+    why = (
+        f"admin access to devices requires the `{ADMIN_ACCESS_LABEL}: true` label on the containing namespace"
     )
+    return {f"{field}[{has_access.index(True)}].adminAccess": why}
 
 
-def admit_create(
-    mode: AdminAccess, store: Store, resource: Resource, body: Mapping[str, Any]
-) -> list[FieldError]:
-    """Return the refusal of a new claim or template that asks for admin access where it may not."""
-    if mode is AdminAccess.UNCHECKED or resource.kind not in ("ResourceClaim", "ResourceClaimTemplate"):
-        return []
-    claim_spec = body["spec"]["spec"] if resource.kind == "ResourceClaimTemplate" else body["spec"]
-    for index, request in enumerate(claim_spec["devices"].get("requests") or ()):
-        if (request.get("exactly") or {}).get("adminAccess"):
-            if _permitted(store, body["metadata"]["namespace"]):
-                return []
-            # Upstream names this path for templates, too, and leaves `exactly` out.
-            return [errors.forbidden_field(f"spec.devices.requests[{index}].adminAccess", _WHY)]
-    return []
-
-
-def admit_status(
-    mode: AdminAccess, store: Store, resource: Resource, body: Mapping[str, Any], old: Mapping[str, Any]
-) -> list[FieldError]:
-    """Return the refusal of an allocation with admin access where it may not be."""
-    if mode is AdminAccess.UNCHECKED or resource.kind != "ResourceClaim":
-        return []
-    before = _results(old)
-    for index, result in enumerate(_results(body)):
-        if result.get("adminAccess") and result not in before:
-            if _permitted(store, body["metadata"]["namespace"]):
-                return []
-            return [errors.forbidden_field(f"status.allocation.devices.results[{index}].adminAccess", _WHY)]
-    return []
-
-
-def _results(body: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    allocation = body["status"].get("allocation") or {}
+def _results(body: Mapping[str, Any]) -> Sequence[Body]:
+    allocation = (body.get("status") or {}).get("allocation") or {}
     return (allocation.get("devices") or {}).get("results") or ()
+
+
+def _device(item: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """Return what a result or a report is about: driver, pool, device and share."""
+    return item["driver"], item["pool"], item["device"], item.get("shareID", "")

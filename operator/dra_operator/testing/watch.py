@@ -6,206 +6,153 @@ Source: k8s.io/apiserver/pkg/storage/cacher and pkg/endpoints/handlers/watch.go.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 import orjson
 
 from dra_operator.testing import errors, schema
 from dra_operator.testing.interceptor import Interceptor
-from dra_operator.testing.lists import check_resource_version_match, parse_revision
+from dra_operator.testing.lists import Test, everything
 from dra_operator.testing.registry import Target
-from dra_operator.testing.selectors import Test, everything
-from dra_operator.testing.store import Change, ChangeType, Store, StoredObject, front
+from dra_operator.testing.store import ADDED, DELETED, MODIFIED, Change, Store, StoredObject, front
 
-_BATCH = 1_000
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-
-Show = Callable[[StoredObject], bytes]
-"""How an object is shown in the events: itself, or as a Table."""
+_BATCH: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """What a watch was asked for. `seconds` is how long it lasts, `bookmark_seconds` how far bookmarks are apart."""
+    """What a watch was asked for. `revision` 0 begins with the state, and so does a list as a stream.
 
+    `seconds` is how long it lasts, `bookmark_seconds` how far bookmarks are apart; `cut_after` is the number of events
+    after which the stream breaks.
+    """
+
+    target: Target
     test: Test
-    resource_version: str
-    resource_version_match: str
-    send_initial_events: bool | None
+    revision: int
+    is_list: bool
     allow_bookmarks: bool
     seconds: float
     bookmark_seconds: float
+    cut_after: int | None = None
 
 
 class WatchBrokenError(Exception):
     """The stream ends in the middle, without a proper end of the answer."""
 
 
-def check(options: WatchOptions) -> None:
-    """Refuse options that contradict each other; StatusError 422 or 500."""
-    if options.send_initial_events is None:
-        check_resource_version_match(options.resource_version, options.resource_version_match)
-        if options.resource_version_match:
-            raise errors.invalid_version_match(
-                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-            )
-    elif options.resource_version_match != "NotOlderThan":
-        raise errors.invalid_version_match(
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        )
-    try:
-        parse_revision(options.resource_version)
-    except errors.StatusError as error:
-        raise errors.StatusError(500, "", error.message) from None
-
-
 class Watch:
-    """One watch of a store.
-
-    `cut_after` is the number of events after which the stream breaks; `stopping` says that the server ends.
-    """
+    """One watch of a store; `stopping` says that the server ends."""
 
     def __init__(
-        self,
-        store: Store,
-        target: Target,
-        options: WatchOptions,
-        interceptor: Interceptor,
-        show: Show,
-        *,
-        cut_after: int | None = None,
-        stopping: Callable[[], bool] = lambda: False,
+        self, store: Store, options: WatchOptions, interceptor: Interceptor, stopping: Callable[[], bool]
     ) -> None:
         self._store = store
-        self._table = store.table(target.resource)
-        self._target = target
+        self._table = store.table(options.target.resource)
         self._options = options
         self._interceptor = interceptor
-        self._show = show
-        self._left = cut_after
+        self._left = options.cut_after
         self._stopping = stopping
         self._cuts = interceptor.cuts
-        self._revision = parse_revision(options.resource_version)
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of the watch, several events at a time. Raises WatchBrokenError to be cut."""
         history, options = self._table.history, self._options
-        position = self._start()
-        if position is None:
-            yield self._expired()
-            return
-        if self._from_state:
-            async for chunk in self._sent(self._state()):
+        position: int | None = history.end
+        if options.is_list or not options.revision:
+            for chunk in self._kept(self._state()):
                 yield chunk
+        else:
+            position = history.position_after(options.revision)
         loop = asyncio.get_running_loop()
         deadline, next_bookmark = loop.time() + options.seconds, loop.time() + options.bookmark_seconds
         while not self._stopping() and (now := loop.time()) < deadline:
-            if self._interceptor.is_cut(self._target.resource.kind, self._cuts):
+            if self._interceptor.is_cut(options.target.resource.kind, self._cuts):
                 raise WatchBrokenError
-            stalled = self._interceptor.is_stalled(self._target.resource.kind)
-            changes = [] if stalled else history.read(position, _BATCH)
-            if changes is None:
-                yield self._expired()
+            stalled = self._interceptor.is_stalled(options.target.resource.kind)
+            changes = [] if stalled else None if position is None else history.read(position, _BATCH)
+            if changes is None or position is None:
+                yield error_line(errors.expired(f"too old resource version: {options.revision}"))
                 return
             if changes:
                 position += len(changes)
-                self._revision = changes[-1].revision
-                lines = (event_line(change, self._target, options.test, self._show) for change in changes)
-                async for chunk in self._sent([line for line in lines if line]):
+                for chunk in self._kept([line for line in map(self._event, changes) if line]):
                     yield chunk
                 continue
-            if options.allow_bookmarks and not stalled and now >= next_bookmark:
+            has_bookmarks = options.allow_bookmarks and not stalled
+            if has_bookmarks and now >= next_bookmark:
                 next_bookmark = now + options.bookmark_seconds
-                yield bookmark(self._target, self._store.revision)
+                yield self._bookmark()
                 continue
-            wake_at = min(deadline, next_bookmark) if options.allow_bookmarks and not stalled else deadline
-            await _rest(history.end if stalled else position, history.more, wake_at - now)
-
-    @property
-    def _from_state(self) -> bool:
-        asked = self._options.send_initial_events
-        return self._revision == 0 if asked is None else asked
-
-    def _start(self) -> int | None:
-        """Return where in the history the watch begins, or None if that is forgotten."""
-        history = self._table.history
-        if self._from_state or self._revision == 0:
-            return history.end
-        return history.position_after(self._revision)
+            wake_at = min(deadline, next_bookmark) if has_bookmarks else deadline
+            await _rest(history.more(history.end if stalled else position), wake_at - now)
 
     def _state(self) -> list[bytes]:
         options = self._options
-        objects = self._table.in_order(self._target.namespace)
         lines = [
-            _line(ChangeType.ADDED, self._show(stored)) for stored in objects if options.test(stored.body)
+            self._line(ADDED, stored)
+            for stored in self._table.in_order(options.target.namespace)
+            if options.test(stored.body)
         ]
-        if options.send_initial_events and options.allow_bookmarks:
-            lines.append(bookmark(self._target, self._store.revision, {INITIAL_EVENTS_END: "true"}))
+        if options.is_list and options.allow_bookmarks:
+            lines.append(self._bookmark({"k8s.io/initial-events-end": "true"}))
         return lines
 
-    async def _sent(self, lines: list[bytes]) -> AsyncGenerator[bytes, None]:
-        """Yield the lines as one chunk, or as many as are left before the cut."""
-        if self._left is None:
-            if lines:
-                yield b"".join(lines)
-            return
-        kept, self._left = lines[: self._left], self._left - len(lines)
+    def _kept(self, lines: list[bytes]) -> Iterator[bytes]:
+        """Yield the lines as one chunk, or as many as are left before the cut. Raises WatchBrokenError at it."""
+        kept = lines if self._left is None else lines[: self._left]
         if kept:
             yield b"".join(kept)
-        if self._left <= 0:
-            raise WatchBrokenError
+        if self._left is not None:
+            self._left -= len(kept)
+            if not self._left:
+                raise WatchBrokenError
 
-    def _expired(self) -> bytes:
-        return error_line(errors.expired_watch(self._revision, self._table.history.forgotten))
+    def _event(self, change: Change) -> bytes:
+        """Return the line of one change as a watch with this scope and selector sees it; empty if it does not."""
+        options, previous = self._options, change.previous
+        namespace = options.target.namespace
+        if namespace and change.object.namespace != namespace:
+            return b""
+        if options.test is everything:
+            return self._line(change.type, change.object)
+        before = previous is not None and options.test(previous.body)
+        after = change.type != DELETED and options.test(change.object.body)
+        if after:
+            return self._line(MODIFIED if before else ADDED, change.object)
+        if not before or previous is None:
+            return b""
+        # The content that the client knew, at the revision of the change that hid it.
+        metadata = {**previous.body["metadata"], "resourceVersion": str(change.revision)}
+        hidden = StoredObject(previous.key, {**previous.body, "metadata": metadata}, change.revision)
+        return self._line(DELETED, hidden)
+
+    def _line(self, kind: str, stored: StoredObject) -> bytes:
+        target = self._options.target
+        return _line(kind, stored.encoded(target.resource, target.version))
+
+    def _bookmark(self, annotations: Mapping[str, str] | None = None) -> bytes:
+        """Return the line of a bookmark: all changes up to now have been sent."""
+        resource, version = self._options.target.resource, self._options.target.version
+        metadata = {"resourceVersion": str(self._store.revision)}
+        empty = schema.zero(resource.struct(version)) | {
+            "metadata": {**metadata, "annotations": annotations} if annotations else metadata
+        }
+        return _line("BOOKMARK", front(resource, version) + orjson.dumps(empty)[1:])
 
 
-async def _rest(position: int, more: Callable[[int], Awaitable[None]], seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await more(position)
-    except TimeoutError:
-        return
+async def _rest(more: Awaitable[None], seconds: float) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(more, seconds)
 
 
-def event_line(change: Change, target: Target, test: Test, show: Show) -> bytes:
-    """Return the line of one change as a watch with this scope and selector sees it; empty if it does not."""
-    if target.namespace and change.object.namespace != target.namespace:
-        return b""
-    if test is everything:
-        return _line(change.type, show(change.object))
-    before = change.previous is not None and test(change.previous.body)
-    after = change.type is not ChangeType.DELETED and test(change.object.body)
-    if before and after:
-        return _line(ChangeType.MODIFIED, show(change.object))
-    if after:
-        return _line(ChangeType.ADDED, show(change.object))
-    if before and change.previous is not None:
-        return _line(ChangeType.DELETED, show(_at_revision(change.previous, change.revision)))
-    return b""
-
-
-def _at_revision(stored: StoredObject, revision: int) -> StoredObject:
-    """Return an object's content as the client knew it, at the revision of the change that hid it."""
-    metadata = {**stored.body["metadata"], "resourceVersion": str(revision)}
-    return StoredObject(stored.key, {**stored.body, "metadata": metadata}, revision)
-
-
-def _line(kind: ChangeType, shown: bytes) -> bytes:
-    return b'{"type":"' + kind.value.encode() + b'","object":' + shown + b"}\n"
+def _line(kind: str, shown: bytes) -> bytes:
+    return b'{"type":"' + kind.encode() + b'","object":' + shown + b"}\n"
 
 
 def error_line(error: errors.StatusError) -> bytes:
     """Return the line that ends a watch with a Status."""
-    return b'{"type":"ERROR","object":' + orjson.dumps(error.status()) + b"}\n"
-
-
-def bookmark(target: Target, revision: int, annotations: Mapping[str, str] | None = None) -> bytes:
-    """Return the line of a bookmark: all changes up to this revision have been sent."""
-    resource, version = target.resource, target.version
-    empty = schema.zero(resource.struct(version))
-    empty["metadata"] = {
-        "resourceVersion": str(revision),
-        **({"annotations": annotations} if annotations else {}),
-    }
-    return b'{"type":"BOOKMARK","object":' + front(resource, version) + orjson.dumps(empty)[1:] + b"}\n"
+    return _line("ERROR", orjson.dumps(error.status()))

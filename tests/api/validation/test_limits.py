@@ -1,16 +1,9 @@
 """Lists and texts that are longer than the API server takes are found, with what to do about each."""
 
-import json
-from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dra_operator.api.types import DerivedAttribute, DeviceConfiguration
-from dra_operator.api.validation.limits import MOST_ITEMS
-from dra_operator.api.wire import wire_fields
-from dra_operator.testing import validation
 from too_long import CASES, CONFIG, MATCH, claim, devices, slice_of
 
 
@@ -38,15 +31,3 @@ def test_a_request_that_is_named_twice(refused: Any, table: str) -> None:
     assert refused(claim(**{table: [item]})) == [
         (f"spec.devices.{table}[0].requests[1]", '"r" is named twice: once is enough')
     ]
-
-
-def test_limits_are_those_that_the_structs_declare() -> None:
-    """The API server in memory reads them from `rules.json`; what no struct declares is a constant in Go."""
-    declared = json.loads(Path(validation.__file__).with_name("rules.json").read_text(encoding="utf-8"))
-    structs = {DeviceConfiguration: "DeviceClaimConfiguration", DerivedAttribute: "DeviceDerivedAttribute"}
-    for (kind, field), (most, _) in MOST_ITEMS.items():
-        names = dict(zip([each.name for each in fields(kind)], wire_fields(kind), strict=True))
-        rules = declared.get(f"resource/v1.{structs.get(kind, kind.__name__)}", {}).get(names[field], [])
-        for rule in rules:
-            if rule.startswith("maxItems="):
-                assert rule == f"maxItems={most}", (kind, field)
