@@ -36,7 +36,7 @@ TOLD = {
     "compiler-crash": ("[?dyn(1)] == [1] || true", "value", True),
     "cost-below-zero": ("has((dyn(1) ? {} : {'b': 2}).a) || true", "value", True),
     "too-long": (
-        "cel.bind(l, lists.range(40000), lists.range(30000).all(x, (l + [x]).size() > 0))",
+        "cel.bind(l, lists.range(49000), lists.range(30000).all(x, (l + [x] + [x] + [x]).size() > 0))",
         "error",
         LIMIT,
     ),
