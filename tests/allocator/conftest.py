@@ -17,8 +17,7 @@ from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim
 from dra_operator.inventory import Slice
-from dra_operator.inventory.columns import Columns
-from dra_operator.inventory.slices import read_slice
+from dra_operator.inventory.slices import Columns, read_slice
 from scene import Scene, ask, scene, scene_with, ticking
 
 __all__ = ["ask", "scene", "scene_with", "ticking"]

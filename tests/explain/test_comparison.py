@@ -12,8 +12,7 @@ from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.api.read import read_object
 from dra_operator.cel import STORED, CelError, compile_selector, prepare_device
 from dra_operator.explain import comparison
-from dra_operator.inventory.columns import Columns
-from dra_operator.inventory.slices import Slice, read_slice
+from dra_operator.inventory.slices import Columns, Slice, read_slice
 
 
 def slice_of(*devices: dict[str, Any]) -> Slice:

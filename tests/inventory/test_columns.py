@@ -6,7 +6,7 @@ from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 from dra_operator.cel import CelError
-from dra_operator.inventory.columns import Columns
+from dra_operator.inventory.slices import Columns
 
 
 def test_equal_attributes_share_a_column() -> None:

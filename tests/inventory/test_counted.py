@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Features, Inventory, Views
-from dra_operator.inventory.counters import CounterLayout
+from dra_operator.inventory.pool import CounterLayout
 from opcodes import opcodes
 
 Wire = dict[str, Any]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.allocator.decider import IMPLIED, Decider
+from dra_operator.allocator.decision import IMPLIED, Decider
 from dra_operator.allocator.matching.candidates import untolerated
 from dra_operator.api.names import OWNED_KEY
 from dra_operator.api.read import read_object

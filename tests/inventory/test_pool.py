@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from dra_operator.inventory import Features, Verdict
-from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.pool import Judgement, Pool
-from dra_operator.inventory.slices import read_slice
+from dra_operator.inventory.slices import Columns, read_slice
 
 Judge = Callable[..., Judgement]
 ALL_ON = Features.all_on()

@@ -8,8 +8,7 @@ from dra_operator.api.read import read_object
 from dra_operator.api.types import Device
 from dra_operator.api.wire import wire_fields
 from dra_operator.inventory import slices
-from dra_operator.inventory.columns import Columns
-from dra_operator.inventory.slices import PLAIN, DeviceFields, Slice, read_slice
+from dra_operator.inventory.slices import PLAIN, Columns, DeviceFields, Slice, read_slice
 
 SELECTOR = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}
 TRAITS = {

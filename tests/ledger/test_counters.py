@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.ledger.counters import SetOccupancy, join
+from dra_operator.ledger.availability import SetOccupancy, join
 
 A, B, AB, NONE = frozenset("a"), frozenset("b"), frozenset("ab"), frozenset[str]()
 

@@ -6,20 +6,20 @@ from dra_operator.allocator import (
     Allocator,
     plan,
 )
-from dra_operator.allocator.matching import candidates, consumption, derived, equivalence, groups, selectors
-from dra_operator.allocator.search import eligible
+from dra_operator.allocator.matching import candidates, capacity, derived, equivalence, groups, selectors
+from dra_operator.allocator.search import problem
 from dra_operator.inventory import nodes, views
 from dra_operator.ledger import allocated_state, availability
 
 CRAMPED: tuple[tuple[Any, str, int], ...] = (
-    (consumption, "_MAX_ASKED", 3),
-    (consumption, "_MAX_SIZE", 40),
+    (capacity, "_MAX_ASKED", 3),
+    (capacity, "_MAX_SIZE", 40),
     (availability, "_LOG_LENGTH", 4),
     (availability, "_MOST_MOVES", 3),
     (candidates, "_MAX_EFFECTIVE_TAINTS", 2),
     (derived, "_MAX_EXPRESSIONS", 2),
     (derived, "_MAX_SIZE", 30),
-    (eligible, "_MAX_KEYS", 1),
+    (problem, "_MAX_KEYS", 1),
     (groups, "_MAX_OF_VIEW", 1),
     (groups, "_MOST_KEPT", 10_000),
     (nodes, "_MOST_TRAITS", 2),

@@ -4,10 +4,10 @@
 
 1. What does a claim ask for? `plan`: requests, alternatives, amounts and constraints, checked once
 2. Which devices could serve it, whoever uses them? `matching`
-   The `decider` says whose tolerations count beside the request's
 3. Which nodes are asked? `nodes`
 4. What has a node? `search`; it knows the `constraints`, and by the `budget` how long it may take
-5. What comes of it? `decision`: the four outcomes; `result`: the status of the claim; `reasons`: the closed list
+5. What comes of it? `decision`: who decides, and the four outcomes; `result`: the status of the claim; `reasons`: the
+   closed list
 
 Why a claim waits is found out by `dra_operator.explain`, of which nothing here knows.
 
@@ -23,8 +23,7 @@ from dra_operator.inventory import Features
 if TYPE_CHECKING:
     from dra_operator.allocator.allocator import AdminAccess, Allocator
     from dra_operator.allocator.budget import Limits
-    from dra_operator.allocator.decider import Decider
-    from dra_operator.allocator.decision import Allocated, Decision, Explanation, Failed, Unsatisfied
+    from dra_operator.allocator.decision import Allocated, Decider, Decision, Explanation, Failed, Unsatisfied
     from dra_operator.allocator.reasons import Reason
     from dra_operator.allocator.search.chain import SearchMode
 else:
@@ -34,8 +33,7 @@ else:
         {
             "allocator": ("AdminAccess", "Allocator"),
             "budget": ("Limits",),
-            "decider": ("Decider",),
-            "decision": ("Allocated", "Decision", "Explanation", "Failed", "Unsatisfied"),
+            "decision": ("Allocated", "Decider", "Decision", "Explanation", "Failed", "Unsatisfied"),
             "reasons": ("Reason",),
             "search.chain": ("SearchMode",),
         },

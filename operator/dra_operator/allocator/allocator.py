@@ -11,10 +11,10 @@ from dataclasses import InitVar, dataclass, field, replace
 from enum import Enum
 
 from dra_operator.allocator.budget import Budget, Limits
-from dra_operator.allocator.decider import Decider
 from dra_operator.allocator.decision import (
     AbortedError,
     Allocated,
+    Decider,
     Decision,
     Failed,
     FatalError,
@@ -23,12 +23,12 @@ from dra_operator.allocator.decision import (
 )
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.matching.selectors import SelectorCache
-from dra_operator.allocator.nodes.iteration import NodeIterator
+from dra_operator.allocator.nodes import NodeIterator
 from dra_operator.allocator.plan import ClaimPlan, Planner
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.result import build_result
 from dra_operator.allocator.search.chain import SearchChain, SearchMode
-from dra_operator.allocator.search.result_types import Solution
+from dra_operator.allocator.search.problem import Solution
 from dra_operator.api.names import ADMIN_ACCESS_LABEL, SPECIAL_CLAIM_ANNOTATION
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cel import STORED, Environment

@@ -1,16 +1,41 @@
-"""Decisions: what an attempt to allocate claims comes to.
+"""Decisions: on whose behalf claims are decided, and what an attempt to allocate them comes to.
 
 There are four outcomes and no other: the claims fit on a node; they fit nowhere; something is wrong, so that no node is
-asked any further; or the attempt ran out of its budget, which is never a no.
+asked any further; or the attempt ran out of its budget, which is never a no. Who decides says what requests tolerate
+without saying so: docs/operator.md, section "Devices that are ours".
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from enum import Enum
+from typing import Final, Literal, TypeAlias
 
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.api.text import printable
-from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.api.types import AllocationResult, DeviceToleration, ResourceClaim
+from dra_operator.inventory.ownership import FENCED_TOLERATION, OWNED_TOLERATION, UNOWNED_TOLERATION
+
+_KUBE_SCHEDULER, _KUBE_SCHEDULER_ADMIN, _OPERATOR, _OPERATOR_ADMIN = range(4)
+IMPLIED: Final[tuple[tuple[DeviceToleration, ...], ...]] = (
+    (UNOWNED_TOLERATION,),
+    (UNOWNED_TOLERATION, FENCED_TOLERATION),
+    (OWNED_TOLERATION, FENCED_TOLERATION),
+    (OWNED_TOLERATION, FENCED_TOLERATION, UNOWNED_TOLERATION),
+)
+"""What requests tolerate besides what they say, by number. A number is hashed fast, and a toleration by Python code."""
+
+
+class Decider(Enum):
+    """Who decides: the operator about devices that it owns, kube-scheduler about all that it may take."""
+
+    OPERATOR = "operator"
+    KUBE_SCHEDULER = "kube-scheduler"
+
+    def implied(self, *, admin_access: bool) -> int:
+        """Return the number of what each request tolerates besides what it says. That is not part of results."""
+        if self is Decider.KUBE_SCHEDULER:
+            return _KUBE_SCHEDULER_ADMIN if admin_access else _KUBE_SCHEDULER
+        return _OPERATOR_ADMIN if admin_access else _OPERATOR
 
 
 @fast_dataclass

@@ -13,10 +13,9 @@ from typing import Any, Final, TypeAlias
 from weakref import ref
 
 from dra_operator.allocator.constraints import COUNTED, DISTINCT, KINDS, MATCH, ConstraintPlan
-from dra_operator.allocator.decider import Decider
-from dra_operator.allocator.decision import FatalError, claim_key
+from dra_operator.allocator.decision import Decider, FatalError, claim_key
 from dra_operator.allocator.matching.candidates import AskContent, CandidateKey, Candidates
-from dra_operator.allocator.matching.consumption import AskedAmount
+from dra_operator.allocator.matching.capacity import AskedAmount
 from dra_operator.allocator.matching.equivalence import drop_older_half
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.fast_dataclass import fast_dataclass

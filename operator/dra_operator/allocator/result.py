@@ -10,7 +10,7 @@ from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.matching.capacity import Consumption
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.search.result_types import RequestPicks
+from dra_operator.allocator.search.problem import RequestPicks
 from dra_operator.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.types import (

@@ -21,7 +21,7 @@ from dra_operator.cel.syntax.nodes import Call, Expr, Ident, Select, children
 from dra_operator.cel.syntax.nodes import Literal as Constant
 from dra_operator.cel.syntax.parser import parse
 from dra_operator.inventory import Slice, bits
-from dra_operator.inventory.columns import Column
+from dra_operator.inventory.slices import Column
 
 _OPPOSITE: Final = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _MIRRORED: Final = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

@@ -21,8 +21,8 @@ from dra_operator.explain.comparison import conjuncts
 from dra_operator.explain.relax import Kept
 from dra_operator.explain.stages import PublishedSlices, key_value_effect, taint_text
 from dra_operator.inventory import Slice, bits
-from dra_operator.inventory.columns import Column
 from dra_operator.inventory.ownership import OWNED_TAINT, tolerates_owned
+from dra_operator.inventory.slices import Column
 from dra_operator.inventory.taints import touches
 
 

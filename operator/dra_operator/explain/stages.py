@@ -22,12 +22,11 @@ from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceCapacity, DeviceTaint
 from dra_operator.explain.comparison import first_false
 from dra_operator.inventory import Inventory, NodeView, PoolKey, PoolView, Slice, Verdict, Views, bits
-from dra_operator.inventory.counters import CounterLayout, Draw
-from dra_operator.inventory.pool import Judgement, Pool
+from dra_operator.inventory.pool import CounterLayout, Draw, Judgement, Pool
 from dra_operator.inventory.taints import FENCED, UNOWNED, EffectiveTaint
 from dra_operator.inventory.views import is_known
 from dra_operator.ledger import Availability, ClaimKey
-from dra_operator.ledger.counters import CounterState
+from dra_operator.ledger.availability import CounterState
 
 Side: TypeAlias = int
 """A view as nodes see it that can do without node operations, or as the others do: its serial number and a bit.

@@ -1,9 +1,9 @@
 """What exists: pools, slices, classes, nodes and taint rules, kept incrementally.
 
 - `inventory` takes objects in; a `change_set` collects what is new for a subscriber; `object_faults` is what is wrong.
-- A slice: `slices`, its `columns`, its effective `taints`, the `rule_selectors` of taint rules (class and CEL), and
+- A slice: `slices`, with its columns, its effective `taints`, the `rule_selectors` of taint rules (class and CEL), and
   `ownership`, the taints of devices that are not ours.
-- A pool: `pool` judges it, `counters` lays its counters out.
+- A pool: `pool` judges it, and lays its counters out.
 - Who sees what: `nodes` (which can be used, and which selectors concern them), `views` (what a node sees, in search
   order), as sets of `bits`.
 - `features`: the feature gates.

@@ -14,7 +14,6 @@ from dra_operator.api.core import Namespace, Node
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from dra_operator.api.types import DeviceClass, DeviceTaintRule, ResourceSlice
 from dra_operator.inventory.change_set import ChangeSet, Subscribers
-from dra_operator.inventory.columns import Columns
 from dra_operator.inventory.nodes import NodeIndex, NodeRecord, read_node
 from dra_operator.inventory.object_faults import Inspector, Problem
 from dra_operator.inventory.ownership import (
@@ -28,6 +27,7 @@ from dra_operator.inventory.ownership import (
 from dra_operator.inventory.pool import Pool
 from dra_operator.inventory.rule_selectors import RuleSelectors
 from dra_operator.inventory.slices import (
+    Columns,
     PoolKey,
     Slice,
     alike_elsewhere,

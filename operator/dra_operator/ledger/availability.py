@@ -9,11 +9,169 @@ Source: docs/engine sections 3 to 5.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from dra_operator.inventory import PoolKey, PoolView, Renumbering, ViewChanges, Views, bits
-from dra_operator.inventory.counters import CounterLayout
+from dra_operator.inventory import PoolKey, PoolView, Renumbering, Slice, ViewChanges, Views, bits
+from dra_operator.inventory.pool import CounterLayout, Draw
 from dra_operator.ledger.allocated_state import ChangedDevices, Ledger, Results
-from dra_operator.ledger.counters import CounterState
-from dra_operator.ledger.view_index import OnlyView, ViewIndex
+
+
+@dataclass(frozen=True, slots=True)
+class SetOccupancy:
+    """The devices placed in one counter set: whether they name groups, and the groups they all share."""
+
+    grouped: bool
+    shared: frozenset[str]
+
+    def admits(self, groups: frozenset[str]) -> bool:
+        """True if a device with these groups may join."""
+        return bool(self.shared & groups) if self.grouped and groups else not self.grouped and not groups
+
+
+def join(placed: SetOccupancy | None, groups: frozenset[str]) -> SetOccupancy:
+    """Return what is placed in a set after a device with these groups joined."""
+    if placed is None:
+        return SetOccupancy(bool(groups), groups)
+    if placed.grouped and groups:
+        return SetOccupancy(grouped=True, shared=placed.shared & groups)
+    return placed
+
+
+@dataclass(slots=True)
+class CounterState:
+    """What is left of a layout's counters: `left` by position in nano-units, `overdrawn` how many are negative.
+
+    `version` is another object after each change. What committed devices occupy is computed when it is asked for.
+    """
+
+    layout: CounterLayout
+    left: list[int] = field(init=False)
+    overdrawn: int = field(init=False)
+    version: object = field(default_factory=object)
+    _used: set[str] = field(default_factory=set)
+    _placed: dict[frozenset[int], tuple[SetOccupancy | None, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.left = list(self.layout.totals)
+        self.overdrawn = sum(amount < 0 for amount in self.left)
+
+    def mark(self, device: str, *, used: bool) -> None:
+        """Count a device as used, or not; one that draws on none of the counters never is."""
+        draws = self.layout.draws.get(device)
+        if draws is None or (device in self._used) == used:
+            return
+        (self._used.add if used else self._used.remove)(device)
+        sign = -1 if used else 1
+        for draw in draws:
+            for position, amount in draw.amounts:
+                before = self.left[position]
+                after = self.left[position] = before + sign * amount
+                self.overdrawn += (after < 0) - (before < 0)
+        self._placed.clear()
+        self.version = object()
+
+    def placed(self, concerned: frozenset[int] = frozenset()) -> tuple[SetOccupancy | None, ...]:
+        """Return what committed devices occupy, by set, on a node that these slices concern (by serial number)."""
+        found = self._placed.get(concerned)
+        if found is None:
+            table: list[SetOccupancy | None] = [None] * self.layout.sets
+            joining = sorted(self.layout.joining, key=lambda entry: entry[0] not in concerned)
+            for _, device, draw in joining:
+                if device in self._used:
+                    _place(table, draw)
+            found = self._placed[concerned] = tuple(table)
+        return found
+
+
+def _place(table: list[SetOccupancy | None], draw: Draw) -> None:
+    for number, groups in draw.groups:
+        table[number] = join(table[number], groups)
+
+
+@dataclass(frozen=True, slots=True)
+class OnlyView:
+    """The only view of a pool, which needs no index."""
+
+    view: PoolView
+
+    def with_any(self, devices: Iterable[str]) -> Iterable[tuple[PoolView, int]]:
+        """Return the view with the set of those of some devices that it has, or nothing if it has none of them."""
+        view, here = self.view, 0
+        for position in map(view.positions.get, devices):
+            if position is not None:
+                here |= 1 << position
+        return ((view, here),) if here else ()
+
+    def each(self, devices: Iterable[str]) -> Iterator[tuple[str, PoolView, int]]:
+        """Yield the view with each of some devices that it has, by name and as a set."""
+        known = self.view.positions
+        for device in devices:
+            if (position := known.get(device)) is not None:
+                yield device, self.view, 1 << position
+
+
+@dataclass(slots=True)
+class ViewIndex:
+    """The views of one pool by the devices they have. A name may stand in several slices, one a node.
+
+    `_slices` has the serial numbers of the slices with a name: most names stand in one slice, and all names of that one
+    share a tuple; of those in thousands of slices each is found at once.
+    """
+
+    _views: dict[int, dict[PoolView, None]] = field(default_factory=dict)
+    _slices: dict[str, tuple[int] | dict[int, None]] = field(default_factory=dict)
+
+    def enter(self, view: PoolView) -> None:
+        """Add a view."""
+        for slice_ in view.slices:
+            views = self._views.get(slice_.serial)
+            if views is None:
+                views = self._views[slice_.serial] = {}
+                self._enter_names(slice_)
+            views[view] = None
+
+    def leave(self, view: PoolView) -> None:
+        """Take out a view; nothing happens if it is not there."""
+        for slice_ in view.slices:
+            views = self._views.get(slice_.serial)
+            if views is None:
+                continue
+            views.pop(view, None)
+            if not views:
+                del self._views[slice_.serial]
+                self._drop_names(slice_)
+
+    def with_any(self, devices: Iterable[str]) -> Iterable[tuple[PoolView, int]]:
+        """Return the views that have any of some devices, each with the set of those."""
+        found: dict[PoolView, int] = {}
+        for device in devices:
+            for serial in self._slices.get(device, ()):
+                for view in self._views[serial]:
+                    found[view] = found.get(view, 0) | 1 << view.positions[device]
+        return found.items()
+
+    def each(self, devices: Iterable[str]) -> Iterator[tuple[str, PoolView, int]]:
+        """Yield the views that have any of some devices, with each of those by name and as a set."""
+        for device in devices:
+            for serial in self._slices.get(device, ()):
+                for view in self._views[serial]:
+                    yield device, view, 1 << view.positions[device]
+
+    def _enter_names(self, slice_: Slice) -> None:
+        entry = (slice_.serial,)
+        for name in slice_.names:
+            known = self._slices.setdefault(name, entry)
+            if isinstance(known, dict):
+                known[slice_.serial] = None
+            elif known is not entry:
+                self._slices[name] = dict.fromkeys((*known, slice_.serial))
+
+    def _drop_names(self, slice_: Slice) -> None:
+        for name in slice_.names:
+            known = self._slices[name]
+            if isinstance(known, dict) and len(known) > 1:
+                del known[slice_.serial]
+            else:
+                del self._slices[name]
+
 
 _LOG_LENGTH = 4096
 _MOST_MOVES = 256

@@ -14,11 +14,10 @@ from enum import Enum
 
 from dra_operator.inventory import Features, Inventory, PoolKey, Verdict
 from dra_operator.inventory.change_set import ChangeSet
-from dra_operator.inventory.counters import CounterLayout
-from dra_operator.inventory.pool import Judgement
+from dra_operator.inventory.pool import CounterLayout, Judgement
 from dra_operator.inventory.slices import Slice
 from dra_operator.ledger.allocated_state import ClaimKey, Ledger
-from dra_operator.ledger.counters import CounterState
+from dra_operator.ledger.availability import CounterState
 
 _FEATURES = Features.all_on()
 

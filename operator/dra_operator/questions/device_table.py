@@ -12,14 +12,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from dra_operator.allocator.budget import unlimited
-from dra_operator.allocator.decider import Decider
+from dra_operator.allocator.decision import Decider
 from dra_operator.api.node_selector import NodeSelectorError, matches, pinned_to
 from dra_operator.api.quantity import family, format_amount
 from dra_operator.inventory import Features, Inventory, PoolKey, Slice, Verdict, bits
 from dra_operator.inventory.ownership import is_owned_taint
 from dra_operator.inventory.pool import Judgement
 from dra_operator.ledger import ClaimKey, Ledger
-from dra_operator.ledger.counters import CounterState
+from dra_operator.ledger.availability import CounterState
 from dra_operator.questions.partial import OF_CLASS, USAGE
 from dra_operator.questions.state import ClusterState
 

@@ -17,7 +17,7 @@ from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult
 from dra_operator.explain import SliceDevices
 from dra_operator.inventory import PoolKey, Slice, bits
-from dra_operator.inventory.counters import CounterLayout
+from dra_operator.inventory.pool import CounterLayout
 from dra_operator.questions.answers import Conclusion, LargestDevice, conclude
 from dra_operator.questions.copies import Subject, Template, find_template
 from dra_operator.questions.errors import QuestionError

@@ -14,8 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
 from dra_operator.allocator.budget import Limits
-from dra_operator.allocator.decider import Decider
-from dra_operator.allocator.decision import claim_key
+from dra_operator.allocator.decision import Decider, claim_key
 from dra_operator.api.core import Node
 from dra_operator.api.names import share_id
 from dra_operator.api.types import ResourceClaim

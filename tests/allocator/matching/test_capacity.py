@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dra_operator.allocator.matching.capacity import CapacityError, Consumption, consume, has_room, refusal
 from dra_operator.api.quantity import NANO, Quantity, is_ordinary, parse_quantity
 from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
-from dra_operator.inventory.columns import Columns
+from dra_operator.inventory.slices import Columns
 
 
 def q(text: str | None) -> Quantity | None:

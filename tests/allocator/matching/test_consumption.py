@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dra_operator.allocator.matching.capacity import consume
 from dra_operator.api.quantity import Quantity, is_ordinary, parse_quantity
 from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
-from dra_operator.inventory.columns import Columns
+from dra_operator.inventory.slices import Columns
 
 AMOUNTS = st.one_of(
     st.integers(-1, 12).map(str),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_operator.allocator import Allocated, Allocator, Unsatisfied
-from dra_operator.allocator.matching import candidates, consumption, equivalence, selectors
+from dra_operator.allocator.matching import candidates, capacity, equivalence, selectors
 from dra_operator.allocator.matching.equivalence import (
     CacheLimit,
     EquivalentDevices,
@@ -481,7 +481,7 @@ def test_of_a_full_table_the_older_half_goes_and_is_returned() -> None:
 
 def test_amounts_take_room_by_what_they_consist_of(scene: Any, ask: Callable[..., Any]) -> None:
     """Claims with amounts of their own, on slices of many devices of which no two have equal capacity."""
-    with patch.object(consumption, "_MAX_SIZE", 100):
+    with patch.object(capacity, "_MAX_SIZE", 100):
         fresh = Allocator(scene.inventory, scene.ledger, clock=lambda: 0.0, share_ids=str)
     scene.allocator = fresh
     for number in range(5):

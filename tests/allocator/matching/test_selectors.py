@@ -15,8 +15,7 @@ from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.api.read import read_object
 from dra_operator.cel import STORED, CelError, Program, compile_selector, prepare_device
 from dra_operator.inventory import Slice
-from dra_operator.inventory.columns import Columns
-from dra_operator.inventory.slices import read_slice
+from dra_operator.inventory.slices import Columns, read_slice
 
 MODEL = 'device.attributes["d"].model'
 EXPRESSIONS = (

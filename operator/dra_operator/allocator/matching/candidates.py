@@ -14,13 +14,14 @@ from itertools import count
 from typing import NamedTuple
 
 from dra_operator.allocator.budget import Budget, unlimited
-from dra_operator.allocator.decider import IMPLIED
-from dra_operator.allocator.decision import FatalError
-from dra_operator.allocator.matching.capacity import NOTHING, CapacityError, Consumption
-from dra_operator.allocator.matching.consumption import (
+from dra_operator.allocator.decision import IMPLIED, FatalError
+from dra_operator.allocator.matching.capacity import (
+    NOTHING,
     Amounts,
     AmountsCache,
     AskedAmount,
+    CapacityError,
+    Consumption,
     SliceConsumption,
 )
 from dra_operator.allocator.matching.derived import DerivedAttributes

@@ -17,7 +17,7 @@ from dra_operator.cel import PreparedDevice, prepare_device
 from dra_operator.cel.device import full_name
 from dra_operator.cel.values.values import legal_text
 from dra_operator.inventory import Slice, bits
-from dra_operator.inventory.columns import Column, Schema
+from dra_operator.inventory.slices import Column, Schema
 
 _MAX_SCHEMAS = 1024
 _MAX_LOOKS = 16_384

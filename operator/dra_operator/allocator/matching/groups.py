@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary, ref
 from dra_operator.allocator.constraints import elements
 from dra_operator.api.attributes import SCALARS, AttributeValue
 from dra_operator.inventory import NodeView, bits
-from dra_operator.inventory.columns import AttributeColumn
+from dra_operator.inventory.slices import AttributeColumn
 
 _MAX_OF_VIEW = 32
 """There are thousands of views, and claims can name as many attributes that no device has."""

@@ -1,27 +1,149 @@
-"""The search in one node: the check, then a search by counting, or one device at a time where counting cannot tell.
+"""The search in one node: a check, then a search by counting, or one device at a time where counting cannot tell.
 
-All give the same answer. Source: docs/engine sections 6 and 9.
+The check is the first picks in order: each is the lowest device that leaves the later requests devices enough, so if
+none is a dead end, upstream finds the same; most searches need no more. All searches give the same answer.
+Source: docs/engine sections 6, 8 and 9.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
+from itertools import islice
 from typing import Self
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import Candidates
-from dra_operator.allocator.plan import ClaimPlan
-from dra_operator.allocator.search.check import first_fit, is_countable, lowest_devices, solution_of
-from dra_operator.allocator.search.domains import first_state, narrow_groups
-from dra_operator.allocator.search.eligible import Eligibility
+from dra_operator.allocator.plan import MAX_DEVICES, ClaimPlan, RequestPlan
+from dra_operator.allocator.search.domains import SearchState, first_state, narrow_groups, pick
 from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
 from dra_operator.allocator.search.hardest import HardestFirst
-from dra_operator.allocator.search.problem import build, find_rows
-from dra_operator.allocator.search.result_types import UNDECIDED, Answer, Solution
+from dra_operator.allocator.search.problem import (
+    UNDECIDED,
+    Answer,
+    Eligibility,
+    Picks,
+    Problem,
+    Rows,
+    Solution,
+    build,
+    find_rows,
+)
 from dra_operator.allocator.search.state import NodeState
-from dra_operator.inventory import NodeView
+from dra_operator.inventory import NodeView, PoolView, bits
 from dra_operator.ledger import Availability
+
+_MOST_LEVELS = 300
+
+
+def is_countable(plans: Sequence[ClaimPlan]) -> bool:
+    """True if some claims can be expressed as a problem, and a search for them does not recurse too deeply.
+
+    Only the first claim may ask for admin access. A later one could take devices that earlier claims of the attempt
+    have taken, and one set of available devices cannot express that.
+    """
+    levels = 0
+    for plan in plans:
+        if not plan.countable or (levels and plan.evaluates_used and _asks_for_admin_access(plan)):
+            return False
+        for request in plan.requests:
+            levels += 1 + max([item.count or MAX_DEVICES for item in request.alternatives])
+    return levels <= _MOST_LEVELS
+
+
+def lowest_devices(plans: Sequence[ClaimPlan], rows: Rows, view: NodeView) -> Picks | None:
+    """Return the lowest devices of each request, where requests depend on each other in nothing else; or None.
+
+    None also if there are too few devices beside those of earlier requests.
+    """
+    alone = len(plans) == 1 and len(plans[0].requests) == 1
+    taken, found = 0, []
+    for plan in plans:
+        for request in plan.requests:
+            chosen = _first_alternative(request, rows, taken)
+            if chosen is None or (chosen[0] and not alone):
+                return None
+            place, count, free = chosen
+            devices = _lowest(free, count)
+            if not (alone and count == 1) and _is_special(devices, view):
+                return None
+            taken |= devices
+            found.append((place, devices))
+    return found
+
+
+def _first_alternative(request: RequestPlan, rows: Rows, taken: int) -> tuple[int, int, int] | None:
+    """Return the place of the first alternative with devices enough, their number, and the devices; or None."""
+    for place, item in enumerate(request.alternatives):
+        if item.constraints or item.count is None:
+            return None
+        free = rows[item.key.serial, item.admin_access] & ~taken
+        if free.bit_count() >= item.count:
+            return place, item.count, free
+    return None
+
+
+def first_fit(problem: Problem, now: SearchState, budget: Budget) -> Picks | None:
+    """Return the first picks in order, or None if one of them leads to a dead end. Raises AbortedError."""
+    found = []
+    for request in range(len(now.demands)):
+        # Those before it have too few devices left, whatever is picked of them.
+        domain = now.demands[request][0]
+        picked = 0
+        while now.demands[request]:
+            domain = now.demands[request][0]
+            devices = domain.devices
+            after = None
+            while after is None and devices.bit_count() >= domain.missing:
+                bit = devices & -devices
+                budget.step()
+                after = pick(problem, now, request, domain._replace(devices=devices), bit)
+                devices ^= bit
+            if after is None:
+                return None
+            now = after
+            picked |= bit
+        found.append((domain.place, picked))
+    return found
+
+
+def solution_of(plans: Sequence[ClaimPlan], view: NodeView, picks: Picks) -> Solution:
+    """Return what claims get by the picks of their requests."""
+    served = zip([request for plan in plans for request in plan.requests], picks, strict=True)
+    each = [(request.alternatives[place], _located(view, devices)) for request, (place, devices) in served]
+    in_order = iter(each)
+    return [list(islice(in_order, len(plan.requests))) for plan in plans]
+
+
+def _located(view: NodeView, devices: int) -> Sequence[tuple[PoolView, int]]:
+    pools, starts = view.pools, view.starts
+    found: list[tuple[PoolView, int]] = []
+    for position in bits.each(devices):
+        number = bisect_right(starts, position) - 1
+        found.append((pools[number], position - starts[number]))
+    return found
+
+
+def _lowest(devices: int, count: int) -> int:
+    found = 0
+    for _ in range(count):
+        bit = devices & -devices
+        devices ^= bit
+        found |= bit
+    return found
+
+
+def _is_special(devices: int, view: NodeView) -> bool:
+    """True if any of the devices is shareable or draws on counters."""
+    for start, pool in view.row:  # noqa: SIM110 - asked for each claim, and a generator takes longer
+        if (pool.shareable | pool.counted) & devices >> start:
+            return True
+    return False
+
+
+def _asks_for_admin_access(plan: ClaimPlan) -> bool:
+    return any(item.admin_access for request in plan.requests for item in request.alternatives)
 
 
 class SearchMode(Enum):

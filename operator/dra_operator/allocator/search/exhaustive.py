@@ -16,7 +16,7 @@ from dra_operator.allocator.matching.candidates import Answers
 from dra_operator.allocator.matching.capacity import CapacityError
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, RequestPlan, too_many
 from dra_operator.allocator.reasons import Reason
-from dra_operator.allocator.search.result_types import Solution
+from dra_operator.allocator.search.problem import Solution
 from dra_operator.allocator.search.state import NodeState, Pick
 from dra_operator.inventory import Verdict, bits
 from dra_operator.inventory.pool import surplus_advice

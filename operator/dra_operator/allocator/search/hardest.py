@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.search.check import Picks
 from dra_operator.allocator.search.domains import (
     Domain,
     SearchState,
@@ -20,7 +19,7 @@ from dra_operator.allocator.search.domains import (
     pick,
     state_key,
 )
-from dra_operator.allocator.search.problem import Problem
+from dra_operator.allocator.search.problem import Picks, Problem
 
 _Solution = dict[int, tuple[int, int]]
 """By request that wants something, the place of an alternative and devices for it."""

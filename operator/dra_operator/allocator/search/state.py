@@ -16,10 +16,10 @@ from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.inventory import Features, NodeView, PoolView, Slice
-from dra_operator.inventory.counters import CounterLayout, Draw
 from dra_operator.inventory.nodes import NodeRecord
+from dra_operator.inventory.pool import CounterLayout, Draw
 from dra_operator.ledger import Availability
-from dra_operator.ledger.counters import SetOccupancy, join
+from dra_operator.ledger.availability import SetOccupancy, join
 
 DerivedValues = Callable[[str, str, str, Slice, int], AttributeValue]
 """Computes a derived attribute: (request, attribute name, expression, slice, index). Raises FatalError."""
