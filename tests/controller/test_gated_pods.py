@@ -325,7 +325,7 @@ async def test_pods_that_were_refused_go_on_once_one_of_them_is_accepted(
     fault = cluster.server.faults.answer(422, verb="patch", kind="Pod", times=None, message="no")
     fault.subresource = ""
     for name, pause in (("long", 3600.0), ("short", 0.1)):
-        monkeypatch.setattr("dra_operator.controller.hand_over.DENIED", (pause, pause))
+        monkeypatch.setattr("dra_operator.controller.gated_pods.DENIED", (pause, pause))
         cluster.put(claim(name), pod(name, name))
         await cluster.until(lambda name=name: cluster.reasons(name, "Pod"), "the Event")
 
@@ -687,7 +687,7 @@ async def test_sound_allocation_stays_when_the_search_is_aborted(cluster, pods, 
 @pytest.mark.parametrize("kind", ["ResourceClaim", "Pod"])
 async def test_refusal_is_forgotten_once_a_pod_waits_for_room(cluster, pods, start_gated, monkeypatch, kind):
     """A webhook refused the first try; now the nodes are cordoned, and the pod says that."""
-    for module in ("write_results", "hand_over"):
+    for module in ("write_results", "gated_pods"):
         monkeypatch.setattr(f"dra_operator.controller.{module}.DENIED", (0.5, 0.5))
     await start_gated()
     fault = cluster.server.faults.answer(422, verb="patch", kind=kind, times=None, message="no")

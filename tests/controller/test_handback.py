@@ -1,6 +1,7 @@
 """Pods that were let go and cannot be placed: on which evidence their claims are taken back, and what is said."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from cycle_bench import Clock
@@ -10,10 +11,11 @@ from dra_operator.api.names import FINALIZER
 from dra_operator.api.read import read_object
 from dra_operator.cluster.writes import nominate, withdraw
 from dra_operator.controller.claims import ClaimStore, PodUse
-from dra_operator.controller.gated_state import WriteTrouble
+from dra_operator.controller.context import Context
+from dra_operator.controller.gated_state import LetGoPod, WriteTrouble
 from dra_operator.controller.handback import Handback
 from dra_operator.controller.metrics import Metrics
-from dra_operator.controller.queue import Backoff, InFlightWrites
+from dra_operator.controller.queue import InFlightWrites, SchedulingQueue
 from dra_operator.controller.timers import Timers
 from dra_operator.pods.gate import PodScheduled, SchedulingPod
 
@@ -48,22 +50,28 @@ class HandbackBench:
 
     def __init__(self):
         self.clock, self.written, self.changed, self.foreign, self.shared = Clock(), [], [], set(), set()
-        timers = Timers()
-        self.claims, self.metrics = ClaimStore(), Metrics()
-        self.in_flight = InFlightWrites(self.written.append)
-        self.backoff = Backoff("claim", self.clock, timers)
-        self.handback = Handback(
-            self.claims,
-            self.in_flight,
-            self.backoff,
-            lambda claim: claim.metadata.name not in self.foreign,
-            lambda key: key in self.shared,
-            self.written.append,
-            self.changed.append,
-            self.metrics,
-            60.0,
-            self.clock,
+        timers, claims, metrics = Timers(), ClaimStore(), Metrics()
+        self.claims, self.metrics, self.in_flight = claims, metrics, InFlightWrites(self.written.append)
+        ledger = SimpleNamespace(version=0, shares_a_device=lambda key: key in self.shared)
+        queue = SchedulingQueue(claims, ledger, self.in_flight, self.clock, timers)
+        self.backoff = queue.backoff
+        context = Context(
+            inventory=None,
+            ledger=ledger,
+            claims=claims,
+            in_flight=self.in_flight,
+            queue=queue,
+            events=None,
+            metrics=metrics,
+            timers=timers,
+            clock=self.clock,
+            wall=None,
+            send=self.written.append,
+            has_told=None,
+            is_ours=lambda claim: claim.metadata.name not in self.foreign,
         )
+        self.handback = Handback(context, self.written.append, self.changed.append, 60.0)
+        self.pods = {}
         self.version, self.sent = 0, []
 
     def put(self, name="claim", *, reserved=(), allocated=True, finalizers=(FINALIZER,), **metadata):
@@ -88,12 +96,28 @@ class HandbackBench:
         """Take in a change of the pod."""
         pod = replace(POD, **changes)
         self.claims.put_pod(PodUse(pod.namespace, pod.name, pod.claims))
-        self.handback.observe(pod, NODE)
+        self.see(pod)
+
+    def see(self, pod):
+        """Take in the newest state of a pod that was let go, as `GatedPods` does."""
+        known = self.pods.get(pod.key)
+        if pod.node or known is None or known.pod.uid != pod.uid:
+            self.pods.pop(pod.key, None)
+        if not pod.node:
+            self.pods.setdefault(pod.key, LetGoPod(pod, NODE)).observe(pod)
+
+    def is_handed_back(self):
+        """Return whether the pod was handed back."""
+        return POD.key in self.pods and self.pods[POD.key].is_handed_back
+
+    def trouble(self):
+        """Return what is told of the pod."""
+        return self.pods[POD.key].trouble
 
     def run(self, after=0.0):
         """Run once, so many seconds later; return what is written, and forget it."""
         self.clock.now += after
-        self.due = self.handback.run()
+        self.due = self.handback.run(self.pods)
         written = self.written[:]
         self.written.clear()
         self.sent += [write for write in written if write.kind == "withdraw"]
@@ -134,7 +158,7 @@ def test_claims_are_taken_back_when_the_evidence_has_held_for_long_enough(bench)
     assert bench.run(59.9) == []
     assert bench.run(0.1) == [withdrawal()]
     assert bench.run() == []
-    assert not bench.handback.is_handed_back(POD.key)
+    assert not bench.is_handed_back()
 
 
 def test_pod_is_told_and_loses_its_nomination_once_its_claims_are_free(bench):
@@ -143,9 +167,9 @@ def test_pod_is_told_and_loses_its_nomination_once_its_claims_are_free(bench):
     bench.put(allocated=False, finalizers=())
 
     assert bench.run() == [CLEARED]
-    assert bench.handback.is_handed_back(POD.key)
+    assert bench.is_handed_back()
     assert bench.changed == [POD.key]
-    assert bench.handback.trouble(POD.key) == HANDED_BACK
+    assert bench.trouble() == HANDED_BACK
     bench.observe(nominated_node="")
     assert bench.run() == []
     assert len(bench.changed) == 1
@@ -171,9 +195,6 @@ def test_pod_is_told_and_loses_its_nomination_once_its_claims_are_free(bench):
         },
         {"nominated_node": "node-2"},
         {"node": NODE},
-        {"is_finished": True},
-        {"is_deleted": True},
-        {"gates": ("dra-operator.io/allocation",)},
     ],
     ids=[
         "not tried yet",
@@ -184,9 +205,6 @@ def test_pod_is_told_and_loses_its_nomination_once_its_claims_are_free(bench):
         "room is being made",
         "nominated elsewhere",
         "bound",
-        "finished",
-        "being deleted",
-        "gated",
     ],
 )
 def test_pod_that_may_yet_be_placed_keeps_its_devices(bench, changes):
@@ -212,7 +230,7 @@ def test_claim_that_is_used_or_ends_anyway_is_left_alone(bench, claim_as_it_is):
     bench.put(**claim_as_it_is)
 
     assert bench.wait() == []
-    assert not bench.handback.is_handed_back(POD.key)
+    assert not bench.is_handed_back()
 
 
 @pytest.mark.parametrize("nominated", [NODE, ""], ids=["still nominated", "nomination gone"])
@@ -228,7 +246,7 @@ def test_pod_whose_claim_the_scheduler_cleared_is_told_as_well(bench, nominated,
     )
     bench.put(allocated=False, finalizers=())
     bench.run()
-    assert bench.handback.trouble(POD.key) == HANDED_BACK
+    assert bench.trouble() == HANDED_BACK
     assert bench.metrics.registry.get_sample_value("dra_operator_handed_back_pods_total") == 1
 
 
@@ -243,7 +261,7 @@ def test_claims_that_the_scheduler_did_not_clear_go_as_well(bench):
     assert bench.wait() == [withdrawal("kept", version="2")]
     bench.put("kept", allocated=False, finalizers=())
     bench.run()
-    assert bench.handback.trouble(POD.key) == HANDED_BACK
+    assert bench.trouble() == HANDED_BACK
 
 
 def test_pod_that_gets_other_devices_in_time_is_not_told(bench):
@@ -256,7 +274,7 @@ def test_pod_that_gets_other_devices_in_time_is_not_told(bench):
     bench.foreign.add("claim")
     bench.run(600.0)
 
-    assert bench.handback.trouble(POD.key) is None
+    assert bench.trouble() is None
 
 
 def test_allocation_of_somebody_else_is_left_alone(bench):
@@ -315,13 +333,13 @@ def test_pod_that_has_only_shared_claims_is_told_that_they_stay(bench):
     assert bench.changed == []
     assert bench.run(1.0) == bench.run(600.0) == []
     assert bench.changed == [POD.key]
-    assert bench.handback.trouble(POD.key) == WriteTrouble(
+    assert bench.trouble() == WriteTrouble(
         "NotHandedBack",
         "not handed back: 0/3 nodes are available: 3 Insufficient cpu; "
         'claim "claim" stays until the pods that share it are deleted',
     )
     assert bench.metrics.registry.get_sample_value("dra_operator_handed_back_pods_total") == 1
-    assert not bench.handback.is_handed_back(POD.key)
+    assert not bench.is_handed_back()
 
 
 def test_reservations_that_come_one_after_the_other_begin_the_time_anew(bench):
@@ -340,7 +358,7 @@ def test_claim_that_only_stuck_pods_name_is_taken_back(bench):
     """Each of them names it, and none of them can be placed."""
     other = replace(POD, name="other", uid="uid-other")
     bench.claims.put_pod(PodUse("default", "other", other.claims))
-    bench.handback.observe(other, NODE)
+    bench.see(other)
 
     assert bench.wait() == [withdrawal()]
 
@@ -379,7 +397,7 @@ def test_pod_that_is_bound_after_all_is_not_handed_back(bench):
     assert bench.run(59.0) == []
     bench.observe(node=NODE)
     assert bench.run(600.0) == []
-    assert not bench.handback.is_handed_back(POD.key)
+    assert not bench.is_handed_back()
     assert bench.changed == []
 
 
@@ -401,7 +419,7 @@ def test_nomination_that_somebody_else_set_stays(bench):
     bench.put(allocated=False, finalizers=())
 
     assert bench.run() == []
-    assert bench.handback.is_handed_back(POD.key)
+    assert bench.is_handed_back()
 
 
 def test_nomination_is_taken_off_until_the_pod_is_without(bench):
@@ -432,4 +450,4 @@ def test_pod_made_anew_under_the_name_begins_anew(bench):
     bench.run()
     bench.observe(uid="uid-anew")
 
-    assert not bench.handback.is_handed_back(POD.key)
+    assert not bench.is_handed_back()

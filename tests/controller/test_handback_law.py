@@ -75,7 +75,7 @@ class World:
         pod = self.pods[name]
         self.others[name] = self.others[name] or pod.nominated_node != NODE
         self.bench.claims.put_pod(PodUse("default", name, pod.claims))
-        self.bench.handback.observe(pod, NODE)
+        self.bench.see(pod)
 
     def happen(self, what, subject, value):
         """Let one thing happen."""

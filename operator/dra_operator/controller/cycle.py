@@ -32,7 +32,7 @@ from dra_operator.controller.claims import (
     annotation,
     text,
 )
-from dra_operator.controller.earlier_writes import EarlierWrites
+from dra_operator.controller.context import Context
 from dra_operator.controller.event_dedup import (
     EventDeduplicator,
     EventRequest,
@@ -43,9 +43,6 @@ from dra_operator.controller.event_dedup import (
 from dra_operator.controller.fencing import WriteFence
 from dra_operator.controller.gated_pods import GatedPods
 from dra_operator.controller.gated_reasons import GatedReasons, UngatedReasons
-from dra_operator.controller.gated_state import WriteTrouble
-from dra_operator.controller.hand_over import HandOver
-from dra_operator.controller.handback import Handback
 from dra_operator.controller.ingest import DeltaEffects, Ingest, name_of
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
@@ -53,13 +50,11 @@ from dra_operator.controller.object_problems import ObjectProblems
 from dra_operator.controller.owned_devices import OwnedDevices, PolicyState, SettlementTimer
 from dra_operator.controller.pending_status import PendingReason, PendingStatus
 from dra_operator.controller.permissions import WriteAccess
-from dra_operator.controller.pod_queue import PodQueue
 from dra_operator.controller.queue import Assumed, InFlightWrites, SchedulingQueue
 from dra_operator.controller.reallocation import Reallocation
 from dra_operator.controller.template_checks import KIND as KIND_OF_TEMPLATES
 from dra_operator.controller.template_checks import TemplateChecks
 from dra_operator.controller.timers import BatchLimit, BestEffortTask, Timers
-from dra_operator.controller.unused_allocations import UnusedAllocations
 from dra_operator.controller.waiting_pods import BATCH, BATCH_SECONDS, VOLUMES, WaitingPods
 from dra_operator.controller.waiting_pods import KINDS as KINDS_OF_PODS
 from dra_operator.controller.write_results import ClaimReleaser, WriteResultHandler
@@ -153,61 +148,63 @@ class SchedulingCycle:
     _cut_off: dict[Key, tuple[str, float]] = field(default_factory=dict)
     """The uid of each claim whose decision was cut off, and the seconds that it took so far."""
     _counted_reasons: set[str] = field(default_factory=set)
+    _gated: GatedPods | None = None
     _is_fenced: bool = True
     """Whether writes of an operator before this one may still be stored."""
 
     def __post_init__(self) -> None:
         self.progressed_at = self.clock()
         """When a step was finished last, by the clock."""
-        inventory, ledger, metrics, clock = self.inventory, self.ledger, self.metrics, self.clock
-        record = self._effects.append
+        metrics, clock = self.metrics, self.clock
         timers = self._timers = Timers()
         claims = self._claims = ClaimStore(self.scope)
-        ingest = self._ingest = Ingest(inventory, ledger, claims)
-        in_flight = self._in_flight = InFlightWrites(record)
-        queue = self._queue = SchedulingQueue(claims, ledger, in_flight, clock, timers)
-        events = self._events = EventDeduplicator(self.event_refresh, clock, timers, record)
-        pending = self._pending = PendingStatus(events, clock, timers)
-        access = self._access = WriteAccess()
-        self._pod_access = WriteAccess()
+        self._ingest = Ingest(self.inventory, self.ledger, claims)
+        in_flight = self._in_flight = InFlightWrites(self._effects.append)
+        self._queue = SchedulingQueue(claims, self.ledger, in_flight, clock, timers)
+        events = self._events = EventDeduplicator(self.event_refresh, clock, timers, self._effects.append)
+        self._pending = PendingStatus(events, clock, timers)
+        self._access, self._pod_access = WriteAccess(), WriteAccess()
         self._fence = WriteFence(in_flight, clock, timers, self.scope)
         self._selector_warnings = SelectorWarnings(claims, events, self.explainer, clock)
-        self._write_results = WriteResultHandler(
-            claims, ledger, in_flight, queue, events, pending, access, metrics, self._selector_warnings.add
-        )
         self._owned = self._build_owned_devices()
-        self._gated: GatedPods | None = None
+        self._context = self._build_context()
+        self._problems = ObjectProblems(self.inventory, self._ingest, events, metrics, clock)
         self._pace = BatchLimit(BATCH, BATCH_SECONDS, clock)
         self._templates = TemplateChecks(self.explainer, events, clock, self._pace)
-        waiting_pods = self._waiting_pods = self._build_pods()
+        self._waiting_pods = self._build_pods()
+        gated = self._gated
+        self._write_results = WriteResultHandler(
+            self._context,
+            self._pending,
+            self._access,
+            self._selector_warnings.add,
+            None if gated is None else gated.report_claim,
+        )
         self._releaser = ClaimReleaser(
-            claims,
-            ledger,
-            in_flight,
-            queue,
-            events,
-            pending,
-            access,
-            release_of_pod=None if waiting_pods is None else waiting_pods.release,
+            self._context,
+            self._pending,
+            self._access,
+            None if self._waiting_pods is None else self._waiting_pods.release,
         )
-        self._problems = ObjectProblems(inventory, ingest, events, metrics, clock)
-        self._double_allocations = DoubleAllocationReporter(
-            inventory, ledger, claims, self._releaser.retained, ingest, events, metrics, clock, self.hears
-        )
-        self._broken_allocations = BrokenAllocationReporter(
-            inventory,
-            claims,
-            in_flight,
-            queue.annotation_backoff,
-            events,
-            metrics,
-            clock,
-            self.wall,
-            self.hears,
-        )
-        self._reallocation = self._build_reallocation()
-        self._broken_allocations.is_movable = self._reallocation.is_movable
+        self._build_allocation_checks()
         self._tasks = {name: BestEffortTask(name, clock, timers, metrics.defect_logger) for name in _TASKS}
+
+    def _build_context(self) -> Context:
+        return Context(
+            inventory=self.inventory,
+            ledger=self.ledger,
+            claims=self._claims,
+            in_flight=self._in_flight,
+            queue=self._queue,
+            events=self._events,
+            metrics=self.metrics,
+            timers=self._timers,
+            clock=self.clock,
+            wall=self.wall,
+            send=self._effects.append,
+            has_told=self.has_told,
+            is_ours=self._owned.is_ours,
+        )
 
     def _build_owned_devices(self) -> OwnedDevices:
         return OwnedDevices(
@@ -224,19 +221,31 @@ class SchedulingCycle:
             self._effects.append,
         )
 
-    def _build_reallocation(self) -> Reallocation:
-        return Reallocation(
+    def _build_allocation_checks(self) -> None:
+        self._double_allocations = DoubleAllocationReporter(
+            self.inventory,
+            self.ledger,
+            self._claims,
+            self._releaser.retained,
+            self._ingest,
+            self._events,
+            self.metrics,
+            self.clock,
+            self.hears,
+        )
+        self._broken_allocations = broken = BrokenAllocationReporter(
+            self.inventory,
             self._claims,
             self._in_flight,
-            self._queue.backoff,
-            self._broken_allocations.allocations,
-            find_broken=self._broken_allocations.find_known,
-            is_ours=self._owned.is_ours,
-            is_published=lambda pool: pool in self.inventory.pools,
-            shares_a_device=self.ledger.shares_a_device,
-            metrics=self.metrics,
-            clock=self.clock,
+            self._queue.annotation_backoff,
+            self._events,
+            self.metrics,
+            self.clock,
+            self.wall,
+            self.hears,
         )
+        self._reallocation = Reallocation(self._context, broken.allocations, broken.find_known)
+        broken.is_movable = self._reallocation.is_movable
 
     def _build_pods(self) -> WaitingPods | None:
         """Build what is done about pods; None if that is nothing."""
@@ -248,11 +257,16 @@ class SchedulingCycle:
         reasons: GatedReasons | UngatedReasons = ungated
         if self.scope.has_gated:
             decider = PodDecider(self.explainer, cluster, find_claim, has_template)
-            gated = self._gated = self._build_gated_pods(cluster, decider)
-            self._write_results.report_for_pods = lambda key, why: gated.report_claim(
-                key, None if why is None else WriteTrouble(why.reason, why.message)
+            self._gated = GatedPods(
+                context=self._context,
+                cluster=cluster,
+                decider=decider,
+                access=self._pod_access,
+                assume=self._assume,
+                on_changed=self._explain_pod_again,
+                handback_seconds=self.handback_seconds,
             )
-            reasons = GatedReasons(gated, decider, explainer, ungated if self.explains_pods else None)
+            reasons = GatedReasons(self._gated, decider, explainer, ungated if self.explains_pods else None)
         return WaitingPods(
             cluster,
             reasons,
@@ -267,60 +281,6 @@ class SchedulingCycle:
             pace=self._pace,
             templates_version=lambda: self._templates.version,
             hears_volumes=lambda: all(map(self.hears, VOLUMES)),
-        )
-
-    def _build_gated_pods(self, cluster: ClusterPods, decider: PodDecider) -> GatedPods:
-        claims, clock, timers, in_flight = self._claims, self.clock, self._timers, self._in_flight
-        is_ours, shares_a_device = self._owned.is_ours, self.ledger.shares_a_device
-        backoff, queue = self._queue.backoff, PodQueue(clock, timers)
-        earlier_writes = EarlierWrites(clock, timers)
-        hand_over = HandOver(
-            claims,
-            cluster,
-            decider,
-            in_flight,
-            backoff,
-            queue,
-            earlier_writes,
-            self._pod_access,
-            clock,
-            self.wall,
-            timers,
-            send=self._effects.append,
-            record=self._events.record,
-            has_told=self.has_told,
-            is_ours=is_ours,
-            on_changed=self._explain_pod_again,
-        )
-        handback = Handback(
-            claims,
-            in_flight,
-            backoff,
-            is_ours=is_ours,
-            shares_a_device=shares_a_device,
-            write_to_pod=hand_over.write_let_go,
-            on_changed=self._explain_pod_again,
-            metrics=self.metrics,
-            seconds=self.handback_seconds,
-            clock=clock,
-        )
-        return GatedPods(
-            claims,
-            cluster,
-            decider,
-            self.ledger,
-            in_flight,
-            backoff,
-            queue,
-            hand_over,
-            handback,
-            UnusedAllocations(claims, cluster, in_flight, backoff, is_ours, shares_a_device),
-            earlier_writes,
-            clock,
-            assume=self._assume,
-            defect_logger=self.metrics.defect_logger,
-            is_ours=is_ours,
-            on_changed=self._explain_pod_again,
         )
 
     def _explain_pod_again(self, key: Key) -> None:
@@ -359,7 +319,7 @@ class SchedulingCycle:
             self._tasks["rules"].run(self._owned.write_rules)
             if self._gated is not None:
                 self._gated.advance()
-                self._tasks["handback"].run(self._gated.handback.run)
+                self._tasks["handback"].run(self._gated.run_handback)
         self._flush(emit)
         is_done = is_fenced or self._decide_all(emit, stopping)
         if self._gated is not None and not is_fenced:

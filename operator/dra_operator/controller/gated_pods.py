@@ -1,8 +1,8 @@
 """Gated pods: the devices of all their claims are decided together on one node, stored, and then the pod is let go.
 
-Level-triggered: the next step follows from what is stored of a pod and its claims, so that a successor goes on where an
-operator was killed. The steps: allocations are stored, and beside that the pod is nominated to the node, which holds
-its cpu and memory; the watch has told of the allocations; our gate comes off (`hand_over`). Source: docs/pods.md.
+Level-triggered: the next step follows from what is stored of a pod and its claims (`plan_pods`), so that a successor
+goes on where an operator was killed. The steps: allocations are stored, and beside that the pod is nominated to the
+node, which holds its cpu and memory; the watch has told of the allocations; our gate comes off. Source: docs/pods.md.
 """
 
 from collections import Counter
@@ -16,20 +16,35 @@ from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.extended import extended_resources
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import AllocationResult, ResourceClaim
-from dra_operator.cluster.faults import Defect, DefectLogger
+from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import Consumer, WriteOutcome
+from dra_operator.cluster.session import ApiError
+from dra_operator.cluster.writes import (
+    Consumer,
+    Denied,
+    Stale,
+    Stored,
+    Unclear,
+    Write,
+    WriteOutcome,
+    nominate,
+    open_gate,
+    withdraw,
+)
 from dra_operator.controller import messages
-from dra_operator.controller.claims import ClaimStore, Key, Standing, is_pending, text
+from dra_operator.controller.claims import Key, Standing, is_pending, text
+from dra_operator.controller.context import Context
 from dra_operator.controller.earlier_writes import EarlierWrites
+from dra_operator.controller.event_dedup import EventRequest, Subject
 from dra_operator.controller.fencing import DOUBT_SECONDS
-from dra_operator.controller.gated_state import GatedPod, GatedState, WriteTrouble
-from dra_operator.controller.hand_over import HandOver, waits_for_binding
+from dra_operator.controller.gated_state import GatedPod, GatedState, LetGoPod, WriteTrouble
 from dra_operator.controller.handback import Handback
+from dra_operator.controller.logs import get_logger
+from dra_operator.controller.pending_status import PendingReason
+from dra_operator.controller.permissions import WriteAccess
+from dra_operator.controller.plan_pods import PodPlans, waits_for_binding
 from dra_operator.controller.pod_queue import PodQueue
-from dra_operator.controller.queue import Backoff, InFlightWrites
-from dra_operator.controller.unused_allocations import UnusedAllocations
-from dra_operator.ledger import Ledger
+from dra_operator.controller.write_results import DENIED, STALE, UNCLEAR
 from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
 from dra_operator.pods.entries import resolve_entries
 from dra_operator.pods.gate import SchedulingPod, find_release, not_gated, read_scheduling_pod
@@ -43,6 +58,10 @@ DEFECT: Final = (5.0, 600.0)
 """First and longest wait, in seconds, of a pod that met a defect of ours."""
 ABORTED: Final = (30.0, 600.0)
 """First and longest wait, in seconds, after a search that used up its time."""
+WATCH_SECONDS: Final = 0.01
+"""How soon it is asked again whether the watch of claims has told of what was stored."""
+
+log = get_logger()
 
 
 class AllocationSink(Protocol):
@@ -57,38 +76,47 @@ class AllocationSink(Protocol):
         """
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class GatedPods:
     """Keeps the pods that have no node yet and name claims, and takes those that our gate holds through their steps.
 
-    `claim_writes` and `claim_backoff` are those of claims; what is decided for them goes by `assume`. `is_ours` says
-    whether the allocation of a claim was made by an operator. `on_changed` is told of each pod of which something else
-    is to be said now.
+    What is decided goes by `assume`. `access` are the rights to write to pods. `on_changed` is told of each pod of
+    which something else is to be said now. `handback_seconds`: see `Handback`.
     """
 
-    claims: ClaimStore
+    context: Context
     cluster: ClusterPods
     decider: PodDecider
-    ledger: Ledger
-    claim_writes: InFlightWrites
-    claim_backoff: Backoff
-    queue: PodQueue
-    hand_over: HandOver
-    handback: Handback
-    unused: UnusedAllocations
-    earlier_writes: EarlierWrites
-    clock: Callable[[], float]
+    access: WriteAccess
     assume: AllocationSink
-    defect_logger: DefectLogger
-    is_ours: Callable[[ResourceClaim], bool]
     on_changed: Callable[[Key], None]
+    handback_seconds: float
+    queue: PodQueue = field(init=False)
+    plans: PodPlans = field(init=False)
+    _earlier_writes: EarlierWrites = field(init=False)
+    _handback: Handback = field(init=False)
     _pods: dict[Key, GatedPod] = field(default_factory=dict)
+    _let_go: dict[Key, LetGoPod] = field(default_factory=dict)
+    """Those whose gate an operator took off after a decision."""
+    _sent: dict[Key, tuple[Write, str]] = field(default_factory=dict)
+    """The write to each pod that has no answer yet, and why it is let go if that was not decided.
+
+    By name: an answer may come after its pod is gone, and a pod made anew under the name waits for it."""
     _touched: set[Key] = field(default_factory=set)
     """The pods of which something has become, or that are to be asked again in the next cycle."""
+    _orphans: set[Key] = field(default_factory=set)
+    """Claims with an allocation that perhaps no pod names."""
     _claim_troubles: dict[Key, WriteTrouble] = field(default_factory=dict)
     """What is against the last write to each claim."""
     _in_vain: set[object] = field(default_factory=set)
     """What pods have in common for which there was no room in this cycle."""
+
+    def __post_init__(self) -> None:
+        context = self.context
+        self.queue = PodQueue(context.clock, context.timers)
+        self._earlier_writes = EarlierWrites(context.clock, context.timers)
+        self.plans = PodPlans(context, self.cluster, self.decider, self._earlier_writes)
+        self._handback = Handback(context, self._write_let_go, self.on_changed, self.handback_seconds)
 
     # --- taking in
 
@@ -97,12 +125,11 @@ class GatedPods:
         key = delta.namespace, delta.name
         pod = None if delta.body is None else read_scheduling_pod(delta.body)
         known = self._pods.get(key)
-        if known is not None and (pod is None or pod.uid != known.pod.uid):
+        is_over = pod is None or not pod.is_active or bool(pod.node)
+        if known is not None and (is_over or pod is None or pod.uid != known.pod.uid):
             self._forget(known)
             known = None
-        if pod is None or not pod.is_active or pod.node:
-            if known is not None:
-                self._forget(known)
+        if pod is None or is_over:
             return
         if known is None:
             self._pods[key] = GatedPod(pod)
@@ -112,40 +139,101 @@ class GatedPods:
 
     def observe_claims(self, keys: Iterable[Key]) -> None:
         """Take in that some claims have changed, or that an answer about them has come."""
+        claims = self.context.claims
         for key in keys:
-            claim = self.claims.get(key)
+            claim = claims.get(key)
             if claim is None:
                 self._claim_troubles.pop(key, None)
-            else:
-                self.unused.observe_claim(claim)
-            self._touched.update([(key[0], pod) for pod in self.claims.users(key)])
+            elif self.plans.is_orphan(claim):
+                self._orphans.add(key)
+            self._touched.update([(key[0], pod) for pod in claims.users(key)])
 
-    def report_claim(self, key: Key, trouble: WriteTrouble | None) -> None:
+    def report_claim(self, key: Key, why: PendingReason | None) -> None:
         """Take in what is in the way of a write to the claim of a gated pod; None once it is written."""
-        if trouble is None and self._claim_troubles.pop(key, None) is None:
+        if why is None and self._claim_troubles.pop(key, None) is None:
             return
-        if trouble is not None:
-            self._claim_troubles[key] = trouble
-        for pod in self.claims.users(key):
+        if why is not None:
+            self._claim_troubles[key] = WriteTrouble(why.reason, why.message)
+        for pod in self.context.claims.users(key):
             self.on_changed((key[0], pod))
+
+    def _forget(self, gated: GatedPod) -> None:
+        """Forget a pod that is gone, is over, or has a node; a write to it may have its answer yet."""
+        key = gated.pod.key
+        self._drop_decision(gated)
+        del self._pods[key]
+        self._let_go.pop(key, None)
+        self.queue.remove(key)
+        self.access.forget(key)
+        self._touched.discard(key)
+
+    # --- writes to pods
+
+    def _write(self, write: Write | None, why: str = "") -> None:
+        if write is not None:
+            self._sent[write.key] = write, why
+            self.context.send(write)
+
+    def _write_let_go(self, write: Write) -> None:
+        """Have a pod written that was let go, unless a write to it is under way, or was not accepted just now."""
+        if write.key not in self._sent and not self.queue.backoff.holds(write.key, write.uid, write.version):
+            self._write(write)
 
     def observe_outcome(self, outcome: WriteOutcome) -> None:
         """Take in the answer to a write to a pod; the state of the pod that it brought was taken in just before."""
-        key = outcome.write.key
+        write, key = outcome.write, outcome.write.key
+        sent, why = self._sent.get(key, (None, ""))
+        if sent is not write:
+            return
+        del self._sent[key]
+        self._touched.add(key)
         gated = self._pods.get(key)
-        if gated is not None and gated.pod.uid != outcome.write.uid:
+        if gated is not None and gated.pod.uid != write.uid:
             gated = None
-        if self.hand_over.observe_outcome(outcome, gated):
-            self._touched.add(key)
+        backoff = self.queue.backoff
+        match outcome:
+            case Stored():
+                self._handle_stored(write, gated, why)
+            case Stale():
+                backoff.add(key, write.uid, *STALE, version=write.version)
+            case Unclear(missing=None):
+                backoff.add(key, write.uid, *UNCLEAR)
+            case Denied(missing=ApiError() as error) | Unclear(missing=ApiError() as error):
+                backoff.add(key, write.uid, *DENIED)
+                reason = messages.forbidden(error)
+                if self.access.deny(error.verb, error.resource, key, reason):
+                    log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
+                self._set_trouble(gated, messages.EVENT_FORBIDDEN, reason)
+            case Denied(message=refusal):
+                log.warning(
+                    messages.WRITE_REFUSED, pod=text(key), uid=write.uid, write=write.kind, why=refusal
+                )
+                backoff.add(key, write.uid, *DENIED)
+                # Once one of those that were refused is accepted, the others need not wait any longer.
+                backoff.count_refusal(key)
+                self._set_trouble(gated, messages.EVENT_REFUSED, messages.pod_refused(write.kind, refusal))
 
-    def _forget(self, gated: GatedPod) -> None:
-        """Forget a pod that is gone, is over, or has a node."""
-        key = gated.pod.key
-        del self._pods[key]
-        self.unused.observe_end(gated.pod)
-        self.hand_over.forget(gated)
-        self.handback.forget(key)
-        self._touched.discard(key)
+    def _handle_stored(self, write: Write, gated: GatedPod | None, why: str) -> None:
+        key = write.key
+        for (verb, resource), denied in self.access.grant(write).items():
+            log.info(messages.PERMITTED, verb=verb, resource=resource)
+            self.queue.backoff.expire(denied)
+        self.queue.backoff.accept(key)
+        if gated is not None and gated.trouble is not None:
+            gated.trouble = None
+            self.on_changed(key)
+        if write.kind != "gate":
+            return
+        node = "" if gated is None or why else gated.node
+        log.info(messages.LET_GO, pod=text(key), uid=write.uid, node=node, why=why)
+        if why:
+            event = EventRequest(Subject("Pod", *key, write.uid), "Normal", messages.EVENT_GATE_REMOVED, why)
+            self.context.events.record(event)
+
+    def _set_trouble(self, gated: GatedPod | None, reason: str, message: str) -> None:
+        if gated is not None:
+            gated.trouble = WriteTrouble(reason, message)
+            self.on_changed(gated.pod.key)
 
     # --- steps without a decision
 
@@ -154,35 +242,41 @@ class GatedPods:
         if all_waiting:
             self.queue.activate_all()
         self._touched |= self.queue.backoff.pop_expired()
-        inventory, ledger = self.decider.allocator.inventory, self.ledger
-        self.queue.observe((inventory.version, ledger.version, self.cluster.version))
+        versions = self.context.inventory.version, self.context.ledger.version, self.cluster.version
+        self.queue.observe(versions)
 
     def advance(self) -> None:
         """Take each pod that something has become of one step further, if that needs no decision."""
-        if not self.earlier_writes.is_begun:
+        if not self._earlier_writes.is_begun:
             self._begin()
         touched, self._touched = self._touched, set()
-        if self.earlier_writes.pop_end():
+        if self._earlier_writes.pop_end():
             touched |= {key for key, gated in self._pods.items() if gated.waits_for_earlier_writes}
         for key in touched:
             if (gated := self._pods.get(key)) is not None:
                 self._safely(self._advance, gated)
-        self.unused.release_orphans()
+        for key in tuple(self._orphans):
+            self._release_orphan(key)
+
+    def run_handback(self) -> float | None:
+        """Take back what is held for pods that cannot be placed; return when time alone makes more due."""
+        return self._handback.run(self._let_go)
 
     def _begin(self) -> None:
         """Remember what an earlier operator may have seen: it may have sent a patch that is still under way."""
-        self.earlier_writes.begin(
+        claims = self.context.claims
+        self._earlier_writes.begin(
             [gated.pod for gated in self._pods.values() if gated.pod.is_gated],
             [
                 claim
-                for claim in self.claims.allocated()
-                if not claim.status.reserved_for or self.claims.standing(claim) is Standing.GATED
+                for claim in claims.allocated()
+                if not claim.status.reserved_for or claims.standing(claim) is Standing.GATED
             ],
         )
 
     def _advance(self, gated: GatedPod) -> None:
         pod = gated.pod
-        if self.hand_over.is_writing(pod.key):
+        if pod.key in self._sent:
             return
         if gated.waits_for_earlier_writes:
             # If it still does, that is found out now.
@@ -193,10 +287,10 @@ class GatedPods:
             return
         if self.queue.is_held(pod):
             return
-        if why := self._find_release(pod):
-            self.hand_over.release(pod, why)
+        claims = self._claims(pod)
+        if why := find_release(pod, claims):
+            self._write(open_gate(pod), messages.gate_removed(why))
             return
-        claims = self.claims.find_all(pod.namespace, pod.claims)
         if not pod.is_last_gate or self._is_any_changing(claims):
             return
         if gated.node:
@@ -205,33 +299,71 @@ class GatedPods:
                 self._hand_over(gated, claims)
                 return
             # Not all of it could be stored, or a claim is gone.
-            self.hand_over.cancel(gated)
+            self._drop_decision(gated)
         self.queue.activate((pod.key,))
 
-    def _find_release(self, pod: SchedulingPod) -> str:
-        """Return why a pod is let go without a decision; empty if it is to be decided."""
-        why = find_release(pod, self.claims.find_all(pod.namespace, pod.claims))
-        return messages.gate_removed(why) if why else ""
-
     def _hand_over(self, gated: GatedPod, claims: list[ResourceClaim]) -> None:
-        if self.hand_over.advance(gated, claims):
-            self._touched.add(gated.pod.key)
+        """Do the next step for a decided pod all of whose claims are allocated."""
+        key, timers = gated.pod.key, self.context.timers
+        step = self.plans.plan_hand_over(gated.pod, gated.node, claims)
+        for write in step.to_claims:
+            self.context.in_flight.submit(write)
+        self._write(step.to_pod)
+        match step.waits_for:
+            case "decision":
+                self._drop_decision(gated)
+                self.queue.activate((key,))
+            case "earlier writes":
+                self._wait_for_earlier_writes(gated)
+            case "watch":
+                timers.set(("watch", key), self.context.clock() + WATCH_SECONDS)
+                self._touched.add(key)
+            case "answers":
+                timers.set(("watch", key), None)
+
+    def _drop_decision(self, gated: GatedPod) -> None:
+        """Drop the node that a pod was decided for, if it was."""
+        key = gated.pod.key
+        if gated.node:
+            gated.node = ""
+            self.cluster.withdraw(key)
+        self.context.timers.set(("watch", key), None)
+
+    def _wait_for_earlier_writes(self, gated: GatedPod) -> None:
+        """Have a pod wait until no write of an earlier operator can be stored any more."""
+        gated.waits_for_earlier_writes = True
+        self.on_changed(gated.pod.key)
+        self._earlier_writes.set_timer()
+
+    def _release_orphan(self, key: Key) -> None:
+        """Take back what was stored for gated pods that are gone, if nobody names the claim any more."""
+        claim = self.context.claims.get(key)
+        if claim is None or not self.plans.is_orphan(claim):
+            self._orphans.discard(key)
+        elif (
+            self.context.is_writable(claim)
+            and self.context.may_end(claim)
+            # Else its devices may be ours once they have settled.
+            and self.plans.is_for_us_to_clear(claim)
+        ):
+            self.context.in_flight.submit(withdraw(claim))
 
     # --- deciding
 
     def decide_all(self, flush: Callable[[], None], stopping: Callable[[], bool]) -> bool:
         """Decide the active pods, each alone; return whether all are done."""
-        active, flushed = self.queue.active, self.clock()
+        clock = self.context.clock
+        active, flushed = self.queue.active, clock()
         until = flushed + BUDGET
         # What is decided only takes something away.
         self._in_vain.clear()
         for pod in self.queue.begin_cycle(self._find_pod):
-            now = self.clock()
+            now = clock()
             if stopping() or now >= until:
                 return False
             active.start(pod.key)
             self._safely(self._decide, self._pods[pod.key])
-            after = self.clock()
+            after = clock()
             self.queue.charge(pod.key, after - now)
             if after - flushed >= FLUSH:
                 flush()
@@ -244,16 +376,15 @@ class GatedPods:
 
     def _decide(self, gated: GatedPod) -> None:
         pod, waiting = gated.pod, self.cluster.gated.get(gated.pod.key)
-        is_under_way = self.hand_over.is_writing(pod.key) or bool(gated.node)
-        if is_under_way or not pod.is_last_gate or waiting is None:
+        if pod.key in self._sent or gated.node or not pod.is_last_gate or waiting is None:
             return
-        claims = self.claims.find_all(pod.namespace, pod.claims)
+        claims = self._claims(pod)
         if self._is_any_changing(claims):
             return
         unallocated = [claim for claim in claims if claim.status.allocation is None]
-        if any(map(self.claim_backoff.holds_claim, unallocated)):
+        if any(map(self.context.queue.backoff.holds_claim, unallocated)):
             # Of a pod of which nobody knows when it goes nothing of a node is held.
-            self.hand_over.clear_nomination(pod)
+            self._clear_nomination(pod)
             return
         self._withdraw_assumed(unallocated)
         entries = resolve_entries(waiting.pod, self.decider.find_claim, self.decider.has_template)
@@ -267,10 +398,11 @@ class GatedPods:
 
     def _withdraw_assumed(self, claims: Iterable[ResourceClaim]) -> None:
         """Withdraw what is assumed for claims whose answer never came: it must not block their pod."""
-        used = self.ledger.version
+        ledger = self.context.ledger
+        used = ledger.version
         for claim in claims:
-            self.ledger.withdraw(*claim_key(claim))
-        if self.ledger.version != used:
+            ledger.withdraw(*claim_key(claim))
+        if ledger.version != used:
             self._in_vain.clear()
 
     def _find_node(
@@ -303,17 +435,20 @@ class GatedPods:
         self.cluster.assume(pod.key, decision.node)
         self.on_changed(pod.key)
         by_name = {claim.metadata.name: claim for claim in claims}
-        consumer = Consumer(pod.name, pod.uid)
+        consumer, is_shared = Consumer(pod.name, pod.uid), self.context.claims.is_shared
         decided = [
-            (by_name[name], allocation, consumer if self.claims.is_shared((pod.namespace, name)) else None)
+            (by_name[name], allocation, consumer if is_shared((pod.namespace, name)) else None)
             for name, allocation in decision.allocations.items()
         ]
         self.assume(decided, decision.node)
         if not decided:
             self._hand_over(gated, claims)
-        elif not any(map(waits_for_binding, decision.allocations.values())):
+        elif (
+            not any(map(waits_for_binding, decision.allocations.values()))
+            and pod.nominated_node != decision.node
+        ):
             # At once, beside the allocations: until then others may take what it needs of the node.
-            self.hand_over.nominate(gated)
+            self._write(nominate(pod, decision.node))
 
     def _set_unschedulable(self, gated: GatedPod, *, is_tried: bool) -> None:
         """Take in that a pod has no node. Where it was not tried with all its claims, they keep what they have."""
@@ -321,40 +456,44 @@ class GatedPods:
         self.queue.set_unschedulable(pod.key)
         # It waits for that now, and not for what was said against earlier writes.
         gated.trouble = None
-        for claim in self.claims.find_all(pod.namespace, pod.claims):
-            if not self.claim_backoff.holds_claim(claim):
+        for claim in self._claims(pod):
+            if not self.context.queue.backoff.holds_claim(claim):
                 self._claim_troubles.pop(claim_key(claim), None)
-        if is_tried:
+        # Of a pod of which nobody knows when it goes nothing of a node is held.
+        is_nominated = self._clear_nomination(pod)
+        if is_tried and not is_nominated:
+            # To clear it makes another version of the pod, too.
             self._take_back(gated)
-        else:
-            # Of a pod of which nobody knows when it goes nothing of a node is held.
-            self.hand_over.clear_nomination(pod)
         self.on_changed(pod.key)
+
+    def _clear_nomination(self, pod: SchedulingPod) -> bool:
+        """Have a nomination of ours taken off a pod; return whether it has one. What somebody else set stays."""
+        if pod.is_nominated_by_operator:
+            self._write(nominate(pod, None))
+        return pod.is_nominated_by_operator
 
     def _take_back(self, gated: GatedPod) -> None:
         """Have taken back what is stored for a pod that it cannot use, and nobody else does.
 
         Not while a patch of an earlier operator could still let one of its pods go.
         """
-        unused = self.unused.find(gated.pod, self._is_going)
-        if self.hand_over.clear_nomination(gated.pod):
-            # That makes another version of the pod, too.
-            return
-        users = {name for claim in unused for name in self.claims.users(claim_key(claim))}
+        unused = self.plans.find_unused(gated.pod, self._is_going)
+        users = {name for claim in unused for name in self.context.claims.users(claim_key(claim))}
         pods = [self._find_pod((gated.pod.namespace, name)) for name in users]
-        if any(pod is not None and self.earlier_writes.may_let_go(pod) for pod in pods):
-            self.hand_over.wait_for_earlier_writes(gated)
-        else:
-            self.unused.withdraw(unused)
+        if any(pod is not None and self._earlier_writes.may_let_go(pod) for pod in pods):
+            self._wait_for_earlier_writes(gated)
+            return
+        for claim in unused:
+            self.context.in_flight.submit(withdraw(claim, unreserves=True))
 
     def _is_going(self, key: Key) -> bool:
         """True if a pod has been decided, or is being written."""
         gated = self._pods.get(key)
-        return (gated is not None and bool(gated.node)) or self.hand_over.is_writing(key)
+        return (gated is not None and bool(gated.node)) or key in self._sent
 
     def _is_of_others(self, claim: ResourceClaim) -> bool:
         """True if it is not for us to allocate a claim that has no allocation."""
-        return is_pending(claim) and self.claims.standing(claim) is not Standing.GATED
+        return is_pending(claim) and self.context.claims.standing(claim) is not Standing.GATED
 
     # --- pods that were let go
 
@@ -368,11 +507,13 @@ class GatedPods:
         pod = gated.pod
         self.queue.set_decided(pod.key)
         node = gated.node or self._find_stored_node(pod)
-        if gated.is_let_go or node:
-            gated.is_let_go = True
-            self.handback.observe(pod, node)
-        if self.handback.is_handed_back(pod.key) or not node:
-            self.hand_over.cancel(gated)
+        let_go = self._let_go.get(pod.key)
+        if let_go is None and node:
+            let_go = self._let_go[pod.key] = LetGoPod(pod, node)
+        if let_go is not None:
+            let_go.observe(pod)
+        if not node or (let_go is not None and let_go.is_handed_back):
+            self._drop_decision(gated)
 
     def _find_stored_node(self, pod: SchedulingPod) -> str:
         """Return the node that an operator let a pod go for, nominated it to, or stored the claims made for it on.
@@ -383,13 +524,12 @@ class GatedPods:
             return pod.let_go.node
         if pod.is_nominated_by_operator:
             return pod.nominated_node
-        for claim in self.claims.find_all(pod.namespace, pod.claims):
+        for claim in self._claims(pod):
             allocation = claim.status.allocation
-            if not any(
-                owner.controller and owner.uid == pod.uid for owner in claim.metadata.owner_references
-            ):
+            owners = claim.metadata.owner_references
+            if not any(owner.controller and owner.uid == pod.uid for owner in owners):
                 continue
-            if allocation is not None and not claim.status.reserved_for and self.is_ours(claim):
+            if allocation is not None and not claim.status.reserved_for and self.context.is_ours(claim):
                 return pinned_to(allocation.node_selector) or pod.nominated_node
         return ""
 
@@ -401,17 +541,21 @@ class GatedPods:
         Of one without our gate, whether it was handed back.
         """
         gated = self._pods.get(key)
-        if gated is not None and not gated.pod.is_gated:
-            return self.handback.trouble(key)
-        if gated is None or gated.trouble is not None:
-            return None if gated is None else gated.trouble
-        if self.hand_over.is_releasing(key):
+        if gated is None:
             return None
-        for claim in self.claims.find_all(gated.pod.namespace, gated.pod.claims):
+        if not gated.pod.is_gated:
+            let_go = self._let_go.get(key)
+            return None if let_go is None else let_go.trouble
+        if gated.trouble is not None:
+            return gated.trouble
+        if key in self._sent and self._sent[key][1]:
+            # It is let go without a decision.
+            return None
+        for claim in self._claims(gated.pod):
             if (found := self._claim_troubles.get(claim_key(claim))) is not None:
                 return found
             if claim.status.allocation is None and self._is_of_others(claim):
-                others = sorted(self.claims.users(claim_key(claim)) - {key[1]})
+                others = sorted(self.context.claims.users(claim_key(claim)) - {key[1]})
                 return WriteTrouble(messages.EVENT_CLAIM_NOT_GATED, not_gated(claim, others))
         if gated.waits_for_earlier_writes:
             return WriteTrouble(messages.EVENT_EARLIER_WRITES, messages.earlier_writes(DOUBT_SECONDS))
@@ -420,9 +564,9 @@ class GatedPods:
     def has_lost_devices(self, key: Key) -> bool:
         """True if a pod was let go, and a claim of it has no allocation any more."""
         gated = self._pods.get(key)
-        if gated is None or gated.pod.is_gated or not (gated.is_let_go or gated.pod.let_go):
+        if gated is None or gated.pod.is_gated or not (key in self._let_go or gated.pod.let_go):
             return False
-        return self.handback.has_lost_devices(gated.pod)
+        return self._handback.has_lost_devices(gated.pod)
 
     def is_waiting(self, key: Key) -> bool:
         """True if there was no room for a pod, or something is against what is to be written for it."""
@@ -430,11 +574,9 @@ class GatedPods:
 
     def counts(self) -> Mapping[GatedState, int]:
         """Return how many pods are how far."""
+        states = [gated.state(self._let_go.get(key)) for key, gated in self._pods.items()]
         counts = Counter(dict.fromkeys(GatedState, 0))
-        for key, gated in self._pods.items():
-            is_back = gated.is_let_go and self.handback.is_handed_back(key)
-            if (state := gated.state(is_handed_back=is_back)) is not None:
-                counts[state] += 1
+        counts.update([state for state in states if state is not None])
         return counts
 
     def gated_since(self) -> float:
@@ -458,9 +600,13 @@ class GatedPods:
             default=0.0,
         )
 
+    def _claims(self, pod: SchedulingPod) -> list[ResourceClaim]:
+        """Return those of the claims of a pod that are there, by name."""
+        return self.context.claims.find_all(pod.namespace, pod.claims)
+
     def _is_any_changing(self, claims: Iterable[ResourceClaim]) -> bool:
         """True if a write is under way by which one of some claims gets an allocation or loses it."""
-        return any(self.claim_writes.is_changing_allocation(claim_key(claim)) for claim in claims)
+        return any(self.context.in_flight.is_changing_allocation(claim_key(claim)) for claim in claims)
 
     def _safely(self, work: Callable[[GatedPod], None], gated: GatedPod) -> None:
         """Do some work on a pod. After a defect of ours the pod backs off; the others go on."""
@@ -468,11 +614,10 @@ class GatedPods:
             work(gated)
         except Exception as error:
             pod = gated.pod
-            self.defect_logger.exception(Defect.DECISION, pod=text(pod.key))
-            self.hand_over.cancel(gated)
+            self.context.metrics.defect_logger.exception(Defect.DECISION, pod=text(pod.key))
+            self._drop_decision(gated)
             self.queue.backoff.add(pod.key, pod.uid, *DEFECT)
-            gated.trouble = WriteTrouble(messages.EVENT_INTERNAL, messages.defect(error))
-            self.on_changed(pod.key)
+            self._set_trouble(gated, messages.EVENT_INTERNAL, messages.defect(error))
 
 
 def _is_usable(claim: ResourceClaim) -> bool:

@@ -14,10 +14,9 @@ from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.writes import withdraw
 from dra_operator.controller import messages
-from dra_operator.controller.claims import ClaimStore, Key, text
+from dra_operator.controller.claims import Key, text
+from dra_operator.controller.context import Context
 from dra_operator.controller.logs import get_logger
-from dra_operator.controller.metrics import Metrics
-from dra_operator.controller.queue import Backoff, InFlightWrites
 from dra_operator.inventory import PoolKey
 from dra_operator.ledger import Breakage, BrokenAllocations, Cause
 from dra_operator.ledger.broken import MISSING_SECONDS as REPORTED_SECONDS
@@ -64,24 +63,11 @@ class _Batch:
 
 @dataclass(slots=True)
 class Reallocation:
-    """Takes back what is broken. Used in the thread of cycles.
+    """Takes back what is broken; `find_broken` returns the claims whose allocation is broken for certain now."""
 
-    `find_broken` returns the claims whose allocation is broken for certain now. `is_ours` says whether the operator
-    made the allocation of a claim, `is_published` whether there is any slice of a pool, `shares_a_device` whether
-    another claim holds a device of one. `in_flight` and `backoff` are those of claims; `clock` is monotonic, in
-    seconds.
-    """
-
-    claims: ClaimStore
-    in_flight: InFlightWrites
-    backoff: Backoff
+    context: Context
     allocations: BrokenAllocations
     find_broken: Callable[[], Mapping[Key, tuple[Breakage, ...]]]
-    is_ours: Callable[[ResourceClaim], bool]
-    is_published: Callable[[PoolKey], bool]
-    shares_a_device: Callable[[Key], bool]
-    metrics: Metrics
-    clock: Callable[[], float]
     _broken: dict[Key, _BrokenClaim] = field(default_factory=dict)
     _batches: dict[PoolKey, _Batch] = field(default_factory=dict)
 
@@ -92,7 +78,7 @@ class Reallocation:
             claim.status.allocation is not None
             and metadata.deletion_timestamp is None
             and metadata.labels.get(OPT_OUT_LABEL) != "false"
-            and self.claims.is_free(claim)
+            and self.context.claims.is_free(claim)
             and (self._know(claim).is_ours or self._is_all_gone(claim))
         )
 
@@ -103,8 +89,9 @@ class Reallocation:
         allocation which nobody names or has reserved is most likely ours; and it is of no use to anybody.
         """
         breakages = self.allocations.found.get(claim_key(claim), ())
+        published = self.context.inventory.pools
         return any(item.cause is Cause.NODE_GONE for item in breakages) and not any(
-            map(self.is_published, _count_devices(claim))
+            pool in published for pool in _count_devices(claim)
         )
 
     def _know(self, claim: ResourceClaim) -> _BrokenClaim:
@@ -112,23 +99,23 @@ class Reallocation:
         key, uid = claim_key(claim), claim.metadata.uid
         known = self._broken.get(key)
         if known is None or known.uid != uid:
-            known = self._broken[key] = _BrokenClaim(uid, self.clock(), self.is_ours(claim))
+            known = self._broken[key] = _BrokenClaim(uid, self.context.clock(), self.context.is_ours(claim))
         return known
 
     def run(self) -> float | None:
         """Take back what is due, as much as may move at once; return when time alone makes more due."""
-        now, found = self.clock(), self.find_broken()
+        now, found = self.context.clock(), self.find_broken()
         # What is not known to be broken for a moment begins anew.
         self._broken = {key: known for key, known in self._broken.items() if key in found}
         movable = [
             (self._know(claim).since, key, claim)
             for key in found
-            if (claim := self.claims.get(key)) is not None and self.is_movable(claim)
+            if (claim := self.context.claims.get(key)) is not None and self.is_movable(claim)
         ]
         wake: list[float] = []
         for since, key, claim in sorted(movable, key=lambda each: each[:2]):
             due = _due_at(since, found[key])
-            if due is None or key in self.in_flight or self.backoff.holds_claim(claim):
+            if due is None or not self.context.is_writable(claim):
                 continue
             again = due if now < due else self._move(key, claim, found[key])
             if again is not None:
@@ -137,10 +124,9 @@ class Reallocation:
 
     def _move(self, key: Key, claim: ResourceClaim, breakages: tuple[Breakage, ...]) -> float | None:
         """Take the allocation of a claim back; return when its pools have room for that, if they have none."""
-        if self.shares_a_device(key):
-            # kube-scheduler keeps the devices in use as a set, and would forget one that another claim holds as well.
+        if not self.context.may_end(claim):
             return None
-        now, devices = self.clock(), _count_devices(claim)
+        now, devices = self.context.clock(), _count_devices(claim)
         batches = {pool: self._batches.setdefault(pool, _Batch()) for pool in devices}
         full = [
             batch
@@ -156,11 +142,11 @@ class Reallocation:
             messages.MOVING,
             claim=text(key),
             uid=claim.metadata.uid,
-            why=messages.broken_unused(breakages, is_decided_anew=self.claims.scope.has_standalone),
+            why=messages.broken_unused(breakages, is_decided_anew=self.context.claims.scope.has_standalone),
         )
         for cause in causes:
-            self.metrics.reallocations.labels(cause).inc()
-        self.in_flight.submit(withdraw(claim))
+            self.context.metrics.reallocations.labels(cause).inc()
+        self.context.in_flight.submit(withdraw(claim))
         return None
 
 

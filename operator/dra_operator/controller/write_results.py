@@ -16,15 +16,14 @@ from dra_operator.cluster.delivery import UNCHANGED_SECONDS
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import Denied, Stale, Stored, Unclear, Write, WriteKind, WriteOutcome
 from dra_operator.controller import messages
-from dra_operator.controller.claims import ClaimStore, Key, Standing, annotation, is_released, text
-from dra_operator.controller.event_dedup import EventDeduplicator, EventRequest, one_line, subject_of, warning
+from dra_operator.controller.claims import Key, Standing, annotation, is_released, text
+from dra_operator.controller.context import Context
+from dra_operator.controller.event_dedup import EventRequest, one_line, subject_of, warning
 from dra_operator.controller.ingest import DeltaEffects
 from dra_operator.controller.logs import get_logger
-from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.pending_status import PendingReason, PendingStatus
 from dra_operator.controller.permissions import WriteAccess
-from dra_operator.controller.queue import Assumed, InFlightWrites, SchedulingQueue
-from dra_operator.ledger import Ledger
+from dra_operator.controller.queue import Assumed
 
 STALE = (0.05, 30.0)
 """First and longest wait, in seconds, for the newer version of an object."""
@@ -50,14 +49,9 @@ log = get_logger()
 class WriteResultHandler:
     """Takes in the answers to writes. `on_allocated` gets key and uid of each claim whose allocation is stored."""
 
-    claims: ClaimStore
-    ledger: Ledger
-    in_flight: InFlightWrites
-    queue: SchedulingQueue
-    events: EventDeduplicator
+    context: Context
     pending: PendingStatus
     access: WriteAccess
-    metrics: Metrics
     on_allocated: Callable[[Key, str], None]
     report_for_pods: Callable[[Key, PendingReason | None], None] | None = None
     """Is told what keeps the claim of gated pods from being written, since it is the pods of which that is said; None
@@ -67,16 +61,16 @@ class WriteResultHandler:
         """Take in one answer and add to `effects` what it changed; `cycle` is the number of this one."""
         write = outcome.write
         key = write.key
-        if not self.in_flight.finish(write):
+        if not self.context.in_flight.finish(write):
             return
-        self.metrics.writes.labels(write.kind, outcome.result).inc()
+        self.context.metrics.writes.labels(write.kind, outcome.result).inc()
         # Whatever the answer, look at the claim again: what is to be done next may have changed meanwhile.
         effects.seen.add(key)
         if isinstance(outcome, Stored) and write.kind == "annotate":
             self._handle_annotated(write)
             self._continue(key, effects)
             return
-        assumed = self.in_flight.pop_assumed(key)
+        assumed = self.context.in_flight.pop_assumed(key)
         if assumed is not None and not (isinstance(outcome, Unclear) and write.kind == "allocate"):
             # What was stored took the place of the assumption when it was taken in. If it has been cleared again since,
             # or the claim made anew, the assumption must not outlive it, and the claim is to be decided again.
@@ -88,45 +82,49 @@ class WriteResultHandler:
 
     def _continue(self, key: Key, effects: DeltaEffects) -> None:
         """Send the allocation that was decided while the annotation was being written."""
-        claim, assumed = self.claims.get(key), self.in_flight.assumed(key)
+        claim, assumed = self.context.claims.get(key), self.context.in_flight.assumed(key)
         if assumed is None:
             return
-        if claim is not None and claim.metadata.uid == assumed.uid and self.claims.is_allocatable(key):
-            self.in_flight.allocate(claim, assumed)
+        if (
+            claim is not None
+            and claim.metadata.uid == assumed.uid
+            and self.context.claims.is_allocatable(key)
+        ):
+            self.context.in_flight.allocate(claim, assumed)
         else:
             # Allocated by another, being deleted, recreated, a pod's by now.
-            self.in_flight.pop_assumed(key)
+            self.context.in_flight.pop_assumed(key)
             self._withdraw(key, effects)
 
     def _withdraw(self, key: Key, effects: DeltaEffects) -> None:
         """Give back what was decided for a claim and will not be written."""
-        used = self.ledger.version
-        self.ledger.withdraw(*key)
-        effects.requeue_all |= self.ledger.version != used
+        used = self.context.ledger.version
+        self.context.ledger.withdraw(*key)
+        effects.requeue_all |= self.context.ledger.version != used
         effects.requeue.add(key)
 
     # --- what is stored
 
     def _handle_annotated(self, write: Write) -> None:
         self._handle_permitted(write)
-        if self.events.clear((messages.EVENT_FORBIDDEN, write.key)):
+        if self.context.events.clear((messages.EVENT_FORBIDDEN, write.key)):
             # The last Event is not what the claim waits for.
             self.pending.repeat(write.key)
         if PENDING_ANNOTATION in write.annotations:
             self.pending.mark_accepted(write.key)
-        self.queue.annotation_backoff.remove(write.key)
+        self.context.queue.annotation_backoff.remove(write.key)
 
     def _handle_written(self, write: Write, assumed: Assumed | None, cycle: int) -> None:
         key = write.key
         self._handle_permitted(write)
-        self.events.clear((messages.EVENT_FORBIDDEN, key))
+        self.context.events.clear((messages.EVENT_FORBIDDEN, key))
         # An annotation says only that the claim waits, perhaps because it backs off.
-        self.queue.backoff.accept(key)
+        self.context.queue.backoff.accept(key)
         if self.report_for_pods is not None:
             self.report_for_pods(key, None)
         match write.kind:
             case "deallocate":
-                self.metrics.deallocations.inc()
+                self.context.metrics.deallocations.inc()
                 log.info(messages.DEALLOCATED, claim=text(key), uid=write.uid)
             case "withdraw":
                 log.info(messages.WITHDRAWN, claim=text(key), uid=write.uid)
@@ -140,13 +138,13 @@ class WriteResultHandler:
         for (verb, resource), denied in self.access.grant(write).items():
             log.info(messages.PERMITTED, verb=verb, resource=resource)
             # They are older than many that come now, and must not lose their devices to these.
-            self.queue.backoff.expire(denied)
-            self.queue.annotation_backoff.expire(denied)
+            self.context.queue.backoff.expire(denied)
+            self.context.queue.annotation_backoff.expire(denied)
 
     def _report_allocated(self, write: Write, assumed: Assumed, cycle: int) -> None:
         key, waited = write.key, self.pending.end(write.key)
-        self.metrics.allocations.inc()
-        self.metrics.allocation_seconds.observe(waited)
+        self.context.metrics.allocations.inc()
+        self.context.metrics.allocation_seconds.observe(waited)
         log.info(
             messages.ALLOCATED,
             claim=text(key),
@@ -157,11 +155,13 @@ class WriteResultHandler:
             waited_ms=round(waited * 1000),
             **{"pass": cycle},
         )
-        claim = self.claims.get(key)
+        claim = self.context.claims.get(key)
         if claim is None or claim.metadata.uid != write.uid or claim.status.allocation is None:
             return
         sentence = one_line(messages.allocated(claim.status.allocation, assumed.node))
-        self.events.record(EventRequest(subject_of(claim), "Normal", messages.EVENT_ALLOCATED, sentence))
+        self.context.events.record(
+            EventRequest(subject_of(claim), "Normal", messages.EVENT_ALLOCATED, sentence)
+        )
         self.on_allocated(key, write.uid)
 
     # --- what is not
@@ -172,7 +172,7 @@ class WriteResultHandler:
         match outcome:
             case Stale(message=why):
                 # The newer version, or the deletion, is on its way to us. Until it is here, the same would happen.
-                self.queue.backoff.add(key, write.uid, *STALE, version=write.version)
+                self.context.queue.backoff.add(key, write.uid, *STALE, version=write.version)
                 # kube-controller-manager clears deleted claims as well, and is often faster.
                 if write.kind == "deallocate":
                     log.debug(messages.WRITE_CONFLICT, **facts, why=why)
@@ -189,7 +189,7 @@ class WriteResultHandler:
                     log.warning(messages.WRITE_REFUSED, **facts, why=why)
                 self._report_refusal(write, why)
             case Unclear(missing=error):
-                self.queue.backoff.add(key, write.uid, *UNCLEAR)
+                self.context.queue.backoff.add(key, write.uid, *UNCLEAR)
                 if error is not None:
                     self._report_forbidden(write, error)
 
@@ -199,23 +199,23 @@ class WriteResultHandler:
         That must not keep the claim from being allocated or released, and has a pause of its own.
         """
         if write.kind != "annotate":
-            self.queue.backoff.add(write.key, write.uid, first, longest)
+            self.context.queue.backoff.add(write.key, write.uid, first, longest)
         elif not write.annotations.get(PENDING_ANNOTATION):
-            self.queue.annotation_backoff.add(write.key, write.uid, first, longest)
+            self.context.queue.annotation_backoff.add(write.key, write.uid, first, longest)
 
     def _count_refusal(self, write: Write) -> int:
         """Return how often in a row a write to a claim was refused by now."""
         if write.kind != "annotate":
-            return self.queue.backoff.count_refusal(write.key)
+            return self.context.queue.backoff.count_refusal(write.key)
         refusals = self.pending.mark_refused(write.key) if PENDING_ANNOTATION in write.annotations else 0
-        return refusals or self.queue.annotation_backoff.count_refusal(write.key)
+        return refusals or self.context.queue.annotation_backoff.count_refusal(write.key)
 
     def _report_forbidden(self, write: Write, error: ApiError) -> None:
         """Say which right is missing."""
         key, why = write.key, messages.forbidden(error)
         if self.access.deny(error.verb, error.resource, key, why):
             log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
-        claim = self.claims.get(key)
+        claim = self.context.claims.get(key)
         if claim is None:
             return
         if write.kind in ("allocate", "fence", "reserve"):
@@ -224,28 +224,28 @@ class WriteResultHandler:
             self._set_pending(claim, PendingReason(messages.EVENT_FORBIDDEN, right, why))
             return
         event = warning(subject_of(claim), messages.EVENT_FORBIDDEN, why)
-        self.events.report((messages.EVENT_FORBIDDEN, key), event, (error.verb, error.resource))
+        self.context.events.report((messages.EVENT_FORBIDDEN, key), event, (error.verb, error.resource))
 
     def _report_refusal(self, write: Write, why: str) -> None:
         """Say that a write is not accepted: by an Event, and where the claim waits for it, on the claim."""
-        claim = self.claims.get(write.key)
+        claim = self.context.claims.get(write.key)
         if claim is None or write.kind == "annotate":
             return
         said = f"the API server refuses {_PURPOSES[write.kind]}: {why}"
         if write.kind in ("deallocate", "withdraw"):
-            self.events.record(warning(subject_of(claim), messages.EVENT_REFUSED, said))
+            self.context.events.record(warning(subject_of(claim), messages.EVENT_REFUSED, said))
         else:
             self._set_pending(claim, PendingReason(messages.EVENT_REFUSED, None, said))
 
     def _set_pending(self, claim: ResourceClaim, why: PendingReason) -> None:
         is_allocated = claim.status.allocation is not None
         if self.report_for_pods is not None and (
-            is_allocated or self.claims.standing(claim) is Standing.GATED
+            is_allocated or self.context.claims.standing(claim) is Standing.GATED
         ):
             # One that is allocated waits for nothing itself.
             self.report_for_pods(claim_key(claim), why)
         elif (event := self.pending.set(claim, why)) is not None:
-            self.events.record(event)
+            self.context.events.record(event)
 
 
 @dataclass(slots=True)
@@ -258,11 +258,7 @@ class ClaimReleaser:
     devices or is no longer ours.
     """
 
-    claims: ClaimStore
-    ledger: Ledger
-    in_flight: InFlightWrites
-    queue: SchedulingQueue
-    events: EventDeduplicator
+    context: Context
     pending: PendingStatus
     access: WriteAccess
     release_of_pod: Callable[[Key], None] | None = None
@@ -272,51 +268,51 @@ class ClaimReleaser:
 
     def release_unmanaged(self, key: Key) -> None:
         """Do for one claim what needs no decision."""
-        claim = self.claims.get(key)
+        claim = self.context.claims.get(key)
         if claim is None:
             self._forget(key)
             return
-        if self.claims.is_allocatable(key):
+        if self.context.claims.is_allocatable(key):
             self.pending.mark_changed(key)
             return
         if not is_released(claim):
             self._excuse(key)
         self.pending.clear(key)
-        if not self.in_flight.is_allocating(key):
+        if not self.context.in_flight.is_allocating(key):
             self.pending.end(key)
         self.retained.discard(key)
-        if self.queue.backoff.holds_claim(claim):
+        if self.context.queue.backoff.holds_claim(claim):
             return
-        if is_released(claim) and self.claims.is_for_us_to_release(claim):
+        if is_released(claim) and self.context.claims.is_for_us_to_release(claim):
             if self._shares_a_device(key):
                 self.retained.add(key)
             else:
-                self.in_flight.submit(writes.deallocate(claim))
+                self.context.in_flight.submit(writes.deallocate(claim))
         elif (
             annotation(claim) is not None
             and claim.metadata.deletion_timestamp is None
-            and not self.queue.annotation_backoff.holds_claim(claim)
+            and not self.context.queue.annotation_backoff.holds_claim(claim)
         ):
-            if self.release_of_pod is None or self.claims.is_free(claim):
-                self.in_flight.submit(writes.annotate(claim, PENDING_ANNOTATION, None))
-            elif not self.claims.is_pending_for_pod(claim):
+            if self.release_of_pod is None or self.context.claims.is_free(claim):
+                self.context.in_flight.submit(writes.annotate(claim, PENDING_ANNOTATION, None))
+            elif not self.context.claims.is_pending_for_pod(claim):
                 self.release_of_pod(key)
 
     def write_annotation(self, key: Key) -> None:
         """Bring the annotation of a claim that waits up to date."""
-        claim = self.claims.get(key)
-        if claim is None or key in self.in_flight:
+        claim = self.context.claims.get(key)
+        if claim is None or key in self.context.in_flight:
             return
         if (due := self.pending.due_annotation(claim)) is not None:
             self.pending.mark_written(key)
-            self.in_flight.submit(writes.annotate(claim, PENDING_ANNOTATION, due))
+            self.context.in_flight.submit(writes.annotate(claim, PENDING_ANNOTATION, due))
 
     def _shares_a_device(self, key: Key) -> bool:
         """Return whether another claim holds a device of this one, and may still be used.
 
         kube-scheduler keeps the devices in use as a set, and forgets one when any claim that holds it is cleared.
         """
-        others = [self.claims.get(other) for other in self.ledger.other_holders(key)]
+        others = [self.context.claims.get(other) for other in self.context.ledger.other_holders(key)]
         return any(
             other is None or not other.metadata.deletion_timestamp or other.status.reserved_for
             for other in others
@@ -325,13 +321,13 @@ class ClaimReleaser:
     def _excuse(self, key: Key) -> None:
         """Forget that a write to the claim was not permitted: none is wanted that could not wait."""
         self.access.forget(key)
-        self.events.clear((messages.EVENT_FORBIDDEN, key))
+        self.context.events.clear((messages.EVENT_FORBIDDEN, key))
 
     def _forget(self, key: Key) -> None:
         self._excuse(key)
         self.retained.discard(key)
         self.pending.clear(key)
-        self.queue.backoff.remove(key)
-        self.queue.annotation_backoff.remove(key)
-        if key not in self.in_flight:
+        self.context.queue.backoff.remove(key)
+        self.context.queue.annotation_backoff.remove(key)
+        if key not in self.context.in_flight:
             self.pending.end(key)
