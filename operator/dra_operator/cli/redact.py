@@ -17,7 +17,6 @@ from dra_operator.api.names import (
     POD_CLAIM_NAME,
     SPECIAL_CLAIM_ANNOTATION,
 )
-from dra_operator.api.read import TYPES
 from dra_operator.api.validation.unknown_fields import without_unknown_fields
 from dra_operator.pods.gate import read_mark
 
@@ -89,7 +88,7 @@ class _Redactor:
         kind = body["kind"]
         if kind in self._names:
             if kind not in ("Pod", "PodGroup"):
-                body = without_unknown_fields(_without_parameters(body), TYPES[kind])
+                body = without_unknown_fields(_without_parameters(body))
             result = {
                 "apiVersion": body["apiVersion"],
                 "kind": kind,

@@ -10,16 +10,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from dra_operator.api.convert import to_v1, version_of
 from dra_operator.api.core import Metadata, Node, Pod
 from dra_operator.api.defaults import apply_defaults
-from dra_operator.api.fields import element, types
 from dra_operator.api.kinds import KINDS, LEASE, RESOURCE_GROUP, Kind
 from dra_operator.api.read import TYPES, ObjectError, path_in_version, read_object
 from dra_operator.api.types import (
@@ -54,43 +52,6 @@ from dra_operator.questions.contents import (
     add_volume,
 )
 from dra_operator.questions.manifests import Found, Unreadable, template_hint
-
-_PACKAGE: Final = "core/v1."
-_KINDS: Final = frozenset(("Pod", "Node", "Namespace"))
-_ADVICE: Final = {
-    (f"{_PACKAGE}PodResourceClaim", "source"): "since Kubernetes 1.31 its fields are next to the name",
-    (f"{_PACKAGE}PodResourceClaim", "resourceClaim"): "write resourceClaimName, or resourceClaimTemplateName",
-    (f"{_PACKAGE}Container", "resourceClaims"): "write resources.claims, of entries in spec.resourceClaims",
-    (f"{_PACKAGE}PodSpec", "template"): "a Pod has the fields of its template in spec",
-}
-"""What to do about fields that belong elsewhere or to another version, by the struct that they were given to."""
-
-
-def find_unknown_core_fields(body: Mapping[str, Any], kind: str) -> Iterator[UnknownField]:
-    """Yield the fields of an object of the core group that its kind does not have; none of other kinds.
-
-    What has not the shape it should have is passed over: the reader names what matters of it.
-    """
-    if kind in _KINDS:
-        yield from _below(body, f"{_PACKAGE}{kind}", "")
-
-
-def _below(value: Any, type_: str, path: str) -> Iterator[UnknownField]:
-    type_ = type_.removeprefix("*")
-    if isinstance(value, list):
-        if type_.startswith("[]") and element(type_) in types():
-            for index, item in enumerate(value):
-                yield from _below(item, type_[2:], f"{path}[{index}]")
-    elif isinstance(value, Mapping) and (fields := types().get(type_)) is not None:
-        for name, item in value.items():
-            at = f"{path}.{name}" if path else str(name)
-            if name in fields:
-                yield from _below(item, fields[name][0], at)
-            else:
-                advice = _ADVICE.get((type_, str(name)), "")
-                close = () if advice else get_close_matches(str(name), fields, 1)
-                yield UnknownField(at, next(iter(close), ""), advice)
-
 
 _NEW = Environment(expressions="new")
 _MOST_KEPT = 4096
@@ -272,7 +233,7 @@ def _add(gathered: LoadResult, left_out: _LeftOut, manifest: Manifest) -> None:
         body = _checked(manifest.body)
         is_stored = _is_stored(body)
         # What comes straight from an API server was never edited, and most time would be spent here.
-        for unknown in () if is_stored and not manifest.place.file else _unknown_fields(body):
+        for unknown in () if is_stored and not manifest.place.file else find_unknown_fields(body):
             if is_stored:
                 left_out.add(manifest.place, body, unknown)
             else:
@@ -361,16 +322,6 @@ def _other_case(body: Mapping[str, Any], field: str) -> str:
     """Return that a field is there in other letters, which make it another field, or an empty text."""
     found = [name for name in body if name != field and str(name).lower() == field.lower()]
     return f'; "{found[0]}" is no field: write {field}' if found else ""
-
-
-def _unknown_fields(body: Mapping[str, Any]) -> Iterator[UnknownField]:
-    kind = body.get("kind")
-    if not isinstance(kind, str) or kind not in TYPES:
-        return
-    if KINDS[kind].group == RESOURCE_GROUP:
-        yield from find_unknown_fields(body, TYPES[kind])
-    else:
-        yield from find_unknown_core_fields(body, kind)
 
 
 def _is_stored(body: Mapping[str, Any]) -> bool:
