@@ -12,10 +12,11 @@ from typing import TypeAlias
 
 from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Limits, Reason, Unsatisfied
 from dra_operator.api.core import Pod, PodResourceClaimStatus
-from dra_operator.api.names import POD_CLAIM_NAME
+from dra_operator.api.names import GATE, POD_CLAIM_NAME
 from dra_operator.api.types import ResourceClaim, ResourceClaimSpec
 from dra_operator.pods.claims import ClaimsOfPods, is_over
 from dra_operator.pods.explanation import PodExplainer, PodExplanation
+from dra_operator.pods.gate import gets_gate
 from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.nodes import usable
 from dra_operator.pods.objects import ObjectRecord, ObjectSet, by_age, by_priority
@@ -28,14 +29,23 @@ _Key: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ClaimSet:
-    """Claims, and the pod that uses them, which is None for a claim that no pod uses."""
+    """Claims, and the pod that uses them, which is None for a claim that no pod uses.
+
+    `is_gated`: the pod has the operator's gate, or gets it.
+    """
 
     claims: tuple[ObjectRecord, ...]
     pod: ObjectRecord | None = None
+    is_gated: bool = False
 
     @property
     def decider(self) -> Decider:
-        """Who decides it: the operator, if no pod uses it and no controller owns it; its pod may not be here."""
+        """Who decides it: the operator, if its pod is gated, or no pod uses it and no controller owns it.
+
+        Its pod may not be here.
+        """
+        if self.is_gated:
+            return Decider.OPERATOR
         owners = [owner for record in self.claims for owner in record.obj.metadata.owner_references]
         is_of_pod = self.pod is not None or any(owner.controller for owner in owners)
         return Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR
@@ -54,7 +64,8 @@ def make_sets(objects: ObjectSet, claims: Sequence[ObjectRecord]) -> list[ClaimS
         of_pod = () if is_over(pod.obj) else sorted(by_pod.of_pod(pod.obj), key=by_age)
         used.update(map(_key, of_pod))
         if of_pod:
-            sets.append(ClaimSet(tuple(of_pod), pod))
+            has_gate = any(gate.name == GATE for gate in pod.obj.spec.scheduling_gates)
+            sets.append(ClaimSet(tuple(of_pod), pod, has_gate or gets_gate(pod, objects)))
     sets += [ClaimSet((record,)) for record in claims if _key(record) not in used]
     return sorted(sets, key=_order)
 
@@ -82,13 +93,17 @@ class _SetDecider:
         self._are_nodes_given = bool(scheduler.objects.of_kind("Node"))
         self._outcomes: dict[_Key, Outcome] = {}
         self._records: dict[_Key, ObjectRecord] = {}
-        self._explainer = PodExplainer(
-            scheduler.explainers[Decider.KUBE_SCHEDULER],
-            scheduler.placement.cluster,
-            self._find_claim,
-            lambda _: True,
-            limits=Limits(),
-        )
+        self._explainers = {
+            decider: PodExplainer(
+                explainer,
+                scheduler.placement.cluster,
+                self._find_claim,
+                lambda _: True,
+                decider,
+                limits=Limits(),
+            )
+            for decider, explainer in scheduler.explainers.items()
+        }
         self._explained: dict[object, tuple[Outcome, object]] = {}
         """Of claims that ask for the same one is explained; beside it is what its key goes by."""
 
@@ -165,7 +180,8 @@ class _SetDecider:
             (record,) = item.claims
             return {_key(record): self._explain_alone(record, decision, item.decider)}
         claims, pod = self._open(item), _with_claims(item.pod, item.claims)
-        found = self._explainer.explain(pod, self._requirements(item.pod))
+        explainer = self._explainers[item.decider]
+        found = explainer.explain(pod, self._requirements(item.pod))
         if found is None or found.node:
             # What it had to fit beside has gone to another pod, on a node where there is room for both.
             again = self._allocate(item, claims)
@@ -174,7 +190,7 @@ class _SetDecider:
                 return {_key(outcome.record): outcome for outcome in self._scheduler.accept(claims, again)}
             text = f"{len(claims)} claims wait" if found is None else found.message
             found = PodExplanation(Reason.NOT_SCHEDULED, text)
-        names = self._explainer.claims_of(pod)
+        names = explainer.claims_of(pod)
         reasons = {names[entry]: each for entry, each in found.claims.items() if entry in names}
         others = Explanation(found.reason, found.message)
         return {

@@ -10,11 +10,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol, TypeAlias
 
-from dra_operator.api.names import ENDED_PHASES, GATE, LET_GO_ANNOTATION, OPT_OUT_LABEL
+from dra_operator.api.core import Pod
+from dra_operator.api.names import (
+    CLAIMS_LABEL,
+    DEFAULT_SCHEDULER,
+    ENDED_PHASES,
+    GATE,
+    LET_GO_ANNOTATION,
+    MANAGED,
+    OPT_OUT_LABEL,
+)
 from dra_operator.api.nomination import is_nominated_by_operator
 from dra_operator.api.text import listed
 from dra_operator.api.types import ResourceClaim
 from dra_operator.pods.field_reader import FieldReader
+from dra_operator.pods.objects import ObjectRecord, ObjectSet
 
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
@@ -158,6 +168,23 @@ def find_release(pod: SchedulingPod, claims: Iterable[ResourceClaim]) -> str:
         if claim.metadata.labels.get(OPT_OUT_LABEL) == "false":
             return f'claim "{claim.metadata.name}" has the label {OPT_OUT_LABEL}: "false"'
     return ""
+
+
+def gets_gate(record: ObjectRecord, objects: ObjectSet) -> bool:
+    """Return whether a new pod gets the gate from the policy of managed namespaces, as its namespace is one.
+
+    Source: manifests/components/gates/managed-namespaces/policy.yaml.
+    """
+    pod: Pod = record.obj
+    is_of_default = pod.spec.scheduler_name in ("", DEFAULT_SCHEDULER)
+    is_new = not pod.metadata.uid and not pod.spec.node_name and is_of_default
+    return is_new and bool(pod.spec.resource_claims) and is_managed(objects, pod.metadata.namespace)
+
+
+def is_managed(objects: ObjectSet, namespace: str) -> bool:
+    """Return whether the operator decides the claims of new pods of a namespace, as far as is known."""
+    found = objects.records.get(("Namespace", "", namespace))
+    return found is not None and found.obj.metadata.labels.get(CLAIMS_LABEL) == MANAGED
 
 
 def handed_back(why: str, node: str) -> str:

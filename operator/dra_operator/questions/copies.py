@@ -26,10 +26,12 @@ from dra_operator.api.types import (
 )
 from dra_operator.inventory import Inventory
 from dra_operator.pods.claims import make_claims
+from dra_operator.pods.gate import gets_gate, is_managed
 from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet, Place
 from dra_operator.pods.special_claims import ExtendedResources
 from dra_operator.pods.workloads import find_workload
 from dra_operator.questions.contents import DEFAULT_NAMESPACE, LoadResult
+from dra_operator.questions.device_table import DeviceTable, HolderQuery
 from dra_operator.questions.errors import QuestionError, UnknownObjectError
 from dra_operator.questions.load import gather
 from dra_operator.questions.manifests import Source, Unreadable, read_source
@@ -57,6 +59,9 @@ _NAMED: Final = ("ResourceClaim", "ResourceClaimTemplate", "PodGroup")
 """What a pod names."""
 _REQUEST: Final = "device"
 _NO_PLACE: Final = Place("", 0, 0)
+_ALL_OWNED: Final = (
+    "the operator owns all devices of the class, so claims are asked that no pod uses, which it decides"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ class Template:
 
     `claims` are those that each copy has of its own, by entry of the pod, or by the name of what was asked about;
     `named` those that all copies use. `extended` is what the pod asks of classes by the name of a resource. `decider`
-    decides the claims.
+    decides the claims; `assumed` are lines about what that follows from.
     """
 
     subject: str
@@ -74,6 +79,7 @@ class Template:
     named: Mapping[str, ObjectRecord]
     pod: ObjectRecord | None = None
     extended: ExtendedResources | None = None
+    assumed: tuple[str, ...] = ()
 
     def build_claims(self, number: int) -> dict[str, ResourceClaim]:
         """Return the claims that a copy has of its own, by entry."""
@@ -295,6 +301,9 @@ def _template_of(state: ClusterState, record: ObjectRecord, beside: Mapping[Any,
         case "ResourceClaimTemplate":
             named = Metadata(name=metadata.name, namespace=metadata.namespace)
             claim = replace(record, obj=ResourceClaim(named, obj.spec.spec))
+            if is_managed(state.objects, metadata.namespace):
+                assumed = (_gated(metadata.namespace),)
+                return Template(title, Decider.OPERATOR, {metadata.name: claim}, {}, assumed=assumed)
             return Template(title, Decider.KUBE_SCHEDULER, {metadata.name: claim}, {})
         case _:
             exactly = ExactDeviceRequest(
@@ -303,7 +312,21 @@ def _template_of(state: ClusterState, record: ObjectRecord, beside: Mapping[Any,
             spec = ResourceClaimSpec(DeviceClaim((DeviceRequest(_REQUEST, exactly),)))
             named = Metadata(name=metadata.name, namespace=DEFAULT_NAMESPACE)
             claim = ObjectRecord(_NO_PLACE, {}, ResourceClaim(named, spec))
+            if _is_all_owned(state, metadata.name):
+                return Template(title, Decider.OPERATOR, {metadata.name: claim}, {}, assumed=(_ALL_OWNED,))
             return Template(title, Decider.KUBE_SCHEDULER, {metadata.name: claim}, {})
+
+
+def _gated(namespace: str) -> str:
+    return f"namespace {namespace} is managed: its new pods with claims get the gate {GATE}, and the operator decides"
+
+
+def _is_all_owned(state: ClusterState, name: str) -> bool:
+    """Return whether a class has devices, and the operator owns all of them."""
+    if state.inventory.settlement is None:
+        return False
+    rows = list(DeviceTable(state).select(HolderQuery(device_class=name)))
+    return bool(rows) and all(row.is_owned for row in rows)
 
 
 def _template_of_pod(
@@ -338,12 +361,11 @@ def _template_of_pod(
             named[entry.name] = objects.records["ResourceClaim", namespace, entry.resource_claim_name]
     pod_record = objects.records[own]
     extended = _find_extended(state, beside, pod_record)
-    return Template(title, decider_of_pod(pod_record), claims, named, pod_record, extended)
-
-
-def decider_of_pod(record: ObjectRecord) -> Decider:
-    """Return who decides the claims of a pod: the operator, if the pod has its gate."""
-    return Decider.OPERATOR if GATE in find_gates(record) else Decider.KUBE_SCHEDULER
+    assumed: tuple[str, ...] = ()
+    decider = Decider.OPERATOR if GATE in find_gates(pod_record) else Decider.KUBE_SCHEDULER
+    if decider is Decider.KUBE_SCHEDULER and gets_gate(pod_record, state.objects):
+        decider, assumed = Decider.OPERATOR, (_gated(namespace),)
+    return Template(title, decider, claims, named, pod_record, extended, assumed)
 
 
 def find_gates(record: ObjectRecord) -> list[str]:

@@ -134,7 +134,7 @@ class ExplainAnswer:
 
     `state` is `waits`, `fits` (nothing is in the way, on `node`), `allocated`, `broken` or `does not wait`. `searched`
     says what is known where no change is given, or not all kinds of them could be tried. `partial` has a line for each
-    thing that the answer lacks.
+    thing that the answer lacks, `assumed` for each that it assumes.
     """
 
     subject: str
@@ -148,6 +148,7 @@ class ExplainAnswer:
     changes: tuple[ChangeAnswer, ...] = ()
     searched: str = ""
     partial: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     @property
     def conclusion(self) -> Conclusion:
@@ -175,7 +176,7 @@ def explain(state: ClusterState, subject: Subject, effort: Effort | None = EFFOR
     state, template = find_template(state, subject)
     kinds = template.find_kinds(state.inventory)
     question = _Question(state, effort, kinds, template.find_unchecked(), template.subject)
-    return question.explain_copy(template)
+    return replace(question.explain_copy(template), assumed=template.assumed)
 
 
 def _find_kinds(state: ClusterState, pods: Sequence[ObjectRecord], *claims: ResourceClaim) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ class FitAnswer:
 
     `fits` says whether all do. `nodes` and `copies` are what each node and each copy would have. `reason` (of
     docs/reasons.md) and `message` are of the first copy that does not fit. `method` says how the number was found: it
-    is no maximum. `partial` has a line for each thing that the answer lacks.
+    is no maximum. `partial` has a line for each thing that the answer lacks, `assumed` for each that it assumes.
     """
 
     subject: str
@@ -57,6 +57,7 @@ class FitAnswer:
     message: str = ""
     method: str = FIRST_FIT
     partial: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     @property
     def conclusion(self) -> Conclusion:
@@ -95,6 +96,7 @@ def find_fit(state: ClusterState, subject: Subject, copies: int = 1) -> FitAnswe
         reason,
         message,
         partial=(*missing, *(template.find_unchecked() if fits else (ABORTED,) if placer.is_aborted else ())),
+        assumed=template.assumed,
     )
 
 

@@ -54,7 +54,7 @@ class HeadroomAnswer:
     `unlimited`: each further copy takes nothing away; `more` is then how many take something before. `is_capped`: more
     were not tried. `nodes` are what each node would have. `stranded` is the number of devices of `obstacles`;
     `overlapping` are free partitions beside those that were counted, of which no copy can be made as well. `reason` and
-    `message` are of the first copy that does not fit. `partial` is as in FitAnswer.
+    `message` are of the first copy that does not fit. `partial` and `assumed` are as in FitAnswer.
     """
 
     subject: str
@@ -70,6 +70,7 @@ class HeadroomAnswer:
     message: str = ""
     method: str = FIRST_FIT
     partial: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     @property
     def conclusion(self) -> Conclusion:
@@ -120,6 +121,7 @@ def find_headroom(state: ClusterState, subject: Subject, by: str = "") -> Headro
             *(template.find_unchecked() if more or unlimited else ()),
             *((ABORTED,) if placer.is_aborted else ()),
         ),
+        assumed=template.assumed,
     )
 
 

@@ -66,6 +66,8 @@ def find_decision_kinds(
     if inventory.settlement is not None:
         # Where some devices are the operator's, it depends on its pods who decides about a claim.
         found["Pod"] = None
+        # Its label says whether new pods get the gate.
+        found["Namespace"] = None
     if any(_asks_for_admin_access(claim) for claim in claims):
         found["Namespace"] = None
     for body in pods:

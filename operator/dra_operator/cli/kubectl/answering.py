@@ -93,8 +93,9 @@ def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> 
 
 
 def partial_lines(report: Any) -> list[str]:
-    """Return what people are told that an answer lacks, one line; the missing rights are told beside it."""
-    return [f"this cannot be said for certain: {'; '.join(report.partial)}"] if report.partial else []
+    """Return what an answer takes for granted, and what it lacks, in one line; missing rights are told beside it."""
+    partial = [f"this cannot be said for certain: {'; '.join(report.partial)}"] if report.partial else []
+    return [*getattr(report, "assumed", ()), *partial]
 
 
 def check_namespace(cluster: "ClusterState", namespace: str) -> None:
