@@ -19,6 +19,7 @@ from dra_operator.questions.headroom import HeadroomAnswer
 from dra_operator.questions.impact import ImpactReport
 from dra_operator.questions.lint import LintReport
 from dra_operator.questions.usage import HolderReport, UsageReport
+from dra_operator.questions.waiting import WaitingList
 
 
 def schema_text() -> str:
@@ -34,6 +35,7 @@ def schema_text() -> str:
         "Impact": ImpactReport,
         "Lint": LintReport,
         "Usage": UsageReport,
+        "WaitingList": WaitingList,
     }
     return json.dumps(schema(kinds), indent=2) + "\n"
 

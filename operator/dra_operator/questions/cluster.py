@@ -30,6 +30,7 @@ from dra_operator.questions.manifests import Source
 from dra_operator.questions.partial import LINT
 from dra_operator.questions.state import ClusterState
 from dra_operator.questions.usage import Grouping, HolderReport, UsageReport, find_holders, find_usage
+from dra_operator.questions.waiting import WaitingList, find_waiting
 
 
 class Cluster(ClusterState):
@@ -59,6 +60,10 @@ class Cluster(ClusterState):
         what it may cost to find changes; None finds none. Raises QuestionError.
         """
         return explain(self, subject, effort)
+
+    def waiting(self, namespace: str = "") -> WaitingList:
+        """Return the pods and claims that wait for devices, in a namespace or in all. Raises QuestionError."""
+        return find_waiting(self, namespace)
 
     def fit(self, subject: Subject, copies: int = 1) -> FitAnswer:
         """Return how many of some copies of a Pod, a workload, a claim, a template or a class fit, first-fit.

@@ -19,6 +19,7 @@ _PACKAGE: Final = "dra_operator.cli.kubectl.verbs"
 VERBS: Final = {
     "top": Verb("top", "How many devices are used and free, by node, pool or class."),
     "claims": Verb("claims", "List claims: their devices, or why they wait."),
+    "waiting": Verb("waiting", "What waits for devices, and why."),
     "devices": Verb("devices", "List devices, and who holds them."),
     "explain": Verb("explain", "Why a claim or pod waits, and what would help."),
     "fit": Verb("fit", "How many copies of a pod or claim would fit, and where."),

@@ -1,6 +1,6 @@
 """The verbs of `kubectl dra`: each says what it needs to read, asks one question, and prints the answer.
 
-- Lists: `claims`, `devices`, `top`.
+- Lists: `claims`, `waiting`, `devices`, `top`.
 - Questions about one object: `explain`, `fit`, `headroom`, `who`.
 - Checks: `lint`, `impact`, `audit`.
 """
