@@ -8,6 +8,7 @@ Source: docs/engine sections 3 to 5.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from dra_operator.inventory import PoolKey, PoolView, Renumbering, Slice, ViewChanges, Views, bits
 from dra_operator.inventory.pool import CounterLayout, Draw
@@ -86,93 +87,8 @@ def _place(table: list[SetOccupancy | None], draw: Draw) -> None:
         table[number] = join(table[number], groups)
 
 
-@dataclass(frozen=True, slots=True)
-class OnlyView:
-    """The only view of a pool, which needs no index."""
-
-    view: PoolView
-
-    def with_any(self, devices: Iterable[str]) -> Iterable[tuple[PoolView, int]]:
-        """Return the view with the set of those of some devices that it has, or nothing if it has none of them."""
-        view, here = self.view, 0
-        for position in map(view.positions.get, devices):
-            if position is not None:
-                here |= 1 << position
-        return ((view, here),) if here else ()
-
-    def each(self, devices: Iterable[str]) -> Iterator[tuple[str, PoolView, int]]:
-        """Yield the view with each of some devices that it has, by name and as a set."""
-        known = self.view.positions
-        for device in devices:
-            if (position := known.get(device)) is not None:
-                yield device, self.view, 1 << position
-
-
-@dataclass(slots=True)
-class ViewIndex:
-    """The views of one pool by the devices they have. A name may stand in several slices, one a node.
-
-    `_slices` has the serial numbers of the slices with a name: most names stand in one slice, and all names of that one
-    share a tuple; of those in thousands of slices each is found at once.
-    """
-
-    _views: dict[int, dict[PoolView, None]] = field(default_factory=dict)
-    _slices: dict[str, tuple[int] | dict[int, None]] = field(default_factory=dict)
-
-    def enter(self, view: PoolView) -> None:
-        """Add a view."""
-        for slice_ in view.slices:
-            views = self._views.get(slice_.serial)
-            if views is None:
-                views = self._views[slice_.serial] = {}
-                self._enter_names(slice_)
-            views[view] = None
-
-    def leave(self, view: PoolView) -> None:
-        """Take out a view; nothing happens if it is not there."""
-        for slice_ in view.slices:
-            views = self._views.get(slice_.serial)
-            if views is None:
-                continue
-            views.pop(view, None)
-            if not views:
-                del self._views[slice_.serial]
-                self._drop_names(slice_)
-
-    def with_any(self, devices: Iterable[str]) -> Iterable[tuple[PoolView, int]]:
-        """Return the views that have any of some devices, each with the set of those."""
-        found: dict[PoolView, int] = {}
-        for device in devices:
-            for serial in self._slices.get(device, ()):
-                for view in self._views[serial]:
-                    found[view] = found.get(view, 0) | 1 << view.positions[device]
-        return found.items()
-
-    def each(self, devices: Iterable[str]) -> Iterator[tuple[str, PoolView, int]]:
-        """Yield the views that have any of some devices, with each of those by name and as a set."""
-        for device in devices:
-            for serial in self._slices.get(device, ()):
-                for view in self._views[serial]:
-                    yield device, view, 1 << view.positions[device]
-
-    def _enter_names(self, slice_: Slice) -> None:
-        entry = (slice_.serial,)
-        for name in slice_.names:
-            known = self._slices.setdefault(name, entry)
-            if isinstance(known, dict):
-                known[slice_.serial] = None
-            elif known is not entry:
-                self._slices[name] = dict.fromkeys((*known, slice_.serial))
-
-    def _drop_names(self, slice_: Slice) -> None:
-        for name in slice_.names:
-            known = self._slices[name]
-            if isinstance(known, dict) and len(known) > 1:
-                del known[slice_.serial]
-            else:
-                del self._slices[name]
-
-
+_Index: TypeAlias = tuple[dict[str, list[Slice]], dict[Slice, list[PoolView]]]
+"""The slices of a pool by the names of their devices, and its views by slice: a name may stand in several slices."""
 _LOG_LENGTH = 4096
 _MOST_MOVES = 256
 """Of nodes that have come or gone."""
@@ -289,7 +205,7 @@ class Availability:
     _counters: dict[CounterLayout, CounterState] = field(default_factory=dict)
     _layouts: dict[PoolKey, tuple[CounterLayout, ...]] = field(default_factory=dict)
     _nodes: dict[CounterLayout, tuple[int, int]] = field(default_factory=dict)
-    _by_device: dict[PoolKey, OnlyView | ViewIndex] = field(default_factory=dict)
+    _by_device: dict[PoolKey, _Index] = field(default_factory=dict)
     _changed: ChangedDevices = field(init=False)
 
     def __post_init__(self) -> None:
@@ -357,12 +273,6 @@ class Availability:
         self.log.append(changes.nodes)
 
     def _update_indexes(self, changes: ViewChanges) -> None:
-        for view in changes.removed:
-            if isinstance(index := self._by_device.get(view.key), ViewIndex):
-                index.leave(view)
-        for view in changes.added:
-            if isinstance(index := self._by_device.get(view.key), ViewIndex):
-                index.enter(view)
         for key in {view.key for view in (*changes.removed, *changes.added)}:
             views = self.views.of_pool.get(key, {}).values()
             layouts = {view.counters: None for view in views if view.counters is not None}
@@ -370,14 +280,7 @@ class Availability:
                 self._layouts[key] = tuple(layouts)
             else:
                 self._layouts.pop(key, None)
-            if not views:
-                self._by_device.pop(key, None)
-            elif len(views) == 1:
-                self._by_device[key] = OnlyView(next(iter(views)))
-            elif not isinstance(self._by_device.get(key), ViewIndex):
-                index = self._by_device[key] = ViewIndex()
-                for view in views:
-                    index.enter(view)
+            self._by_device.pop(key, None)
 
     def _apply_taken(self, taken: Iterable[Results], others: dict[PoolKey, dict[str, bool]]) -> int:
         """Bring devices up to date that claims took in simple pools, and add those of other pools to `others`.
@@ -412,38 +315,55 @@ class Availability:
 
     def _only_view(self, pool: PoolKey) -> PoolView | None:
         """Return the view of a pool if it is simple: it has only one, no device that somebody shares, no counters."""
-        found = self._by_device.get(pool)
-        if type(found) is OnlyView and pool not in self._layouts and not self.ledger.shared(pool):
-            return found.view
+        views = self.views.of_pool.get(pool, {})
+        if len(views) == 1 and pool not in self._layouts and not self.ledger.shared(pool):
+            return next(iter(views.values()))
         return None
+
+    def _views_with(self, pool: PoolKey, devices: Iterable[str]) -> Iterator[tuple[str, PoolView, int]]:
+        """Yield the views of a pool that have any of some devices, with each of those by name and as a set."""
+        views = self.views.of_pool[pool].values()
+        if len(views) == 1:
+            (view,) = views
+            known = view.positions
+            for device in devices:
+                if (position := known.get(device)) is not None:
+                    yield device, view, 1 << position
+            return
+        # A pool of many slices has a view a node: thousands are not asked for each device.
+        if (index := self._by_device.get(pool)) is None:
+            index = self._by_device[pool] = _index(views)
+        slices, views_of = index
+        for device in devices:
+            for slice_ in slices.get(device, ()):
+                for view in views_of[slice_]:
+                    yield device, view, 1 << view.positions[device]
 
     def _update(self, changed: Mapping[PoolKey, Mapping[str, bool]]) -> int:
         """Bring devices up to date; return the nodes of views that have lost their last free one."""
         closed = helped = 0
         for pool, devices in changed.items():
-            if (views := self._by_device.get(pool)) is None:
+            if pool not in self.views.of_pool:
                 continue
             if self.ledger.shared(pool) or True in devices.values():
-                closed_here, helped_here = self._update_each(pool, devices, views)
+                closed_here, helped_here = self._update_each(pool, devices)
                 closed |= closed_here
                 helped |= helped_here
             else:
                 # A claim has taken each of them for itself alone, and has it still.
-                for view, here in views.with_any(devices):
-                    closed |= self._occupy(view, here)
+                for _, view, bit in self._views_with(pool, devices):
+                    closed |= self._occupy(view, bit)
             if pool in self._layouts:
                 helped |= self._update_counters(pool, devices)
         if helped:
             self.log.append(helped)
         return closed
 
-    def _update_each(
-        self, pool: PoolKey, devices: Mapping[str, bool], views: OnlyView | ViewIndex
-    ) -> tuple[int, int]:
+    def _update_each(self, pool: PoolKey, devices: Mapping[str, bool]) -> tuple[int, int]:
         """Bring devices up to date however they are used; return the nodes that lost the last one, and those helped."""
         held, shared = self.ledger.held(pool), self.ledger.shared(pool)
         opened = closed = helped = 0
-        for device, view, bit in views.each(devices):
+        for device, view, bit in self._views_with(pool, devices):
             state = self.states[view.serial]
             if device not in held and (device not in shared or self._free_beside_shares(view) & bit):
                 state.free |= bit
@@ -518,3 +438,16 @@ def _positions(view: PoolView, devices: Collection[str]) -> Iterator[tuple[str, 
         for index, device in enumerate(slice_.names):
             if device in devices:
                 yield device, offset + index
+
+
+def _index(views: Iterable[PoolView]) -> _Index:
+    """Return the slices of some views by the names of their devices, and the views by slice."""
+    views_of: dict[Slice, list[PoolView]] = {}
+    for view in views:
+        for slice_ in view.slices:
+            views_of.setdefault(slice_, []).append(view)
+    slices: dict[str, list[Slice]] = {}
+    for slice_ in views_of:
+        for name in slice_.names:
+            slices.setdefault(name, []).append(slice_)
+    return slices, views_of
