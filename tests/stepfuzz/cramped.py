@@ -43,4 +43,4 @@ def cramp(whole: Allocator) -> None:
     cache.maximum = 4
     cache.kinds.maximum = 40
     for room in (whole.candidates._room, cache._room):
-        room.maximum, room.keepers = 12, 4
+        room.maximum = 12

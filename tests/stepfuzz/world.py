@@ -47,6 +47,7 @@ from stepfuzz.cramped import CRAMPED, cramp
 from stepfuzz.holders import held_twice
 
 _STEPS = 20_000
+_NEVER = "; it would not fit even if no device were in use or tainted"
 _MANY_STEPS = 4_000_000
 _MOST_WAITING = 6
 _STEPS_TO_FRESH = 8
@@ -482,8 +483,12 @@ class World:
 
 
 def explain(explainer: Explainer, claims: tuple[Any, ...], decision: Decision) -> tuple[Explanation, ...]:
-    """Return why claims are not allocated. That steps ran out is not always told, so there are more of them."""
-    return explainer.explain(claims, decision, limits=Limits(_MANY_STEPS, None))
+    """Return why claims are not allocated. That steps ran out is not always told, so there are more of them.
+
+    Nor is it that they ran out before it was known whether the claim would ever fit, so that clause is left out.
+    """
+    found = explainer.explain(claims, decision, limits=Limits(_MANY_STEPS, None))
+    return tuple([replace(item, message=item.message.removesuffix(_NEVER)) for item in found])
 
 
 def gave_up(decision: Decision) -> bool:

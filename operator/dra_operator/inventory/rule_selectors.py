@@ -38,15 +38,6 @@ class _Source(NamedTuple):
     selector: "Selector"
 
 
-class _Failures(NamedTuple):
-    """Of the devices of a slice, how many an expression was asked about and failed on, and how on the first."""
-
-    title: str
-    asked: int
-    failed: int
-    first: str
-
-
 @dataclass(slots=True)
 class _Rule:
     """What one rule selects by; `problem` says why it selects nothing."""
@@ -54,8 +45,8 @@ class _Rule:
     class_name: str | None
     sources: tuple[_Source, ...] = ()
     problem: str = ""
-    failures: dict[str, tuple[_Failures, ...]] = field(default_factory=dict)
-    """By the name of the slice."""
+    failures: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By the name of the slice, how an expression fails on its first device, by the title of the expression."""
 
 
 @dataclass(slots=True)
@@ -124,23 +115,19 @@ class RuleSelectors:
             return 0
         from dra_operator.cel.advice import describe  # noqa: PLC0415
 
-        selected, failures = slice_.every, []
+        selected, failures = slice_.every, dict[str, str]()
         devices = [prepare_device(slice_.driver, slice_.device(index)) for index in bits.each(slice_.every)]
         for source in rule.sources:
-            asked, failed, first = selected, 0, ""
-            for index in bits.each(asked):
+            for index in bits.each(selected):
                 try:
                     if source.selector.match(devices[index]):
                         continue
                 except CelError as error:
-                    failed += 1
                     text = describe(source.expression, error, devices[index])
-                    first = first or f"{slice_.path(index)}: {text}"
+                    failures.setdefault(source.title, f"{slice_.path(index)}: {text}")
                 selected &= ~(1 << index)
-            if failed:
-                failures.append(_Failures(source.title, asked.bit_count(), failed, first))
         if failures:
-            rule.failures[slice_.name] = tuple(failures)
+            rule.failures[slice_.name] = failures
         return selected
 
     def problem(self, name: str) -> str:
@@ -153,9 +140,11 @@ class RuleSelectors:
         for name, rule in self._rules.items():
             if rule.problem:
                 yield name, rule.problem, ""
-            failures = [found for _, each in sorted(rule.failures.items()) for found in each]
-            for title in dict.fromkeys(found.title for found in failures):
-                yield name, _failing([found for found in failures if found.title == title]), title
+            first: dict[str, str] = {}
+            for _, failures in sorted(rule.failures.items(), reverse=True):
+                first |= failures
+            for title, text in sorted(first.items()):
+                yield name, f"{title} fails on devices, which are not tainted: {text}", title
 
     def _of_class(self, name: str | None) -> Iterator[_Source]:
         if name is None:
@@ -183,12 +172,3 @@ def _compiled(selectors: tuple[DeviceSelector, ...], title: str = f"{_SELECTORS}
             yield _Source(place, expression, compile_selector(expression))
         except CelError as error:
             raise _UnusableRuleError(f"{place} {describe(expression, error)}; {_NOTHING}") from None
-
-
-def _failing(failures: list[_Failures]) -> str:
-    """Return on how many devices an expression fails, and how on the first of them."""
-    failed, asked = sum(found.failed for found in failures), sum(found.asked for found in failures)
-    devices = "device" if asked == 1 else "devices"
-    verb = "is" if failed == 1 else "are"
-    first = failures[0]
-    return f"{first.title} fails on {failed} of {asked} {devices}, which {verb} not tainted: {first.first}"

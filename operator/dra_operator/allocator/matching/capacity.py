@@ -9,7 +9,6 @@ Source: docs/dra-semantics 4.4; ResourceSlice v1, `devices[].capacity[].requestP
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from dra_operator.allocator.matching.equivalence import CacheLimit, drop_older_half
@@ -317,15 +316,11 @@ _MAX_ASKED = 4096
 
 @fast_dataclass
 class SliceConsumption:
-    """What a request consumes of each device of a slice, the devices that have it, and those where it is an error.
-
-    `size` is the room that all of this takes: about that of so many amounts of one capacity.
-    """
+    """What a request consumes of each device of a slice, the devices that have it, and those where it is an error."""
 
     each: Sequence[Consumption | CapacityError | None]
     fit: int
     impossible: int
-    size: int
 
 
 @dataclass(slots=True, eq=False)
@@ -344,7 +339,7 @@ class AmountsCache:
 
     fractional: bool
     _known: dict[tuple[AskedAmount, ...], Amounts] = field(default_factory=dict)
-    _room: CacheLimit = field(default_factory=lambda: CacheLimit(_MAX_SIZE, size_of=attrgetter("size")))
+    _room: CacheLimit = field(default_factory=lambda: CacheLimit(_MAX_SIZE))
 
     def known(self, asked: tuple[AskedAmount, ...]) -> Amounts:
         """Return what is known of what is asked for: the same for all that ask for it, whatever they select."""
@@ -377,7 +372,7 @@ class AmountsCache:
                 impossible |= those
         size = 2 + len(each) // 16 + kinds_that_fit * (1 + len(slice_.capacity))
         self._room.reserve(known.by_shape, size)
-        amounts = known.by_shape[slice_.capacity_shape] = SliceConsumption(each, fit, impossible, size)
+        amounts = known.by_shape[slice_.capacity_shape] = SliceConsumption(each, fit, impossible)
         return amounts
 
     def _consume(

@@ -225,57 +225,46 @@ def _kinds(reads: FieldSet, slice_: Slice, wanted: int) -> list[Kind]:
 
 
 _Value = TypeVar("_Value")
-_MAX_KEEPERS = 8192
-"""Whoever drops one who keeps answers lets it leave; these are for those that somebody still used after that."""
 _MOST_TEXT: Final = 524_288
 """How many characters expressions may have together whose code is kept."""
 
 
 @dataclass(slots=True)
 class CacheLimit:
-    """Room for so many answers, and for so many keepers.
+    """Room for so many answers of all who keep some, each in a dict; when it is used up, all are forgotten.
 
-    A keeper has its answers in a dict, and enters and removes them only as the methods here say. `size_of` tells how
-    many others an answer takes the room of, if they differ in that.
+    A keeper enters and removes answers only as the methods here say. An answer may take the room of several.
     """
 
     maximum: int
-    keepers: int = _MAX_KEEPERS
-    size_of: Callable[[Any], int] | None = None
     _taken: int = 0
     _kept: dict[int, dict[Any, Any]] = field(default_factory=dict)
+    _sizes: dict[int, int] = field(default_factory=dict)
 
     def reserve(self, answers: dict[Any, Any], size: int = 1) -> None:
         """Take room for one more answer of this size, which is to be entered next."""
         if self._taken + size > self.maximum:
-            self._forget_oldest()
+            for kept in tuple(self._kept.values()):
+                self.release(kept)
+        key = id(answers)
         self._taken += size
-        if not answers:
-            if len(self._kept) >= self.keepers:
-                self._forget_oldest()
-            self._kept[id(answers)] = answers
+        self._kept[key] = answers
+        self._sizes[key] = self._sizes.get(key, 0) + size
 
     def release(self, answers: dict[Any, Any]) -> None:
         """Forget the answers of a keeper."""
         if self._kept.pop(id(answers), None) is not None:
-            self._taken -= self._size(answers.values())
+            self._taken -= self._sizes.pop(id(answers))
             answers.clear()
 
     def forget(self, keys: Collection[object]) -> None:
-        """Forget the answers under these keys, of all keepers."""
+        """Forget the answers under these keys, of all keepers; each takes the room of one."""
         for answers in tuple(self._kept.values()):
-            self._taken -= self._size([answers.pop(key) for key in keys if key in answers])
+            gone = len([answers.pop(key) for key in keys if key in answers])
+            self._taken -= gone
+            self._sizes[id(answers)] -= gone
             if not answers:
-                del self._kept[id(answers)]
-
-    def _size(self, answers: Collection[Any]) -> int:
-        return len(answers) if self.size_of is None else sum(map(self.size_of, answers))
-
-    def _forget_oldest(self) -> None:
-        for answers in tuple(self._kept.values()):
-            if self._taken <= self.maximum // 2 and len(self._kept) <= self.keepers // 2:
-                break
-            self.release(answers)
+                self.release(answers)
 
 
 class ExpressionCache(dict[str, _Value]):
