@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dra_operator.cel.device import PreparedDevice, prepare_device
 from dra_operator.cel.errors import CelError
-from dra_operator.cel.library.times import duration_text, written_parts
+from dra_operator.cel.library.times import NANOS, written_parts
 from dra_operator.cel.program import Program, checked, compile_selector
 from dra_operator.cel.run.meter import COST_LIMIT, Meter
 from dra_operator.cel.types.environment import NEWEST, VERSIONS, Environment
@@ -205,3 +205,26 @@ def _moment(value: values.Timestamp) -> str:
     date, time, zone = written_parts(value)
     offset = zone.replace(":", "")
     return f"{date} {time} {offset} {offset if value.offset else 'UTC'}"
+
+
+def duration_text(duration: values.Duration) -> str:
+    """Return a duration as Go prints it, e.g. `1h0m0s`. Source: Go `Duration.String`."""
+    nanos = abs(duration.nanos)
+    sign = "-" if duration.nanos < 0 else ""
+    if nanos == 0:
+        return "0s"
+    for unit, name in ((1000, "ns"), (10**6, "\u00b5s"), (NANOS, "ms")):
+        if nanos < unit:
+            return sign + _decimal(nanos, unit // 1000) + name
+    minutes, rest = divmod(nanos, 60 * NANOS)
+    seconds = _decimal(rest, NANOS) + "s"
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{sign}{hours}h{minutes}m{seconds}"
+    return f"{sign}{minutes}m{seconds}" if minutes else sign + seconds
+
+
+def _decimal(amount: int, unit: int) -> str:
+    whole, rest = divmod(amount, unit)
+    fraction = str(unit + rest)[1:].rstrip("0") if rest else ""
+    return f"{whole}.{fraction}" if fraction else str(whole)

@@ -64,18 +64,6 @@ def test_devices_with_equal_values_are_one_set() -> None:
     assert Columns().attributes((values[0],) * 3).sets == (0b111,)
 
 
-def test_devices_that_have_equal_values_are_grouped_where_no_value_is_a_list() -> None:
-    """Who lacks an attribute agrees with nobody, and lists may have a part in common."""
-    one, yes, both = AttributeValue("int", 1), AttributeValue("bool", True), AttributeValue("ints", (1, 2))
-    columns = Columns()
-
-    assert columns.attributes((one, None, yes, one, None)).groups == (0b01001, 0b00100)
-    assert columns.attributes((one, yes)).groups == (0b01, 0b10)
-    assert columns.attributes((None, None)).groups == ()
-    assert columns.attributes((one, both)).groups is None
-    assert columns.attributes((one, AttributeValue("unknown", None))).groups is None
-
-
 @pytest.mark.parametrize(
     ("capacities", "whole"),
     [

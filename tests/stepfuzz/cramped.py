@@ -18,7 +18,7 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (availability, "_MOST_MOVES", 3),
     (candidates, "_MAX_EFFECTIVE_TAINTS", 2),
     (derived, "_MAX_EXPRESSIONS", 2),
-    (derived, "_MAX_SIZE", 30),
+    (derived, "_MAX_SLICES", 6),
     (problem, "_MAX_KEYS", 1),
     (groups, "_MAX_OF_VIEW", 1),
     (groups, "_MOST_KEPT", 10_000),

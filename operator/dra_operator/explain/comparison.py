@@ -31,7 +31,6 @@ _TYPES: Final = {bool: "bool", int: "int", str: "string"}
 _TABLES: Final = ("attributes", "capacity")
 _TOKEN: Final = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|-?\d+|true|false""")
 _MOST_READ: Final = 3
-_MOST_LISTED: Final = 4
 
 _Columns = tuple[Column[Any] | None, ...]
 _Value = AttributeValue | DeviceCapacity | None

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakValueDictionary
 
-from dra_operator.api.attributes import SCALARS, AttributeValue
+from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.quantity import Quantity, is_ordinary
 from dra_operator.api.semver import parse_semver
 from dra_operator.api.types import (
@@ -39,8 +39,7 @@ class Column(Generic[_T]):
     Two columns with equal values are the same object; `serial` is never given out again. `keys` holds something for
     each value that is hashable, and equal for equal values alone; of an attribute it is the value itself. `prepared`
     holds each value as expressions see it, or its CelError. `sets` are the sets of devices with equal values, by their
-    lowest; those without a value are one. `groups`, of an attribute, are the same without that one; None if a value is
-    no scalar, and may be in part equal to others. `given_whole`, of a capacity: who asks for no amount is given all
+    lowest; those without a value are one. `given_whole`, of a capacity: who asks for no amount is given all
     that a device has, which is never an error; `is_ordinary`: nor is any ordinary amount that is asked for, or nothing,
     and who is refused one is refused all larger ones.
     """
@@ -50,7 +49,6 @@ class Column(Generic[_T]):
     keys: tuple[object, ...]
     prepared: tuple[Any, ...]
     sets: tuple[int, ...]
-    groups: tuple[int, ...] | None = None
     given_whole: bool = False
     is_ordinary: bool = True
 
@@ -106,7 +104,7 @@ class Columns:
         if found is None:
             prepared = tuple([None if value is None else prepare_attribute(value) for value in values])
             sets = _sets(values)
-            found = Column(next(self._serials), values, values, prepared, sets, _groups(values, sets))
+            found = Column(next(self._serials), values, values, prepared, sets)
             self._attributes[values] = found
         return found
 
@@ -118,7 +116,7 @@ class Columns:
             whole = all(value is None or _is_given_whole(value) for value in values)
             prepared = tuple([None if value is None else prepare_amount(value.value) for value in values])
             ordinary = all(value is None or _is_ordinary(value) for value in values)
-            found = Column(next(self._serials), values, key, prepared, _sets(key), None, whole, ordinary)
+            found = Column(next(self._serials), values, key, prepared, _sets(key), whole, ordinary)
             self._capacities[key] = found
         return found
 
@@ -133,12 +131,6 @@ def _sets(keys: tuple[object, ...]) -> tuple[int, ...]:
             last, start = key, position
     sets[last] = sets.get(last, 0) | (1 << len(keys)) - (1 << start)
     return tuple(sets.values())
-
-
-def _groups(values: tuple[AttributeValue | None, ...], sets: tuple[int, ...]) -> tuple[int, ...] | None:
-    if not all(value is None or value.type in SCALARS for value in values):
-        return None
-    return sets if None not in values else tuple([those for those in sets if values[bits.lowest(those)]])
 
 
 def _is_given_whole(capacity: DeviceCapacity) -> bool:

@@ -155,7 +155,6 @@ def _visible_devices(slice_: Slice, node: NodeRecord, matcher: NodeMatcher) -> V
     return VisibleDevices(visible, tuple(errors)) if visible else None
 
 
-_FEW_SLICES = 3
 _serials = count()
 """Of all views: what is kept about some by number is kept about those of several followers of an inventory."""
 
@@ -203,24 +202,6 @@ class PoolView:
         number = bisect_right(self.offsets, position) - 1
         return self.slices[number], position - self.offsets[number]
 
-    def groups(self, attribute: str) -> tuple[int, ...] | None:
-        """Return the sets of devices with equal values of an attribute `domain/id`, if one column tells; else None."""
-        if len(self.slices) > 1:
-            return None
-        literal, bare = self.slices[0].attribute_columns(attribute)
-        column = literal or bare
-        if column is None:
-            return ()
-        return None if literal and bare else column.groups
-
-    @property
-    def is_large(self) -> bool:
-        """True if the first devices are worth being asked about before the others.
-
-        Not if they draw on counters: a few are looked at together then, and the first that fits ends that.
-        """
-        return len(self.slices) > _FEW_SLICES and not self.counted
-
     @property
     def positions(self) -> Mapping[str, int]:
         """The positions of the devices by name."""
@@ -250,7 +231,6 @@ class NodeView:
     row: tuple[tuple[int, PoolView], ...]
     error: BrokenSelector | None
     skips_operations: bool
-    has_large_pool: bool
     countable: bool
     nodes: int = 0
 
@@ -540,7 +520,6 @@ class Views:
                     row,
                     error,
                     skips,
-                    any(view.is_large for view in views),
                     error is None and not skips,
                 )
             old = self._of_node.get(name)

@@ -137,7 +137,7 @@ def test_many_values_are_forgotten(
     slice_with: Any, derived: DerivedAttributes, budget: Budget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is asked for again is computed again, and is the same."""
-    monkeypatch.setattr(derived_module, "_MAX_SIZE", 40)
+    derived._room.maximum = 8
     contents = [slice_with(at(number), at(-number)) for number in range(1, 30)]
     first = derived.values(ROOT, contents[0], EVERY, budget)
     for content in contents:

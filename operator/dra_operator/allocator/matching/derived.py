@@ -5,12 +5,12 @@ device, or an expression fails or may take long, devices are not grouped by it: 
 Source: docs/dra-semantics 8.13, KEP-6080.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import FatalError
-from dra_operator.allocator.matching.equivalence import ExpressionCache, FieldSet
+from dra_operator.allocator.matching.equivalence import CacheLimit, ExpressionCache, FieldSet
 from dra_operator.allocator.matching.groups import Groups, are_too_many, groups_of, values_of
 from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.allocator.reasons import Reason
@@ -27,9 +27,8 @@ from dra_operator.cel.errors import kept
 from dra_operator.inventory import NodeView, Slice
 
 _MAX_EXPRESSIONS = 1024
-_MAX_SIZE = 262_144
-_SIZE_OF_SLICE = 4
-"""What is kept for a slice takes about as much room as so many of the values in it."""
+_MAX_SLICES = 65_536
+"""Of so many the answers of expressions are kept, of all together."""
 
 
 @dataclass(slots=True)
@@ -56,17 +55,12 @@ class DerivedAttributes:
 
     selectors: SelectorCache
     _expressions: ExpressionCache[_Expression] = field(default_factory=ExpressionCache)
-    _size: int = 0
+    _room: CacheLimit = field(default_factory=lambda: CacheLimit(_MAX_SLICES))
 
     def can_be_asked_ahead(self, expression: str) -> bool:
         """True if an expression can be asked about devices that may never be reached: it compiles and costs little."""
         program = (self._expressions.get(expression) or self._compile(expression)).program
         return not isinstance(program, CelError) and not program.may_take_long
-
-    def reads(self, expression: str) -> frozenset[str] | None:
-        """Return which parts of a device an expression reads; None if that cannot be told."""
-        program = (self._expressions.get(expression) or self._compile(expression)).program
-        return None if isinstance(program, CelError) else program.reads
 
     def values(self, expression: str, slice_: Slice, wanted: int, budget: Budget) -> Values:
         """Return what an expression says of the devices of a slice, of those wanted at least.
@@ -80,10 +74,8 @@ class DerivedAttributes:
         key = known.reads.key(slice_)
         found = known.values.get(key)
         if found is None:
-            if self._size > _MAX_SIZE:
-                self._forget(self._expressions.values())
+            self._room.reserve(known.values)
             found = known.values[key] = Values()
-            self._size += _SIZE_OF_SLICE
         if missing := wanted & slice_.every & ~found.known:
             for device, alike in self.selectors.kinds.find(known.reads, slice_, key, missing):
                 if alike & missing:
@@ -92,7 +84,6 @@ class DerivedAttributes:
                     if value is None:
                         found.failed |= alike
                     else:
-                        self._size += value not in found.by_value
                         found.by_value[value] = found.by_value.get(value, 0) | alike
                     found.known |= alike
         return found
@@ -120,7 +111,8 @@ class DerivedAttributes:
 
     def _compile(self, expression: str) -> _Expression:
         self.selectors.budget.check_time()
-        self._forget(self._expressions.make_room(expression, _MAX_EXPRESSIONS))
+        for dropped in self._expressions.make_room(expression, _MAX_EXPRESSIONS):
+            self._room.release(dropped.values)
         try:
             program = compile_derived_attribute(expression, self.selectors.environment)
         except CelError as error:
@@ -129,12 +121,6 @@ class DerivedAttributes:
             found = _Expression(program, self.selectors.field_set(program.reads))
         self._expressions[expression] = found
         return found
-
-    def _forget(self, expressions: Iterable[_Expression]) -> None:
-        """Let go of the values of some expressions."""
-        for expression in expressions:
-            self._size -= sum([_SIZE_OF_SLICE + len(item.by_value) for item in expression.values.values()])
-            expression.values.clear()
 
     def _describe(self, expression: str, error: CelError, device: PreparedDevice | None = None) -> str:
         return describe(expression, error, device, self.selectors.environment)

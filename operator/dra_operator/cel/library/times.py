@@ -125,29 +125,6 @@ def _truncated(nanos: int, unit: int) -> int:
     return nanos // unit if nanos >= 0 else -(-nanos // unit)
 
 
-def duration_text(duration: Duration) -> str:
-    """Return a duration as Go prints it, e.g. `1h0m0s`. Source: Go `Duration.String`."""
-    nanos = abs(duration.nanos)
-    sign = "-" if duration.nanos < 0 else ""
-    if nanos == 0:
-        return "0s"
-    for unit, name in ((1000, "ns"), (10**6, "\u00b5s"), (NANOS, "ms")):
-        if nanos < unit:
-            return sign + _decimal(nanos, unit // 1000) + name
-    minutes, rest = divmod(nanos, 60 * NANOS)
-    seconds = _decimal(rest, NANOS) + "s"
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{sign}{hours}h{minutes}m{seconds}"
-    return f"{sign}{minutes}m{seconds}" if minutes else sign + seconds
-
-
-def _decimal(amount: int, unit: int) -> str:
-    whole, rest = divmod(amount, unit)
-    fraction = str(unit + rest)[1:].rstrip("0") if rest else ""
-    return f"{whole}.{fraction}" if fraction else str(whole)
-
-
 # --- timestamps
 
 
