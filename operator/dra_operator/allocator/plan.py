@@ -80,7 +80,6 @@ class ClaimPlan:
     `needs_free`: a node without a free device can neither serve the claim nor end it with an error.
     `countable`: what fits can be counted. The search knows each kind of constraint, none applies to a request for all
     devices, and the claim cannot exceed the limit of devices, whichever alternatives are chosen.
-    `quick`: the search for a single request may be asked.
     `derives`: a constraint asks for a derived attribute.
     """
 
@@ -92,7 +91,6 @@ class ClaimPlan:
     needs_free: bool
     countable: bool
     derives: bool
-    quick: bool
 
     @property
     def key(self) -> tuple[str, str]:
@@ -158,11 +156,6 @@ def _claim_plan(
         needs_free and not evaluates_used,
         countable,
         derives,
-        # A request for all devices can end the attempt with an error before any alternative is tried.
-        countable
-        and not derives
-        and len(requests) == 1
-        and (not evaluates_used or len(requests[0].alternatives) == 1),
     )
 
 
