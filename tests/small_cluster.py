@@ -69,6 +69,15 @@ def holding(name: str, on: str, *names: str, **metadata: Any) -> Body:
     return claim(name, request("gpu"), status=status, namespace="team", uid=name, **metadata)
 
 
+def waiting_pod(**spec: Any) -> tuple[Body, Body]:
+    """A pod of the cluster with a claim made for it, and that claim, which has no devices."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "train", "controller": True}
+    made = claim("train-gpu-x", request("gpu", "gpu"), namespace="team", uid="x", ownerReferences=[owner])
+    asking = pod("train", uid="train", **spec)
+    asking["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "train-gpu-x"}]}
+    return made, asking
+
+
 def cluster(*bodies: Body, **options: Any) -> Cluster:
     """The cluster with some more objects."""
     found = Cluster.load([CLASS, *NODES, *bodies], **options)

@@ -5,8 +5,7 @@ open keeps no pod away: see `questions/state.py`.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -58,11 +57,14 @@ class PodPlacement:
     """
 
     def __init__(
-        self, cluster: ClusterPods, nodes: Mapping[str, Node], volume_claims: AbstractSet[tuple[str, str]]
+        self,
+        cluster: ClusterPods,
+        nodes: Mapping[str, Node],
+        counts_volume: Callable[[tuple[str, str]], bool],
     ) -> None:
         self.cluster = cluster
         self._nodes = nodes
-        self._volume_claims = volume_claims
+        self._counts_volume = counts_volume
         self._placed: dict[tuple[str, str], str] = {}
         self._found: dict[PodRequirements, tuple[int, RunnableNodes]] = {}
 
@@ -102,7 +104,17 @@ class PodPlacement:
         """Return what a pod asks of a node, as far as that counts here."""
         requirements = read_requirements(pod.body)
         if claims := requirements.volume_claims:
-            known_claims = tuple(item for item in claims if item[:2] in self._volume_claims)
+            # The claim of an ephemeral volume is made once there is a pod.
+            spec, uid = part(pod.body, "spec"), pod.obj.metadata.uid
+            names = {
+                str(each.get("name"))
+                for each in spec.get("volumes") or ()
+                if each.get("ephemeral") and not uid
+            }
+            new = {(pod.obj.metadata.namespace, f"{pod.obj.metadata.name}-{name}") for name in names}
+            known_claims = tuple(
+                [item for item in claims if self._counts_volume(item[:2]) and item[:2] not in new]
+            )
             requirements = replace(requirements, volume_claims=known_claims)
         if pod.obj.metadata.uid and not part(pod.body, "spec").get("containers"):
             # A snapshot of an earlier version, which has neither what a pod requests nor what it tolerates.

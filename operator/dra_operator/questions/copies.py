@@ -136,7 +136,7 @@ def find_template(state: ClusterState, subject: Subject) -> tuple[ClusterState, 
     if beside.errors:
         raise QuestionError(beside.errors[0])
     record = _read_subject(manifest)
-    if all(key[0] in _HARMLESS for key in beside.records):
+    if not beside.volumes and all(key[0] in _HARMLESS for key in beside.records):
         return state, _template_of(state, record, beside.records)
     state = state.overlaid(beside)
     if state.objects.errors:

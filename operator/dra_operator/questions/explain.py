@@ -11,18 +11,19 @@ from typing import Final, TypeAlias
 
 from dra_operator.allocator import Allocated, Decider, Explanation, Limits, Reason
 from dra_operator.allocator.decision import claim_key
-from dra_operator.allocator.extended import extended_resources
+from dra_operator.allocator.extended import classes_by_resource, extended_resources
 from dra_operator.allocator.plan import Alternative
 from dra_operator.api.core import Pod
-from dra_operator.api.names import ENDED_PHASES, GATE
-from dra_operator.api.text import printable
+from dra_operator.api.likeness import near_object
+from dra_operator.api.names import DEFAULT_SCHEDULER, ENDED_PHASES, GATE
+from dra_operator.api.text import listed, printable
 from dra_operator.api.types import ResourceClaim
 from dra_operator.explain import TITLES, DeviceCounts, Refusals
 from dra_operator.explain.sentence import holders_text
 from dra_operator.ledger import ClaimKey
 from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.edits import Change, Kind
-from dra_operator.pods.explanation import EXTENDED, PodExplainer, PodExplanation
+from dra_operator.pods.explanation import EXTENDED, PodExplainer, PodExplanation, count_obstacles
 from dra_operator.pods.gate import (
     CLAIM_NOT_GATED,
     HANDED_BACK,
@@ -38,6 +39,7 @@ from dra_operator.pods.pod_decision import PodDecider, PodDecision
 from dra_operator.pods.scheduler import State, find_settled
 from dra_operator.pods.situation import Situation
 from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes
+from dra_operator.pods.workloads import part
 from dra_operator.questions.answers import Conclusion, DeviceAnswer, conclude, devices_of
 from dra_operator.questions.audit import find_deletion_cause
 from dra_operator.questions.claims import ConsumerIndex, find_obstructed, find_unbound, find_unprepared
@@ -240,8 +242,31 @@ class _Question:
             return self._answer(*found_use, devices=devices)
         waits = explainer.explain(pod, requirements, extended)
         if waits is None:
-            return self._answer("does not wait", "it waits for no claim", devices=devices)
+            return self._explain_without_claims(requirements)
+        if waits.node and (why := _find_absent_scheduler(record)):
+            return replace(self._answer("fits", f"{waits.message}: {why}", node=waits.node), state="waits")
         return self._answer_pod(explainer, pod, requirements, waits, extended)
+
+    def _explain_without_claims(self, requirements: PodRequirements) -> ExplainAnswer:
+        """Explain a pod that waits for no claim: devices keep it only if it asks by a name that nothing has."""
+        state = self.state
+        obstacles = state.pods.find_obstacles(requirements)
+        names = {name for node in state.nodes.values() for name in node.status.allocatable}
+        classes = classes_by_resource(record.obj for record in state.objects.of_kind("DeviceClass"))
+        absent = sorted(
+            name
+            for name, _ in requirements.requests
+            if "/" in name and name not in names and name not in classes
+        )
+        if absent and obstacles and not state.are_nodes_assumed:
+            near = near_object(absent[0], {each for each in (*names, *classes) if "/" in each})
+            meant = f'; did you mean "{near}"?' if near else ""
+            text = f"no node has the resource {listed(absent)}, and no DeviceClass serves it{meant}"
+            return self._answer("waits", text, reason=Reason.NODE_UNSUITABLE.value)
+        text = "it has no claims, so no device keeps it from a node"
+        if state.nodes and len(obstacles) == len(state.nodes):
+            text += f"; it can run on none all the same: {count_obstacles(obstacles)}"
+        return self._answer("does not wait", text)
 
     def _explain_bound(self, record: ObjectRecord, devices: tuple[DeviceAnswer, ...]) -> ExplainAnswer:
         """Explain a pod that has a node: it waits if its kubelet cannot prepare its claims."""
@@ -579,6 +604,17 @@ def _searched(found: SmallestChanges | None) -> str:
     if not found.is_complete:
         return f"searched {found.kinds} of {len(Kind)} kinds of change"
     return "" if found.changes else found.text.removeprefix("; ")
+
+
+def _find_absent_scheduler(record: ObjectRecord) -> str:
+    """Return that no scheduler has looked at a pod that names one of its own, or nothing."""
+    name = record.obj.spec.scheduler_name
+    if name in ("", DEFAULT_SCHEDULER):
+        return ""
+    conditions = part(record.body, "status").get("conditions") or ()
+    if any(each.get("type") == "PodScheduled" for each in conditions):
+        return ""
+    return f'its spec.schedulerName is "{name}", and no scheduler has looked at it: see whether that one runs'
 
 
 def _names(pod: Pod, claim: tuple[str, str]) -> bool:

@@ -1,6 +1,6 @@
 """Placed pods: what the pods of some objects have of nodes, and which volume claims count."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
@@ -16,11 +16,11 @@ _ENOUGH: Final = MappingProxyType(dict.fromkeys(("cpu", "memory", "ephemeral-sto
 
 def read_placed_pods(
     gathered: LoadResult, nodes: Mapping[str, Node]
-) -> tuple[ClusterPods, frozenset[tuple[str, str]]]:
-    """Return what pods have of nodes, and the volume claims that count.
+) -> tuple[ClusterPods, Callable[[tuple[str, str]], bool]]:
+    """Return what pods have of nodes, and which volume claims count.
 
-    What a node does not say to have of each, it has enough of. A volume claim that is not given counts for nothing, nor
-    does one that nobody had the time to bind.
+    What a node does not say to have of each, it has enough of. A volume claim that nobody had the time to bind counts
+    for nothing. Where all were listed, one that is not among them is missing; else it may be there.
     """
     cluster = ClusterPods()
     for kind in ("DeviceClass", "Pod"):
@@ -34,12 +34,13 @@ def read_placed_pods(
         status = body.get("status") or {}
         allocatable = {**_ENOUGH, **(status.get("allocatable") or {})}
         cluster.put("Node", {**body, "status": {**status, "allocatable": allocatable}})
-    claims: set[tuple[str, str]] = set()
+    claims: dict[tuple[str, str], bool] = {}
     for (kind, namespace, name), body in gathered.volumes.items():
         is_claim = kind == "PersistentVolumeClaim"
-        if is_claim and not (body["metadata"].get("uid") or part(body, "spec").get("volumeName")):
-            continue
-        cluster.put(kind, body)
+        counts = bool(body["metadata"].get("uid") or part(body, "spec").get("volumeName"))
         if is_claim:
-            claims.add((namespace, name))
-    return cluster, frozenset(claims)
+            claims[namespace, name] = counts
+        if counts or not is_claim:
+            cluster.put(kind, body)
+    is_listed = "PersistentVolumeClaim" in gathered.listed
+    return cluster, lambda key: claims.get(key, is_listed)

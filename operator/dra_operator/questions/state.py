@@ -256,7 +256,7 @@ class ClusterState:
         return PodPlacement(self.pods, self.nodes, self._placed_pods[1])
 
     @cached_property
-    def _placed_pods(self) -> "tuple[ClusterPods, frozenset[tuple[str, str]]]":
+    def _placed_pods(self) -> "tuple[ClusterPods, Callable[[tuple[str, str]], bool]]":
         from dra_operator.questions.placed_pods import read_placed_pods  # noqa: PLC0415
 
         return read_placed_pods(self.objects, self.nodes)

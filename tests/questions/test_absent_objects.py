@@ -1,0 +1,86 @@
+"""What is named and is not there: a reason where all objects of the kind were listed, never that it fits."""
+
+import pytest
+
+from factories import manifest
+from small_cluster import cluster, pod, template, waiting_pod
+
+VOLUME = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+EPHEMERAL = [{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]
+LISTED = ("PersistentVolumeClaim", "PersistentVolume")
+
+
+def volume_claim(**metadata):
+    """The claim of the volume, as a file has it or, with a uid, bound."""
+    spec = {"volumeName": "pv"} if metadata else {}
+    body = manifest("PersistentVolumeClaim", "data", spec, namespace="team", **metadata)
+    return {**body, "apiVersion": "v1"}
+
+
+@pytest.mark.parametrize("listed", [LISTED, ()], ids=["listed", "unknown"])
+def test_volume_claim_that_is_not_there_keeps_a_pod_waiting(listed):
+    """Where all were listed; of files nobody knows."""
+    state = cluster(*waiting_pod(volumes=VOLUME), listed=listed)
+
+    answer = state.explain("pod/team/train")
+
+    assert (answer.state == "waits") == bool(listed)
+    assert ("claim data is not there" in answer.message) == bool(listed)
+    copy = cluster(template(), listed=listed).fit([pod(volumes=VOLUME)])
+    assert copy.fits == (not listed)
+
+
+def test_volume_claim_that_comes_with_the_pod_counts_for_nothing():
+    """Nobody had the time to bind it, nor to make that of an ephemeral volume."""
+    state = cluster(template(), listed=LISTED)
+
+    assert state.fit([pod(volumes=VOLUME), volume_claim()]).fits
+    assert state.fit([pod(volumes=EPHEMERAL)]).fits
+
+
+@pytest.mark.parametrize(
+    ("resource", "near"),
+    [("gpu.example.com/gpus", ""), ("example.com/gpsu", 'did you mean "example.com/gpus"?')],
+    ids=["alone", "misspelt"],
+)
+def test_resource_that_nothing_has_keeps_a_pod_waiting(resource, near):
+    """Neither a node nor a class is called so; the scheduler finds room nowhere."""
+    asking = pod("train", uid="train", entries=[])
+    asking["spec"]["containers"][0]["resources"]["limits"] = {resource: "1"}
+    served = manifest("DeviceClass", "gpus", {"extendedResourceName": "example.com/gpus"})
+
+    answer = cluster(served, asking).explain("pod/team/train")
+
+    assert (answer.state, answer.reason, answer.conclusion.value) == ("waits", "NodeUnsuitable", "no")
+    assert f"no node has the resource {resource}" in answer.message
+    assert near in answer.message
+
+
+@pytest.mark.parametrize(("cpu", "is_told"), [("1", False), ("500", True)])
+def test_pod_without_claims_is_no_matter_of_devices(cpu, is_told):
+    """It is said, and what else keeps it from nodes; the exit code is that nothing about devices does."""
+    answer = cluster(pod("train", cpu, uid="train", entries=[])).explain("pod/team/train")
+
+    assert (answer.state, answer.conclusion.value) == ("does not wait", "yes")
+    assert answer.message.startswith("it has no claims, so no device keeps it from a node")
+    assert ("it can run on none all the same: 2 cpu" in answer.message) == is_told
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "conditions", "is_absent"),
+    [
+        ("volcano", [], True),
+        ("volcano", [{"type": "PodScheduled", "status": "False"}], False),
+        ("default-scheduler", [], False),
+    ],
+    ids=["nobody looked", "it looked", "kube-scheduler"],
+)
+def test_scheduler_that_looks_at_nothing_is_named(scheduler, conditions, is_absent):
+    """Its claims fit, and nobody will place the pod."""
+    held, asking = waiting_pod(schedulerName=scheduler)
+    asking["status"] |= {"conditions": conditions}
+
+    answer = cluster(held, asking).explain("pod/team/train")
+
+    assert (answer.state, answer.node) == ("waits" if is_absent else "fits", "n1")
+    assert ('its spec.schedulerName is "volcano"' in answer.message) == is_absent
