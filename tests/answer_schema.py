@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from dra_operator.cli.kubectl.documents import API_VERSION, camel
+from dra_operator.cli.kubectl.answering import API_VERSION, camel
 from dra_operator.questions.claims import ClaimList
 from dra_operator.questions.device_table import DeviceList
 from dra_operator.questions.explain import ExplainAnswer

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from dra_operator.cli.kubectl.errors import RefusedError
-from dra_operator.cli.kubectl.requests import Context
+from dra_operator.cli.kubectl.requests import Context, RefusedError
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ import pytest
 import yaml
 
 from controlplane.binaries import find
-from dra_operator.cli.kubectl.errors import ReadingError, RefusedError
 from dra_operator.cli.kubectl.options import Impersonation, Options
-from dra_operator.cli.kubectl.requests import Context, connect
+from dra_operator.cli.kubectl.requests import Context, ReadingError, RefusedError, connect
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 

@@ -1,32 +1,91 @@
-"""Running a verb: read what it needs, ask, print the answer in the format that was asked for, and end by it."""
+"""A verb: what it reads, its options, its question, and how the answer is printed.
 
+`verb` declares one; called, it reads what it demands, asks, prints the answer in the format that was asked for, and
+ends by it. Documents are dataclasses, keys in camelCase; what is empty is left out, as in the Kubernetes API.
+Source: docs/kubectl-dra.schema.json.
+"""
+
+import inspect
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field, fields, is_dataclass
+from decimal import Decimal
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from dra_operator.cli.kubectl.demand import Demand
-from dra_operator.cli.kubectl.errors import ReadingError, RefusedError
-from dra_operator.cli.kubectl.options import JSON, NAME, WIDE, YAML, Options, use_colours
+from dra_operator.cli.kubectl.options import (
+    JSON,
+    NAME,
+    WIDE,
+    YAML,
+    Options,
+    shared,
+    take_options,
+    use_colours,
+)
+from dra_operator.cli.kubectl.requests import ReadingError, RefusedError
 from dra_operator.cli.kubectl.tables import Style, is_cut, terminal_style, wrapped
 from dra_operator.questions.answers import Conclusion
 from dra_operator.questions.errors import QuestionError, UnknownObjectError
+from dra_operator.questions.partial import KindsRead
 
 if TYPE_CHECKING:
     from dra_operator.cli.kubectl.source import Source
     from dra_operator.pods.objects import ObjectRecord
     from dra_operator.questions.state import ClusterState
 
+API_VERSION: Final = "kubectl.dra-operator.io/v1"
 YES: Final = 0
 NO: Final = 1
 CANNOT_SAY: Final = 2
 CODES: Final = {Conclusion.YES: YES, Conclusion.NO: NO, Conclusion.CANNOT_SAY: CANNOT_SAY}
 """The exit codes, by what an answer comes to."""
 _MOST_WARNINGS: Final = 10
+_MANY: Final = 200
+"""So many lines of a table can be read at a terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a question has to read: kinds of the whole cluster, and kinds of the namespace that is asked about alone.
+
+    Without those `required` there is no answer; without the others there is one with a restriction. `engine` is the
+    module that answers, which is imported while the server does its part.
+    """
+
+    cluster: tuple[str, ...] = ()
+    namespaced: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    engine: str = "dra_operator.questions.state"
+
+    @property
+    def kinds(self) -> AbstractSet[str]:
+        """The kinds that are read."""
+        return {*self.cluster, *self.namespaced}
+
+    @classmethod
+    def for_question(cls, *questions: KindsRead, required: tuple[str, ...], engine: str) -> Self:
+        """Return what the answers to some questions depend on."""
+        cluster = dict.fromkeys(kind for each in questions for kind in each.kinds)
+        named = dict.fromkeys(kind for each in questions for kind in each.named)
+        return cls(
+            tuple(sorted(cluster, key=_LARGEST_FIRST.index)),
+            tuple([kind for kind in named if kind not in cluster]),
+            required,
+            engine,
+        )
+
+
+_LARGEST_FIRST = (
+    *("Pod", "ResourceSlice", "ResourceClaim", "Node", "DeviceClass", "DeviceTaintRule", "Namespace"),
+    *("PersistentVolume", "PersistentVolumeClaim", "ResourceClaimTemplate", "PodGroup", "Lease"),
+)
+"""The kinds, those first that take longest to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +112,8 @@ class Answer:
     """An answer: `kind` and `report` for documents, `lines` for people, `names` for `-o name`, and the exit code.
 
     `asides` go to stderr: what restricts the answer, and what to do next. `missing` are the kinds that may not be
-    read and that the answer lacks; None: all that may not be read.
+    read and that the answer lacks; None: all that may not be read. `many` is what is said where a
+    terminal shows too many lines.
     """
 
     kind: str
@@ -62,11 +122,36 @@ class Answer:
     code: int = YES
     names: Sequence[str] = ()
     asides: Sequence[str] = field(default=())
+    many: str = ""
     missing: Collection[str] | None = None
 
     def missing_of(self, unread: Mapping[str, str]) -> Mapping[str, str]:
         """Return those of some kinds that could not be read, each with the reason, which the answer lacks."""
         return {kind: why for kind, why in unread.items() if self.missing is None or kind in self.missing}
+
+
+def verb(
+    name: str,
+    demand: Demand,
+    *params: click.Parameter,
+    formats: Sequence[str] = (WIDE, NAME),
+    labels: str = "",
+    namespace: str = "",
+) -> Callable[[Callable[..., Answer]], click.Command]:
+    """Return a decorator that makes a verb of a question and its `params`, which it is asked with.
+
+    The docstring of the question is what `--help` says. The others are for `options.shared`.
+    """
+
+    def decorate(ask: Callable[..., Answer]) -> click.Command:
+        def call(**given: Any) -> None:
+            options = take_options(given, has_wide=WIDE in formats)
+            run(options, demand, lambda question: ask(question, **given))
+
+        params_of_all = shared(formats, labels, namespace)
+        return click.Command(name, callback=call, params=[*params, *params_of_all], help=inspect.getdoc(ask))
+
+    return decorate
 
 
 def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> None:
@@ -86,6 +171,8 @@ def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> 
         if is_short
         else []
     )
+    if answer.many and not options.format and sys.stdout.isatty() and len(answer.lines) > _MANY:
+        rest.append(answer.many)
     notes = [*source.notes, *missing_rights(answer.missing_of(source.cluster.unread)), *answer.asides, *rest]
     say(f"note: {line}" for line in notes)
     sys.stdout.flush()
@@ -166,9 +253,26 @@ def yaml_text(answer: Answer) -> str:
 
 
 def _document(answer: Answer) -> dict[str, Any]:
-    from dra_operator.cli.kubectl.documents import document
+    return {"apiVersion": API_VERSION, "kind": answer.kind, **_plain(answer.report)}
 
-    return document(answer.kind, answer.report)
+
+def camel(name: str) -> str:
+    """Return a field's name as in JSON: `is_at_most` is `isAtMost`."""
+    first, *others = name.split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in others)
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        found = {camel(each.name): _plain(getattr(value, each.name)) for each in fields(value)}
+        return {name: item for name, item in found.items() if item is not None and item not in ("", [], {})}
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item) for item in value]
+    if isinstance(value, Enum):
+        return value.value
+    return str(value) if isinstance(value, Decimal) else value
 
 
 def write_lines(lines: Iterable[str]) -> None:

@@ -60,10 +60,9 @@ def complete_subjects(kinds: dict[str, str]) -> Complete:
 
 def _names(ctx: click.Context, kind: str) -> Iterable[str]:
     from dra_operator.api.kinds import KINDS
-    from dra_operator.cli.kubectl.errors import ReadingError, RefusedError
     from dra_operator.cli.kubectl.options import Impersonation, Options
     from dra_operator.cli.kubectl.reading import read_names
-    from dra_operator.cli.kubectl.requests import connect
+    from dra_operator.cli.kubectl.requests import ReadingError, RefusedError, connect
 
     given: dict[str, Any] = ctx.params
     user = Impersonation(given.get("as_user") or "", given.get("as_groups") or (), given.get("as_uid") or "")

@@ -2,10 +2,9 @@
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final
 
 import click
 
@@ -17,7 +16,6 @@ REQUEST_SECONDS: Final = 30.0
 """How long an exchange may take; kubectl waits for ever."""
 
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +43,7 @@ class Options:
     all_namespaces: bool = False
     files: tuple[str, ...] = ()
     snapshot: str = ""
+    is_offline: bool = False
     labels: str = ""
     format: str = ""
     headers: bool = True
@@ -57,99 +56,68 @@ NAMESPACE_OF_CLAIMS: Final = (
 """What `-n` is for where devices of the whole cluster are asked about."""
 
 
-def shared(*formats: str, labels: str = "", namespace: str = "") -> Callable[[_Command], _Command]:
-    """Return a decorator that gives a command the shared options, as `options: Options`.
+def option(*names: str, **settings: Any) -> click.Option:
+    """Return an option; one without a type or a default is a text, empty if it is not given."""
+    if not settings.keys() & {"type", "default", "is_flag", "multiple"}:
+        settings["default"] = ""
+    return click.Option(list(names), **settings)
+
+
+def shared(formats: Sequence[str], labels: str = "", namespace: str = "") -> list[click.Parameter]:
+    """Return the options that all verbs share.
 
     `labels` says what `-l` selects, if it is there; `formats` are those beside the table, `json` and `yaml`.
     `namespace` says what `-n` is for where it is not for what is named or listed; then there is no `-A`.
     """
-    choices = [*formats, JSON, YAML]
-
-    def decorate(command: _Command) -> _Command:
-        @wraps(command)
-        def with_options(**given: Any) -> Any:
-            return command(options=_options(given, has_wide=WIDE in formats), **given)
-
-        decorated: Any = with_options
-        for option in reversed(_declare(choices, labels, namespace)):
-            decorated = option(decorated)
-        return cast("_Command", decorated)
-
-    return decorate
-
-
-def _declare(
-    formats: Sequence[str],
-    labels: str,
-    namespace: str,
-) -> list[Callable[[Any], Any]]:
-    found = [
-        click.option(
-            "-n",
-            "--namespace",
-            metavar="NAME",
-            default="",
-            help=namespace or "Namespace; that of the context if left out.",
-        ),
-    ]
+    of_namespace = namespace or "Namespace; that of the context if left out."
+    found: list[click.Parameter] = [option("-n", "--namespace", metavar="NAME", help=of_namespace)]
     if not namespace:
-        found.append(click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces."))
-    found += [
-        click.option(
-            "-f",
-            "--filename",
-            "files",
-            metavar="FILE_OR_DIR",
-            multiple=True,
-            help="Manifests that lie over the objects of the cluster; - is stdin. May be repeated.",
-        ),
-        click.option(
-            "--snapshot",
-            metavar="FILE",
-            default="",
-            help="Ask a file that `dra-operator snapshot` wrote, and no cluster.",
-        ),
-        click.option(
-            "-o",
-            "--output",
-            "format_",
-            type=click.Choice(formats),
-            default=None,
-            help="Output format; a table if left out.",
-        ),
-        click.option("--no-headers", is_flag=True, help="No line of column names."),
-    ]
+        found.append(option("-A", "--all-namespaces", is_flag=True, help="All namespaces."))
     if labels:
-        found.append(click.option("-l", "--selector", "labels", metavar="LABELS", default="", help=labels))
-    return found + _connection()
+        found.append(option("-l", "--selector", "labels", metavar="LABELS", help=labels))
+    return [*found, *_source(), *_output(formats), *_connection()]
 
 
-def _connection() -> list[Callable[[Any], Any]]:
+def _source() -> list[click.Parameter]:
+    files = "Manifests that lie over the objects of the cluster; - is stdin. May be repeated."
     return [
-        click.option("--kubeconfig", metavar="FILE", default="", help="Kubeconfig file, as for kubectl."),
-        click.option("--context", metavar="NAME", default="", help="Context of the kubeconfig."),
-        click.option("--as", "as_user", metavar="USER", default="", help="User to ask as."),
-        click.option(
-            "--as-group",
-            "as_groups",
-            metavar="GROUP",
-            multiple=True,
-            help="Group to ask as. May be repeated.",
+        option("-f", "--filename", "files", metavar="FILE_OR_DIR", multiple=True, help=files),
+        option("--offline", is_flag=True, help="Ask what is in the files of -f, and no cluster."),
+        option("--snapshot", metavar="FILE", help="Ask a file of `dra-operator snapshot`, and no cluster."),
+    ]
+
+
+def _output(formats: Sequence[str]) -> list[click.Parameter]:
+    choice = click.Choice([*formats, JSON, YAML])
+    return [
+        option("-o", "--output", "format", type=choice, help="Output format; a table if left out."),
+        option("--no-headers", is_flag=True, help="No line of column names."),
+    ]
+
+
+def _connection() -> list[click.Parameter]:
+    timeout = "How long the server may take for an answer, as 10s or 2m; 0 is for ever."
+    return [
+        option("--kubeconfig", metavar="FILE", help="Kubeconfig file, as for kubectl."),
+        option("--context", metavar="NAME", help="Context of the kubeconfig."),
+        option("--as", "as_user", metavar="USER", help="User to ask as."),
+        option(
+            "--as-group", "as_groups", metavar="GROUP", multiple=True, help="As a group. May be repeated."
         ),
-        click.option("--as-uid", "as_uid", metavar="UID", default="", help="UID to ask as."),
-        click.option(
+        option("--as-uid", metavar="UID", help="UID to ask as."),
+        option(
             "--request-timeout",
             metavar="DURATION",
             default=f"{REQUEST_SECONDS:g}s",
             show_default=True,
             callback=_read_timeout,
-            help="How long the server may take for an answer, as 10s or 2m; 0 is for ever.",
+            help=timeout,
         ),
     ]
 
 
-def _options(given: dict[str, Any], *, has_wide: bool) -> Options:
-    """Return the shared options, and leave those of the command in `given`."""
+def take_options(given: dict[str, Any], *, has_wide: bool) -> Options:
+    """Return the shared options, and leave those of the verb in `given`. Raises UsageError."""
     options = Options(
         kubeconfig=given.pop("kubeconfig"),
         context=given.pop("context"),
@@ -158,9 +126,10 @@ def _options(given: dict[str, Any], *, has_wide: bool) -> Options:
         namespace=given.pop("namespace"),
         all_namespaces=given.pop("all_namespaces", False),
         files=given.pop("files"),
+        is_offline=given.pop("offline"),
         snapshot=given.pop("snapshot"),
         labels=given.pop("labels", ""),
-        format=given.pop("format_") or "",
+        format=given.pop("format") or "",
         headers=not given.pop("no_headers"),
         has_wide=has_wide,
     )
@@ -170,6 +139,8 @@ def _options(given: dict[str, Any], *, has_wide: bool) -> Options:
         raise click.UsageError(
             "-f: an empty path names no file; it may come from a variable that the shell does not know"
         )
+    if options.is_offline and (options.snapshot or not options.files):
+        raise click.UsageError("--offline asks the files of -f: name them, and no snapshot")
     return options
 
 

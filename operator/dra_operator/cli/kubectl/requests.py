@@ -13,12 +13,23 @@ from pathlib import Path
 from typing import Any, Final
 
 from dra_operator.api.text import shown
-from dra_operator.cli.kubectl.errors import ReadingError, RefusedError
 from dra_operator.cli.kubectl.options import Options
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """Where the kubelet puts the namespace of a pod."""
 _OF_SERVER: Final = re.compile(r"^Error from server \((\w+)\): (.*)", re.MULTILINE)
+
+
+class ReadingError(Exception):
+    """The cluster, or a file, cannot be read, or not what an answer needs."""
+
+
+class RefusedError(Exception):
+    """The API server refused a request: the reason, as `Forbidden`, and its own words."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)

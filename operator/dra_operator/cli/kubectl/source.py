@@ -10,11 +10,10 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from dra_operator.api.text import shown
-from dra_operator.cli.kubectl.demand import Demand
-from dra_operator.cli.kubectl.errors import ReadingError
+from dra_operator.cli.kubectl.answering import Demand
 from dra_operator.cli.kubectl.options import Options
 from dra_operator.cli.kubectl.reading import check_required, read_live
-from dra_operator.cli.kubectl.requests import connect
+from dra_operator.cli.kubectl.requests import ReadingError, connect
 
 if TYPE_CHECKING:
     from dra_operator.pods.objects import Manifest, ObjectRecord

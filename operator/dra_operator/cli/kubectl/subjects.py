@@ -3,20 +3,19 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from dra_operator.api.durations import age
 from dra_operator.api.text import shown
 from dra_operator.cli.kubectl.completion import complete_subjects
+from dra_operator.cli.kubectl.options import option
 
 if TYPE_CHECKING:
     from dra_operator.cli.kubectl.answering import Question
     from dra_operator.pods.objects import Manifest
     from dra_operator.questions.state import ClusterState
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 KINDS: Final = {
     **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "ResourceClaim"),
@@ -166,15 +165,20 @@ def find_meant(name: str, names: Iterable[str]) -> str:
     return near_object(name, known) or (longer[0] if len(longer) == 1 else "")
 
 
-def without_option(command: _Command) -> _Command:
-    """Add the option of what is taken as gone, for `remove`."""
-    return click.option(
+def without_option() -> click.Option:
+    """Return the option of what is taken as gone, for `remove`."""
+    return option(
         "--without",
         metavar="KIND/NAME",
         multiple=True,
         shell_complete=complete_subjects({"claim/": "ResourceClaim", "pod/": "Pod", "node/": "Node"}),
         help="As if claim/NAME, pod/NAME, node/NAME or driver/NAME were gone. May be repeated.",
-    )(command)
+    )
+
+
+def copied(metavar: str) -> click.Argument:
+    """Return the argument of what there are to be copies of, for `resolve_subject`."""
+    return click.Argument(["subject"], metavar=metavar, shell_complete=complete_subjects(COPIED))
 
 
 def remove(question: "Question", without: Sequence[str]) -> "ClusterState":

@@ -6,10 +6,10 @@ Where there is no room, the texts of the last columns that can be cut are cut; a
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -17,6 +17,7 @@ from dra_operator.api.text import printable
 
 GAP: Final = 3
 _MORE: Final = re.compile(r" \+\d+(?:  |$)")
+_NOTHING: Final = ("", "-", "0")
 _LEAST: Final = 12
 """So much of a text is shown at least."""
 
@@ -78,14 +79,17 @@ def names_cell(
 class Column:
     """A column: its title; numbers stand to the right; some texts may be cut; some columns are for `-o wide` alone.
 
-    One that `is_dropped` is left out where cutting does not make enough room, the first such first.
+    One that `is_dropped` is left out where cutting does not make enough room, the first such first; one that
+    `is_optional`, where it says nothing of any item. `show` makes its cell of an item.
     """
 
     title: str
+    show: Callable[[Any], "str | Cell"] = str
     is_number: bool = False
     is_cut: bool = False
     is_wide: bool = False
     is_dropped: bool = False
+    is_optional: bool = False
 
 
 Row = Sequence[str | Cell]
@@ -107,6 +111,24 @@ def terminal_style(*, wide: bool, headers: bool, colours: bool) -> Style:
         return Style(None, colours, wide, headers)
     width = max(shutil.get_terminal_size().columns, 20) if sys.stdout.isatty() else None
     return Style(width, colours, wide, headers)
+
+
+def listing(
+    columns: Sequence[Column], items: Sequence[Any], style: Style, last: Mapping[str, str] | None = None
+) -> list[str]:
+    """Return the lines of a table with a row for each item, none for none; `last` is one more row, by titles."""
+    shown = [[column.show(item) for column in columns] for item in items]
+    kept = [
+        index
+        for index, column in enumerate(columns)
+        if style.wide
+        or not column.is_optional
+        or any(_cell(row[index]).text not in _NOTHING for row in shown)
+    ]
+    rows: list[Row] = [[row[index] for index in kept] for row in shown]
+    if last is not None:
+        rows.append([last.get(columns[index].title, "") for index in kept])
+    return list(table([columns[index] for index in kept], rows, style)) if items else []
 
 
 def table(columns: Sequence[Column], rows: Iterable[Row], style: Style) -> Iterator[str]:

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CODES, Answer, Question, run
-from dra_operator.cli.kubectl.demand import Demand
-from dra_operator.cli.kubectl.options import NAME, Options, shared
+from dra_operator.cli.kubectl.answering import CODES, Answer, Demand, Question, verb
+from dra_operator.cli.kubectl.options import NAME, option
 from dra_operator.cli.kubectl.subjects import kubectl_name
 from dra_operator.cli.kubectl.tables import Style, count, wrapped
 from dra_operator.questions.partial import AUDIT, KindsRead
@@ -26,12 +25,15 @@ _MOST_OF_SORT: Final = 20
 _OTHERS: Final = "selectors of classes and claims are not checked here: kubectl dra lint"
 
 
-@click.command("audit")
-@click.option(
-    "--sort", "sorts", metavar="SORT", multiple=True, help="Only findings of a sort. May be repeated."
+@verb(
+    "audit",
+    DEMAND,
+    option(
+        "--sort", "sorts", metavar="SORT", multiple=True, help="Only findings of a sort. May be repeated."
+    ),
+    formats=(NAME,),
 )
-@shared(NAME)
-def app(*, sorts: tuple[str, ...], options: Options) -> None:
+def app(question: Question, *, sorts: tuple[str, ...]) -> Answer:
     """Find what is wrong: each line names the object, what is wrong with it, and what to do.
 
     With -n, only findings in which objects of a namespace take part. Exit code 0: nothing is wrong; 1: something is; 2:
@@ -39,10 +41,6 @@ def app(*, sorts: tuple[str, ...], options: Options) -> None:
 
     Examples: kubectl dra audit -n team-a; kubectl dra audit --sort Unreserved.
     """
-    run(options, DEMAND, lambda question: _answer(question, sorts))
-
-
-def _answer(question: Question, sorts: tuple[str, ...]) -> Answer:
     from dataclasses import replace
 
     from dra_operator.questions.audit import audit

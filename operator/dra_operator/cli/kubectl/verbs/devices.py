@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import Answer, Question, run
+from dra_operator.cli.kubectl.answering import Answer, Demand, Question, verb
 from dra_operator.cli.kubectl.completion import complete_names
-from dra_operator.cli.kubectl.demand import Demand
-from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
+from dra_operator.cli.kubectl.options import option
 from dra_operator.cli.kubectl.subjects import no_device_line, nodes_with_labels, not_free
-from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, names_cell, table
+from dra_operator.cli.kubectl.tables import Cell, Colour, Column, count, listing, names_cell
 from dra_operator.questions.partial import USAGE
 
 if TYPE_CHECKING:
@@ -22,67 +21,58 @@ _COLOURS: Final = {
     "tainted": Colour.WARNING,
     "blocked": Colour.BAD,
 }
-_MANY: Final = 200
+
+
+def _amount(name: str, published: str, left: str) -> str:
+    short = name.rpartition("/")[2]
+    return f"{short} {published}" if left == published else f"{short} {left} of {published}"
+
+
 _COLUMNS: Final = (
-    Column("DEVICE"),
-    Column("NODE", is_dropped=True),
-    Column("STATE"),
-    Column("HELD BY", is_cut=True),
-    Column("CAPACITY", is_cut=True),
-    Column("TAINTS", is_cut=True),
-    Column("DRIVER", is_wide=True),
-    Column("ATTRIBUTES", is_wide=True, is_cut=True),
-)
-
-
-@click.command("devices")
-@click.argument("names", metavar="[POOL[/DEVICE]]...", nargs=-1)
-@click.option(
-    "--node", metavar="NAME", default="", shell_complete=complete_names("Node"), help="Only those on a node."
-)
-@click.option(
-    "--class",
-    "device_class",
-    metavar="NAME",
-    default="",
-    shell_complete=complete_names("DeviceClass"),
-    help="Only those that a class selects.",
-)
-@click.option("--driver", metavar="NAME", default="", help="Only those of a driver.")
-@click.option(
-    "--state",
-    "states",
-    type=click.Choice(_STATES),
-    multiple=True,
-    help="Only those in a state. May be repeated.",
-)
-@shared(WIDE, NAME, labels="Only those on nodes with these labels.")
-def app(
-    *,
-    names: tuple[str, ...],
-    node: str,
-    device_class: str,
-    driver: str,
-    states: tuple[str, ...],
-    options: Options,
-) -> None:
-    """List devices: where they are, what state they are in, and which claims hold them.
-
-    The states are those of `kubectl dra top`. Exit code 0, whatever state they are in; 2 if they cannot be read or what
-    is named is not there.
-
-    Examples: kubectl dra devices --node node-1; kubectl dra devices --class gpu.example.com --state free.
-    """
-    run(
-        options,
-        DEMAND,
-        lambda question: _answer(
-            question, names=names, node=node, device_class=device_class, driver=driver, states=states
+    Column("DEVICE", lambda item: f"{item.pool}/{item.name}"),
+    Column("NODE", lambda item: item.node or "(several)", is_dropped=True),
+    Column("STATE", lambda item: Cell(item.state.value, _COLOURS.get(item.state.value))),
+    Column("HELD BY", lambda item: names_cell(item.holders, separator=","), is_cut=True),
+    Column(
+        "CAPACITY",
+        lambda item: ",".join(_amount(each.name, each.published, each.left) for each in item.capacity) or "-",
+        is_cut=True,
+        is_optional=True,
+    ),
+    Column("TAINTS", lambda item: ",".join(item.taints) or "-", is_cut=True, is_optional=True),
+    Column("DRIVER", lambda item: item.driver, is_wide=True),
+    Column(
+        "ATTRIBUTES",
+        lambda item: (
+            ",".join(f"{each.name.rpartition('/')[2]}={each.value}" for each in item.attributes) or "-"
         ),
-    )
+        is_wide=True,
+        is_cut=True,
+    ),
+)
 
 
-def _answer(
+@verb(
+    "devices",
+    DEMAND,
+    click.Argument(["names"], metavar="[POOL[/DEVICE]]...", nargs=-1),
+    option("--node", metavar="NAME", shell_complete=complete_names("Node"), help="Only those on a node."),
+    option(
+        *("--class", "device_class"),
+        metavar="NAME",
+        shell_complete=complete_names("DeviceClass"),
+        help="Only those that a class selects.",
+    ),
+    option("--driver", metavar="NAME", help="Only those of a driver."),
+    option(
+        *("--state", "states"),
+        type=click.Choice(_STATES),
+        multiple=True,
+        help="Only those in a state. May be repeated.",
+    ),
+    labels="Only those on nodes with these labels.",
+)
+def app(
     question: Question,
     *,
     names: tuple[str, ...],
@@ -91,6 +81,13 @@ def _answer(
     driver: str,
     states: tuple[str, ...],
 ) -> Answer:
+    """List devices: where they are, what state they are in, and which claims hold them.
+
+    The states are those of `kubectl dra top`. Exit code 0, whatever state they are in; 2 if they cannot be read or what
+    is named is not there.
+
+    Examples: kubectl dra devices --node node-1; kubectl dra devices --class gpu.example.com --state free.
+    """
     from dataclasses import replace
 
     from dra_operator.questions.device_table import HolderQuery, list_devices
@@ -114,11 +111,12 @@ def _answer(
     return Answer(
         "DeviceList",
         report,
-        _lines(question, items),
+        listing(_COLUMNS, items, question.style),
         names=[f"device/{item.driver}/{item.pool}/{item.name}" for item in items],
         asides=_asides(
             question, items, is_at_most=report.is_at_most, empty_class=device_class if is_class_empty else ""
         ),
+        many=f"{len(items):,} devices: --node, --class, --state and POOL select some; `kubectl dra top` counts them",
     )
 
 
@@ -129,40 +127,6 @@ def _is_named(item: "DeviceItem", names: tuple[str, ...]) -> bool:
     return any(name in (short, long, f"{short}/{item.name}", f"{long}/{item.name}") for name in names)
 
 
-def _lines(question: Question, items: "list[DeviceItem]") -> list[str]:
-    if not items:
-        return []
-    dropped = {
-        title
-        for title, has in (
-            ("TAINTS", any(item.taints for item in items)),
-            ("CAPACITY", any(item.capacity for item in items)),
-        )
-        if not has
-    }
-    kept = [index for index, column in enumerate(_COLUMNS) if column.title not in dropped]
-    rows = [[row[index] for index in kept] for row in map(_row, items)]
-    return list(table([_COLUMNS[index] for index in kept], rows, question.style))
-
-
-def _row(item: "DeviceItem") -> Row:
-    return [
-        f"{item.pool}/{item.name}",
-        item.node or "(several)",
-        Cell(item.state.value, _COLOURS.get(item.state.value)),
-        names_cell(item.holders, separator=","),
-        ",".join(_amount(each.name, each.published, each.left) for each in item.capacity) or "-",
-        ",".join(item.taints) or "-",
-        item.driver,
-        ",".join(f"{each.name.rpartition('/')[2]}={each.value}" for each in item.attributes) or "-",
-    ]
-
-
-def _amount(name: str, published: str, left: str) -> str:
-    short = name.rpartition("/")[2]
-    return f"{short} {published}" if left == published else f"{short} {left} of {published}"
-
-
 def _asides(
     question: Question, items: "list[DeviceItem]", *, is_at_most: bool, empty_class: str
 ) -> list[str]:
@@ -171,10 +135,6 @@ def _asides(
         found = _empty_class_lines(question, empty_class) or found
     if is_at_most and any(item.state.value == "free" for item in items):
         found.append(f"free is at most: {not_free(question)}")
-    if len(items) > _MANY and question.style.width is not None:
-        found.append(
-            f"{len(items):,} devices: --node, --class, --state and POOL select some; `kubectl dra top` counts them"
-        )
     return found
 
 

@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CANNOT_SAY, CODES, Answer, Question, partial_lines, run
+from dra_operator.cli.kubectl.answering import (
+    CANNOT_SAY,
+    CODES,
+    Answer,
+    Demand,
+    Question,
+    partial_lines,
+    verb,
+)
 from dra_operator.cli.kubectl.completion import complete_subjects
-from dra_operator.cli.kubectl.demand import Demand
-from dra_operator.cli.kubectl.options import NAME, Options, shared
+from dra_operator.cli.kubectl.options import NAME, option
 from dra_operator.cli.kubectl.subjects import (
     COPIED,
     find_name,
@@ -36,40 +43,35 @@ _WOULD: Final = {"waits": "would wait", "fits": "would fit"}
 """What is said of a copy, or with objects that are not there yet."""
 
 
-@click.command("explain")
-@click.argument(
-    "subjects",
-    metavar="[claim/NAME | pod/NAME | NAME | template/NAME | class/NAME | FILE]",
-    nargs=-1,
-    shell_complete=complete_subjects(COPIED),
+@verb(
+    "explain",
+    DEMAND,
+    click.Argument(
+        ["subject"],
+        metavar="[claim/NAME | pod/NAME | NAME | template/NAME | class/NAME | FILE]",
+        nargs=-1,
+        callback=lambda _ctx, _param, words: one_subject(words),
+        shell_complete=complete_subjects(COPIED),
+    ),
+    option("--no-changes", is_flag=True, help="Do not look for changes that would help."),
+    without_option(),
+    formats=(NAME,),
 )
-@click.option("--no-changes", is_flag=True, help="Do not look for changes that would help.")
-@without_option
-@shared(NAME)
-def app(*, subjects: tuple[str, ...], no_changes: bool, without: tuple[str, ...], options: Options) -> None:
+def app(question: Question, *, subject: str, no_changes: bool, without: tuple[str, ...]) -> Answer:
     """Say why a claim or pod waits: how many devices each condition leaves, and the smallest change that would help.
 
     A name alone is a claim, or else a pod. A file, a template or a class is explained as a copy of it would be. Exit
     code 0: it does not wait; 1: it does; 2: it cannot be said, or only if nobody else holds devices.
     """
-    subject = one_subject(subjects)
-    run(
-        options,
-        DEMAND,
-        lambda question: _answer(question, subject, without, are_changes_sought=not no_changes),
-    )
-
-
-def _answer(question: Question, text: str, without: tuple[str, ...], *, are_changes_sought: bool) -> Answer:
     from dra_operator.questions.explain import EFFORT, explain
 
-    text = _named(question, text)
+    text = _named(question, subject)
     unread = question.cluster.unread
     if missing := [kind for kind in DECISION.required if kind in unread]:
         return _as_written(question, text, missing)
     cluster = remove(question, without)
-    subject = resolve_subject(question, text)
-    report = explain(cluster, subject, EFFORT if are_changes_sought else None)
+    what = resolve_subject(question, text)
+    report = explain(cluster, what, None if no_changes else EFFORT)
     asides = partial_lines(report)
     asides += [
         no_device_line(each.device_class)
@@ -81,14 +83,14 @@ def _answer(question: Question, text: str, without: tuple[str, ...], *, are_chan
         for each in report.requests
         if any(_are_left_out(step) for step in each.steps)
     ]
-    is_copy = not isinstance(subject, str) or subject.startswith(_COPIES)
+    is_copy = not isinstance(what, str) or what.startswith(_COPIES)
     would = is_copy or bool(question.given)
     return Answer(
         "Explanation",
         report,
         list(_lines(question.style, report, would=would)),
         CODES[report.conclusion],
-        names=[_name(subject, text)],
+        names=[_name(what, text)],
         asides=list(dict.fromkeys(asides)),
     )
 
@@ -194,11 +196,11 @@ def _headline(style: Style, report: "ExplainAnswer", *, would: bool = False) -> 
 def _funnel(style: Style, funnel: "RequestFunnel") -> Any:
     claim = f"claim {funnel.claim}, " if funnel.claim else ""
     yield f"{claim}request {funnel.request}: {funnel.asked} of class {funnel.device_class}"
-    rows: list[Row] = [[_number(step), step.text, _because(step)] for step in funnel.steps]
     at_most = f"at most {funnel.most_on_a_node:,} on one node ({funnel.node})" if funnel.node else ""
-    colour = Colour.WARNING if not funnel.left else None
-    rows.append([Cell(f"{funnel.left:,}", colour), "left", at_most])
-    yield from table(_COLUMNS, rows, style)
+    left: Row = [Cell(f"{funnel.left:,}", Colour.WARNING if not funnel.left else None), "left", at_most]
+    yield from table(
+        _COLUMNS, [*([_number(step), step.text, _because(step)] for step in funnel.steps), left], style
+    )
 
 
 def _number(step: "FunnelStep") -> str:

@@ -2,56 +2,55 @@
 
 from typing import TYPE_CHECKING, Final
 
-import click
-
-from dra_operator.cli.kubectl.answering import CODES, Answer, Question, partial_lines, run
-from dra_operator.cli.kubectl.completion import complete_subjects
-from dra_operator.cli.kubectl.demand import Demand
-from dra_operator.cli.kubectl.options import WIDE, Options, shared
-from dra_operator.cli.kubectl.subjects import COPIED, remove, resolve_subject, without_option
-from dra_operator.cli.kubectl.tables import Cell, Column, Row, count, names_cell, table, wrapped
+from dra_operator.cli.kubectl.answering import CODES, Answer, Demand, Question, partial_lines, verb
+from dra_operator.cli.kubectl.options import WIDE, option
+from dra_operator.cli.kubectl.subjects import copied, remove, resolve_subject, without_option
+from dra_operator.cli.kubectl.tables import Column, count, listing, names_cell, wrapped
 from dra_operator.questions.partial import DECISION
 
 if TYPE_CHECKING:
-    from dra_operator.questions.headroom import HeadroomAnswer, StrandedDevices
+    from dra_operator.questions.headroom import HeadroomAnswer
 
 DEMAND = Demand.for_question(DECISION, required=DECISION.required, engine="dra_operator.questions.headroom")
-_NODE_COLUMNS: Final = (Column("NODE"), Column("MORE", is_number=True))
+_NODE_COLUMNS: Final = (
+    Column("NODE", lambda each: each.node or "(any)"),
+    Column("MORE", lambda each: f"{each.copies:,}", is_number=True),
+)
 _STRANDED_COLUMNS: Final = (
-    Column("STRANDED", is_number=True),
-    Column("REASON"),
-    Column("BECAUSE", is_cut=True),
-    Column("DEVICES", is_cut=True),
+    Column("STRANDED", lambda each: f"{each.devices:,}", is_number=True),
+    Column("REASON", lambda each: each.reason),
+    Column("BECAUSE", lambda each: each.message, is_cut=True),
+    # Of those beyond the examples only the number is known.
+    Column(
+        "DEVICES",
+        lambda each: names_cell(
+            [path.partition("/")[2] for path in each.examples], more=each.devices - len(each.examples)
+        ),
+        is_cut=True,
+    ),
 )
 _MOST_NODES: Final = 10
 
 
-@click.command("headroom")
-@click.argument(
-    "subject",
-    metavar="class/NAME | template/NAME | FILE | claim/NAME | pod/NAME",
-    shell_complete=complete_subjects(COPIED),
+@verb(
+    "headroom",
+    DEMAND,
+    copied("class/NAME | template/NAME | FILE | claim/NAME | pod/NAME"),
+    option("--by", metavar="CAPACITY", help="What the largest device left has most of, as memory."),
+    without_option(),
+    formats=(WIDE,),
 )
-@click.option(
-    "--by", metavar="CAPACITY", default="", help="What the largest device left has most of, as memory."
-)
-@without_option
-@shared(WIDE)
-def app(*, subject: str, by: str, without: tuple[str, ...], options: Options) -> None:
+def app(question: Question, *, subject: str, by: str, without: tuple[str, ...]) -> Answer:
     """Say how many more devices of a class, or copies of a template, there is room for.
 
     Also the largest device left, and which free devices are stranded: no further copy can take them. Copies are placed
     one after the other as `kubectl dra fit` does. Exit code 0: there is room for one more; 1: there is none; 2: it
     cannot be said.
     """
-    run(options, DEMAND, lambda question: _answer(question, subject, by, without))
-
-
-def _answer(question: Question, text: str, by: str, without: tuple[str, ...]) -> Answer:
     from dra_operator.questions.headroom import find_headroom
 
     cluster = remove(question, without)
-    report = find_headroom(cluster, resolve_subject(question, text), by)
+    report = find_headroom(cluster, resolve_subject(question, subject), by)
     has_room = report.more > 0 or report.unlimited
     return Answer(
         "Headroom",
@@ -84,27 +83,11 @@ def _lines(question: Question, report: "HeadroomAnswer") -> list[str]:
     if report.nodes:
         found = sorted(report.nodes, key=lambda each: (-each.copies, each.node))
         shown = found if style.wide else found[:_MOST_NODES]
-        rows: list[Row] = [[each.node or "(any)", f"{each.copies:,}"] for each in shown]
-        lines += ["", *table(_NODE_COLUMNS, rows, style)]
+        lines += ["", *listing(_NODE_COLUMNS, shown, style)]
         if rest := len(found) - len(shown):
             lines.append(f"and {count(rest, 'more node')}; -o wide lists them")
     if report.obstacles:
-        rows = [
-            [
-                f"{each.devices:,}",
-                each.reason,
-                each.message,
-                _examples(each),
-            ]
-            for each in report.obstacles
-        ]
-        lines += ["", *table(_STRANDED_COLUMNS, rows, style)]
+        lines += ["", *listing(_STRANDED_COLUMNS, report.obstacles, style)]
     if report.overlapping:
         lines.append(f"{count(report.overlapping, 'more partition')} overlap with these")
     return lines
-
-
-def _examples(stranded: "StrandedDevices") -> Cell:
-    """Return the first of some devices, and how many more there are: of those beyond the examples only the number."""
-    names = [path.partition("/")[2] for path in stranded.examples]
-    return names_cell(names, more=stranded.devices - len(names))

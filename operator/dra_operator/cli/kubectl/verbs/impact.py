@@ -6,21 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dra_operator.cli.kubectl.answering import CODES, Answer, Question, partial_lines, run
+from dra_operator.cli.kubectl.answering import CODES, Answer, Demand, Question, partial_lines, verb
 from dra_operator.cli.kubectl.completion import complete_subjects
-from dra_operator.cli.kubectl.demand import Demand
-from dra_operator.cli.kubectl.errors import ReadingError
-from dra_operator.cli.kubectl.options import NAME, NAMESPACE_OF_CLAIMS, WIDE, Options, shared
+from dra_operator.cli.kubectl.options import NAMESPACE_OF_CLAIMS
+from dra_operator.cli.kubectl.requests import ReadingError
 from dra_operator.cli.kubectl.subjects import KINDS
 from dra_operator.cli.kubectl.tables import (
     Cell,
     Colour,
     Column,
-    Row,
     Style,
     count,
+    listing,
     names_cell,
-    table,
     wrapped,
 )
 from dra_operator.questions.partial import DECISION, IMPACT, KindsRead
@@ -37,43 +35,52 @@ DEMAND = Demand.for_question(
     required=("ResourceSlice", "DeviceClass", "Node"),
     engine="dra_operator.questions.impact",
 )
-_COLUMNS = (
-    Column("CLAIM"),
-    Column("EFFECT"),
-    Column("DEVICES", is_cut=True),
-    Column("PODS", is_cut=True, is_dropped=True),
-    Column("FITS ELSEWHERE"),
-)
 
 
-@click.command("impact")
-@click.argument(
-    "subject",
-    metavar="[node/NAME | driver/NAME | CHANGE.yaml]",
-    default="",
-    shell_complete=complete_subjects({"node/": "Node"}),
+def _check_named(ctx: click.Context, param: click.Parameter, subject: str) -> str:  # noqa: ARG001 - click's
+    if not subject and not ctx.resilient_parsing:
+        raise click.UsageError(
+            "say what changes: node/NAME, driver/NAME, or a file with a DeviceTaintRule or DeviceClass"
+        )
+    return subject
+
+
+@verb(
+    "impact",
+    DEMAND,
+    click.Argument(
+        ["subject"],
+        metavar="[node/NAME | driver/NAME | CHANGE.yaml]",
+        default="",
+        callback=_check_named,
+        shell_complete=complete_subjects({"node/": "Node"}),
+    ),
+    namespace=NAMESPACE_OF_CLAIMS,
 )
-@shared(WIDE, NAME, namespace=NAMESPACE_OF_CLAIMS)
-def app(*, subject: str, options: Options) -> None:
+def app(question: Question, *, subject: str) -> Answer:
     """Say which claims and pods a change hits, and which of them would fit elsewhere. Changes nothing.
 
     node/NAME drains a node, driver/NAME removes a driver with its slices, and a file has DeviceTaintRules, or a
     DeviceClass, as they are to be applied. Exit code 0: nothing that is in use is hit; 1: something is; 2: it cannot
     be said.
     """
-    if not subject:
-        raise click.UsageError(
-            "say what changes: node/NAME, driver/NAME, or a file with a DeviceTaintRule or DeviceClass"
-        )
-    run(options, DEMAND, lambda question: _answer(question, subject))
-
-
-def _answer(question: Question, subject: str) -> Answer:
     from dra_operator.questions.impact import find_impact
 
     report = find_impact(question.cluster, _change(question, subject))
-    rows = [_row(claim, is_partial=bool(report.partial)) for claim in report.claims]
-    lines = list(table(_COLUMNS, rows, question.style)) if rows else []
+    columns = (
+        Column("CLAIM", lambda claim: f"{claim.namespace}/{claim.name}"),
+        Column("EFFECT", _effect),
+        Column(
+            "DEVICES",
+            lambda claim: names_cell([device.partition("/")[2] for device in claim.devices]),
+            is_cut=True,
+        ),
+        Column(
+            "PODS", lambda claim: names_cell([pod.name for pod in claim.pods]), is_cut=True, is_dropped=True
+        ),
+        Column("FITS ELSEWHERE", lambda claim: _fits_cell(claim, is_partial=bool(report.partial))),
+    )
+    lines = listing(columns, report.claims, question.style)
     return Answer(
         "Impact",
         report,
@@ -135,15 +142,9 @@ def _bodies(path: str) -> list[Mapping[str, Any]]:
     return [each.body for each in found if not isinstance(each, Unreadable)]
 
 
-def _row(claim: "ClaimImpact", *, is_partial: bool) -> Row:
+def _effect(claim: "ClaimImpact") -> Cell:
     after = f" after {claim.after_seconds} s" if claim.after_seconds else ""
-    return [
-        f"{claim.namespace}/{claim.name}",
-        Cell(f"{claim.effect.value}{after}", None if claim.effect.value == "kept" else Colour.WARNING),
-        names_cell([device.partition("/")[2] for device in claim.devices]),
-        names_cell([pod.name for pod in claim.pods]),
-        _fits_cell(claim, is_partial=is_partial),
-    ]
+    return Cell(f"{claim.effect.value}{after}", None if claim.effect.value == "kept" else Colour.WARNING)
 
 
 def _fits_cell(claim: "ClaimImpact", *, is_partial: bool) -> Cell:

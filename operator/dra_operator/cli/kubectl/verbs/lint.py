@@ -4,51 +4,59 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CODES, Answer, Question, partial_lines, run
+from dra_operator.cli.kubectl.answering import CODES, Answer, Demand, Question, partial_lines, verb
 from dra_operator.cli.kubectl.completion import complete_subjects
-from dra_operator.cli.kubectl.demand import Demand
-from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
 from dra_operator.cli.kubectl.subjects import kubectl_name, parse_subject
-from dra_operator.cli.kubectl.tables import Column, Row, Style, count, table, wrapped
+from dra_operator.cli.kubectl.tables import Column, count, listing, wrapped
 from dra_operator.questions.partial import LINT
 
 if TYPE_CHECKING:
     from dra_operator.pods.objects import ObjectRecord
-    from dra_operator.questions.lint import ExpressionReport, LintReport
+    from dra_operator.questions.lint import LintReport
 
 DEMAND = Demand.for_question(LINT, required=LINT.required, engine="dra_operator.questions.lint")
 _SUBJECTS: Final = {"class/": "DeviceClass", "claim/": "ResourceClaim", "template/": "ResourceClaimTemplate"}
 _MOST_FINDINGS: Final = 50
 """So many are shown at a terminal."""
 _COLOURS: Final = {"error": "red", "warning": "yellow", "note": None}
+_REQUEST: Final = (
+    Column("OBJECT", lambda item: " ".join([item.kind, "/".join(filter(None, (item.namespace, item.name)))])),
+    Column("REQUEST", lambda item: item.request or "-"),
+)
+_NUMBERS: Final = (
+    Column("OF", lambda item: f"{item.asked:,}", is_number=True),
+    Column(
+        "COST",
+        lambda item: "-" if item.cost is None else f"{100 * item.cost / item.cost_limit:.1f}%",
+        is_number=True,
+    ),
+)
 _COLUMNS: Final = (
-    Column("OBJECT"),
-    Column("REQUEST"),
-    Column("MATCHES", is_number=True),
-    Column("OF", is_number=True),
-    Column("COST", is_number=True),
-    Column("SELECTOR", is_cut=True),
+    *_REQUEST,
+    Column("MATCHES", lambda item: f"{item.found:,}", is_number=True),
+    *_NUMBERS,
+    Column("SELECTOR", lambda item: " ".join(item.expression.split()), is_cut=True),
 )
 _DERIVED_COLUMNS: Final = (
-    Column("OBJECT"),
-    Column("REQUEST"),
-    Column("ATTRIBUTE"),
-    Column("VALUES", is_number=True),
-    Column("OF", is_number=True),
-    Column("COST", is_number=True),
-    Column("EXPRESSION", is_cut=True),
+    *_REQUEST,
+    Column("ATTRIBUTE", lambda item: item.attribute),
+    Column("VALUES", lambda item: f"{item.found:,}", is_number=True),
+    *_NUMBERS,
+    Column("EXPRESSION", lambda item: " ".join(item.expression.split()), is_cut=True),
 )
 
 
-@click.command("lint")
-@click.argument(
-    "subjects",
-    metavar="[class/NAME | claim/NAME | template/NAME]...",
-    nargs=-1,
-    shell_complete=complete_subjects(_SUBJECTS),
+@verb(
+    "lint",
+    DEMAND,
+    click.Argument(
+        ["subjects"],
+        metavar="[class/NAME | claim/NAME | template/NAME]...",
+        nargs=-1,
+        shell_complete=complete_subjects(_SUBJECTS),
+    ),
 )
-@shared(WIDE, NAME)
-def app(*, subjects: tuple[str, ...], options: Options) -> None:
+def app(question: Question, *, subjects: tuple[str, ...]) -> Answer:
     """Check selectors against the devices that are published: those that match none, fail, or name what none has.
 
     Derived attributes are checked on the devices that their request selects.
@@ -57,10 +65,6 @@ def app(*, subjects: tuple[str, ...], options: Options) -> None:
     -o wide also shows how many devices each selector matches. Exit code 0: nothing worse than a note; 1: warnings or
     errors; 2: it cannot be said.
     """
-    run(options, DEMAND, lambda question: _answer(question, subjects))
-
-
-def _answer(question: Question, subjects: tuple[str, ...]) -> Answer:
     from dra_operator.questions.lint import lint_objects
 
     are_all_asked = not subjects and not question.given
@@ -116,50 +120,10 @@ def _lines(question: Question, report: "LintReport") -> list[str]:
         lines += [first, *rest]
     if more := len(report.findings) - len(shown):
         lines += wrapped(f"and {more:,} more: name a class, claim or template, or see all with | less", style)
-    if style.wide and report.selectors:
-        lines += [*([""] if lines else []), *_selector_table(report.selectors, style)]
-    if style.wide and report.derived_attributes:
-        lines += [*([""] if lines else []), *_derived_table(report.derived_attributes, style)]
+    for columns, items in ((_COLUMNS, report.selectors), (_DERIVED_COLUMNS, report.derived_attributes)):
+        if style.wide and items:
+            lines += [*([""] if lines else []), *listing(columns, items, style)]
     return lines
-
-
-def _selector_table(selectors: "tuple[ExpressionReport, ...]", style: Style) -> list[str]:
-    rows: list[Row] = [
-        [
-            _object(item),
-            item.request or "-",
-            f"{item.found:,}",
-            f"{item.asked:,}",
-            _cost(item),
-            " ".join(item.expression.split()),
-        ]
-        for item in selectors
-    ]
-    return list(table(_COLUMNS, rows, style))
-
-
-def _derived_table(attributes: "tuple[ExpressionReport, ...]", style: Style) -> list[str]:
-    rows: list[Row] = [
-        [
-            _object(item),
-            item.request,
-            item.attribute,
-            f"{item.found:,}",
-            f"{item.asked:,}",
-            _cost(item),
-            " ".join(item.expression.split()),
-        ]
-        for item in attributes
-    ]
-    return list(table(_DERIVED_COLUMNS, rows, style))
-
-
-def _object(item: "ExpressionReport") -> str:
-    return f"{item.kind} {item.namespace}/{item.name}" if item.namespace else f"{item.kind} {item.name}"
-
-
-def _cost(item: "ExpressionReport") -> str:
-    return "-" if item.cost is None else f"{100 * item.cost / item.cost_limit:.1f}%"
 
 
 def _asides(report: "LintReport", bad: int) -> list[str]:

@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CANNOT_SAY, CODES, Answer, Question, run
+from dra_operator.cli.kubectl.answering import CANNOT_SAY, CODES, Answer, Demand, Question, verb
 from dra_operator.cli.kubectl.completion import complete_subjects
-from dra_operator.cli.kubectl.demand import Demand
-from dra_operator.cli.kubectl.options import NAME, WIDE, Options, shared
+from dra_operator.cli.kubectl.options import option
 from dra_operator.cli.kubectl.subjects import KINDS, parse_subject
-from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, count, names_cell, table
+from dra_operator.cli.kubectl.tables import Cell, Colour, Column, count, listing, names_cell
 from dra_operator.questions.partial import HOLDERS
 
 if TYPE_CHECKING:
@@ -20,56 +19,46 @@ if TYPE_CHECKING:
 DEMAND = Demand.for_question(
     HOLDERS, required=("ResourceClaim", "ResourceSlice"), engine="dra_operator.questions.usage"
 )
-_COLUMNS: Final = (
-    Column("CLAIM"),
-    Column("DEVICES", is_cut=True),
-    Column("NODE", is_dropped=True),
-    Column("PODS", is_cut=True),
-    Column("USE"),
-    Column("SINCE", is_dropped=True),
-)
 _COLOURS: Final = {"running": Colour.GOOD, "unknown": None}
 _MOST_NAMED: Final = 3
-_MANY: Final = 200
 
 
-@click.command("who")
-@click.argument(
-    "subject",
-    metavar="[node/NAME | class/NAME | pool/NAME | device/POOL/NAME]",
-    default="",
-    shell_complete=complete_subjects({"node/": "Node", "class/": "DeviceClass"}),
+@verb(
+    "who",
+    DEMAND,
+    click.Argument(
+        ["subject"],
+        metavar="[node/NAME | class/NAME | pool/NAME | device/POOL/NAME]",
+        default="",
+        shell_complete=complete_subjects({"node/": "Node", "class/": "DeviceClass"}),
+    ),
+    option("--driver", metavar="NAME", help="Only devices of a driver."),
+    option("--idle", is_flag=True, help="Only claims without a running pod."),
+    option("--admin-access", is_flag=True, help="Also claims with admin access, which hold nothing."),
 )
-@click.option("--driver", metavar="NAME", default="", help="Only devices of a driver.")
-@click.option("--idle", is_flag=True, help="Only claims without a running pod.")
-@click.option("--admin-access", is_flag=True, help="Also claims with admin access, which hold nothing.")
-@shared(WIDE, NAME)
-def app(subject: str, driver: str, idle: bool, admin_access: bool, options: Options) -> None:  # noqa: FBT001 - flags
+def app(question: Question, *, subject: str, driver: str, idle: bool, admin_access: bool) -> Answer:
     """Say who holds a device, a pool, the devices of a node or of a class; without a name, who holds anything.
 
     USE is what the pods of a claim do; where none runs, its devices are idle. With -n, only claims of a namespace. Exit
     code 0: somebody holds some; 1: nobody does; 2: it cannot be said.
     """
-    run(options, DEMAND, lambda question: _answer(question, subject, driver, admin_access, idle))
-
-
-def _answer(question: Question, text: str, driver: str, admin_access: bool, only_idle: bool) -> Answer:  # noqa: FBT001
     from dataclasses import replace
 
     from dra_operator.questions.usage import find_holders
 
-    subject = _subject(question, text, driver)
-    report = find_holders(question.cluster, replace(subject, admin_access=admin_access))
-    if only_idle:
+    query = _subject(question, subject, driver)
+    report = find_holders(question.cluster, replace(query, admin_access=admin_access))
+    if idle:
         report = report.idle()
     code = CODES[report.conclusion]
     return Answer(
         "Holders",
         report,
-        _lines(question, report.holders),
+        listing(_columns(question), report.holders, question.style),
         code,
         names=[f"resourceclaim.resource.k8s.io/{item.name}" for item in report.holders],
-        asides=_asides(question, report, text, code, "held idle" if only_idle else "held"),
+        asides=_asides(report, subject, code, "held idle" if idle else "held"),
+        many=f"{_claims(report.holders)}: node/NAME, class/NAME, --idle and -n select some",
     )
 
 
@@ -113,38 +102,49 @@ def _find_pool(question: Question, text: str) -> tuple[str, str]:
     return (driver, pool) if slash and is_after_driver else ("", text)
 
 
-def _lines(question: Question, holders: "tuple[Holder, ...]") -> list[str]:
-    rows = [_row(question, item) for item in holders]
-    return list(table(_COLUMNS, rows, question.style)) if rows else []
+def _columns(question: Question) -> tuple[Column, ...]:
+    most = None if question.style.wide else _MOST_NAMED
+
+    def devices(item: "Holder") -> Cell:
+        names = [
+            f"{each.pool}/{each.device}{_share(each.consumed)}{'' if each.is_published else ' (gone)'}"
+            for each in item.devices
+        ]
+        return names_cell(names, most)
+
+    def pods(item: "Holder") -> Cell:
+        names = [each.name if each.kind == "Pod" else f"{each.kind}/{each.name}" for each in item.consumers]
+        return names_cell(names, most)
+
+    return (
+        Column("CLAIM", lambda item: f"{item.namespace}/{item.name}"),
+        Column("DEVICES", devices, is_cut=True),
+        Column("NODE", lambda item: item.node or "-", is_dropped=True),
+        Column("PODS", pods, is_cut=True),
+        Column("USE", _use),
+        Column("SINCE", _since, is_dropped=True),
+    )
 
 
-def _row(question: Question, item: "Holder") -> Row:
+def _use(item: "Holder") -> Cell:
+    use = "deleting" if item.is_being_deleted and item.is_idle else item.use.value
+    if item.is_idle:
+        return Cell(f"{use}, idle", Colour.WARNING)
+    return Cell(use, _COLOURS.get(item.use.value))
+
+
+def _since(item: "Holder") -> str:
     from dra_operator.api.durations import human_duration
 
-    devices = [
-        f"{each.pool}/{each.device}{_share(each.consumed)}{'' if each.is_published else ' (gone)'}"
-        for each in item.devices
-    ]
-    pods = [each.name if each.kind == "Pod" else f"{each.kind}/{each.name}" for each in item.consumers]
-    most = None if question.style.wide else _MOST_NAMED
     since = "<unknown>" if item.age_seconds is None else human_duration(item.age_seconds)
-    use = "deleting" if item.is_being_deleted and item.is_idle else item.use.value
-    colour = Colour.WARNING if item.is_idle else _COLOURS.get(item.use.value)
-    return [
-        f"{item.namespace}/{item.name}",
-        names_cell(devices, most),
-        item.node or "-",
-        names_cell(pods, most),
-        Cell(f"{use}, idle" if item.is_idle else use, colour),
-        f"<{since}" if item.is_since_creation else since,
-    ]
+    return f"<{since}" if item.is_since_creation else since
 
 
 def _share(consumed: tuple[str, ...]) -> str:
     return f" ({', '.join(consumed)})" if consumed else ""
 
 
-def _asides(question: Question, report: "HolderReport", text: str, code: int, held: str) -> list[str]:
+def _asides(report: "HolderReport", text: str, code: int, held: str) -> list[str]:
     where = f" of {text}" if text and not text.startswith("device") else ""
     if not report.holders:
         if held != "held" and code != CANNOT_SAY:
@@ -161,10 +161,7 @@ def _asides(question: Question, report: "HolderReport", text: str, code: int, he
     if there:
         found += f", by {_claims(there)}"
     gone = [item for item in report.holders if not all(each.is_published for each in item.devices)]
-    many = []
-    if len(report.holders) > _MANY and question.style.width is not None:
-        many = [f"{_claims(report.holders)}: node/NAME, class/NAME, --idle and -n select some"]
-    return [*([found] if there or report.devices else []), *_not_published(gone), *many]
+    return [*([found] if there or report.devices else []), *_not_published(gone)]
 
 
 def _not_published(gone: "Sequence[Holder]") -> list[str]:
