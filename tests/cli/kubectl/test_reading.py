@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from cluster import allocation, claim, node, pod, resource_slice
+from dra_operator.cli.kubectl.commands import app
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "questions" / "cluster.yaml"
 
@@ -315,3 +317,51 @@ async def test_volumes_are_not_in_a_snapshot(dra, snapshot, tmp_path):
         codes.append((await dra("fit", str(given), "--snapshot", str(file))).exit_code)
 
     assert codes == [0, 2]
+
+
+OFFLINE = """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpu, uid: "1"}, spec: {}}
+- apiVersion: resource.k8s.io/v1
+  kind: ResourceSlice
+  metadata: {name: s, uid: "2"}
+  spec:
+    driver: gpu.example.com
+    nodeName: node-1
+    pool: {name: node-1, generation: 1, resourceSliceCount: 1}
+    devices: [{name: gpu-0}, {name: gpu-1}]
+- apiVersion: resource.k8s.io/v1
+  kind: ResourceClaim
+  metadata: {name: train, namespace: team, uid: "3"}
+  spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu, count: 3}}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "printed"),
+    [
+        ("top -o name", 0, "node/node-1\n"),
+        ("claims -o name", 0, "resourceclaim.resource.k8s.io/train\n"),
+        ("explain train -n team -o name", 1, "resourceclaim.resource.k8s.io/train\n"),
+        ("fit class/gpu -c 2 -o name", 0, "node/node-1\n"),
+    ],
+)
+def test_files_are_asked_without_a_cluster(tmp_path, monkeypatch, line, code, printed):
+    """As `kubectl get -o yaml` writes them, and without kubectl; what is not in them is not there."""
+    (tmp_path / "cluster.yaml").write_text(OFFLINE)
+    monkeypatch.setenv("PATH", "")
+
+    result = CliRunner().invoke(app, [*line.split(), "--offline", "-f", str(tmp_path)])
+
+    assert (result.exit_code, result.stdout) == (code, printed), result.stderr
+    assert "note: what is not in the files is not there" in result.stderr
+
+
+def test_files_that_are_asked_are_named():
+    """Without -f there is nothing to ask."""
+    result = CliRunner().invoke(app, ["top", "--offline"])
+
+    assert result.exit_code == 2
+    assert "--offline asks the files of -f" in result.stderr

@@ -3,10 +3,11 @@
 Built with click alone, so that `--help` and completion start in 0.3 s; a verb imports the engine while the cluster is
 read.
 
-- `commands` is the table of verbs, `options` what they share, `verbs` has a module for each.
-- Reading: `requests` has kubectl ask the API server, `reading` lists kinds, `source` is the cluster or snapshot that a
-  verb asks, as its `demand` says; `errors` end it.
-- Answers: `answering` runs a verb and prints, `tables` for people, `documents` as JSON. `subjects` are
+- `commands` is the table of verbs; `verbs` has a module for each, which declares it by `answering.verb`: what it reads,
+  its options, its question, its columns.
+- Reading: `requests` has kubectl ask the API server, `reading` lists kinds, `source` is the cluster, snapshot or files
+  that a verb asks.
+- Answers: `answering` runs a verb and prints, `tables` for people. `options` are those that verbs share, `subjects`
   objects that are named on the command line, `completion` the names that can be.
 """
 

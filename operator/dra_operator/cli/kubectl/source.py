@@ -1,4 +1,4 @@
-"""The cluster that a verb asks: a live one, with manifests over it, or a snapshot."""
+"""The cluster that a verb asks: a live one, with manifests over it, a snapshot, or files alone."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,6 +45,8 @@ def read_source(options: Options, demand: Demand) -> Source:
     """Return what is asked, as far as it can be read. Raises ReadingError."""
     if options.snapshot:
         return _read_snapshot(options, demand)
+    if options.is_offline:
+        return _read_files(options)
     kubectl = connect(options)
     context = kubectl.context()
     own = options.namespace or context.namespace
@@ -78,6 +80,19 @@ def build_source(
     contents = gather_stored(bodies)
     contents.listed |= listed
     return _overlaid(ClusterState(contents, unread=unread), options, namespace)
+
+
+def _read_files(options: Options) -> Source:
+    """Return what is in files alone. Of what an API server has taken it is asked as of what is in a cluster."""
+    from dra_operator.questions.load import gather
+    from dra_operator.questions.state import ClusterState
+
+    contents = gather(read_manifests(options.files, options.namespace))
+    if contents.errors:
+        raise ReadingError("\n".join(contents.errors))
+    given = tuple(each for each in contents.records.values() if not each.obj.metadata.uid)
+    namespace = "" if options.all_namespaces else options.namespace
+    return Source(ClusterState(contents), namespace, given, ("what is not in the files is not there",))
 
 
 def _read_snapshot(options: Options, demand: Demand) -> Source:
