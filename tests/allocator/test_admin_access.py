@@ -94,54 +94,6 @@ def test_devices_in_use_are_counted(
     assert watched.picks(watched.claim(ask("r", **fields, adminAccess=True))) == devices
 
 
-@pytest.mark.parametrize("order", ["xy", "yx"])
-def test_the_same_request_without_admin_access_counts_free_devices(
-    watched: Any, ask: Any, order: str
-) -> None:
-    """Two requests of a claim ask for the same, but for admin access: one gets what is in use, the other cannot."""
-    requests = {"x": ask("x", 1, adminAccess=True), "y": ask("y")}
-    picks = watched.picks(watched.claim(*(requests[name] for name in order)))
-
-    assert sorted(picks) == ["x=a", "y=b"]
-
-
-def test_a_claim_counts_a_device_once(watched: Any, ask: Any) -> None:
-    """Three requests for two devices: what the claim has picked is gone for the rest of it."""
-    requests = [ask(name, 1, adminAccess=True) for name in "xyz"]
-
-    assert watched.picks(watched.claim(*requests[:2])) == ["x=a", "y=b"]
-    assert watched.decide(watched.claim(*requests)) == Unsatisfied()
-
-
-def test_all_devices_are_none_beside_one_of_them(watched: Any, ask: Any) -> None:
-    """The claim has one of them already."""
-    claim = watched.claim(ask("one", 1), ask("all", allocationMode="All", adminAccess=True))
-
-    assert watched.decide(claim) == Unsatisfied()
-
-
-def test_claims_behind_one_with_admin_access_count_what_it_leaves(watched: Any, ask: Any) -> None:
-    """It is the first of the attempt: what it picks is gone for those that follow, as upstream has it."""
-    first = watched.claim(ask("r", 1, adminAccess=True), name="x")
-    second = watched.claim(ask("r"), name="y")
-
-    assert watched.picks(first, second) == ["r=a", "r=b"]
-
-
-def test_values_are_counted_with_devices_in_use(counted_only: Any, ask: Any) -> None:
-    """The first pair with one value is in use, and admin access gets it."""
-    rails = {"a": 1, "b": 2, "c": 1, "d": 2, "e": 2}
-    counted_only.put("Namespace", "team", labels={LABEL: "true"})
-    counted_only.slice(
-        "s", *({"name": name, "attributes": {"rail": {"int": rail}}} for name, rail in rails.items())
-    )
-    counted_only.hold("owner", "a", "pool")
-    rule = {"matchAttribute": "gpu.example.com/rail"}
-
-    for fields, picks in (({"adminAccess": True}, ["r=a", "r=c"]), ({}, ["r=b", "r=d"])):
-        assert counted_only.picks(counted_only.claim(ask("r", 2, **fields), constraints=[rule])) == picks
-
-
 @pytest.mark.parametrize("fields", [{}, {"allocationMode": "All"}], ids=["one", "all"])
 def test_counters_have_to_fit_though_the_owner_has_paid(
     counted_only: Any, ask: Any, fields: dict[str, Any]

@@ -79,17 +79,6 @@ def test_the_claim_belongs_to_the_pod_and_says_what_it_is() -> None:
     ]
 
 
-def test_requests_are_sorted_by_name_as_text() -> None:
-    """Ten comes before two."""
-    found = special_claim(pod(*(container(f"c{number}", gpu="1") for number in range(11))), CLASSES, {})
-
-    assert list(requests(found))[:3] == [
-        "container-0-request-0",
-        "container-1-request-0",
-        "container-10-request-0",
-    ]
-
-
 def test_an_init_container_uses_what_comes_later() -> None:
     """What sidecars behind it and regular containers request, until it has enough."""
     init = [container("i", gpu="3"), container("s", lasts=True, gpu="2")]
@@ -116,14 +105,6 @@ def test_init_containers_share_the_largest_remainder() -> None:
     found = special_claim(pod(container("a", gpu="2"), init=init), CLASSES, {})
 
     assert requests(found) == {"container-1-request-0": ("gpu", 4), "container-4-request-0": ("gpu", 2)}
-
-
-def test_resources_of_init_containers_are_shared_each_by_itself() -> None:
-    """The largest remainder is that of one resource."""
-    init = [container("i", gpu="2", nic="1"), container("j", gpu="1", nic="2")]
-    found = special_claim(pod(container("a", cpu="1"), init=init), CLASSES, {})
-
-    assert requests(found) == {"container-0-request-0": ("gpu", 2), "container-1-request-1": ("nic", 2)}
 
 
 @pytest.mark.parametrize("amount", ["0", "500m", "1500m"])

@@ -63,34 +63,6 @@ def test_of_two_groups_the_one_with_the_lower_devices_is_taken(counted_only: Any
     assert counted_only.picks(counted_only.claim(ask("r", 3), constraints=[match()])) == ["r=a", "r=c", "r=d"]
 
 
-def test_what_each_two_have_in_common_may_be_nothing_for_three(counted_only: Any, ask: Any) -> None:
-    """Of a ring of three, any pair matches."""
-    counted_only.slice("s", listed("a", "x", "y"), listed("b", "y", "z"), listed("c", "z", "x"))
-    alone = [ask(name, 1, KIND.format("gpu")) for name in "pqr"]
-
-    assert counted_only.picks(counted_only.claim(ask("r", 2), constraints=[match()])) == ["r=a", "r=b"]
-    assert counted_only.picks(counted_only.claim(ask("r", 3), constraints=[match()])) is None
-    assert counted_only.picks(counted_only.claim(*alone, constraints=[match()])) is None
-
-
-def test_a_request_turns_to_another_value_for_the_next_one(counted_only: Any, ask: Any) -> None:
-    """The processor lists the roots of both cards; with the first GPU there is none of its own root left."""
-    counted_only.slice(
-        "s",
-        listed("g0", "r0"),
-        listed("g1", "r1"),
-        listed("cpu", "r0", "r1", kind="cpu"),
-        listed("n1", "r1", kind="nic"),
-    )
-    requests = [ask(kind, 1, KIND.format(kind)) for kind in ("gpu", "cpu", "nic")]
-
-    assert counted_only.picks(counted_only.claim(*requests, constraints=[match()])) == [
-        "gpu=g1",
-        "cpu=cpu",
-        "nic=n1",
-    ]
-
-
 def test_a_value_in_common_is_one_that_all_have(counted_only: Any, ask: Any) -> None:
     """The third device has one in common with each of the two before it, but not the one that these have."""
     counted_only.slice(
@@ -108,31 +80,6 @@ def test_a_value_in_common_is_one_that_all_have(counted_only: Any, ask: Any) -> 
     assert counted_only.picks(counted_only.claim(*requests, constraints=[match()])) == picks
     with _with_the_hardest_first():
         assert counted_only.picks(counted_only.claim(*requests, constraints=[match()])) == picks
-
-
-@pytest.mark.parametrize("y_has_a_processor", [True, False])
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_what_failed_beside_two_values_may_do_beside_a_third(
-    counted_only: Any, ask: Any, way: Callable[[], Any], *, y_has_a_processor: bool
-) -> None:
-    """The same processors and cards are left, of which those of x are on one rail, and those of y as well."""
-
-    def on(rail: str, name: str, *links: str) -> dict[str, Any]:
-        made = listed(name, *links, kind=name[0])
-        return {**made, "attributes": {**made["attributes"], "rail": {"string": rail}}}
-
-    devices = [listed("g0", "x", "y", kind="g"), listed("g1", "z", kind="g")]
-    devices += [on("p", name, "x", "z") for name in ("c0", "c2", "n1")] + [on("q", "n0", "y", "z")]
-    if y_has_a_processor:
-        devices.append(on("q", "c1", "y", "z"))
-    counted_only.slice("s", *devices)
-    apart = {"distinctAttribute": f"{DRIVER}/rail", "requests": ["c", "n"]}
-    claim = counted_only.claim(
-        *(ask(kind, 1, KIND.format(kind)) for kind in "gcn"), constraints=[match(), apart]
-    )
-
-    with way():
-        assert counted_only.picks(claim) == ["g=g1", "c=c0", "n=n0"]
 
 
 def test_devices_differ_where_their_lists_have_nothing_in_common(counted_only: Any, ask: Any) -> None:
@@ -181,21 +128,6 @@ def test_values_of_different_types_have_nothing_in_common(counted_only: Any, ask
         assert counted_only.picks(counted_only.claim(last, constraints=[constraint])) is None
 
 
-def test_devices_match_in_one_value_of_each_of_two_lists(counted_only: Any, ask: Any) -> None:
-    """Which values these are is the same for all of them."""
-    both = [("x", "y"), ("x",), ("y",)], [("p",), ("q",), ("p", "q")]
-    counted_only.slice(
-        "s",
-        *(
-            {"name": f"d{n}", "attributes": {"links": {"strings": links}, "rails": {"strings": rails}}}
-            for n, (links, rails) in enumerate(zip(*both, strict=True))
-        ),
-    )
-    constraints = [match(), match(attribute="rails")]
-
-    assert counted_only.picks(counted_only.claim(ask("r", 2), constraints=constraints)) == ["r=d0", "r=d2"]
-
-
 def test_a_list_that_is_switched_off_agrees_with_nothing(scene_with: Any, ask: Any) -> None:
     """It is taken alone, or as the first of those that are to differ."""
     scene = scene_with(list_type_attributes=False)
@@ -205,15 +137,6 @@ def test_a_list_that_is_switched_off_agrees_with_nothing(scene_with: Any, ask: A
     for constraint, pair in ((match(), ["r=c", "r=d"]), (DIFFER, ["r=a", "r=c"])):
         assert scene.picks(scene.claim(ask("r", 1), constraints=[constraint])) == ["r=a"]
         assert scene.picks(scene.claim(ask("r", 2), constraints=[constraint])) == pair
-
-
-def test_lists_of_more_values_than_are_counted_with_match_as_well(scene: Any, ask: Any) -> None:
-    """No API server admits as many."""
-    scene.nodes("n")
-    many = [f"v{number}" for number in range(300)]
-    scene.slice("s", listed("a", *many), listed("b", "w"), listed("c", "v299"))
-
-    assert scene.picks(scene.claim(ask("r", 2), constraints=[match()])) == ["r=a", "r=c"]
 
 
 # --- the exhaustive search, and the others at each of their ways

@@ -54,21 +54,6 @@ def used(scene: Any, amount: Any) -> Any:
     return scene
 
 
-def test_questions_not_asked_for_longest_are_forgotten(scene: Any, ask: Any, searches: Any) -> None:
-    """One that is asked again and again stays, whatever others come and go."""
-    scene.nodes("n")
-    scene.slice("n", "a", nodeName="n")
-    scene.allocator._nodes._memory.maximum = 4
-    for number in range(20):
-        scene.decide(scene.claim(ask("r", 2)))
-        scene.decide(scene.claim(ask("r", 3 + number)))
-
-        with searches() as asked:
-            scene.decide(scene.claim(ask("r", 2)))
-        assert asked == []
-    assert len(scene.allocator._nodes._memory._known) <= 4
-
-
 def test_who_refused_less_is_not_searched(used: Any, amount: Any, searches: Any) -> None:
     """The nodes that had too little for a smaller amount have too little for each larger one."""
     used.decide(used.claim(amount("r", 4)))
@@ -86,21 +71,6 @@ def test_who_refused_more_is_searched(used: Any, amount: Any, searches: Any) -> 
         assert used.decide(used.claim(amount("r", 2))).node == "n02"
 
     assert asked == ["n00", "n01", "n02"]
-
-
-def test_what_was_refused_since_is_known_to_larger_amounts_asked_before(
-    used: Any, amount: Any, searches: Any
-) -> None:
-    """Others may have filled the nodes meanwhile."""
-    used.decide(used.claim(amount("r", 3)))
-    used.use("last", amount("r", 9))
-    used.decide(used.claim(amount("r", 2)))
-    used.use("other", amount("r", 2))
-    used.decide(used.claim(amount("r", 2)))
-    with searches() as asked:
-        used.decide(used.claim(amount("r", 3)))
-
-    assert "n02" not in asked
 
 
 @pytest.mark.parametrize("field", ["selector", "count", "class", "capacity"])
@@ -129,40 +99,6 @@ def test_an_amount_that_only_the_default_permits_fits_where_less_is_refused(scen
 
     assert scene.decide(scene.claim(amount("r", 5))) == Unsatisfied()
     assert scene.picks(scene.claim(amount("r", 9))) == ["r=d"]
-
-
-def test_what_comes_back_is_found(used: Any, amount: Any, outcome: Any) -> None:
-    """A node that was left out is looked at again."""
-    before = outcome(used.decide(used.claim(amount("r", 6))))
-    used.ledger.withdraw("team", "holder-7")
-
-    assert before[0] == "n19"
-    assert used.decide(used.claim(amount("r", 5))).node == "n07"
-
-
-def test_what_is_taken_is_gone(used: Any, amount: Any) -> None:
-    """Also on a node that had enough when it was looked at."""
-    assert used.use("first", amount("r", 7)) == ["d"]
-
-    assert used.decide(used.claim(amount("r", 5))) == Unsatisfied()
-    assert used.picks(used.claim(amount("r", 3))) == ["r=d"]
-
-
-def test_a_slice_that_changes_is_looked_at_again(used: Any, amount: Any) -> None:
-    """It may have more, whatever was left."""
-    used.decide(used.claim(amount("r", 11)))
-    used.slice("n05", shared("d", 30, RANGE), nodeName="n05")
-
-    assert used.decide(used.claim(amount("r", 12))).node == "n05"
-
-
-def test_nodes_are_known_by_their_names(used: Any, amount: Any) -> None:
-    """When one goes, all behind it have other numbers."""
-    used.decide(used.claim(amount("r", 11)))
-    used.inventory.remove("Node", "n00")
-
-    for much in (6, 5):
-        assert used.decide(used.claim(amount("r", much))).node == "n19"
 
 
 def test_a_device_held_alone_comes_back(scene: Any, amount: Any) -> None:
@@ -222,15 +158,6 @@ def test_an_amount_that_nobody_asks_for_is_an_error_where_nothing_is_left(
     assert [type(decision) for decision in found] == [Failed, Failed]
 
 
-def test_a_step_that_nothing_can_hold_is_an_error_where_nothing_is_left(used: Any, amount: Any) -> None:
-    """An amount that is rounded up to it is beyond what can be represented."""
-    policy = {"validRange": {"min": "1", "step": str(2**63 - 1)}}
-    used.slice("n15", shared("d", 10, policy), nodeName="n15")
-    found = [used.decide(used.claim(amount("r", much))) for much in (4, 11)]
-
-    assert [type(decision) for decision in found] == [Failed, Failed]
-
-
 def test_a_node_selector_that_cannot_be_parsed_is_met_where_too_little_is_left(
     used: Any, amount: Any
 ) -> None:
@@ -241,27 +168,6 @@ def test_a_node_selector_that_cannot_be_parsed_is_met_where_too_little_is_left(
     found = [used.decide(used.claim(amount("r", much))) for much in (21, 22, 23)]
 
     assert [type(decision) for decision in found] == [Failed] * 3
-
-
-def test_a_request_that_no_policy_can_compute_is_not_weighed(used: Any, amount: Any) -> None:
-    """Less than a thousandth ends the attempt on the first device."""
-    assert isinstance(used.decide(used.claim(amount("r", "100100100n"))), Unsatisfied | Failed | Allocated)
-    found = used.decide(used.claim(amount("r", "5000100u")))
-    used.search(SearchMode.PLAIN)
-
-    assert isinstance(found, Failed)
-    assert used.decide(used.claim(amount("r", "5000100u"))) == found
-
-
-def test_slices_are_told_apart_by_what_a_class_reads(scene: Any, amount: Any) -> None:
-    """Those of the first nodes are alike in what the request reads, and the class takes none of them."""
-    scene.device_class("gpu", KIND)
-    for name, kind in (("n0", "y"), ("n1", "y"), ("n2", "x")):
-        scene.nodes(name)
-        scene.slice(name, shared("d", 10, RANGE, kind={"string": kind}, size={"int": 1}), nodeName=name)
-    size = 'device.attributes["gpu.example.com"].size == 1'
-
-    assert scene.decide(scene.claim(amount("r", 4, size))).node == "n2"
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -77,17 +77,6 @@ def test_only_the_node_where_something_came_back_is_searched(
     assert isinstance(decision, Allocated)
 
 
-def test_only_the_node_whose_slice_changed_is_searched(three_nodes: Any, ask: Any, searches: Any) -> None:
-    """A changed slice does, too."""
-    three_nodes.decide(three_nodes.claim(ask("r", 2)))
-    three_nodes.slice("n3", "n3", "more", nodeName="n3")
-    with searches() as asked:
-        decision = three_nodes.decide(three_nodes.claim(ask("r", 2)))
-
-    assert asked == ["n3"]
-    assert isinstance(decision, Allocated)
-
-
 def test_nodes_that_see_the_same_are_searched_once(scene: Any, ask: Any, searches: Any) -> None:
     """What fails on one fails on all."""
     scene.nodes("n1", "n2", "n3")
@@ -98,18 +87,6 @@ def test_nodes_that_see_the_same_are_searched_once(scene: Any, ask: Any, searche
     assert asked == ["n1"]
 
 
-def test_a_restricted_walk_proves_nothing_about_other_nodes(
-    three_nodes: Any, ask: Any, searches: Any
-) -> None:
-    """Only nodes that were searched stay out."""
-    restricted = three_nodes.decide(three_nodes.claim(ask("r", 1, "false")), nodes=["n1"])
-    with searches() as asked:
-        three_nodes.decide(three_nodes.claim(ask("r", 1, "false")))
-
-    assert restricted == Unsatisfied()
-    assert asked == ["n2", "n3"]
-
-
 def test_a_node_that_ended_with_an_error_is_asked_again(three_nodes: Any, ask: Any) -> None:
     """An error is not a no."""
     failing = three_nodes.claim(ask("r", 1, 'device.attributes["x"].y'))
@@ -117,18 +94,6 @@ def test_a_node_that_ended_with_an_error_is_asked_again(three_nodes: Any, ask: A
 
     assert isinstance(first, Failed)
     assert first == second
-
-
-def test_a_change_of_another_class_has_no_node_searched_again(
-    three_nodes: Any, ask: Any, searches: Any
-) -> None:
-    """Plans are made anew, but what they ask for is known."""
-    three_nodes.decide(three_nodes.claim(ask("r", 2)))
-    three_nodes.device_class("other", "true")
-    with searches() as asked:
-        decision = three_nodes.decide(three_nodes.claim(ask("r", 2)))
-
-    assert (asked, decision) == ([], Unsatisfied())
 
 
 def test_a_changed_class_starts_anew(three_nodes: Any, ask: Any) -> None:

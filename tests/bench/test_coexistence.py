@@ -41,12 +41,6 @@ def claim(name, *results, **fields):
     return {"metadata": metadata, "status": {"allocation": allocation} if results else {}, **fields}
 
 
-def test_half_of_the_devices_are_owned(stock, reader):
-    """The fleet has as many devices as it says, and the rules own one half of them."""
-    assert len(stock.devices) == FLEET.devices == Fleet(plain=20).devices - 19 * 8
-    assert len(reader.owned) == FLEET.devices // 2
-
-
 def test_two_holders_of_a_device_are_found(reader):
     """A device that a second claim gets while the first holds it is a violation, with both claims."""
     reader.apply("ADDED", claim("a", result("own-00/gpu-0")))

@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
 from live.deciders import Decider, Load
-from live.report import Measured, Row, Verdict, ratios, table
+from live.report import Measured, Row, Verdict, ratios
 
 BURST = (Decider.OPERATOR, Load.BURST)
 STANDING = (Decider.OPERATOR, Load.STANDING)
@@ -24,28 +24,6 @@ def row(phase, *rates, latencies=(), left=None):
 def test_a_row_is_the_median_of_its_rounds():
     """One slow round on a busy machine does not count."""
     assert row(BURST, 10.0, 200.0, 210.0).rate == 200.0
-
-
-def test_latencies_are_told_in_milliseconds():
-    """Seconds are what is measured."""
-    measured = row(BURST, 1.0, latencies=[number / 1000 for number in range(1, 101)])
-
-    assert (measured.latency(50), measured.latency(99)) == (50.0, 99.0)
-
-
-def test_claims_that_stood_have_no_latency():
-    """Nobody knows when they began to wait, and their cells are empty."""
-    cells = row(STANDING, 100.0).cells()
-
-    assert cells[:6] == ("operator", "standing", "100", "", "", "")
-
-
-def test_every_line_of_the_table_has_the_same_width():
-    """It is read at a terminal as well."""
-    lines = table([row(BURST, 5.0, latencies=(1.0,), left=12.5), row(BARE, 1234.0)]).splitlines()
-
-    assert len(lines) == 4
-    assert len({len(line) for line in lines}) == 1
 
 
 def test_the_operator_is_compared_with_what_was_measured():

@@ -8,7 +8,6 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
 import scale
-from scaling import cluster
 from scaling.server import Judge
 
 SIZES = {"nodes": 6, "claims": 24, "allocated": 18, "idle": 2, "events": 60}
@@ -49,26 +48,3 @@ def test_a_wrong_count_is_told() -> None:
     measurement.equal("claims gone", 2, 3)
 
     assert measurement.wrong == ["claims gone: 2, and not 3"]
-
-
-@pytest.mark.parametrize(
-    ("points", "expected"), [([], 0.0), ([(1, 5.0)], 0.0), ([(0, 1.0), (2, 2.0), (4, 3.0)], 0.5)]
-)
-def test_slope(points: list[tuple[int, float]], expected: float) -> None:
-    """It is that of a straight line through the points."""
-    assert scale.slope(points) == pytest.approx(expected)
-
-
-def test_devices_are_all_different() -> None:
-    """Each has fourteen attributes, among them one that no other has, and two capacities."""
-    devices = [one for body in cluster.slices(3) for one in body["spec"]["devices"]]
-
-    assert len({one["attributes"]["uuid"]["string"] for one in devices}) == len(devices) == 24
-    assert {len(one["attributes"]) for one in devices} == {14}
-    assert {len(one["capacity"]) for one in devices} == {2}
-
-
-def test_more_claims_than_devices_are_refused() -> None:
-    """Such a cluster cannot be made."""
-    with pytest.raises(ValueError, match="cannot hold 8 devices"):
-        list(cluster.claims(9, 9, nodes=1))

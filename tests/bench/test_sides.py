@@ -68,14 +68,6 @@ def test_both_rehearse(commands):
     assert [json.loads(line) for line in lines] == [SCENARIO] * TIMES
 
 
-def test_neither_rehearses_cold(commands):
-    """What is left out on one side is left out on the other."""
-    ours, upstream = commands(cold=True)
-
-    assert "--cold" in ours.words
-    assert "-rehearsal" not in upstream.words
-
-
 def test_another_interpreter_runs_ours_with_the_same_libraries(commands):
     """It need not have any itself; Go is run as ever."""
     ours, upstream = commands(python="/usr/bin/other")

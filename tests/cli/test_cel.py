@@ -1,11 +1,7 @@
 """`dra-operator cel`: what it prints and returns."""
 
 import json
-import os
-import pty
 import re
-import subprocess
-import sys
 
 import pytest
 from click.testing import CliRunner
@@ -154,16 +150,6 @@ def test_eval_says_each_error_once(run, tmp_path):
     assert (fifth, sixth) == ("error    e/p/b  as on e/p/a", "error    e/p/c  as on d/p/c")
 
 
-def test_eval_says_of_wrong_types_what_they_are(run, tmp_path):
-    """As the reason of a claim does: which operator it is about is not known any more."""
-    file = tmp_path / "slices.yaml"
-    file.write_text(SLICE)
-
-    result = run("eval", "--slices", file, "device.attributes['d'].model >= 100")
-
-    assert result.stdout.startswith('error    d/p/a  no such overload; here model is string "h100"\n')
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -212,29 +198,6 @@ def test_eval_reads_any_json(run, document):
     assert result.stderr
 
 
-def test_eval_reads_lists_without_a_kind(run, tmp_path):
-    """The items, and the list, may leave out what they are."""
-    body = {
-        "metadata": {"name": "s"},
-        "spec": {"driver": "d", "pool": {"name": "p"}, "devices": [{"name": "a"}]},
-    }
-    file = tmp_path / "slices.json"
-    file.write_text(json.dumps({"items": [body, {"kind": "ConfigMap"}]}))
-
-    assert run("eval", "--slices", file, "true").stdout == "match    d/p/a\n"
-
-
-def test_eval_says_that_there_is_no_slice(run, tmp_path):
-    """Or one would take it for a selector that takes nothing."""
-    file = tmp_path / "slices.yaml"
-    file.write_text("kind: ConfigMap\n---\nreplicas: 1\n")
-
-    result = run("eval", "--slices", file, "true")
-
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == f"note: {file}: no ResourceSlice in it\n0 match, 0 no match, 0 error\n"
-
-
 def test_an_argument_that_is_not_utf_8_is_refused(run):
     """As a file is; a shell can hand on any bytes."""
     for command in (["check"], ["eval", "--slices", "nowhere"]):
@@ -260,24 +223,6 @@ def test_check_says_why_a_file_cannot_be_read(run, tmp_path, content, message):
     result = run("check", "-f", file)
 
     assert (result.exit_code, result.stderr) == (2, f"error: {file}: {message}\n")
-
-
-def test_a_mark_of_the_encoding_is_no_part_of_an_expression(run, tmp_path):
-    """Some editors put one first."""
-    file = tmp_path / "selector.cel"
-    file.write_bytes(b"\xef\xbb\xbftrue")
-
-    assert run("check", "-f", file).exit_code == 0
-
-
-def test_an_expression_that_begins_with_a_minus_needs_help(run):
-    """Or else it is an option."""
-    result = run("check", "-1 == 1")
-
-    assert result.exit_code == 2
-    assert "-- '-1 == 1'" in result.stderr
-    assert run("check", "--", "-1 == 1").exit_code == 0
-    assert "-- '" not in run("check", "--neww", "true").stderr
 
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7][0-9;]*m")
@@ -313,37 +258,6 @@ def shown(found, monkeypatch, capsys):
     return of
 
 
-@pytest.fixture
-def at_terminal():
-    """Return a function that runs the command at a pseudo-terminal and returns what that gets."""
-
-    def run(*arguments, **environment):
-        keep = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
-        main, end = pty.openpty()
-        code = "from dra_operator.cli import main; main()"
-        try:
-            subprocess.run(
-                [sys.executable, "-c", code, "cel", "check", *arguments],
-                stdout=end,
-                env=keep | {"TERM": "xterm-256color", "COLUMNS": "100"} | environment,
-                check=False,
-            )
-            return os.read(main, 10_000).decode()
-        finally:
-            os.close(main)
-            os.close(end)
-
-    return run
-
-
-@pytest.mark.parametrize("columns", ["0", "1"])
-def test_a_terminal_without_a_width_gets_everything(at_terminal, columns):
-    """Some programs that run others give none, or a useless one."""
-    lines = ANY_CODE.sub("", at_terminal("true", COLUMNS=columns)).split("\r\n")
-
-    assert lines[0] == "type   bool"
-
-
 def test_a_text_that_is_no_quantity_is_a_problem(found):
     """It compiles, and the API server takes it; on every device that comes so far it fails."""
     told = found('device.capacity["d"].m.isLessThan(quantity("40GB")) || semver("1.0.0").major() > 1')
@@ -366,23 +280,6 @@ def test_a_terminal_gets_colours_and_the_share_of_the_limit(shown):
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "colour", "told"),
-    [
-        ("device.driver == 'a'", "32", "0.0%"),
-        ("lists.range(500000) == []", "33", "50.0%"),
-        ("lists.range(2000000) == []", "31", "200.0%"),
-        ("device.attributes['d'].a.exists(x, x.matches('a+'))", "31", "times"),
-    ],
-)
-def test_the_cost_is_green_yellow_or_red(shown, text, colour, told):
-    """By its share of what the API server admits."""
-    line = shown(text).splitlines()[1]
-
-    assert f"{colour}m" in line
-    assert told in ANY_CODE.sub("", line)
-
-
 def test_an_error_is_marked_in_its_line(shown):
     """With a caret under it, and advice."""
     text = shown("true &&\n device.drivr == 'a'")
@@ -396,13 +293,6 @@ def test_an_error_is_marked_in_its_line(shown):
     ]
 
 
-def test_wide_characters_do_not_move_the_caret(shown):
-    """It is placed by columns of the terminal."""
-    lines = ANY_CODE.sub("", shown("'\u5b57' + device.drivr")).splitlines()
-
-    assert lines[2].index("^") == len(" | '??' + device")
-
-
 def test_nothing_that_a_terminal_would_obey_is_shown(shown):
     """An expression from a file may hold anything."""
     text = shown("'\x1b[2J' +\t$")
@@ -411,55 +301,10 @@ def test_nothing_that_a_terminal_would_obey_is_shown(shown):
     assert "\t" not in text
 
 
-def test_the_command_is_in_colour_at_a_terminal(at_terminal):
-    """It finds out by itself."""
-    text = at_terminal("device.driver == 'a'")
-
-    assert COLOUR.search(text)
-    assert "of 1,000,000" in text
-
-
-def test_no_color_is_respected(at_terminal):
-    """No colours, but the same words."""
-    text = at_terminal("device.driver == 'a'", NO_COLOR="1")
-
-    assert not COLOUR.search(text)
-    assert "0.0% of 1,000,000" in ANY_CODE.sub("", text)
-
-
-def test_plain_lines_have_neither_colour_nor_share(found):
-    """They are what scripts read."""
-    assert plain(found("device.driver == 'a'")) == ["type   bool", "cost   3 at most", "reads  driver"]
-
-
-def test_a_terminal_gets_the_part_of_a_wide_line_that_is_wrong(shown):
-    """Each line fits, and the caret stands below the place."""
-    lines = ANY_CODE.sub("", shown(f"'{'a' * 500}' == device.drivr || '{'b' * 500}' == ''")).splitlines()
-
-    assert max(map(len, lines)) <= 100
-    assert lines[1][lines[2].index("^") :].startswith(".drivr")
-
-
-@pytest.mark.parametrize("text", ['"\udcff" + 1', "'\ud800' == device.drivr", "'\udcff' == device.driver"])
-def test_what_is_no_unicode_can_be_shown(found, shown, text):
-    """A surrogate would end in an error of the stream."""
-    assert shown(text)
-    assert "\n".join(plain(found(text))).encode()
-
-
 def test_plain_lines_hold_nothing_that_a_terminal_would_obey(found):
     """They may be read there all the same."""
     for text in ("'\x1b[2J' +\t$", "device.attributes['\x1b[2J'].a == 1", "true '\x1b'"):
         assert "\x1b" not in "\n".join(plain(found(text)))
-
-
-def test_a_long_expression_that_is_wrong_is_both(found, shown):
-    """Whoever mends the one should not be told of the other afterwards."""
-    text = f"device.drivr == '{'a' * 11000}'"
-    long = "11,018 bytes are more than the 10,240 that the API server admits"
-
-    assert plain(found(text))[1:] == ['did you mean "driver"?', long]
-    assert ANY_CODE.sub("", shown(text)).splitlines()[-2:] == ['did you mean "driver"?', long]
 
 
 TOKENS = (

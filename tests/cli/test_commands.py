@@ -28,15 +28,6 @@ def test_version_prints_the_version(call, asked):
     assert call(asked).output == f"dra-operator {__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["cel", "--help"]], ids=["all", "of cel"])
-def test_what_commands_are_for_is_told_to_the_end(call, arguments):
-    """Click cuts what is too long, and leaves the end to be guessed."""
-    commands = call(*arguments).output.partition("Commands:")[2]
-
-    assert commands
-    assert "..." not in commands
-
-
 def test_config_prints_a_configuration_file(call):
     """What `config` prints, `--config` reads: the same settings."""
     printed = call("config", "--handback-seconds", "3").output
@@ -172,21 +163,6 @@ def test_a_closed_stream_is_no_reason_to_end(closed):
     assert run_without(closed, "run", "--kubeconfig", "/nowhere").returncode == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("simulate", "-f", "-"), "error: stdin: it is closed\nno claims\n"),
-        (("cel", "check", "-f", "-"), "error: -: it is closed\n"),
-    ],
-    ids=["simulate", "cel check"],
-)
-def test_a_closed_stdin_is_an_unreadable_file(arguments, message):
-    """Who asks for stdin to be read and closes it is told so; an empty file would be another answer."""
-    done = run_without(0, *arguments)
-
-    assert (done.returncode, done.stderr) == (2, message)
-
-
 FULL = "/dev/full"
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n"
 
@@ -222,20 +198,6 @@ class TestAFullDisk:
     def test_stdout_is_named(self, written, arguments):
         """There is no file that could be."""
         assert written(*arguments) == (2, "error: stdout: No space left on device\n")
-
-    def test_the_exit_code_is_no_answer_where_stderr_is_full_as_well(self, tmp_path):
-        """1 would say that a claim waits."""
-        (tmp_path / "node.yaml").write_text(NODE)
-        with open(FULL, "wb") as full:  # noqa: PTH123
-            command = [sys.executable, "-m", "dra_operator", "simulate", "-f", str(tmp_path / "node.yaml")]
-
-            assert subprocess.run(command, stderr=full, check=False).returncode == 2
-
-    def test_what_is_written_is_named_not_what_is_read(self, written):
-        """Nothing is wrong with the input."""
-        arguments = ("simulate", "-f", "node.yaml", "-o", "yaml", "--out", FULL)
-
-        assert written(*arguments) == (2, f"error: {FULL}: No space left on device\n")
 
 
 PATHS = [

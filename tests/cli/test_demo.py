@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from dra_operator.cli import demo
 from dra_operator.cli.commands import app
 
 
@@ -45,11 +44,6 @@ def test_the_demo_shows_a_claim_that_waits_and_why(shown):
     assert "dra-operator.io/pending: " in shown.stdout
     assert "request gpu: 4 devices published, 4 in class" in shown.stdout
     assert "Event: Warning SelectorMatchesNoDevice: " in shown.stdout
-
-
-def test_the_demo_shows_the_second_choice_of_a_prioritized_list(shown):
-    """There is no H100, so two A100 it is."""
-    assert "best-gpu: allocated node-2/gpu-0, node-2/gpu-1 for gpu/a100" in shown.stdout
 
 
 def test_a_port_that_is_taken_is_wrong_usage():
@@ -135,30 +129,6 @@ def test_the_demo_can_stay_up_until_ctrl_c():
 def test_the_demo_says_what_to_try_next(shown):
     """Nobody is left alone after it."""
     assert "dra-operator demo --serve" in shown.stdout
-
-
-@pytest.mark.parametrize(
-    ("on_path", "here", "called"),
-    [
-        (True, ".", "dra-operator"),
-        (False, ".", ".venv/bin/dra-operator"),
-        (False, "elsewhere", "{venv}/dra-operator"),
-        (None, ".", "dra-operator"),
-    ],
-    ids=["on the PATH", "in the checkout", "elsewhere", "not installed"],
-)
-def test_what_to_try_next_can_be_typed(tmp_path, monkeypatch, on_path, here, called):
-    """The program is named as the shell finds it from where the demo was called."""
-    venv = tmp_path / ".venv" / "bin"
-    venv.mkdir(parents=True)
-    (tmp_path / here).mkdir(exist_ok=True)
-    if on_path is not None:
-        (venv / "dra-operator").touch(mode=0o755)
-    monkeypatch.setenv("PATH", str(venv) if on_path else str(tmp_path))
-    monkeypatch.setattr("sysconfig.get_path", lambda _: str(venv))
-    monkeypatch.chdir(tmp_path / here)
-
-    assert demo._program() == called.format(venv=venv)
 
 
 def test_a_port_that_cannot_be_is_wrong_usage():

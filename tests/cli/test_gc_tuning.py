@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dra_operator.cli.gc_tuning import THRESHOLDS, TURN_SECONDS, collect_seldom, freeze, shorten_turns
+from dra_operator.cli.gc_tuning import freeze
 
 
 @pytest.fixture(autouse=True)
@@ -39,17 +39,3 @@ def test_what_comes_later_is_collected() -> None:
 
     assert len(later) < gc.get_freeze_count() / 4
     assert gc.get_stats()[2]["collections"] > before
-
-
-def test_collections_are_rare() -> None:
-    """The thresholds are those of a process that lives long and knows much."""
-    collect_seldom()
-
-    assert gc.get_threshold() == THRESHOLDS
-
-
-def test_turns_are_short() -> None:
-    """The event loop does not wait for a pass as long as it does in other programs."""
-    shorten_turns()
-
-    assert sys.getswitchinterval() == pytest.approx(TURN_SECONDS) != 0.005

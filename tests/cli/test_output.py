@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dra_operator.cli.output import align, opened, refusing
+from dra_operator.cli.output import opened, refusing
 from dra_operator.questions.documents import UNREADABLE, why
 
 TEXT = b"one\ntwo\n"
@@ -47,12 +47,6 @@ def test_an_error_of_a_file_names_the_file(capsys, read, written, error, file):
     assert capsys.readouterr().err == f"error: {file}: broken\n"
 
 
-def test_a_pipe_whose_reader_has_seen_enough_is_no_mistake():
-    """It ends the command, without a word."""
-    with pytest.raises(BrokenPipeError), refusing(None, None):
-        raise BrokenPipeError
-
-
 def test_a_dash_is_stdin_and_stdout(monkeypatch):
     """Nothing is called `-`, and what is written is there when the file is left."""
     out = io.BytesIO()
@@ -79,8 +73,3 @@ def test_what_cannot_be_read_says_why(tmp_path, content):
 
     assert why(raised.value)
     assert str(path) not in why(raised.value)
-
-
-def test_columns_are_as_wide_as_their_widest_cell():
-    """The last one ends where its text ends."""
-    assert align([("a", "long name"), ("wide", "b")]) == "a     long name\nwide  b\n"

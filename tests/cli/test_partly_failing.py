@@ -62,15 +62,6 @@ def test_a_claim_that_waits_says_so_itself_and_one_that_holds_devices_says_nothi
     assert [line.partition(": ")[0] for line in notes(first)] == ['ResourceClaim "default/a"']
 
 
-def test_claims_with_the_same_selectors_have_one_line(simulate):
-    """The pods of a workload, for example."""
-    pools = [published("node-1", True, True, True, True, True), published("node-2", False)]
-    result = simulate(CLASS, *pools, *(claim(f"c-{number}", READY) for number in range(5)))
-
-    (note,) = notes(result)
-    assert note.startswith('ResourceClaim "default/c-0", "default/c-1", "default/c-2", 2 more: request gpu: ')
-
-
 def test_the_selectors_of_a_class_are_told_by_its_name(simulate):
     """And asked about those devices only that the ones before them select."""
     selectors = ["device.driver == 'gpu.example.com'", READY]
@@ -88,20 +79,6 @@ def test_the_selectors_of_a_class_are_told_by_its_name(simulate):
 
     (note,) = notes(result)
     assert 'ResourceClaim "default/c": class ready: selector #1 fails on 1 of 2 devices: ' in note
-
-
-def test_each_alternative_is_looked_at(simulate):
-    """Kubernetes checks all of them."""
-    alternatives = [
-        {"name": "any", "deviceClassName": "gpu"},
-        {"name": "ready", "deviceClassName": "gpu", "selectors": [{"cel": {"expression": READY}}]},
-    ]
-    requests = [{"name": "gpu", "firstAvailable": alternatives}]
-
-    result = simulate(CLASS, published("node-1", True), published("node-2", False), claim(requests=requests))
-
-    (note,) = notes(result)
-    assert "request gpu/ready: selector #0 fails on 1 of 2 devices" in note
 
 
 def test_on_how_many_devices_it_fails_is_told(simulate):

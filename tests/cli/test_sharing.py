@@ -57,29 +57,6 @@ def test_a_device_that_has_become_shareable_stays_with_its_holder(simulate, aske
     assert "in use by 1 claim (old)" in table(result)[0][3]
 
 
-def test_admin_access_is_granted_beside_a_share(simulate):
-    """It takes nothing away from anybody."""
-    labels = {"resource.kubernetes.io/admin-access": "true"}
-    labelled = factories.manifest("Namespace", "team", labels=labels)
-    result = simulate(
-        CLASS, labelled, nic(), claim("old-share", PART, SHARE), claim("monitor", {"adminAccess": True})
-    )
-
-    assert states(result)["team/monitor"] == "allocated"
-
-
-def test_a_share_of_another_device_is_in_nobodys_way(simulate):
-    """A device that is still shareable goes on to be shared."""
-    result = simulate(
-        CLASS,
-        nic(allowMultipleAllocations=True),
-        claim("old-share", PART, CONSUMING),
-        claim("newcomer", PART),
-    )
-
-    assert states(result)["team/newcomer"] == "allocated"
-
-
 @pytest.mark.parametrize("shareable", [True, False], ids=["shareable", "not shareable"])
 def test_a_device_held_alone_beside_a_share_is_noted(simulate, shareable):
     """That is a device held twice, whatever its slice says now, and the note says how to get out."""

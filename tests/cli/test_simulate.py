@@ -1,6 +1,5 @@
 """`dra-operator simulate`, as docs/cli.md lays it down: what it decides and prints."""
 
-import gzip
 import json
 
 import pytest
@@ -157,15 +156,6 @@ class TestNodes:
         ]
         assert "note: no Node is given: node-1 assumed" in result.stderr
 
-    def test_nodes_that_are_selected_by_name_are_assumed(self, simulate):
-        """A selector of host names names nodes as well."""
-        expressions = [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-8"]}]
-        terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
-        result = simulate(CLASS, devices("a", nodeSelector=terms), claim("one"))
-
-        assert states(result) == {"default/one": "allocated"}
-        assert "node-8 assumed" in result.stderr
-
     def test_with_nodes_only_those_count(self, simulate):
         """A slice of a node that is not there is of no use, and it is said."""
         result = simulate(CLASS, node("node-1"), devices("a", on="node-2"), claim("one"))
@@ -224,12 +214,6 @@ class TestNodes:
         assert (note in result.stderr) == bool(lacking), result.stderr
         assert not lacking or f"status.declaredFeatures: {lacking}\n" in result.stderr
 
-    def test_a_node_that_cannot_be_used_is_not(self, simulate):
-        """Cordoned nodes get nothing, as in a cluster."""
-        result = simulate(CLASS, node("node-1", unschedulable=True), devices("a"), claim("one"))
-
-        assert table(result)[0][3] == "NoNodes: none of 1 nodes can be used (1 cordoned)"
-
     def test_node_restricts_the_nodes(self, simulate):
         """Only that node may be chosen, and the others' devices are told as out of reach."""
         nodes = (node("node-1"), node("node-2"))
@@ -246,13 +230,6 @@ class TestNodes:
         assert table(result)[0][2:] == ["node-2", "gpu: gpu.example.com/node-2/b"]
         assert "1 on nodes that cannot be used (node node-1 left out by --node on 1)" in table(result)[1][3]
         assert "note: only node-2 may be chosen; other nodes count as unusable" in result.stderr
-
-    def test_several_nodes_may_be_given(self, simulate):
-        """The first of them by name that fits is chosen."""
-        slices = [devices("a", on=name) for name in ("node-1", "node-2", "node-3")]
-        result = simulate(CLASS, *slices, claim("one"), options=["--node", "node-3", "--node", "node-2"])
-
-        assert table(result)[0][2] == "node-2"
 
     def test_a_node_that_is_only_asked_for_is_told(self, simulate):
         """Without Nodes, one that no slice names may be a slip of the hand: the note tells it apart."""
@@ -331,13 +308,6 @@ class TestOutput:
         assert item["metadata"]["annotations"]["dra-operator.io/pending"].startswith("request gpu: 1 device ")
         assert "status" not in item
 
-    def test_a_claim_that_waited_loses_the_annotation(self, simulate):
-        """As the operator takes it off."""
-        waiting = claim("one", annotations={"dra-operator.io/pending": "old"})
-        result = simulate(CLASS, node("node-1"), devices("a"), waiting, options=["-o", "json"])
-
-        assert "annotations" not in json.loads(result.stdout)["items"][0]["metadata"]
-
     def test_what_comes_out_can_go_in(self, simulate):
         """The claims of one run are held in the next, with the devices they got."""
         first = simulate(CLASS, node("node-1"), devices("a"), claim("one"), options=["-o", "yaml"])
@@ -363,19 +333,6 @@ class TestOutput:
         _, both = ids(items[0], claim("two"))
         assert both[0] == first[0]
         assert both[1] != first[0]
-
-    @pytest.mark.parametrize("name", ["out.yaml", "out.yaml.gz"])
-    def test_out_takes_the_output(self, simulate, tmp_path, name):
-        """Packed if the name says so; the summary stays on stderr."""
-        path = tmp_path / name
-        result = simulate(
-            CLASS, node("node-1"), devices("a"), claim("one"), options=["-o", "yaml", "--out", str(path)]
-        )
-
-        content = path.read_bytes()
-        text = gzip.decompress(content) if name.endswith(".gz") else content
-        assert yaml.safe_load(text)["kind"] == "List"
-        assert (result.stdout, result.stderr) == ("", "1 allocated\n")
 
 
 class TestNotes:
@@ -426,18 +383,6 @@ class TestNotes:
 
         assert (
             "note: device gpu.example.com/node-1/a is allocated to default/holder and other/holder"
-            in result.stderr
-        )
-
-    def test_a_missing_template_is_an_unsatisfied_request(self, simulate):
-        """The pod that names it is told."""
-        pod = factories.pod("pod", {"name": "gpu", "resourceClaimTemplateName": "absent"})
-
-        result = simulate(pod)
-
-        assert result.exit_code == 1
-        assert (
-            'Pod "default/pod": entry "gpu": there is no ResourceClaimTemplate "default/absent"'
             in result.stderr
         )
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.cluster.backoff import Backoff, Outage, doubled
+from dra_operator.cluster.backoff import Backoff, Outage
 from dra_operator.cluster.delivery import UNCHANGED_SECONDS
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.lease import Lease
 from dra_operator.cluster.writes import Stored, Unclear
 
 from .mirror import GOOD, QUIET
-from .script import CLASSES, cut, lines, ok, status
+from .script import CLASSES, cut, ok, status
 from .writing import DONE, UNCHANGED, allocate
 
 BACKOFF = Backoff(base=0.5, cap=4.0)
@@ -45,11 +45,6 @@ def test_pauses_are_spread_over_their_upper_half(failures, chance):
 def test_server_is_obeyed_within_reason(asked, seconds):
     """What the server asks for counts if it is longer, up to a minute."""
     assert BACKOFF.delay(1, lambda: 1.0, asked) == seconds
-
-
-def test_doubling_ends_at_the_longest_however_often():
-    """Also where the power itself would be no number any more."""
-    assert [doubled(3.0, 30.0, times) for times in (0, 1, 3, 4, 2000)] == [3, 6, 24, 30, 30]
 
 
 MADE = ok({"kind": "Event"}, 201)
@@ -111,68 +106,6 @@ async def test_a_pause_ends_when_the_server_is_back(paused):
     assert (somebody.pause.done(), somebody.slept) == (True, [30])
 
 
-@pytest.mark.parametrize(
-    ("seconds", "left"),
-    [(8, 0.55), (30, 0.75)],
-    ids=["a tenth of a short one", "a second of a long one"],
-)
-async def test_a_part_of_a_pause_is_taken_in_any_case(paused, seconds, left):
-    """A server that answers others and never this one is asked ten times as often at most, or each second."""
-    somebody = await paused(seconds)
-    somebody.now = 0.25
-    somebody.outage.lost()
-    somebody.outage.answered()
-    await turns()
-
-    assert (somebody.pause.done(), somebody.slept) == (False, [seconds, left])
-
-
-async def test_what_was_in_vain_is_tried_later_each_time(paused):
-    """Each time the server is back for others twice as much of the pause is taken, up to all of it."""
-    taken = []
-    for in_vain in range(7):
-        somebody = await paused(30, in_vain)
-        somebody.outage.lost()
-        somebody.outage.answered()
-        await turns()
-        taken.append(somebody.slept[1])
-
-    assert taken == [1, 2, 4, 8, 16, 30, 30]
-
-
-async def test_answers_of_a_server_that_was_not_away_end_no_pause(paused):
-    """What waits for another reason goes on waiting."""
-    somebody = await paused(30)
-    somebody.now = 5.0
-    somebody.outage.answered()
-    await turns()
-
-    assert not somebody.pause.done()
-
-
-async def test_an_outage_that_is_over_ends_no_later_pause(paused):
-    """Nor does anything go on waiting for what has come."""
-    somebody = await paused(30)
-    somebody.now = 5.0
-    somebody.outage.lost()
-    somebody.outage.answered()
-    await somebody.pause
-    await turns()
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    later = asyncio.ensure_future(somebody.outage.pause(30, somebody.sleep))
-    await turns()
-    somebody.now = 10.0
-    somebody.outage.answered()
-    await turns()
-    assert (later.done(), somebody.slept) == (False, [30, 30])
-
-    somebody.end.set()
-    await later
-    await turns()
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
 @pytest.fixture
 def patient(mirror):
     """Return a function that makes a reflector which takes the pauses that it notes."""
@@ -208,41 +141,6 @@ async def test_a_kind_is_listed_as_soon_as_another_request_is_answered(script, s
     assert len(script.asked) <= asked + 3
 
 
-@pytest.fixture
-async def troubled(session, mirror):
-    """Return a reflector with pauses of a minute, in each of which others find the server lost and back."""
-    made = mirror(served=CLASSES, backoff=Backoff(base=60.0, cap=60.0))
-
-    async def sleep(seconds):
-        made.waits.append(round(seconds))
-        session.outage.lost()
-        session.outage.answered()
-        await turns()
-
-    made.reflector._sleep = sleep
-    return made
-
-
-@pytest.mark.parametrize("code", [403, 500], ids=["not permitted", "never answered"])
-async def test_a_kind_that_others_do_not_help_is_listed_less_and_less_often(script, troubled, code):
-    """A webhook that fails looks like an outage that begins and ends: else there were a list each second."""
-    script.default = status(code)
-    await troubled.until(lambda: len(troubled.waits) >= 16)
-
-    # Each pause, and the part of it that was taken.
-    assert troubled.waits[:16:2] == [60] * 8
-    assert troubled.waits[1:16:2] == [1, 2, 4, 8, 16, 32, 60, 60]
-
-
-async def test_a_kind_that_was_heard_of_is_listed_in_a_second_after_the_next_outage(script, troubled):
-    """What was in vain once is not held against it for ever."""
-    script.then(status(500), status(500), *GOOD, lines(), status(500))
-    script.default = QUIET
-    await troubled.until(lambda: len(troubled.waits) >= 8)
-
-    assert troubled.waits[1::2] == [1, 2, 1, 2]
-
-
 @pytest.mark.parametrize("away", [cut, status(500), status(503)], ids=["no answer", "500", "503"])
 async def test_a_kind_that_may_not_be_listed_after_an_outage_is_listed_again_in_a_moment(
     script, mirror, away
@@ -253,19 +151,6 @@ async def test_a_kind_that_may_not_be_listed_after_an_outage_is_listed_again_in_
     await waiting.reflector.synced.wait()
 
     assert waiting.waits[-2:] == [0.25, 0.5]
-
-
-async def test_retry_after_is_obeyed_whoever_else_is_answered(script, session, patient):
-    """A server that asks one kind to wait means it."""
-    script.then(status(503, headers={"Retry-After": "1"}))
-    waiting = patient(served=CLASSES)
-    await waiting.until(lambda: waiting.waits)
-    await asyncio.sleep(0.15)
-    script.then(ok({}))
-    await session.request("GET", "/readyz")
-    await asyncio.sleep(0.1)
-
-    assert len(script.asked) == 2
 
 
 @pytest.fixture
@@ -365,51 +250,6 @@ async def test_events_go_on_as_soon_as_another_request_is_answered(script, sessi
         while recorder.counts["created"] < 2:  # noqa: ASYNC110 - a count, not a signal
             await asyncio.sleep(0.01)
     running.cancel()
-
-
-async def test_events_wait_where_that_others_are_answered_does_not_help_them(script, session):
-    """Their etcd may be one of its own: each is tried a few times, and these must not all be over in seconds."""
-    script.then(cut)
-    script.default = status(500)
-    recorder = EventRecorder(session, backoff=Backoff(base=1.0, cap=3.0), random=lambda: 1.0)
-    running = asyncio.create_task(recorder.run())
-    recorder.record(About(), "Warning", "NoDevice", "why")
-    await come_back(script, session)
-    await asyncio.sleep(0.1)
-    tried = len(script.asked)
-    await come_back(script, session)
-    await asyncio.sleep(0.2)
-
-    assert len(script.asked) == tried + 1
-    running.cancel()
-
-
-async def test_events_that_were_told_when_to_come_again_wait_whoever_else_is_answered(script, session):
-    """A server that says so means it."""
-    script.then(status(503, headers={"Retry-After": "1"}))
-    recorder = EventRecorder(session, backoff=Backoff(base=0.01, cap=0.01), random=lambda: 1.0)
-    running = asyncio.create_task(recorder.run())
-    recorder.record(About(), "Warning", "NoDevice", "why")
-    await come_back(script, session)
-    await asyncio.sleep(0.2)
-
-    assert len(script.asked) == 2
-    running.cancel()
-
-
-async def test_an_event_that_alone_is_never_answered_is_given_up(script, session):
-    """A firewall may cut the connection for what is in one; those behind it are sent all the same."""
-    script.default = lambda request: cut(request) if "attack" in str(script.asked[-1].body) else MADE(request)
-    recorder = EventRecorder(session, backoff=Backoff(base=0.02, cap=0.02), random=lambda: 1.0)
-    running = asyncio.create_task(recorder.run())
-    for message in ("attack", "why"):
-        recorder.record(About(), "Warning", "NoDevice", message)
-    async with asyncio.timeout(10):
-        while recorder.counts.total() < 2:
-            await session.request("GET", "/readyz")
-    running.cancel()
-
-    assert recorder.counts == {"dropped": 1, "created": 1}
 
 
 @pytest.mark.parametrize(

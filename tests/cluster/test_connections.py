@@ -37,11 +37,3 @@ def test_a_system_without_these_options_has_connections_all_the_same(monkeypatch
         monkeypatch.delattr(socket, name, raising=False)
     with open_socket((family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("", 0))) as opened:
         assert opened.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-
-
-@pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="each system has options of its own")
-def test_an_option_that_is_refused_leaves_the_others(monkeypatch):
-    """A kernel may be older than the headers that Python was built with, or none of Linux."""
-    monkeypatch.setattr(socket, "TCP_USER_TIMEOUT", 9999, raising=False)
-    with open_socket((socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("", 0))) as opened:
-        assert opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == ASK_SECONDS

@@ -128,14 +128,6 @@ class TestPod:
 
         assert access.server == "https://api.example:8443"
 
-    def test_pod_without_service_account_uses_a_kubeconfig(self, tmp_path, kubeconfig):
-        """A pod to which no service account is mounted may bring a kubeconfig."""
-        environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBECONFIG": kubeconfig()}
-
-        access = load_access(environ=environment, service_account=tmp_path / "nothing")
-
-        assert access.server == "https://api.example:8443"
-
 
 class TestKubeconfig:
     """Kubeconfig files."""
@@ -387,12 +379,3 @@ class TestConnectionInfo:
         second = access.connection_info()
 
         assert (second.token, second.expiration > first) == ("second", True)
-
-    def test_kopf_gets_the_old_token_while_the_new_cannot_be_read(self, pod, clock):
-        """A file that is missing for a moment does not end Kopf."""
-        folder, environment = pod
-        access = load_access(environ=environment, service_account=folder, clock=clock)
-        (folder / "token").unlink()
-        clock.now += 601
-
-        assert access.connection_info().token == "first"

@@ -66,14 +66,3 @@ def test_credentials_are_read_soon_if_a_certificate_is_not_trusted():
     source.now += 10
 
     assert source.access.due()
-
-
-def test_a_login_of_kopf_reads_nothing_that_is_not_due():
-    """A plugin may take seconds."""
-    source = Source(changes=True)
-    source.access.connection_info()
-    assert source.readings == 1
-    source.now += 60
-    source.access.connection_info()
-
-    assert source.readings == 2

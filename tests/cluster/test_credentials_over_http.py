@@ -38,15 +38,6 @@ def test_credentials_go_out_by_tls_alone(kubeconfig, user):
     ]
 
 
-@pytest.mark.parametrize("cluster", [PLAIN, {}], ids=["http", "https"])
-def test_there_is_no_warning_without_need(kubeconfig, cluster):
-    """Where there are no credentials, or they are sent, there is nothing to say."""
-    with capture_logs() as logs:
-        load_access(kubeconfig(user={"token": "secret"} if not cluster else {}, cluster=cluster))
-
-    assert not logs
-
-
 @pytest.mark.parametrize("old", [PLAIN, {"server": "https://old.example"}], ids=["http", "https"])
 def test_credentials_of_another_server_are_not_taken_up(kubeconfig, old):
     """Requests go to the server of the start, which must not see what another one was meant to."""
@@ -59,10 +50,3 @@ def test_credentials_of_another_server_are_not_taken_up(kubeconfig, old):
         access.reload()
 
     assert access.headers() == before
-
-
-@pytest.mark.parametrize("server", ["127.0.0.1:6443", "api.example", "ftp://api.example"])
-def test_a_server_without_http_or_https_is_refused(kubeconfig, server):
-    """Nobody could be asked there, and the operator would end with a traceback."""
-    with pytest.raises(AccessError, match=f"server '{server}' does not begin with https://"):
-        load_access(kubeconfig(cluster={"server": server}))

@@ -43,44 +43,6 @@ def test_a_token_that_cannot_be_sent_is_not_taken_up(tmp_path, kubeconfig, conte
         load_access(path)
 
 
-@pytest.mark.parametrize("name", ["token", "namespace"])
-def test_a_service_account_may_be_unreadable(tmp_path, name):
-    """That is said like any other trouble with it, and is no defect."""
-    for file, content in (
-        ("token", b"one"),
-        ("namespace", b"ns"),
-        ("ca.crt", Authority(tmp_path).path.read_bytes()),
-    ):
-        (tmp_path / file).write_bytes(content)
-    (tmp_path / name).write_bytes(b"\xff\xfe")
-    environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
-
-    with pytest.raises(AccessError, match=r"service account in .*: .*decode"):
-        load_access(environ=environment, service_account=tmp_path)
-
-
-def test_a_token_that_is_emptied_is_sought_again_soon(tmp_path, kubeconfig):
-    """Ten seconds later, not with the next minute."""
-    now = 1000.0
-    file = tmp_path / "token"
-    file.write_text("one")
-    access = load_access(kubeconfig(user={"tokenFile": str(file)}), clock=lambda: now)
-    file.write_text("")
-    with pytest.raises(AccessError):
-        access.reload()
-    now += 10
-
-    assert access.due()
-
-
-def test_whoever_needed_no_credentials_needs_none_later(kubeconfig):
-    """A server that asks for none is asked without."""
-    access = load_access(kubeconfig())
-    access.reload()
-
-    assert access.headers() == {}
-
-
 @pytest.fixture
 async def secure(tmp_path):
     """A server whose certificate a new authority has signed, and that authority.
@@ -156,16 +118,6 @@ async def test_an_authority_that_was_replaced_is_trusted_no_more(tmp_path, kubec
 
         with pytest.raises(ApiUnreachable, match="CERTIFICATE_VERIFY_FAILED"):
             await session.request("GET", "/")
-
-
-def test_certificates_that_are_the_same_keep_their_connections(tmp_path, kubeconfig):
-    """They are read again each minute."""
-    cluster = {"certificate-authority": str(Authority(tmp_path).path)}
-    access = load_access(kubeconfig(cluster=cluster))
-    context = access.ssl
-    access.reload()
-
-    assert access.ssl is context
 
 
 @pytest.mark.parametrize(

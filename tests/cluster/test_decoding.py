@@ -58,12 +58,6 @@ def test_what_nothing_depends_on_and_cannot_be_read_is_left_out(unread, field):
     }
 
 
-def test_what_was_carried_is_equal_to_itself():
-    """A claim whose annotation has changed asks for the same."""
-    assert decode(claim(HALF)) == decode(claim(HALF))
-    assert decode(claim(HALF)) != decode(claim(DEEP))
-
-
 def test_what_can_be_read_and_written_is_read(monkeypatch):
     """It is not carried, and costs no second reading."""
     monkeypatch.setattr("dra_operator.cluster.decoding.json.loads", None)
@@ -72,22 +66,6 @@ def test_what_can_be_read_and_written_is_read(monkeypatch):
         "a": [1, -2.5, "\xe9", None, {}]
     }
     assert decode(claim(data=b'{"a":1e3}'))["status"] == {"devices": [{"data": {"a": 1000.0}}]}
-
-
-def test_a_text_that_looks_like_parameters_is_none():
-    """Quotes in a text are escaped."""
-    text = rb'"x\"opaque\":{\"driver\":\"a.io\",\"parameters\":{"'
-    found = decode(claim(b'{"a":1e3,"b":%b}' % text, data=b'{"a":%b}' % text))
-
-    assert found["status"]["devices"][0]["data"] == {"a": orjson.loads(text)}
-
-
-@pytest.mark.parametrize("number", [b"0", b"7", b"-1", b"true"])
-def test_a_number_in_the_place_of_parameters_is_no_harm(number):
-    """It can only be in what drivers report."""
-    found = decode(claim(HALF, data=b'{"parameters":%b}' % number))
-
-    assert encode(parameters_of(found)) == HALF
 
 
 @pytest.mark.parametrize(

@@ -95,25 +95,6 @@ class TestOutcomes:
         assert outcome.message == "status.allocation: Invalid value"
         assert len(patches(script)) == 2
 
-    async def test_a_refusal_without_words_is_told_by_its_code(self, script, desk):
-        """What is between may refuse, and say nothing."""
-        script.then(status(422), UNCHANGED, status(422))
-
-        refused = await desk().result(allocate())
-        assert refused.message.startswith("patch resourceclaims/status: 422 ")
-
-    async def test_422_and_then_another_error_is_no_refusal(self, script, desk):
-        """What is refused for good is called invalid twice in a row."""
-        script.then(status(422), UNCHANGED, status(409), UNCHANGED, DONE)
-
-        assert isinstance(await desk().result(allocate()), writes.Stored)
-
-    async def test_passing_422_is_forgiven(self, script, desk):
-        """A 422 that does not come twice does no harm."""
-        script.then(status(422), UNCHANGED, DONE)
-
-        assert isinstance(await desk().result(allocate()), writes.Stored)
-
     @pytest.mark.parametrize(
         ("code", "message", "resource"), [(403, NO_RIGHT, "status"), (422, NO_RIGHT_TO_BIND, "binding")]
     )

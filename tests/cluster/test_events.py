@@ -11,20 +11,6 @@ from .recording import MADE, Recording, Subject
 from .script import cut, ok, status
 
 
-async def test_event_that_met_a_defect_is_sent_when_it_is_said_again(script, recording, monkeypatch):
-    """What a defect of ours costs is that one, and not all that is said in the same words for as long as we run."""
-    script.then(MADE)
-    recorder = recording()
-    with monkeypatch.context() as broken:
-        broken.setattr(recorder.recorder, "_body", None)
-        recorder.say()
-        await recorder.sent(script, 0)
-    recorder.say()
-
-    (asked,) = await recorder.sent(script, 1)
-    assert asked.body["count"] == 2
-
-
 async def test_event_names_its_object_and_us(script, recording):
     """An Event carries all that kubectl needs to find and show it."""
     script.then(MADE)
@@ -59,18 +45,6 @@ async def test_event_names_its_object_and_us(script, recording):
     }
 
 
-async def test_events_of_cluster_scoped_objects_live_in_default(script, recording):
-    """The Event of an object without a namespace is made in `default` and names no namespace."""
-    script.then(MADE)
-    recorder = recording()
-
-    recorder.say(subject=Subject("DeviceClass", "", "gpu", "u"))
-
-    (asked,) = await recorder.sent(script, 1)
-    assert asked.path == "/api/v1/namespaces/default/events"
-    assert "namespace" not in asked.body["involvedObject"]
-
-
 async def test_repetition_counts_on_the_same_event(script, recording):
     """What is said again is counted on its Event and moves its time."""
     script.then(MADE, ok({}))
@@ -87,23 +61,6 @@ async def test_repetition_counts_on_the_same_event(script, recording):
     assert second.body == {"count": 2, "lastTimestamp": "2026-01-01T12:02:00Z"}
 
 
-async def test_quick_repetitions_are_counted_and_not_sent(script, recording):
-    """What is said many times in a minute costs one request more, later."""
-    script.then(MADE, ok({}))
-    recorder = recording()
-    recorder.say()
-    await recorder.sent(script, 1)
-    for second in range(50):
-        recorder.now = float(second)
-        recorder.say()
-    await recorder.sent(script, 1)
-
-    recorder.now = 61.0
-    recorder.say()
-
-    assert (await recorder.sent(script, 2))[1].body["count"] == 52
-
-
 async def test_what_is_said_again_after_something_else_is_sent_at_once(script, recording):
     """Else what is no longer so would be the last word, for as long as nothing changes."""
     script.then(MADE, MADE, ok({}))
@@ -114,24 +71,6 @@ async def test_what_is_said_again_after_something_else_is_sent_at_once(script, r
         sent = await recorder.sent(script, int(recorder.now))
 
     assert (sent[2].method, sent[2].body["lastTimestamp"]) == ("PATCH", "2026-01-01T12:00:03Z")
-    assert sent[0].body["metadata"]["name"] in sent[2].path
-
-
-async def test_what_is_said_again_while_it_is_sent_is_sent_once_more(script, recording):
-    """What is on its way says nothing of that, and a server may take a minute to answer."""
-    recorder = recording()
-
-    async def slowly(request):
-        for message in ("tainted", "free"):
-            recorder.now += 1.0
-            recorder.say(message)
-        return MADE(request)
-
-    script.then(slowly, MADE, ok({}))
-    recorder.say("free")
-    sent = await recorder.sent(script, 3)
-
-    assert (sent[2].method, sent[2].body["lastTimestamp"]) == ("PATCH", "2026-01-01T12:00:02Z")
     assert sent[0].body["metadata"]["name"] in sent[2].path
 
 
@@ -203,17 +142,6 @@ async def test_events_stand_back_while_the_writer_is_busy(script, recording):
     await recorder.sent(script, 1)
 
 
-async def test_patience_ends(script, recording):
-    """A writer that stays busy for ever delays each Event by a few seconds, and no more."""
-    script.default = MADE
-    recorder = recording(busy=lambda: True)
-
-    recorder.say()
-    await recorder.sent(script, 1)
-
-    assert 4.9 < recorder.now < 5.2
-
-
 async def test_rate_is_bounded(script, recording):
     """After a burst, Events go out at the given rate."""
     script.default = MADE
@@ -239,19 +167,6 @@ async def test_news_precede_repetitions(script, recording):
 
     asked = await recorder.sent(script, 3)
     assert [each.method for each in asked] == ["POST", "POST", "PATCH"]
-
-
-async def test_what_went_well_is_not_remembered(script, recording):
-    """A Normal Event is forgotten once it is sent: claims come and go, and each has one."""
-    script.default = MADE
-    recorder = recording()
-
-    recorder.recorder.record(Subject(), "Normal", "Allocated", "allocated gpu-1")
-    recorder.recorder.record(Subject(), "Warning", "NoDevices", "there are none")
-    await recorder.sent(script, 2)
-    await asyncio.sleep(0)
-
-    assert [entry.reason for entry in recorder.recorder._entries.values()] == ["NoDevices"]
 
 
 async def test_full_queue_drops_the_oldest_news(script, session):
@@ -339,36 +254,6 @@ async def test_forbidden_names_verb_and_resource(script, recording, after):
     assert recorder.recorder.forbidden is None
 
 
-async def test_denied_event_is_tried_again_when_asked(script, recording):
-    """Whether Events are permitted by now is found out without a new one to send."""
-    script.then(DENIED, DENIED, MADE)
-    recorder = recording()
-    recorder.say("why")
-    await recorder.sent(script, 1)
-
-    recorder.recorder.try_again()
-    await recorder.sent(script, 2)
-    assert recorder.recorder.forbidden is not None
-    recorder.recorder.try_again()
-    asked = await recorder.sent(script, 3)
-
-    assert [each.body["message"] for each in asked] == ["why"] * 3
-    assert recorder.recorder.forbidden is None
-
-
-async def test_namespace_that_ends_is_no_missing_right(script, recording):
-    """No Event can be made in a namespace that is being terminated, and nobody has to give us a right."""
-    text = (
-        'events "c" is forbidden: unable to create new content in namespace ns because it is being terminated'
-    )
-    script.then(status(403, text, "Forbidden"))
-    recorder = recording()
-    recorder.say()
-    await recorder.sent(script, 1)
-
-    assert recorder.recorder.forbidden is None
-
-
 @pytest.mark.parametrize(
     "refusal",
     [
@@ -431,14 +316,6 @@ async def test_name_is_short_enough(script, recording):
     name = asked.body["metadata"]["name"]
     assert len(name) <= 253
     assert name.startswith("a" * 235 + ".")
-
-
-@pytest.mark.parametrize(
-    "message", ["short", "x" * 2048, "\u20ac" * 682], ids=["short", "just fits", "in bytes"]
-)
-def test_messages_that_fit_are_told_as_they_are(message):
-    """As long as anybody may be expected to read."""
-    assert shorten(message) == message
 
 
 @pytest.mark.parametrize("message", ["x" * 2049, "\u20ac" * 683], ids=["one too many", "in bytes"])

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from .mirror import GOOD, QUIET
-from .script import CLAIMS, CLASSES, cut, event, lines, listed, ok, status, thing
+from .script import CLAIMS, CLASSES, cut, event, lines, listed, status, thing
 
 
 async def test_first_list_delivers_everything(script, mirror):
@@ -19,17 +19,6 @@ async def test_first_list_delivers_everything(script, mirror):
     assert watching.changes == ["+a", "+b"]
     assert len(watching.reflector) == 2
     assert watching.reflector.counters.repaired == 0
-
-
-async def test_all_is_well_from_the_end_of_a_list_on(script, mirror):
-    """What was missed has been delivered by then, also where no watch is accepted."""
-    script.then(listed(thing("a", 1)))
-    script.default = status(503)
-    watching = mirror()
-
-    await watching.reflector.synced.wait()
-
-    assert watching.reflector.well_since == watching.now
 
 
 async def test_nothing_is_synced_before_the_list_ends(script, mirror):
@@ -56,17 +45,6 @@ async def test_silence_is_counted_from_what_was_said_last(script, mirror):
 
     assert (before, unanswered) == (None, None)
     assert watching.reflector.silence == 7
-
-
-async def test_list_without_items_is_empty(script, mirror):
-    """Go writes null for a list of nothing."""
-    script.then(ok({"metadata": {"resourceVersion": "100"}, "items": None}), QUIET)
-    watching = mirror()
-
-    await watching.reflector.synced.wait()
-
-    assert watching.changes == []
-    assert watching.waits == []
 
 
 async def test_what_cannot_be_decoded_of_one_object_hides_no_other(script, mirror):
@@ -100,17 +78,6 @@ async def test_list_of_several_pages_is_halfway_until_its_end(script, mirror):
     await watching.reflector.synced.wait()
 
     assert turns == [(True, []), (False, ["+a", "+b"])]
-
-
-async def test_list_of_one_page_is_never_halfway(script, mirror):
-    """All that it says is delivered at once, and what is gone with it."""
-    script.then(*GOOD, status(410), listed(thing("c", 3)), QUIET)
-    turns = []
-    watching = mirror(turned=lambda: turns.append(watching.reflector.halfway))
-
-    await watching.until(lambda: watching.reflector.counters.lists == 2)
-
-    assert turns == []
 
 
 async def test_list_waits_for_room_between_pages(script, mirror):
@@ -161,36 +128,6 @@ async def test_watch_asks_for_bookmarks_from_the_lists_version(script, mirror):
     assert query["resourceVersion"] == "100"
     assert query["allowWatchBookmarks"] == "true"
     assert 240 <= int(query["timeoutSeconds"]) <= 360
-
-
-@pytest.mark.parametrize(
-    ("events", "seconds"),
-    [([event("ADDED", thing("c", 101))], 0), ([], 300)],
-    ids=["with news", "after its time"],
-)
-async def test_watch_that_the_server_ends_is_opened_again_at_once(script, mirror, events, seconds):
-    """That is how each of them ends, and nothing is wrong."""
-
-    async def ending(request):
-        watching.now += seconds
-        return await lines(*events)(request)
-
-    script.then(*GOOD, ending, lines(event("ADDED", thing("d", 102)), then="stall"))
-    watching = mirror()
-    await watching.until(lambda: "+d" in watching.changes)
-
-    assert watching.waits == []
-
-
-async def test_bookmark_moves_the_resume_point(script, mirror):
-    """After a bookmark the next watch resumes from it, though no object changed."""
-    script.then(*GOOD, lines(event("BOOKMARK", {"metadata": {"resourceVersion": "555"}})), QUIET)
-    watching = mirror()
-
-    await watching.until(lambda: len(script.asked) == 3)
-
-    assert script.asked[2].query["resourceVersion"] == "555"
-    assert watching.changes == ["+a", "+b"]
 
 
 async def test_managed_fields_are_trimmed(script, mirror):
@@ -247,18 +184,6 @@ async def test_who_nominated_a_pod_is_kept_of_its_managed_fields(script, mirror)
 
     kept = {"manager": "dra-operator", "fieldsV1": {"f:status": {"f:nominatedNodeName": {}}}}
     assert [delta.body["metadata"].get("managedFields") for delta in watching.deltas] == [[kept], None]
-
-
-async def test_cluster_scoped_objects_have_no_namespace(script, mirror):
-    """Objects of a cluster-scoped kind are delivered with an empty namespace."""
-    body = thing("gpu", 1)
-    del body["metadata"]["namespace"]
-    script.then(listed(body), QUIET)
-    watching = mirror(served=CLASSES)
-
-    await watching.reflector.synced.wait()
-
-    assert (watching.deltas[0].namespace, watching.deltas[0].name) == ("", "gpu")
 
 
 async def test_replayed_events_are_dropped(script, mirror):
@@ -365,15 +290,6 @@ class TestObserve:
 
         assert watching.changes == ["+a", "+b", "+a", "+c"]
         assert watching.reflector.counters.events == 2, "the answer is none"
-
-    async def test_answers_between_lists_are_not_noted(self, script, mirror):
-        """Only a list that runs has to know of them: there are thousands of writes between two."""
-        script.then(*GOOD, QUIET)
-        watching = mirror()
-        await watching.reflector.synced.wait()
-
-        assert watching.reflector.observe(thing("a", 150))
-        assert watching.reflector._observed is None
 
     async def test_answer_counts_while_a_list_is_to_be_made_anew(self, script, mirror):
         """Until then no list and no watch has told whether its object is gone."""

@@ -135,19 +135,6 @@ async def test_watches_that_never_say_anything_lead_to_a_list(script, mirror, ve
     assert watching.changes == ["+a", "+b", "-b"]
 
 
-async def test_watches_of_what_nobody_changes_lead_to_no_list(script, mirror):
-    """That the version is none of the future is told by one object; it is asked again after as many silent watches."""
-    silent, one = [lines(then="stall")] * 3, listed(thing("a", 1), version="100")
-    script.then(*GOOD, *silent, one, *silent, one, QUIET)
-    watching = mirror(idle_timeout=0.2)
-
-    await watching.until(lambda: watching.reflector.last_contact is not None and not script.answers)
-
-    assert [asked.query["limit"] for asked in script.asked if "limit" in asked.query] == ["500", "1", "1"]
-    assert watching.reflector.counters.lists == 1
-    assert watching.changes == ["+a", "+b"]
-
-
 async def test_an_answer_that_is_no_list_takes_nothing_away(script, mirror):
     """What something between answers in the place of a list does not say that every object is gone."""
     script.then(*GOOD, status(410), ok({"status": "ok"}), *GOOD, QUIET)
@@ -194,18 +181,6 @@ async def test_expired_continue_token_starts_the_list_again(script, mirror):
     assert "continue" not in script.asked[2].query
 
 
-async def test_repeated_410_backs_off(script, mirror):
-    """Lists that succeed do not reset the pause while every watch ends in 410."""
-    for _ in range(6):
-        script.then(listed(thing("a", 1)), status(410))
-    script.then(listed(thing("a", 1)), QUIET)
-    watching = mirror()
-
-    await watching.until(lambda: watching.reflector.counters.lists == 7)
-
-    assert watching.waits == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0]
-
-
 @pytest.mark.parametrize(
     "expired", [lines(event("ERROR", {"code": 410})), status(410)], ids=["ERROR", "HTTP"]
 )
@@ -229,33 +204,6 @@ async def test_a_server_that_has_not_read_its_roles_is_asked_again_soon(script, 
     await watching.until(lambda: len(watching.waits) >= 4)
 
     assert watching.waits[:4] == [0.25, 0.5, 0.25, 0.5]
-
-
-async def test_event_resets_the_pause(script, mirror):
-    """After something useful arrived, the next fault starts with a short pause again."""
-    away = status(503)
-    script.then(*GOOD, away, away, away, lines(event("ADDED", thing("c", 101)), then="cut"), QUIET)
-    watching = mirror()
-
-    await watching.until(lambda: len(watching.waits) == 4)
-
-    assert watching.waits == [0.25, 0.5, 1.0, 0.25]
-
-
-async def test_a_watch_that_is_cut_after_a_while_is_opened_again_soon(script, mirror):
-    """Something between that cuts what is silent for half a minute makes no quiet kind be heard of ever later."""
-    away = status(503)
-
-    async def quiet(request):
-        watching.now += 35
-        return await lines(then="cut")(request)
-
-    script.then(*GOOD, away, away, away, quiet, quiet, QUIET)
-    watching = mirror()
-
-    await watching.until(lambda: len(watching.waits) == 5)
-
-    assert watching.waits == [0.25, 0.5, 1.0, 0.25, 0.25]
 
 
 async def test_retry_after_is_obeyed(script, mirror):
@@ -293,48 +241,6 @@ async def test_trouble_is_one_line_while_it_lasts(script, mirror):
     await watching.until(lambda: watching.waits != [])
 
     assert watching.reflector.trouble.why == "list resourceclaims: 503 ServiceUnavailable: etcd is away"
-
-
-async def test_trouble_ends_when_a_watch_is_accepted(script, mirror):
-    """A quiet kind is well again as soon as its watch is open, not only with the next event."""
-    script.then(*GOOD, status(503), lines(then="stall"))
-    watching = mirror()
-
-    # The trouble itself is over in a moment, perhaps between two looks.
-    await watching.until(lambda: watching.reflector.counters.failures == 1)
-    await watching.until(lambda: watching.reflector.trouble is None)
-
-    assert watching.reflector.counters.events == 0
-    assert watching.reflector.last_trouble.why.startswith("watch resourceclaims: 503")
-    assert watching.reflector.last_trouble.sort == "away"
-
-
-async def test_the_end_of_trouble_is_logged_when_a_watch_is_accepted(script, mirror):
-    """Not when a quiet kind says something; and for who looks closely, since all kinds have one line together."""
-    script.then(*GOOD, status(503), status(503), lines(then="stall"))
-
-    with capture_logs() as logs:
-        watching = mirror()
-        await watching.until(lambda: len(logs) == 2)
-
-    assert [(line["event"], line["log_level"]) for line in logs] == [
-        ("watch interrupted", "debug"),
-        ("watching again", "debug"),
-    ]
-    assert logs[1]["failures"] == 2
-    assert watching.reflector.counters.events == 0
-
-
-async def test_last_contact_follows_the_clock(script, mirror):
-    """Each list and each line of a watch counts as contact."""
-    script.then(*GOOD, QUIET)
-    watching = mirror()
-    assert watching.reflector.last_contact is None
-
-    watching.now = 42.0
-    await watching.reflector.synced.wait()
-
-    assert watching.reflector.last_contact == 42.0
 
 
 async def test_consumer_error_does_not_stop_the_stream(script, mirror):

@@ -1,6 +1,5 @@
 """The session: manners of the API, and what becomes of every fault of a network."""
 
-import asyncio
 import re
 import socket
 
@@ -14,7 +13,6 @@ from dra_operator.cluster.session import (
     ApiSession,
     ApiSilent,
     ApiUnreachable,
-    Trouble,
     describe,
 )
 
@@ -28,23 +26,6 @@ async def read_into(got, session, idle_timeout):
     async with session.stream(CLAIM, params={"watch": "1"}, idle_timeout=idle_timeout) as stream:
         async for line in stream:
             got.append(line)
-
-
-@pytest.mark.parametrize(
-    ("error", "sort"),
-    [
-        (ApiUnreachable("GET /a: cut"), "away"),
-        (ApiSilent("GET /b: silent"), "away"),
-        (ApiError(503, "ServiceUnavailable", "etcd"), "away"),
-        (ApiError(403, "Forbidden", "no"), "403"),
-        (ApiError(410, "Expired", "too old"), "410"),
-        (KeyError("metadata"), "KeyError"),
-    ],
-    ids=["unreachable", "silent", "in trouble", "forbidden", "expired", "anything else"],
-)
-def test_errors_of_one_outage_are_of_one_sort(error, sort):
-    """And what is for somebody to mend is of another."""
-    assert Trouble.from_error(error).sort == sort
 
 
 @pytest.mark.parametrize(
@@ -122,13 +103,6 @@ async def test_bytes_are_read_and_sent_as_they_are(script, session):
     assert answer == {"kind": "A"}
 
 
-async def test_answer_is_decoded(script, session):
-    """The body of a good answer comes back decoded."""
-    script.then(ok({"kind": "ResourceClaim"}))
-
-    assert await session.request("GET", CLAIM) == {"kind": "ResourceClaim"}
-
-
 async def test_body_goes_out_with_its_content_type(script, session):
     """A patch is sent as JSON under the content type of its kind, and parameters in the query."""
     script.then(ok({}))
@@ -187,28 +161,6 @@ async def test_each_request_is_told_with_its_status(script):
     assert 0 < min(seconds) <= max(seconds) < 5
 
 
-async def test_a_request_without_an_answer_in_time_is_told(script):
-    """How long it was waited for is told with it, as of one that was answered."""
-    told = []
-    script.default = lambda _: asyncio.sleep(5)
-    access = Access(lambda: credentials(script.url))
-    async with ApiSession(access, answered=lambda *request: told.append(request)) as session:
-        with pytest.raises(ApiUnreachable):
-            await session.request("GET", CLAIM, timeout=0.05)
-
-    ((*request, seconds),) = told
-    assert request == ["get", "resourceclaims", "none"]
-    assert 0.04 < seconds < 2
-
-
-async def test_refusal_that_is_no_status_is_quoted(script, session):
-    """A refusal by something that is no API server, e.g. a proxy, is quoted."""
-    script.then(lambda _: web.Response(status=502, text="<h1>bad gateway</h1>"))
-
-    with pytest.raises(ApiError, match="502 Bad Gateway: <h1>bad gateway</h1>"):
-        await session.request("GET", CLAIM)
-
-
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -262,14 +214,6 @@ async def test_refused_connection_is_unreachable():
     assert str(found.value) == f"GET /version: cannot connect to 127.0.0.1:{port}: Connection refused"
 
 
-async def test_a_server_without_tls_is_told_in_the_words_of_who_found_out(script):
-    """It answers, and what is wrong with that is for TLS to say."""
-    server = script.url.replace("http:", "https:")
-    async with ApiSession(Access(lambda: credentials(server))) as session:
-        with pytest.raises(ApiUnreachable, match=r"cannot connect to 127\.0\.0\.1:\d+: \[SSL: "):
-            await session.request("GET", "/version")
-
-
 async def test_cut_connection_is_unreachable(script, session):
     """A connection that breaks before the answer leaves the outcome unknown."""
     script.then(cut)
@@ -305,25 +249,6 @@ async def test_a_proxy_is_asked(script):
     assert script.asked[0].headers["Host"] == "api.example"
 
 
-async def test_a_watch_gives_up_a_proxy_that_never_answers():
-    """It takes the connection, and is then as silent as a server may be."""
-
-    async def take(reader, writer):
-        taken.append(await reader.read())
-        writer.close()
-
-    taken = []
-    async with await asyncio.start_server(take, "127.0.0.1", 0) as proxy:
-        port = proxy.sockets[0].getsockname()[1]
-        behind = credentials("https://api.example", proxy=f"http://127.0.0.1:{port}")
-        async with ApiSession(Access(lambda: behind)) as session, asyncio.timeout(5):
-            with pytest.raises(ApiUnreachable, match="no answer in time"):
-                await read_into([], session, 0.05)
-        await asyncio.sleep(0.01)
-
-    assert taken[0].startswith(b"CONNECT api.example:443")
-
-
 async def test_redirect_is_not_followed(script, session):
     """Credentials are never sent to where a redirect points."""
     script.then(lambda _: web.Response(status=302, headers={"Location": "/elsewhere"}))
@@ -354,34 +279,6 @@ async def test_silent_stream_is_unreachable(script, session):
         await read_into(got, session, idle_timeout=0.5)
 
     assert got == [b"{}"]
-
-
-async def test_cut_stream_is_unreachable(script, session):
-    """A watch whose connection breaks says so."""
-    script.then(lines(b"{}", then="cut"))
-
-    with pytest.raises(ApiUnreachable, match="the connection was cut in the middle of the answer"):
-        await read_into([], session, idle_timeout=5)
-
-
-async def test_refused_stream_names_verb_and_resource(script, session):
-    """A watch that is forbidden reads as the rule that is missing."""
-    script.then(status(403, "no", "Forbidden"))
-
-    with pytest.raises(ApiError, match="watch pods: 403 Forbidden: no"):
-        async with session.stream("/api/v1/pods", params={"watch": "1"}, idle_timeout=5):
-            pass
-
-
-async def test_parameters_arrive_as_they_are(script, session):
-    """What an API server gives to go on with a list comes back to it, whatever it is made of."""
-    script.then(ok({}))
-    params = {"continue": "a+b/c=?&%41 d\u00e9", "limit": "500"}
-
-    await session.request("GET", CLAIM, params=params)
-
-    (asked,) = script.asked
-    assert (asked.path, asked.query) == (CLAIM, params)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from dra_operator.cluster.credentials import Access, AccessError
-from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
+from dra_operator.cluster.session import ApiError, ApiSession
 
 from .script import credentials, ok, status
 
@@ -91,10 +91,6 @@ class Plugin:
         return credentials(url, authorization=f"Bearer {self.readings}", changes=True)
 
 
-CANNOT_BE_READ = ("credentials cannot be read again, the old ones stay in use", "ended")
-TAKE_LONG = ("credentials take long to read, the old ones stay in use", None)
-
-
 async def told(plugin, session):
     """Let the plugin end, and return what the log says then."""
     with capture_logs() as logs:
@@ -108,16 +104,6 @@ async def told(plugin, session):
 def plugin(script):
     """A plugin that hangs when it is asked again."""
     return Plugin(script.url)
-
-
-async def test_timeout_counts_the_reading_of_credentials(plugin):
-    """Whoever asks for an answer within a second has no use for one after a plugin's time; how that ends is told."""
-    plugin.fails = True
-    async with ApiSession(plugin.access) as session:
-        plugin.now = 1070.0
-        with pytest.raises(ApiUnreachable, match="no answer in time"):
-            await session.request("GET", "/api", timeout=0.05)
-        assert await told(plugin, session) == [CANNOT_BE_READ]
 
 
 async def test_hanging_plugin_does_not_stop_requests(script, plugin):
@@ -151,43 +137,6 @@ async def test_whoever_comes_while_a_plugin_hangs_does_not_wait_for_it(script, p
     assert [asked.headers["Authorization"] for asked in script.asked] == ["Bearer 1", "Bearer 2"]
 
 
-async def test_a_plugin_that_was_ended_is_started_again(script, plugin):
-    """Ten seconds after it was, and not with each request meanwhile."""
-    script.default = ok({})
-    async with ApiSession(plugin.access, renewal_timeout=0.02) as session:
-        plugin.fails = True
-        plugin.now = 1070.0
-        with capture_logs() as logs:
-            await session.request("GET", CLAIM)
-        assert [(line["event"], line.get("why")) for line in logs] == [TAKE_LONG]
-        plugin.now = 1090.0
-        assert await told(plugin, session) == [CANNOT_BE_READ]
-        for plugin.now in (1090.0, 1099.0):
-            await session.request("GET", CLAIM)
-        assert plugin.readings == 2
-        plugin.fails = False
-        plugin.now = 1100.0
-        await session.request("GET", CLAIM)
-
-    assert script.asked[-1].headers["Authorization"] == "Bearer 3"
-
-
-async def test_a_plugin_that_hangs_each_time_is_told_of_once(script, plugin):
-    """Each 70 seconds it hangs again, all night."""
-    script.default = ok({})
-    plugin.fails = True
-    async with ApiSession(plugin.access, renewal_timeout=0.02) as session:
-        with capture_logs() as logs:
-            for plugin.now in (1070.0, 1081.0):
-                plugin.free.clear()
-                await session.request("GET", CLAIM)
-                plugin.free.set()
-                await asyncio.wait({session._reload})
-
-    assert plugin.readings == 3
-    assert [(line["event"], line.get("why")) for line in logs] == [TAKE_LONG, CANNOT_BE_READ]
-
-
 async def test_credentials_that_cannot_be_read_are_tried_again_in_a_while(script, plugin):
     """When they have expired each request gets a 401, and would start a plugin, as is right after one that succeeds."""
     script.default = status(401)
@@ -206,25 +155,6 @@ async def test_credentials_that_cannot_be_read_are_tried_again_in_a_while(script
             with pytest.raises(ApiError, match="401"):
                 await session.request("GET", CLAIM)
             assert plugin.readings == readings
-
-
-async def test_unreadable_credentials_do_not_stop_requests(script):
-    """If reading credentials fails, the old ones are sent."""
-    script.default = ok({})
-    answers = iter([credentials(script.url, authorization="Bearer old", changes=True)])
-
-    def read():
-        if answer := next(answers, None):
-            return answer
-        raise AccessError("the file is gone")
-
-    now = [1000.0]
-    access = Access(read, lambda: now[0])
-    async with ApiSession(access) as session:
-        now[0] = 1070.0
-        await session.request("GET", CLAIM)
-
-    assert script.asked[0].headers["Authorization"] == "Bearer old"
 
 
 STOPS = """

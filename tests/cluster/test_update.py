@@ -10,7 +10,7 @@ from dra_operator.cluster.protobuf import PROTOBUF
 from dra_operator.cluster.writes import Denied, Stale, Stored
 
 from .protobuf import annotation, encoded_claim
-from .script import cut, lines, ok, status
+from .script import cut, ok, status
 from .writing import DONE, PATH, UNCHANGED, allocate, annotate, claim, deallocate, patches
 
 CAUSE = {"reason": "FieldValueInvalid", "field": "spec", "message": "Invalid value: {}: field is immutable"}
@@ -56,15 +56,6 @@ async def test_a_claim_that_takes_no_patch_is_updated(script, desk):
     assert patches(script)[-1][1]["metadata"] == {"resourceVersion": "6", "uid": "u"}
 
 
-async def test_its_annotation_is_set(script, desk):
-    """Such a claim says why it waits, as others do."""
-    script.then(IMMUTABLE, LOOSE, ok(claim(6, annotation="none is free")))
-
-    assert isinstance(await desk().result(annotate("none is free")), Stored)
-
-    assert updates(script) == [("", encoded_claim(more=WAITING, finalizers=()))]
-
-
 async def test_it_is_released(script, desk):
     """Its finalizer is taken off where it is deleted."""
     ended = encoded(encoded_claim("6", finalizers=[FINALIZER, "other"]))
@@ -105,24 +96,6 @@ async def test_an_update_that_comes_too_late_is_a_conflict(script, desk):
 async def test_an_update_without_an_answer_is_read_back(script, desk, silence):
     """It may have been stored, and nothing is concluded from silence."""
     script.then(IMMUTABLE, LOOSE, *silence, ok(claim(6, annotation="none is free")))
-
-    assert isinstance(await desk().result(annotate("none is free")), Stored)
-
-
-@pytest.mark.parametrize("silence", SILENCE.values(), ids=SILENCE)
-async def test_an_update_that_was_lost_is_repeated(script, desk, silence):
-    """Under the same preconditions, from the bytes as they are then."""
-    script.then(IMMUTABLE, LOOSE, *silence, PLAIN, IMMUTABLE, LOOSE, ok(claim(6, annotation="none is free")))
-
-    assert isinstance(await desk().result(annotate("none is free")), Stored)
-
-    assert updates(script) == [("", encoded_claim(more=WAITING, finalizers=()))] * (len(silence) + 1)
-
-
-@pytest.mark.parametrize("silence", SILENCE.values(), ids=SILENCE)
-async def test_a_claim_that_cannot_be_read_for_a_moment_is_read_again(script, desk, silence):
-    """Nothing was sent, so nothing is lost."""
-    script.then(IMMUTABLE, *silence, PLAIN, IMMUTABLE, LOOSE, ok(claim(6, annotation="none is free")))
 
     assert isinstance(await desk().result(annotate("none is free")), Stored)
 
@@ -183,16 +156,6 @@ async def test_an_update_waits_for_its_permit(script, desk):
     assert asked == [[], ["PATCH", "GET"]]
 
 
-async def test_other_fields_that_are_immutable_are_no_reason_to_update(script, desk):
-    """As the uid is: that is another claim."""
-    cause = {"field": "metadata.uid", "message": "Invalid value: field is immutable"}
-    script.then(status(422, "no", "Invalid", details={"causes": [cause]}), ok(claim(9, uid="another")))
-
-    assert isinstance(await desk().result(allocate(())), Stale)
-
-    assert [asked.method for asked in script.asked] == ["PATCH", "GET"]
-
-
 async def test_a_status_is_never_updated(script, desk):
     """It has no parameters: a webhook that changes a claim on the way is told of in words."""
     script.then(IMMUTABLE, UNCHANGED, IMMUTABLE)
@@ -202,11 +165,3 @@ async def test_a_status_is_never_updated(script, desk):
     assert isinstance(outcome, Denied)
     assert "webhook" in outcome.message
     assert updates(script) == []
-
-
-@pytest.mark.parametrize("before", [(IMMUTABLE,), (IMMUTABLE, LOOSE)], ids=["reading", "update"])
-async def test_a_server_that_never_answers_is_not_waited_for(script, desk, before):
-    """The limit of a request is one for each."""
-    script.then(*before, lines(then="stall"), ok(claim(6, annotation="none is free")))
-
-    assert isinstance(await desk(timeout=0.05).result(annotate("none is free")), Stored)

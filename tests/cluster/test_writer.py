@@ -156,37 +156,6 @@ class TestOrder:
         await writer.drain(0)
         assert isinstance(outcomes[-1], Unclear)
 
-    async def test_no_slot_is_given_back_while_the_server_is_away(self, script, session):
-        """The others would fare no better, and there would be one request more for each of them."""
-        script.default = status(503)
-        paused, ended = asyncio.Event(), asyncio.Event()
-
-        async def sleep(_):
-            paused.set()
-            await ended.wait()
-
-        writer = writer_of(session, lambda _: None, concurrency=1, sleep=sleep)
-        writer.submit(allocate(name="first"))
-        writer.submit(allocate(name="second"))
-        await paused.wait()
-
-        assert (writer.in_flight, writer.queued) == (1, 1)
-        await writer.drain(0)
-
-    @pytest.mark.parametrize(
-        "fault", [cut, status(401), status(429), status(503)], ids=["cut", "401", "429", "503"]
-    )
-    async def test_no_slot_is_given_back_for_a_claim_that_nobody_can_read(self, script, desk, fault):
-        """Else each write is begun while the server is away, and nobody knows of any whether it is done."""
-        script.then(cut, fault, fault, ok(claim(5, finalizers=[FINALIZER], name="one")))
-        script.default = DONE
-        writing = desk(concurrency=1)
-        for name in ("one", "two"):
-            writing.writer.submit(allocate(name=name))
-        await writing.results(2)
-
-        assert [asked.path.split("/")[7] for asked in script.asked] == ["one"] * 5 + ["two"]
-
     async def test_a_claim_whose_patches_alone_are_not_answered_gives_its_slot_back(self, script, desk):
         """The server has just been there to read it; a webhook may be asked for this one, and not answer."""
 
@@ -202,20 +171,6 @@ class TestOrder:
         (outcome,) = await writing.results()
 
         assert outcome.write.key[1] == "good"
-
-    async def test_slots_are_not_lost_in_pauses(self, script, desk):
-        """After many writes that paused, as many slots are free as in the beginning."""
-        writing = desk(concurrency=2)
-        script.default = status(500)
-        for number in range(5):
-            writing.writer.submit(allocate(name=f"c{number}"))
-        async with asyncio.timeout(5):
-            while len(writing.waits) < 30:  # noqa: ASYNC110 - a count, not a signal
-                await asyncio.sleep(0.001)
-        await writing.writer.drain(0)
-
-        assert writing.writer._free == 2
-        assert len(writing.outcomes) == 5
 
     async def test_busy_while_writes_wait(self, gate, desk):
         """The writer is busy while writes wait for a slot, and not when all is done."""
@@ -300,7 +255,3 @@ class TestOrder:
             "hangs": Unclear,
             "behind": Stale,
         }
-
-    async def test_drain_of_an_idle_writer_is_immediate(self, desk):
-        """There is nothing to wait for when nothing was submitted."""
-        assert await desk().writer.drain(5) == 0

@@ -44,15 +44,6 @@ async def test_stale_annotation_goes_with_the_finalizer(script, desk):
     }
 
 
-async def test_stale_annotation_alone_takes_a_patch(script, desk):
-    """A claim with the finalizer and a stale annotation is freed of it before its allocation."""
-    script.then(ok(claim(6, finalizers=[FINALIZER])), DONE)
-
-    await desk().result(allocate(drop_annotation=True))
-
-    assert [subresource for subresource, _ in patches(script)] == ["", "/status"]
-
-
 async def test_protected_claim_takes_one_patch(script, desk):
     """A claim that has the finalizer and no annotation is allocated by one patch."""
     script.then(DONE)
@@ -172,21 +163,10 @@ async def test_claim_that_was_reserved_meanwhile_keeps_its_allocation(script, de
     assert len(patches(script)) == 1
 
 
-def test_what_is_left_of_an_allocation_that_was_taken_back_is_the_finalizer():
-    """As after a crash between the two patches."""
-    assert [step.place for step in withdraw(allocated=False).patches] == ["metadata.finalizers"]
-
-
 def test_allocation_of_a_reserved_claim_is_not_taken_back():
     """A pod may use it."""
     with pytest.raises(ValueError, match="claim ns/c is reserved for 1 consumers"):
         withdraw(reserved_for=["pod"])
-
-
-def test_a_claim_without_our_finalizer_is_not_freed_of_it():
-    """A patch that changes nothing is not sent."""
-    assert [step.place for step in deallocate(finalizers=("other",)).patches] == ["status.allocation"]
-    assert writes.fence(("ns", "c"), "u", "5", ("other",)).patches == ()
 
 
 RESULT = ALLOCATION["devices"]["results"][0]
@@ -252,12 +232,3 @@ def test_reservation_is_added_to_those_that_are_there():
     assert patched["status"]["reservedFor"] == [there, {"resource": "pods", "name": "pod", "uid": "2"}]
     assert patch.holds(patched)
     assert not patch.holds({"status": {"reservedFor": [there]}})
-
-
-def test_reservations_for_gated_pods_end_with_what_is_taken_back():
-    """A claim without allocation cannot be reserved."""
-    held = known(finalizers=[FINALIZER], allocation=ALLOCATION, reserved_for=["pod"])
-
-    first, _ = writes.withdraw(held, unreserves=True).patches
-
-    assert first.body == {"status": {"allocation": None, "reservedFor": None}}

@@ -1,25 +1,21 @@
 """Devices that two claims hold, broken allocations, and selectors that fail elsewhere."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from cycle_bench import event_reasons, fits, said_by, writes
-from structlog.testing import capture_logs
 from table import said
 
 from cluster import CLASS, FINALIZER, allocation, claim, node, resource_slice
 from dra_operator.allocator import Allocated
-from dra_operator.api.names import BROKEN_ANNOTATION, PENDING_ANNOTATION
+from dra_operator.api.names import BROKEN_ANNOTATION
 from dra_operator.api.types import (
     AllocationResult,
     DeviceAllocationResult,
     DeviceRequestAllocationResult,
 )
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import Denied, Stale, Stored
-from dra_operator.controller.allocation_checks import SELECTOR_PAUSE, SELECTOR_SECONDS
-from dra_operator.controller.event_dedup import EventDeduplicator, EventRequest
+from dra_operator.cluster.writes import Stored
 from dra_operator.questions import fault_texts
 
 USER = [{"resource": "pods", "name": "pod", "uid": "1"}]
@@ -103,32 +99,11 @@ def test_a_deleted_claim_is_not_cleared_beside_a_share(bench, share):
     assert cleared(bench.run(*claims)) == []
 
 
-def test_two_deleted_claims_do_not_wait_for_each_other(bench):
-    """Neither can be used any more."""
-    bench.run(holder(bench, "a", **GOING), holder(bench, "b"))
-
-    assert sorted(cleared(bench.run(holder(bench, "b", **GOING)))) == ["a", "b"]
-
-
-def test_a_deleted_claim_waits_for_one_that_is_deleted_and_in_use(bench):
-    """Its pod still runs."""
-    effects = bench.run(holder(bench, "a", **GOING), holder(bench, "b", used=USER, **GOING))
-
-    assert cleared(effects) == []
-
-
 def test_a_deleted_claim_is_cleared_beside_one_that_shares_with_it(bench):
     """A share is a thing of its own for kube-scheduler."""
     effects = bench.run(holder(bench, "a", share="s", **GOING), holder(bench, "b", share="t"))
 
     assert cleared(effects) == ["a"]
-
-
-def test_a_deleted_claim_without_devices_is_let_go(bench):
-    """There is nothing to be cleared of it."""
-    effects = bench.run(holder(bench, "theirs"), bench.delta(claim("ours", **GOING)))
-
-    assert cleared(effects) == ["ours"]
 
 
 def test_what_is_decided_and_not_stored_is_no_collision_yet(bench):
@@ -148,49 +123,6 @@ def test_what_is_decided_and_not_stored_is_no_collision_yet(bench):
 
     assert {effect.subject.name for effect in before} == {"a", "b"}
     assert event_reasons(after) == ["Allocated", *["DeviceAllocatedTwice"] * 2]
-
-
-@pytest.mark.parametrize("broken", [False, True], ids=["", "after a defect"])
-def test_what_comes_again_is_told_again(bench, monkeypatch, broken):
-    """An end is not told, so another beginning is; also of what was told when a pass could not go on."""
-    bench.run(holder(bench, "a", used=USER))
-    report = EventDeduplicator.report_problem
-
-    def report_and_break(*given):
-        report(*given)
-        raise RuntimeError
-
-    bench.may_break = broken
-    with monkeypatch.context() as patch:
-        if broken:
-            patch.setattr(EventDeduplicator, "report_problem", report_and_break)
-        first = event_reasons(bench.run(holder(bench, "b", used=USER)))
-    bench.clock.now += 3600
-    bench.run(Delta("ResourceClaim", "default", "b", None))
-    second = event_reasons(bench.run(holder(bench, "b", used=USER)))
-
-    assert first.count("DeviceAllocatedTwice") == (1 if broken else 2)
-    assert second.count("DeviceAllocatedTwice") == 2
-
-
-async def test_a_device_that_two_claims_hold_is_told_on_both(cluster, operator, gpu):
-    """The API server does not stop two allocators; the operator notices, stays ready, and decides the next claim."""
-    cluster.put(claim("one"), claim("two", labels={"dra-operator.io/allocate": "false"}))
-    await cluster.allocated("one")
-    cluster.change("ResourceClaim", "one", lambda body: body["status"].update(reservedFor=USER), "default")
-    status = {"allocation": allocation()}
-    cluster.change("ResourceClaim", "two", lambda body: body.update(status=status), "default")
-
-    for name in ("one", "two"):
-        await cluster.until(lambda name=name: "DeviceAllocatedTwice" in cluster.reasons(name))
-    (told,) = (event for event in cluster.events("one") if event["reason"] == "DeviceAllocatedTwice")
-    assert "end what uses any of these claims" in told["message"]
-    assert b"dra_operator_device_collisions 1.0" in operator.manager.metrics.text()
-    versions = [cluster.claim(name)["metadata"]["resourceVersion"] for name in ("one", "two")]
-    cluster.put(resource_slice("gpu-0", "gpu-1", generation=2), claim("three"))
-    assert await cluster.allocated("three") == ["gpu-1"]
-    assert operator.manager.unready() == []
-    assert versions == [cluster.claim(name)["metadata"]["resourceVersion"] for name in ("one", "two")]
 
 
 def test_devices_that_claims_have_twice_are_counted(bench):
@@ -272,38 +204,12 @@ def test_a_kubelet_that_restarts_is_not_told(held, clock):
     assert effects + held.run() == []
 
 
-def test_a_pool_without_slices_is_not_told(held, clock):
-    """Its driver may be updated; nobody knows that its devices are gone."""
-    held.run(gone("ResourceSlice", "slice-1"))
-    clock.now += 7200
-
-    assert held.run() == []
-
-
 def test_a_node_that_is_gone_is_told_at_once(held):
     """Nobody makes a node anew with the same devices in their places."""
     effects = held.run(gone("Node", "node-1"))
 
     assert said(effects) == {"theirs": NODE_GONE}
     assert held.metric("broken_allocations", cause="node-gone") == 1
-
-
-@pytest.mark.parametrize("source", ["slice", "rule"])
-def test_a_taint_that_is_not_tolerated_is_told(held, source):
-    """With the rule that sets it."""
-    if source == "slice":
-        delta, by = put("ResourceSlice", resource_slice("gpu-0", taints=[EVICTING], generation=2)), ""
-    else:
-        rule = {"metadata": {"name": "drain"}, "spec": {"deviceSelector": {}, "taint": EVICTING}}
-        delta, by = put("DeviceTaintRule", rule), " of DeviceTaintRule drain"
-    effects = held.run(delta)
-
-    device = "device gpu.example.com/pool-1/gpu-0"
-    assert said(effects) == {
-        "theirs": f"{device} has the taint broken:NoExecute{by}, which is not tolerated; "
-        f"kube-controller-manager evicts its pods that have a node{ADVICE}"
-    }
-    assert held.metric("broken_allocations", cause="tainted") == 1
 
 
 def test_a_taint_that_is_tolerated_for_a_time_is_told_after_it(bench, clock):
@@ -356,17 +262,6 @@ def test_what_was_told_stays_while_slices_are_away(held, clock):
     assert held.metric("broken_allocations", cause="device-missing") == 1
 
 
-def test_an_allocation_that_has_ended_is_broken_no_more(held):
-    """Its claim waits; that comes first, as one write is on its way at a time."""
-    annotated(held, held.run(gone("Node", "node-1")))
-    told = claim("theirs", annotations={BROKEN_ANNOTATION: "node node-1 is gone"})
-    (write,) = writes(held.run(held.delta(told)), "annotate")
-
-    assert PENDING_ANNOTATION in write.annotations
-    assert held.metric("broken_allocations", cause="node-gone") == 0
-    assert annotations(held.run(Stored(write, {}))) == {"theirs": None}
-
-
 def test_what_an_earlier_operator_told_is_not_told_again(bench, clock):
     """Nor taken off until it is known to be over; a missing device need not be missing for another minute."""
     told = claim("theirs", annotations={BROKEN_ANNOTATION: MISSING})
@@ -380,19 +275,6 @@ def test_what_an_earlier_operator_told_is_not_told_again(bench, clock):
 
     assert effects + bench.run() == []
     assert bench.metric("broken_allocations", cause="device-missing") == 1
-
-
-def test_no_time_counts_in_which_nothing_is_heard_of_slices(held, clock):
-    """The driver may have published the device again meanwhile."""
-    held.run(put("ResourceSlice", resource_slice("gpu-1", generation=2)))
-    held.heard -= {"ResourceSlice"}
-    clock.now += 3600
-    assert held.run() == []
-    held.heard |= {"ResourceSlice"}
-    assert held.run() == []
-    clock.now += 60
-
-    assert event_reasons(held.run()) == ["AllocationBroken"]
 
 
 def test_annotations_are_written_ten_a_second(bench, clock):
@@ -409,46 +291,6 @@ def test_annotations_are_written_ten_a_second(bench, clock):
     assert event_reasons(effects) == ["AllocationBroken"] * 25
     assert counts == [10, 10, 5, 0]
     assert clock.now >= 1002
-
-
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        {"labels": {"dra-operator.io/allocate": "false"}},
-        {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": [FINALIZER]},
-    ],
-    ids=["opted out", "being deleted"],
-)
-def test_a_claim_that_is_left_alone_has_only_its_event(bench, metadata):
-    """Nothing is written to it."""
-    bench.run(
-        put("ResourceSlice", resource_slice("gpu-0")),
-        bench.delta(claim("theirs", **metadata), allocation=allocation(), reservedFor=USER),
-    )
-    effects = bench.run(gone("Node", "node-1"))
-
-    assert annotations(effects) == {}
-
-
-@pytest.mark.parametrize(
-    ("answer", "seconds"),
-    [(lambda write: Denied(write, "no"), 10), (lambda write: Stale(write, None, "changed"), 1)],
-    ids=["refused", "in conflict"],
-)
-def test_an_annotation_that_could_not_be_written_is_tried_again(held, clock, answer, seconds):
-    """That holds nothing else of the claim up."""
-    (write,) = writes(held.run(gone("Node", "node-1")), "annotate")
-    effects = held.run(answer(write))
-    clock.now += seconds
-
-    assert len(writes(effects + held.run(), "annotate")) == 1
-
-
-def test_another_annotation_says_why_a_claim_waits(held):
-    """Each is written by its own name."""
-    (write,) = writes(held.run(held.delta(claim("ours"))), "annotate")
-
-    assert PENDING_ANNOTATION in write.annotations
 
 
 async def test_a_broken_claim_is_told_on_the_api_server(cluster, operator):
@@ -510,54 +352,3 @@ def test_the_warning_follows_the_allocation(bench):
     assert event_reasons(effects) == ["Allocated", "SelectorFailed"]
     assert event_reasons(bench.run()) == []
     assert bench.allocator.looked_at == ["claim"]
-
-
-def test_a_claim_without_such_a_selector_has_no_warning(bench):
-    """It was looked at."""
-    assert event_reasons(store(bench, "claim")) == ["Allocated"]
-    assert bench.allocator.looked_at == ["claim"]
-
-
-def test_a_claim_that_is_gone_is_not_looked_at(bench):
-    """Nobody reads its Events."""
-    bench.allocator.failing = {"claim": [FAILS]}
-    bench.allocator.answers = {"claim": fits("gpu-0")}
-    (write,) = writes(bench.run(bench.delta(claim())))
-    stored = bench.delta(claim(), allocation=dict(write.allocation))
-
-    bench.run(stored, Stored(write, {}), replace(stored, body=None))
-
-    assert bench.allocator.looked_at == []
-
-
-def test_it_takes_a_tenth_of_the_time_at_most(bench, clock):
-    """Each pass looks at one claim at least; the pass asks to be woken for the others."""
-
-    def slow(name):
-        bench.allocator.looked_at.append(name.metadata.name)
-        clock.now += 2 * SELECTOR_SECONDS
-        return []
-
-    bench.allocator.find_failing = slow
-    store(bench, "a", "b")
-    assert bench.allocator.looked_at == ["a"]
-    assert bench.wake_at == pytest.approx(clock.now + SELECTOR_PAUSE * 2 * SELECTOR_SECONDS)
-
-    bench.run()
-    assert bench.allocator.looked_at == ["a"]
-    clock.now = bench.wake_at
-    bench.run()
-    assert bench.allocator.looked_at == ["a", "b"]
-
-
-def test_a_defect_costs_one_warning(bench, clock):
-    """The other claim is looked at later, and everything else goes on."""
-    bench.may_break = True
-    bench.allocator.failing = {"a": ZeroDivisionError(), "b": [FAILS]}
-    with capture_logs():
-        effects = store(bench, "a", "b")
-    assert event_reasons(effects) == ["Allocated", "Allocated"]
-
-    clock.now = bench.wake_at
-    (warning,) = [effect for effect in bench.run() if isinstance(effect, EventRequest)]
-    assert warning.subject.name == "b"

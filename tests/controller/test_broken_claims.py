@@ -5,8 +5,6 @@ from cycle_bench import FITS, Allocator, event_reasons, writes
 from structlog.testing import capture_logs
 
 from cluster import claim
-from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import Denied
 from dra_operator.controller.allocation_checks import DoubleAllocationReporter
 from dra_operator.controller.cycle import Tick
 from dra_operator.controller.object_problems import ObjectProblems
@@ -83,57 +81,6 @@ def test_a_claim_that_cannot_be_tidied_is_told_once_and_tried_again_later_each_t
 
     clock.now += 1200
     assert event_reasons(bench.run()) == [], "what is no longer so is not told again"
-
-
-def test_a_change_of_an_untidy_claim_does_not_end_its_wait_unheeded(bench, breaks, clock):
-    """A change that comes while it is put off is not taken for the attempt that is due."""
-    bad = breaks("release_unmanaged")
-    bad.add("bad")
-    bench.run(bench.delta(deleted("bad")))
-    bad.clear()
-    assert writes(bench.run(bench.delta(deleted("bad"))), "deallocate") == []
-
-    clock.now = bench.wake_at
-    assert [write.key[1] for write in writes(bench.run(), "deallocate")] == ["bad"]
-
-
-def test_a_claim_that_was_untidy_is_decided_at_once_when_it_waits_again(bench, breaks):
-    """The wait is for what it was then."""
-    bad = breaks("release_unmanaged")
-    bad.add("bad")
-    bench.run(bench.delta(claim("bad", labels={"dra-operator.io/allocate": "false"})))
-    bad.clear()
-    bench.allocator.answers["bad"] = FITS
-    (write,) = writes(bench.run(bench.delta(claim("bad"))))
-    assert write.key[1] == "bad"
-
-    bench.run(Denied(write, "no"))
-    bench.run(Tick())
-    assert bench.allocator.asked == ["bad"], "what it waits for now is another matter"
-
-
-def test_a_claim_that_was_untidy_and_is_gone_is_told_no_more(bench, breaks, clock):
-    """Also where its end could not be tidied up."""
-    bad = breaks("release_unmanaged")
-    bad.add("bad")
-    bench.allocator.answers["new"] = FITS
-    bench.run(bench.delta(deleted("bad")))
-    gone = Delta("ResourceClaim", "default", "bad", None)
-    assert [write.key[1] for write in writes(bench.run(gone, bench.delta(claim("new"))))] == ["new"]
-    bad.clear()
-    clock.now += 1200
-
-    assert event_reasons(bench.run()) == []
-
-
-def test_an_annotation_that_cannot_be_kept_holds_up_no_other(bench, breaks):
-    """The others are written, and this one is not tried in each pass."""
-    breaks("write_annotation").add("bad")
-    done = bench.run(bench.delta(claim("bad")), bench.delta(claim("good")))
-    done += bench.run() + bench.run()
-
-    assert [write.key[1] for write in writes(done, "annotate")] == ["good"]
-    assert count(bench, "tidying") == 1
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from dra_operator.controller.claims import (
     PodUse,
     Standing,
     is_released,
-    order,
     pod_use,
 )
 
@@ -133,33 +132,6 @@ def test_a_pod_at_its_end_gives_the_claim_back(book, body):
     assert book.waiting() == {KEY}
 
 
-def test_a_claim_stays_with_the_scheduler_until_its_last_pod_is_gone(book):
-    """Two pods share a claim; the end of one does not make it ours."""
-    book.put_pod(PodUse("team-a", "one", frozenset({"gpu"})))
-    book.put_pod(PodUse("team-a", "two", frozenset({"gpu"})))
-    book.put_pod(PodUse("team-a", "one", frozenset()))
-    assert not book.waiting()
-
-    book.put_pod(PodUse("team-a", "two", frozenset()))
-    assert book.waiting() == {KEY}
-
-
-def test_pods_of_another_namespace_do_not_count(book):
-    """A claim is named within its namespace."""
-    book.put_pod(PodUse("team-b", "train", frozenset({"gpu"})))
-
-    assert book.standing(claim()) is Standing.OURS
-
-
-def test_a_pod_that_came_before_its_claim_counts():
-    """The order in which pods and claims are listed does not matter."""
-    book = ClaimStore()
-    book.put_pod(pod_use(pod()))
-    book.put(claim())
-
-    assert not book.waiting()
-
-
 STATES = {
     Standing.OURS: claim(),
     Standing.OPTED_OUT: claim(labels={"dra-operator.io/allocate": "false"}),
@@ -226,15 +198,6 @@ def test_only_a_claim_without_allocation_and_future_waits(book, subject):
 def test_a_deleted_claim_is_released_when_nobody_reserves_it(subject, released):
     """A reserved allocation is never cleared."""
     assert is_released(subject) is released
-
-
-def test_claims_are_taken_oldest_first_then_by_namespace_and_name():
-    """The order of a pass is creationTimestamp, namespace, name."""
-    young = claim(creation_timestamp="2026-01-02T00:00:00Z", namespace="a", name="a")
-    old_b = claim(creation_timestamp="2026-01-01T00:00:00Z", namespace="b", name="a")
-    old_a = claim(creation_timestamp="2026-01-01T00:00:00Z", namespace="a", name="z")
-
-    assert sorted([young, old_b, old_a], key=order) == [old_a, old_b, young]
 
 
 GATED = {"schedulingGates": [{"name": "dra-operator.io/allocation"}]}

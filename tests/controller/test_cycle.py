@@ -4,18 +4,16 @@ import pytest
 from cycle_bench import FITS, KEY, event_reasons, said_by, writes
 from structlog.testing import capture_logs
 
-from cluster import FINALIZER, PENDING, claim
+from cluster import FINALIZER, claim
 from dra_operator.allocator import Failed, Reason
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import Denied, Stale, Stored
+from dra_operator.cluster.writes import Stored
 from dra_operator.controller import cycle as module
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.cycle import Tick
 from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.object_problems import INCOMPLETE_SECONDS
-from dra_operator.controller.pending_status import PendingStatus
-from dra_operator.controller.write_results import ClaimReleaser, WriteResultHandler
-from dra_operator.inventory import Inventory
+from dra_operator.controller.write_results import WriteResultHandler
 
 # --- deciding
 # -------------------------------------------------------------------------------------------------------------
@@ -90,72 +88,11 @@ def test_what_needs_no_decision_is_on_its_way_before_anything_is_decided(bench):
     assert asked == [0]
 
 
-def test_explanations_do_not_outlast_a_pass(bench, steps, monkeypatch):
-    """What could not be told in its time is told in the next pass, of the claims that still wait."""
-    monkeypatch.setattr(module, "EXPLAINING", 0)
-    bench.run(*(bench.delta(claim(name)) for name in "abcd"))
-    assert (bench.wake_at is not None, steps) == (True, ["a"])
-
-    bench.run(Delta("ResourceClaim", "default", "b", None), PodUse("default", "pod", frozenset("d")))
-
-    assert steps == ["a", "c"]
-
-
-def test_nothing_more_is_explained_when_the_operator_stops(bench, steps):
-    """Whoever ends it waits for that."""
-    bench.run(*(bench.delta(claim(name)) for name in "ab"), stopping=lambda: len(bench.allocator.asked) == 2)
-
-    assert steps == ["a"]
-
-
-def test_a_claim_that_fits_by_now_is_not_told_why_it_waited(bench, steps, monkeypatch):
-    """There was no time to tell it before."""
-    monkeypatch.setattr(module, "EXPLAINING", 0)
-    bench.run(*(bench.delta(claim(name)) for name in "ab"))
-    bench.allocator.answers["b"] = FITS
-    bench.run(bench.delta(claim("b", labels={"changed": "true"})))
-
-    assert steps == ["a"]
-
-
-def test_a_decision_counts_at_once(bench, write):
-    """The device is assumed taken before the write is answered, and the claim is not decided again."""
-    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
-
-    bench.run(Tick())
-    assert bench.allocator.asked == ["claim"]
-
-
 def test_the_write_carries_what_makes_it_conditional(bench, write):
     """Version and uid of the claim that was decided on, and a timestamp."""
     assert (write.version, write.uid) == ("1", "uid-claim")
     assert write.allocation["allocationTimestamp"].endswith("Z")
     assert not write.annotations
-
-
-def test_an_allocation_takes_the_annotation_off(bench):
-    """The claim does not wait any more."""
-    bench.allocator.answers = {"claim": FITS}
-    (write,) = writes(bench.run(bench.delta(claim(annotations={PENDING: "waits"}))))
-
-    assert write.patches[0].body["metadata"]["annotations"] == {PENDING: None}
-
-
-def test_a_pass_that_takes_in_much_makes_progress(bench, clock, monkeypatch):
-    """The probe that has a stuck operator started anew sees it, whatever step takes long."""
-    take = bench.cycle._ingest.apply
-
-    def slowly(*given):
-        clock.now += 100
-        take(*given)
-
-    monkeypatch.setattr(bench.cycle._ingest, "apply", slowly)
-    bench.cycle.observe([bench.delta(claim())])
-    assert bench.cycle.progressed_at == clock.now
-
-    monkeypatch.setattr(ClaimReleaser, "release_unmanaged", lambda *_: setattr(clock, "now", clock.now + 100))
-    bench.run(stopping=lambda: True)
-    assert bench.cycle.progressed_at == clock.now
 
 
 def test_a_claim_that_waits_is_not_tried_for_nothing(bench):
@@ -220,36 +157,6 @@ def test_an_annotation_does_not_end_the_wait_of_a_claim_that_was_put_off(bench):
     assert bench.allocator.asked == ["claim"]
 
 
-def test_decisions_are_handed_over_as_they_are_made(bench, clock):
-    """The first one is on its way while the last is being made."""
-    bench.allocator.answers = {"a": FITS, "b": FITS}
-    bench.allocator.takes = lambda: setattr(clock, "now", clock.now + 2 * module.FLUSH)
-    handed = []
-
-    def emit(effects):
-        handed.extend((write.key[1], len(bench.allocator.asked)) for write in writes(effects))
-
-    bench.cycle.run([bench.delta(claim(name)) for name in "ab"], emit, lambda: False)
-
-    assert handed == [("a", 1), ("b", 2)]
-
-
-def test_what_is_left_to_explain_when_the_time_is_up_is_told_in_the_next_pass(bench, clock):
-    """Which is needed at once."""
-    explain = bench.allocator.explain
-
-    def slowly(claims, decision, **more):
-        clock.now += module.EXPLAINING * 0.6
-        return explain(claims, decision, **more)
-
-    bench.allocator.explain = slowly
-    effects = bench.run(*(bench.delta(claim(name)) for name in "abc"))
-
-    assert len(event_reasons(effects)) == 2
-    assert bench.wake_at <= clock.now
-    assert len(event_reasons(bench.run())) == 1
-
-
 def test_a_defect_costs_one_claim_a_wait_and_the_others_nothing(bench, clock):
     """An exception in one decision is told on its claim; the next claim is decided."""
     bench.may_break = True
@@ -268,16 +175,6 @@ def test_a_defect_costs_one_claim_a_wait_and_the_others_nothing(bench, clock):
     clock.now = bench.wake_at
     bench.run()
     assert bench.allocator.asked == ["a", "b", "a"]
-
-
-def test_a_defect_in_a_decision_leaves_no_device_taken(bench, monkeypatch):
-    """Nobody writes what was decided."""
-    bench.may_break = True
-    bench.allocator.answers = {"claim": FITS}
-    monkeypatch.setattr(PendingStatus, "start_allocation", lambda *_: 1 / 0)
-    assert writes(bench.run(bench.delta(claim()))) == []
-
-    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
 
 
 def test_a_defect_in_taking_in_costs_one_object(bench, monkeypatch):
@@ -325,16 +222,6 @@ def test_what_is_wrong_with_another_object_is_told_there(bench, published, said)
         if isinstance(effect, EventRequest) and effect.subject.kind == "DeviceClass"
     ]
     assert [found.message for found in about_class] == said
-
-
-def test_what_another_writer_did_not_take_is_free_for_others(bench, write):
-    """A claim that got other devices than ours has whoever waits for ours tried."""
-    bench.run(bench.delta(claim("other")))
-    theirs = {"devices": {"results": [{"request": "gpu", "driver": "d", "pool": "p", "device": "gpu-1"}]}}
-    bench.run(bench.delta(claim(), allocation=theirs))
-
-    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
-    assert bench.allocator.asked.count("other") == 2
 
 
 @pytest.fixture
@@ -385,16 +272,6 @@ def test_an_object_is_blamed_while_a_claim_stumbles_over_it(bench, clock, device
     assert about(bench.run(), "DeviceClass") == []
 
 
-def test_an_object_stays_blamed_while_another_claim_stumbles_over_it(bench, clock, device_class):
-    """The Event of a class that is still broken is refreshed."""
-    bench.allocator.answers = {"a": stumble(), "b": stumble()}
-    bench.run(bench.delta(claim("a")), bench.delta(claim("b")))
-    bench.run(Delta("ResourceClaim", "default", "a", None))
-    clock.now += 1200
-
-    assert len(about(bench.run(), "DeviceClass")) == 1
-
-
 def test_objects_with_a_problem_are_counted(bench, clock, device_class):
     """A class whose selector fails, a slice that cannot be read, a pool that stays incomplete; until mended."""
 
@@ -419,37 +296,6 @@ def test_objects_with_a_problem_are_counted(bench, clock, device_class):
     assert bench.metric("problems") == 0
 
 
-def test_the_numbers_of_objects_are_there_while_they_are_counted_anew(bench, monkeypatch, device_class):
-    """Prometheus asks in another thread: a series that is gone for a moment ends an alert."""
-    seen = []
-    summary = Inventory.summary
-
-    def count(inventory):
-        seen.append(bench.metric("objects", what="classes"))
-        return summary(inventory)
-
-    monkeypatch.setattr(Inventory, "summary", count)
-    bench.run(Delta("DeviceClass", "", "gpu", None))
-
-    assert seen == [1]
-    assert bench.metric("objects", what="classes") == 0
-
-
-def test_a_rule_that_taints_nothing_is_counted(bench):
-    """It alters no decision, but is there, and then is not."""
-    rule = {
-        "apiVersion": "resource.k8s.io/v1beta2",
-        "kind": "DeviceTaintRule",
-        "metadata": {"name": "rule", "uid": "u"},
-        "spec": {"deviceSelector": {"driver": "none"}, "taint": {"key": "k", "effect": "NoSchedule"}},
-    }
-    bench.run(Delta("DeviceTaintRule", "", "rule", rule))
-    assert bench.metric("objects", what="taint_rules") == 1
-
-    bench.run(Delta("DeviceTaintRule", "", "rule", None))
-    assert bench.metric("objects", what="taint_rules") == 0
-
-
 def test_a_namespace_is_not_blamed(bench):
     """That it does not permit admin access is told on the claim that wants it."""
     failed = Failed("fatal", "no label", Reason.ADMIN_ACCESS_DENIED, KEY, "gpu", ("Namespace", "default"))
@@ -458,29 +304,6 @@ def test_a_namespace_is_not_blamed(bench):
     effects = bench.run(Delta("Namespace", "", "default", namespace), bench.delta(claim()))
 
     assert event_reasons(effects) == ["AdminAccessDenied"]
-
-
-def test_a_claim_that_could_not_be_let_go_is_let_go_when_its_wait_is_over(bench, clock):
-    """Although nothing has happened to it."""
-    going = claim(finalizers=[FINALIZER], deletionTimestamp="2026-01-01T00:00:00Z")
-    (write,) = writes(bench.run(bench.delta(going)), "deallocate")
-    bench.run(Denied(write, "no"))
-    clock.now = bench.wake_at
-
-    assert len(writes(bench.run(), "deallocate")) == 1
-
-
-def test_the_end_of_an_older_wait_takes_no_device_from_a_write_on_its_way(bench, clock):
-    """The newer version of the claim ended that wait; the write may still be stored when a pod has taken the claim."""
-    bench.allocator.answers = {"claim": FITS}
-    (write,) = writes(bench.run(bench.delta(claim())))
-    bench.run(Stale(write, None, "changed"))
-    assert len(writes(bench.run(bench.delta(claim())))) == 1
-    bench.run(PodUse("default", "pod", frozenset({"claim"})))
-    clock.now += 31
-    bench.run()
-
-    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
 
 
 def test_a_reason_that_flaps_is_told_by_the_pass_that_its_turn_wakes(bench, clock):

@@ -12,17 +12,6 @@ async def test_a_deleted_claim_is_deallocated_and_gone(cluster, operator, gpu):
     await cluster.until(lambda: cluster.server.get("ResourceClaim", "claim", "default") is None)
 
 
-async def test_a_claim_that_opted_out_with_devices_can_be_deleted(cluster, operator, gpu):
-    """The finalizer that we put on it is taken off."""
-    label = {"dra-operator.io/allocate": "false"}
-    cluster.put(claim())
-    await cluster.allocated()
-    cluster.change("ResourceClaim", "claim", lambda body: body["metadata"].update(labels=label), "default")
-    await cluster.delete()
-
-    await cluster.until(lambda: cluster.server.get("ResourceClaim", "claim", "default") is None)
-
-
 async def test_a_reserved_allocation_is_never_cleared(cluster, operator, gpu):
     """A deleted claim that a pod still uses keeps its devices until the pod has ended."""
     cluster.put(claim())

@@ -79,14 +79,6 @@ def test_a_fact_is_refreshed_while_it_holds(events):
     assert events.timers.next_due() == 200
 
 
-def test_a_fact_is_refreshed_when_it_was_said_to_be(events):
-    """Whatever the sum of both times is rounded to: else passes follow each other until the clock has moved on."""
-    for number in range(1000):
-        events.state_at(number / 7, "key", event(), number)
-
-        assert events.refreshed_at(events.timers.next_due()) == [event()]
-
-
 def test_a_fact_that_no_longer_holds_is_not_refreshed(events):
     """What was cleared is forgotten, and news if it comes back."""
     events.state_at(0, "key", event(), "NoDevices")
@@ -102,12 +94,3 @@ def test_what_an_earlier_operator_told_is_no_news(events):
 
     assert events.state_at(1, "key", event(), "NoDevices") is None
     assert events.refreshed_at(100) == [event()]
-
-
-def test_the_fact_that_was_told_first_is_due_first(events):
-    """Where nothing holds, nobody has to be woken."""
-    assert events.timers.next_due() is None
-    events.state_at(10, "one", event(), "NoDevices")
-    events.state_at(20, "two", event(), "NoDevices")
-
-    assert events.timers.next_due() == 110

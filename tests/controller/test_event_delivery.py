@@ -84,19 +84,6 @@ def test_as_long_as_it_lasts_it_is_told_every_ten_minutes(night):
     assert told == [("warning", "cut", 7)] * 2
 
 
-def test_that_it_is_over_is_told_once_nothing_had_to_wait_for_two_minutes(night):
-    """With how long it was; what comes later is another trouble."""
-    night.fail()
-    night.look(10)
-    night.fail()
-
-    assert night.look(60) == []
-    assert night.look(1) == [("info", 20)]
-    assert night.look(100) == []
-    night.fail()
-    assert night.look() == [("warning", "503", 7)]
-
-
 def test_that_events_are_not_permitted_is_told_once_and_so_is_the_grant(night):
     """What is denied after that is told anew."""
     told = []

@@ -106,16 +106,6 @@ def test_the_api_server_is_asked_before_the_first_device_is_used(bench):
     assert bench.cycle.notes() == []
 
 
-def test_without_a_claim_nothing_is_asked(bench):
-    """Where nobody waits nobody needs to know; nothing is said about it either."""
-    bench.run(POLICY, rule(), devices(), foreign(bench))
-    bench.clock.now += 30
-    assert probes(bench.run()) == []
-    assert bench.cycle.notes() == []
-
-    assert len(probes(bench.run(bench.delta(claim("waits"))))) == 1
-
-
 def test_a_rule_with_its_mark_is_used_at_once(bench):
     """After a restart of the operator, under the same policy, nothing is asked."""
     effects = bench.run(POLICY, rule(MARK), devices(), bench.delta(claim("waits")))
@@ -199,18 +189,6 @@ def test_what_an_operator_before_this_one_wrote_breaks_no_word(clock):
     bench.run()
 
     bench.run(bench.delta(claim("late", finalizers=[FINALIZER]), allocation=allocation(DEVICE)))
-
-    assert is_used(bench)
-    assert bench.cycle.notes() == []
-
-
-def test_a_policy_that_cannot_be_read_for_a_moment_costs_no_mark(bench):
-    """While the API server starts it may deny all; what has settled under the policy is used as soon as it is back."""
-    settle(bench)
-    bench.clock.now += 600
-    assert marks(bench.run(PolicyState(None, "not permitted"))) == []
-
-    bench.run(POLICY)
 
     assert is_used(bench)
     assert bench.cycle.notes() == []

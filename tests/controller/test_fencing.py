@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from cluster import FINALIZER, PENDING, Operator, claim, pod
 from dra_operator.api.read import ObjectError, read_object
 from dra_operator.api.types import AllocationResult
-from dra_operator.cluster.writes import Stale, allocate
+from dra_operator.cluster.writes import allocate
 from dra_operator.controller import fencing, write_results
 from dra_operator.controller.cycle import Tick
 from dra_operator.testing.patches import merge
@@ -206,23 +206,6 @@ def test_an_allocation_is_sent_on_versions_that_are_fenced_alone(finalizers, ann
 # ---------------------------------------------------------------------------------------------------
 
 
-async def test_the_claim_is_allocated_next(cluster, late, start):
-    """A restart without anything else in between gives the claim its device."""
-    await start()
-
-    assert await cluster.allocated("first") == ["gpu-0"]
-    assert cluster.claim("first")["metadata"]["finalizers"] == [FINALIZER]
-
-
-async def test_finalizers_of_others_stay(cluster, gpu, start):
-    """Only the one that protects an allocation is taken off, and put on again."""
-    cluster.put(claim(finalizers=["example.com/mine", FINALIZER, "example.com/yours"]))
-    await start()
-
-    await cluster.allocated()
-    assert cluster.claim()["metadata"]["finalizers"] == ["example.com/mine", "example.com/yours", FINALIZER]
-
-
 @pytest.mark.parametrize(
     ("metadata", "status"),
     [
@@ -294,19 +277,6 @@ async def test_a_fence_that_is_not_permitted_is_tried_again(cluster, proxy, late
     await operator.ready()
 
 
-async def test_a_fence_that_is_refused_is_told_on_the_claim(cluster, proxy, late, start):
-    """Which gives the claim another version as well: that its finalizer stays does no harm."""
-    cluster.server.faults.answer(
-        422, times=2, verb="patch", kind="ResourceClaim", subresource="", message="finalizers stay"
-    )
-    older(cluster)
-    await start()
-    assert await cluster.allocated("second") == ["gpu-0"]
-
-    await cluster.until(lambda: "AllocationRefused" in cluster.reasons("first"))
-    assert await proxy.let_through(late) == [409]
-
-
 async def test_a_fence_that_never_succeeds_is_given_up(cluster, late, start, monkeypatch):
     """When nothing that was sent can be stored any more, nobody has to wait any longer."""
     monkeypatch.setattr(fencing, "DOUBT_SECONDS", 1.0)
@@ -318,31 +288,6 @@ async def test_a_fence_that_never_succeeds_is_given_up(cluster, late, start, mon
 
     assert await cluster.allocated("second") == ["gpu-0"]
     await operator.ready()
-
-
-def test_attempts_are_made_less_and_less_often(bench, clock):
-    """A claim that cannot be written to costs a request now and then, and the end is not missed."""
-    effects, sent = bench.run(bench.delta(claim(finalizers=[FINALIZER]))), []
-    while bench.cycle._fence.reasons():
-        assert bench.allocator.asked == []
-        found = writes(effects, "fence")
-        sent += [clock.now - 1000] * len(found)
-        bench.run(*(Stale(write, None, "not accepted") for write in found))
-        clock.now = bench.wake_at
-        effects = bench.run()
-
-    assert sent == [0, 1, 3, 7, 15, 31, 61, 91]
-    assert clock.now == 1120
-
-
-def test_an_attempt_that_is_due_since_the_last_pass_is_made_in_the_next(bench, clock):
-    """A pass that takes long misses no pause that ends meanwhile, which would make everybody wait for the very end."""
-    (write,) = writes(bench.run(bench.delta(claim(finalizers=[FINALIZER]))), "fence")
-    bench.run(Stale(write, None, "not accepted"))
-    clock.now += 2
-
-    assert bench.wake_at < clock.now
-    assert writes(bench.run(), "fence") == [write]
 
 
 def test_who_waits_for_the_fence_is_told_for_how_long(bench, clock):
@@ -380,14 +325,6 @@ def test_that_claims_are_fenced_is_logged(bench, clock, ends, said):
 
     lines = [(line["event"], line["claims"]) for line in logs if "claims" in line]
     assert lines == [("earlier writes may be under way", ["default/claim"]), said]
-
-
-def test_nothing_is_logged_where_nothing_had_to_be_fenced(bench):
-    """As at most starts."""
-    with capture_logs() as logs:
-        bench.run(Tick())
-
-    assert logs == []
 
 
 def test_only_what_was_under_way_at_the_start_is_fenced(bench):

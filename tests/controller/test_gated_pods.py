@@ -129,17 +129,6 @@ async def test_node_is_held_while_the_claims_are_being_stored(cluster, pods, ope
     assert "allocation" not in cluster.claim("a").get("status", {})
 
 
-async def test_node_is_not_held_for_a_pod_whose_claim_cannot_be_stored(cluster, pods, operator):
-    """A webhook may refuse the claim for hours."""
-    cluster.server.faults.answer(422, verb="patch", kind="ResourceClaim", times=None, message="no")
-    cluster.put(claim("a"), pod("pod", "a"))
-
-    await cluster.until(lambda: "AllocationRefused" in cluster.reasons("pod", "Pod"), "the Event")
-    await cluster.until(lambda: not pods.nominated(), "the end of the nomination")
-
-    assert pods.gates() == [GATE]
-
-
 @pytest.mark.parametrize("name", ["big", "absent"], ids=["no room", "claim absent"])
 async def test_nomination_that_somebody_else_set_stays(cluster, pods, operator, name):
     """An autoscaler may make room on that node; what the operator did not set is not for it to clear."""
@@ -318,23 +307,6 @@ async def test_gate_that_cannot_be_taken_off_is_reported(cluster, pods, operator
     assert "keep the gate" in event["message"]
 
 
-async def test_pods_that_were_refused_go_on_once_one_of_them_is_accepted(
-    cluster, pods, operator, monkeypatch
-):
-    """A webhook was wrong for all; the pod that waits for an hour is tried as soon as another one gets through."""
-    fault = cluster.server.faults.answer(422, verb="patch", kind="Pod", times=None, message="no")
-    fault.subresource = ""
-    for name, pause in (("long", 3600.0), ("short", 0.1)):
-        monkeypatch.setattr("dra_operator.controller.gated_pods.DENIED", (pause, pause))
-        cluster.put(claim(name), pod(name, name))
-        await cluster.until(lambda name=name: cluster.reasons(name, "Pod"), "the Event")
-
-    fault.times = 0
-
-    await pods.let_go("short")
-    await pods.let_go("long")
-
-
 async def test_pod_whose_devices_must_get_ready_first_is_not_nominated(cluster, pods, operator):
     """With binding conditions the gate comes off as soon as all is stored: the time that they have runs already."""
     slow = resource_slice("slow-0", name="slice-1")
@@ -360,21 +332,6 @@ async def test_claim_that_is_deleted_while_its_pod_is_gated_is_named(cluster, po
 
     cluster.put(claim("b"))
 
-    await pods.let_go()
-
-
-async def test_claim_that_goes_before_it_could_be_stored_is_named(cluster, pods, operator):
-    """Its pod was decided already: the pod says what is missing, and holds nothing of the node meanwhile."""
-    fault = cluster.server.faults.answer(503, verb="patch", kind="ResourceClaim", times=None)
-    cluster.put(claim("a"), pod("pod", "a"))
-    await cluster.until(pods.nominated, "the nomination")
-
-    await cluster.delete("a")
-
-    await cluster.until(lambda: "ClaimNotFound" in cluster.reasons("pod", "Pod"), "the Event")
-    await cluster.until(lambda: not pods.nominated(), "the end of the nomination")
-    fault.times = 0
-    cluster.put(claim("a"))
     await pods.let_go()
 
 
@@ -422,33 +379,6 @@ async def test_what_was_stored_is_taken_back_if_the_node_does_not_suit_any_more(
     assert pods.nominated() == "node-2"
 
 
-async def test_pod_says_that_it_waits_for_earlier_writes_until_these_are_over(
-    cluster, pods, start_gated, monkeypatch
-):
-    """Its claim, on a node that is cordoned, is taken back only then; what the pod waits for next is said."""
-    first = await start_gated(claims="all")
-    cluster.put(claim("a"))
-    await cluster.allocated("a")
-    cluster.put(pod("pod", "a", gates=(GATE, "example.com/other")))
-    await cluster.nominate("node-1", manager="autoscaler")
-    await first.kill()
-    for name in ("node-1", "node-2"):
-        cluster.change("Node", name, lambda body: body["spec"].update(unschedulable=True))
-    cluster.change("Pod", "pod", leave_our_gate, "default")
-    monkeypatch.setattr("dra_operator.controller.earlier_writes.DOUBT_SECONDS", 3.0)
-    operator = await start_gated(claims="all")
-
-    await cluster.until(lambda: cluster.reasons("pod", "Pod"), "the Event")
-
-    assert cluster.reasons("pod", "Pod") == ["EarlierWrites"]
-    assert cluster.devices("a")
-    await cluster.until(lambda: not cluster.devices("a"), "the end of the allocation")
-    await cluster.until(lambda: "NodeUnsuitable" in cluster.reasons("pod", "Pod"), "the other Event")
-    assert pods.nominated() == "node-1"
-    values = operator.manager.metrics.registry.get_sample_value
-    assert values("dra_operator_waiting_pods", {"reason": "EarlierWrites"}) is None
-
-
 async def test_without_the_lease_the_gate_stays_on(cluster, pods, start_gated):
     """Where the Lease is not renewed between claims and gate, the pod is let go only when it is again."""
     operator = await start_gated()
@@ -491,18 +421,6 @@ async def test_claim_of_a_gated_pod_that_is_gone_is_given_back(cluster, pods, op
     await cluster.until(lambda: not cluster.devices("a"), "the end of the allocation")
     assert cluster.server.get("ResourceClaim", "a", "default")
     fault.times = 0
-
-
-async def test_pods_of_one_workload_do_not_hold_up_another(cluster, pods, operator):
-    """However many pods of one kind find no room, a pod that fits is let go."""
-    for number in range(30):
-        name = f"big-{number}"
-        cluster.put(claim(name, request={"allocationMode": "ExactCount", "count": 3}), pod(name, name))
-    cluster.put(claim("a"), pod("pod", "a"))
-
-    await pods.let_go()
-
-    assert all(pods.gates(f"big-{number}") for number in range(30))
 
 
 async def test_gate_stays_on_while_an_allocation_is_being_taken_back(cluster, pods, start_gated):
@@ -579,17 +497,6 @@ async def test_pod_with_an_allocated_claim_that_opted_out_is_let_go_at_once(clus
     assert "reservedFor" not in cluster.claim("a")["status"]
 
 
-async def test_claim_that_somebody_else_allocated_is_not_reserved(cluster, pods, start_gated):
-    """Several gated pods name a claim on a device that is not ours: no pod is entered in its reservations."""
-    await start_gated(devices="owned")
-    cluster.put({**claim("a"), "status": {"allocation": on_node_2()}}, pod("pod", "a"), pod("other", "a"))
-
-    await pods.let_go("pod")
-    await pods.let_go("other")
-
-    assert "reservedFor" not in cluster.claim("a")["status"]
-
-
 async def test_claim_that_is_reserved_for_a_pod_that_is_gone_is_reserved_before_the_gate_comes_off(
     cluster, pods, start_gated
 ):
@@ -657,18 +564,6 @@ async def test_sound_allocation_stays_while_a_pod_is_not_ready(cluster, pods, st
     assert pods.gates() == [GATE]
 
 
-async def test_allocation_that_is_not_ours_stays(cluster, pods, start_gated):
-    """Somebody else gave a claim of a gated pod devices that are not ours, where the pod cannot run."""
-    cluster.change("Node", "node-2", lambda body: body["spec"].update(unschedulable=True))
-    await start_gated(devices="owned")
-    cluster.put({**claim("a"), "status": {"allocation": on_node_2()}}, pod("pod", "a"))
-
-    await cluster.until(lambda: cluster.reasons("pod", "Pod"), "the Event")
-
-    assert cluster.reasons("pod", "Pod") == ["AllocatedNodeUnsuitable"]
-    assert cluster.devices("a")
-
-
 async def test_sound_allocation_stays_when_the_search_is_aborted(cluster, pods, start_gated, monkeypatch):
     """Nobody knows then whether there is room; the pod says so."""
     await start_gated(claims="all")
@@ -682,23 +577,6 @@ async def test_sound_allocation_stays_when_the_search_is_aborted(cluster, pods, 
     await cluster.until(lambda: cluster.reasons("pod", "Pod"), "the Event")
     assert cluster.devices("a")
     assert pods.gates() == [GATE]
-
-
-@pytest.mark.parametrize("kind", ["ResourceClaim", "Pod"])
-async def test_refusal_is_forgotten_once_a_pod_waits_for_room(cluster, pods, start_gated, monkeypatch, kind):
-    """A webhook refused the first try; now the nodes are cordoned, and the pod says that."""
-    for module in ("write_results", "gated_pods"):
-        monkeypatch.setattr(f"dra_operator.controller.{module}.DENIED", (0.5, 0.5))
-    await start_gated()
-    fault = cluster.server.faults.answer(422, verb="patch", kind=kind, times=None, message="no")
-    cluster.put(claim("a"), pod("pod", "a"))
-    await cluster.until(lambda: "AllocationRefused" in cluster.reasons("pod", "Pod"), "the Event")
-
-    for name in ("node-1", "node-2"):
-        cluster.change("Node", name, lambda body: body["spec"].update(unschedulable=True))
-    fault.times = 0
-
-    await cluster.until(lambda: "NodeUnsuitable" in cluster.reasons("pod", "Pod"), "the other Event")
 
 
 async def test_successor_ends_writes_against_any_allocation(cluster, pods, start_gated):

@@ -250,33 +250,6 @@ def test_pod_whose_claim_the_scheduler_cleared_is_told_as_well(bench, nominated,
     assert bench.metrics.registry.get_sample_value("dra_operator_handed_back_pods_total") == 1
 
 
-def test_claims_that_the_scheduler_did_not_clear_go_as_well(bench):
-    """It clears one of them; the pod is told although somebody else has allocated the other one."""
-    bench.put("kept")
-    bench.put("foreign")
-    bench.foreign.add("foreign")
-    bench.put(allocated=False, finalizers=())
-    bench.observe(nominated_node="", claims=frozenset({"claim", "kept", "foreign"}))
-
-    assert bench.wait() == [withdrawal("kept", version="2")]
-    bench.put("kept", allocated=False, finalizers=())
-    bench.run()
-    assert bench.trouble() == HANDED_BACK
-
-
-def test_pod_that_gets_other_devices_in_time_is_not_told(bench):
-    """kube-scheduler gives it such that are not ours."""
-    bench.put(allocated=False)
-    bench.observe(nominated_node="")
-    bench.run()
-    bench.run(59.0)
-    bench.put()
-    bench.foreign.add("claim")
-    bench.run(600.0)
-
-    assert bench.trouble() is None
-
-
 def test_allocation_of_somebody_else_is_left_alone(bench):
     """Kube-scheduler may have served the pod from devices that are not ours."""
     bench.foreign.add("claim")
@@ -291,32 +264,10 @@ def test_device_that_another_claim_holds_is_not_set_free(bench):
     assert bench.wait() == []
 
 
-def test_evidence_begins_anew_when_it_was_interrupted(bench):
-    """A pod that was about to be bound meanwhile has a full time again."""
-    bench.run()
-    bench.put(reserved=[USER])
-    bench.run(50.0)
-    bench.put()
-
-    assert bench.run(10.0) == []
-    assert bench.run(59.0) == []
-    assert bench.run(1.0) == [withdrawal(version="3")]
-
-
 def test_claim_that_another_pod_names_stays_and_the_others_are_taken_back(bench):
     """The other pod may be about to use it; the pod is handed back all the same."""
     bench.put("shared")
     bench.claims.put_pod(PodUse("default", "other", frozenset({"shared"})))
-    bench.observe(claims=frozenset({"claim", "shared"}))
-
-    assert bench.wait() == [withdrawal()]
-    bench.put(allocated=False, finalizers=())
-    assert bench.run() == [CLEARED]
-
-
-def test_shared_claim_that_is_reserved_for_the_pod_keeps_no_other_claim(bench):
-    """It was reserved before the pod was let go, and stays; that the other pods are gone by now changes nothing."""
-    bench.put("shared", reserved=[USER])
     bench.observe(claims=frozenset({"claim", "shared"}))
 
     assert bench.wait() == [withdrawal()]
@@ -342,18 +293,6 @@ def test_pod_that_has_only_shared_claims_is_told_that_they_stay(bench):
     assert not bench.is_handed_back()
 
 
-def test_reservations_that_come_one_after_the_other_begin_the_time_anew(bench):
-    """So PreBind reserves claims; those that it has not come to are not taken back meanwhile."""
-    bench.put("first")
-    bench.observe(claims=frozenset({"claim", "first"}))
-    bench.run()
-    bench.run(50.0)
-    bench.put("first", reserved=[USER])
-
-    assert bench.run(10.0) == []
-    assert bench.run(59.0) == []
-
-
 def test_claim_that_only_stuck_pods_name_is_taken_back(bench):
     """Each of them names it, and none of them can be placed."""
     other = replace(POD, name="other", uid="uid-other")
@@ -361,14 +300,6 @@ def test_claim_that_only_stuck_pods_name_is_taken_back(bench):
     bench.see(other)
 
     assert bench.wait() == [withdrawal()]
-
-
-def test_finalizer_that_is_left_after_a_crash_between_the_two_patches_goes_as_well(bench):
-    """The write goes on from what the claim is now."""
-    bench.wait()
-    bench.put(allocated=False)
-
-    assert bench.run() == [withdrawal(version="2", allocated=False)]
 
 
 def test_write_that_was_not_accepted_is_repeated_after_its_pause(bench):
@@ -401,17 +332,6 @@ def test_pod_that_is_bound_after_all_is_not_handed_back(bench):
     assert bench.changed == []
 
 
-def test_nomination_that_the_scheduler_took_off_is_not_touched_again(bench):
-    """One that comes back later is its own."""
-    bench.observe(nominated_node="")
-    bench.wait()
-    bench.put(allocated=False, finalizers=())
-    bench.run()
-    bench.observe(nominated_node=NODE)
-
-    assert bench.run() == []
-
-
 def test_nomination_that_somebody_else_set_stays(bench):
     """An autoscaler may have set the same node before us, as the API server records; it is not ours to clear."""
     bench.observe(is_nominated_by_operator=False)
@@ -420,34 +340,3 @@ def test_nomination_that_somebody_else_set_stays(bench):
 
     assert bench.run() == []
     assert bench.is_handed_back()
-
-
-def test_nomination_is_taken_off_until_the_pod_is_without(bench):
-    """A write may meet a conflict; the pod says whether it is done."""
-    bench.wait()
-    bench.put(allocated=False, finalizers=())
-
-    assert bench.run() == [CLEARED]
-    bench.observe(resource_version="8")
-    assert bench.run() == [replace(CLEARED, version="8")]
-
-
-def test_what_the_scheduler_allocates_afterwards_is_not_taken_back(bench):
-    """A pod is handed back once: it is kube-scheduler's from then on."""
-    bench.wait()
-    bench.put(allocated=False, finalizers=())
-    bench.run()
-    bench.observe(nominated_node="")
-    bench.put()
-
-    assert bench.wait() == []
-
-
-def test_pod_made_anew_under_the_name_begins_anew(bench):
-    """It was not handed back, and has a full time."""
-    bench.wait()
-    bench.put(allocated=False, finalizers=())
-    bench.run()
-    bench.observe(uid="uid-anew")
-
-    assert not bench.is_handed_back()

@@ -77,13 +77,6 @@ async def test_stuck_is_not_alive(served):
     assert await ask("/healthz") == (500, "a pass has made no progress for 300 s\n")
 
 
-async def test_metrics_are_served_as_prometheus_expects(served):
-    """The text comes out as it is."""
-    _, _, ask = served
-
-    assert await ask("/metrics") == (200, "metric 1\n")
-
-
 async def test_the_port_that_was_taken_is_told():
     """Port 0 is a free port, and the answer says which."""
     server = HealthServer("127.0.0.1:0", stuck=list, unready=list, notes=list, following=list, metrics=bytes)
@@ -141,20 +134,6 @@ async def test_no_answer_tells_a_version(connect, request_text):
     head = await reader.readuntil(b"\r\n\r\n")
     assert b"server: dra-operator\r\n" in head.lower()
     assert not any(name in head for name in (b"Python", b"aiohttp"))
-
-
-async def test_a_request_that_does_not_end_is_closed(connect, monkeypatch):
-    """The kubelet sends its own at once."""
-    monkeypatch.setattr(health, "SILENT_SECONDS", 0.2)
-    server = server_at("127.0.0.1:0")
-    host, _, port = (await server.start()).rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(b"GET /healthz HTTP/1.1\r\nHos")
-
-    async with asyncio.timeout(5):
-        assert await reader.read() == b""
-    writer.close()
-    await server.stop()
 
 
 async def test_of_too_many_connections_the_oldest_are_closed(connect, monkeypatch):

@@ -1,11 +1,11 @@
 """What nobody knows of a write: the device stays taken until somebody knows, and no longer than that takes."""
 
 import pytest
-from cycle_bench import FITS, KEY, writes
+from cycle_bench import FITS, KEY
 
-from cluster import FINALIZER, allocation, claim, pod
+from cluster import claim, pod
 from dra_operator.cluster.session import ApiError
-from dra_operator.cluster.writes import Denied, Unclear
+from dra_operator.cluster.writes import Unclear
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.cycle import Tick
 from dra_operator.controller.object_problems import ObjectProblems
@@ -47,18 +47,6 @@ def test_a_device_of_an_unknown_outcome_is_nobodys_while_nothing_is_heard_of_cla
     clock.now = bench.wake_at
     bench.run()
     assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {("default", "other")}
-
-
-def test_what_waits_for_another_reason_is_tried_again_though_nothing_is_heard_of_claims(bench, write, clock):
-    """Nothing of it is in doubt: a claim that was not allocated, or one that is not let go."""
-    released = claim("released", finalizers=[FINALIZER], deletionTimestamp="2026-01-01T00:00:00Z")
-    (deallocate,) = bench.run(bench.delta(released, allocation=allocation()))
-    bench.run(*(Denied(each, "failed calling webhook") for each in (write, deallocate)))
-    bench.heard -= {"ResourceClaim"}
-    clock.now = bench.wake_at
-
-    assert writes(bench.run(), "deallocate") == [deallocate]
-    assert bench.allocator.asked == ["claim", "claim"]
 
 
 def test_a_device_of_an_unknown_outcome_is_nobodys_when_claims_are_heard_of_again_during_a_pass(
@@ -115,17 +103,6 @@ def test_a_device_of_an_unknown_outcome_is_tried_for_when_the_time_is_over(bench
     bench.run(Unclear(write), bench.delta(claim("other")))
     bench.allocator.answers = {"other": FITS}
     clock.now += 16
-    bench.run()
-
-    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {("default", "other")}
-
-
-def test_a_device_of_an_unknown_outcome_is_tried_for_when_the_claim_is_made_anew(bench, write):
-    """Its wait is over then, and the next pass, at once, tries the others."""
-    bench.run(Unclear(write), bench.delta(claim("other")))
-    bench.allocator.answers = {"other": FITS}
-    bench.run(bench.delta(claim(uid="new")))
-    assert bench.wake_at == bench.clock.now
     bench.run()
 
     assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {("default", "other")}

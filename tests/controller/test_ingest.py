@@ -8,7 +8,7 @@ from dra_operator.api.types import (
     DeviceRequestAllocationResult,
 )
 from dra_operator.cluster.reflector import Delta
-from dra_operator.controller.claims import ClaimStore, PodUse
+from dra_operator.controller.claims import ClaimStore
 from dra_operator.controller.ingest import DeltaEffects, Ingest
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
@@ -170,14 +170,6 @@ def test_a_new_claim_is_dirty_and_not_wide(feed):
     assert (effects.requeue, effects.requeue_all) == ({KEY}, False)
 
 
-def test_our_own_annotation_does_not_have_the_claim_tried_again(feed):
-    """Only what can change the decision makes a claim dirty."""
-    feed.apply(claim())
-    effects = feed.apply(claim(annotations={"dra-operator.io/pending": "waits"}, resourceVersion="2"))
-
-    assert (effects.requeue, effects.seen) == (set(), {KEY})
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -195,46 +187,6 @@ def test_what_can_change_whose_a_claim_is_makes_it_dirty(feed, change):
     assert feed.apply(claim(**change)).requeue == {KEY}
 
 
-def test_a_cleared_allocation_frees_devices(feed):
-    """Deallocation is a wide change: somebody may have waited for the device."""
-    feed.apply(claim(allocated=True))
-
-    assert feed.apply(claim()).requeue_all
-    assert feed.ledger.holders(("d", "p"), ["gpu-0"]) == set()
-
-
-def test_a_deleted_claim_frees_devices(feed):
-    """So is the end of an allocated claim, whatever ends with it."""
-    feed.apply(claim(allocated=True), claim(name="other"))
-
-    assert feed.apply(gone=[("ResourceClaim", *KEY), ("ResourceClaim", "team-a", "other")]).requeue_all
-
-
-@pytest.mark.parametrize(
-    ("before", "what_helps"), [(claim(allocated=True), claim()), (NAMESPACE, CLASS)], ids=["device", "class"]
-)
-def test_what_helps_counts_whatever_comes_after_it(feed, before, what_helps):
-    """A claim that waits is tried, also where the rest of the batch has nothing for it."""
-    feed.apply(before, node())
-
-    assert feed.apply(what_helps, claim(name="other"), node()).requeue_all
-
-
-def test_a_device_that_came_back_helps_once(feed):
-    """What happens to claims after that has nobody tried again."""
-    feed.apply(claim(allocated=True))
-    feed.apply(claim())
-
-    assert not feed.apply(claim(allocated=True)).requeue_all
-
-
-def test_the_end_of_a_claim_that_held_nothing_helps_nobody(feed):
-    """A pending claim that is deleted frees nothing."""
-    feed.apply(claim())
-
-    assert not feed.apply(gone=[("ResourceClaim", *KEY)]).requeue_all
-
-
 @pytest.mark.parametrize(("assumed", "wide"), [("gpu-1", True), ("gpu-0", False), (None, False)])
 def test_an_allocation_of_another_writer_gives_back_what_was_assumed(feed, assumed, wide):
     """Other devices than ours set ours free; our own come true, or merely taken devices, free nothing."""
@@ -245,17 +197,6 @@ def test_an_allocation_of_another_writer_gives_back_what_was_assumed(feed, assum
         feed.ledger.assume(*KEY, AllocationResult(devices=devices))
 
     assert feed.apply(claim(allocated=True)).requeue_all is wide
-
-
-def test_a_pod_that_ends_has_its_claims_looked_at(feed):
-    """The claim may be ours again."""
-    feed.apply(claim())
-    effects = DeltaEffects()
-    feed.ingest.apply_pod(PodUse("team-a", "train", frozenset({"gpu"})), effects)
-    feed.ingest.apply_pod(PodUse("team-a", "train", frozenset()), effects)
-
-    assert effects.requeue == {KEY}
-    assert feed.book.waiting() == {KEY}
 
 
 def test_an_object_that_cannot_be_understood_counts_as_absent(feed):
@@ -272,29 +213,12 @@ def test_an_object_that_cannot_be_understood_counts_as_absent(feed):
     assert not feed.inventory.pools
 
 
-def test_one_object_that_cannot_be_understood_does_not_stop_the_others(feed):
-    """The next object of the batch is taken in as ever."""
-    broken = {**resource_slice(devices="none"), "metadata": {"name": "broken"}}
-    effects = feed.apply(broken, resource_slice())
-
-    assert [reading is None for reading in effects.unreadable.values()] == [False, True]
-    assert len(feed.inventory.pools) == 1
-
-
 def test_an_object_that_is_mended_is_readable_again(feed):
     """The problem is over when the object is whole, or gone."""
     feed.apply(resource_slice(devices="none"))
 
     assert feed.apply(resource_slice()).unreadable == {("ResourceSlice", "", "s"): None}
     assert feed.apply(gone=[("ResourceSlice", "", "s")]).unreadable == {("ResourceSlice", "", "s"): None}
-
-
-@pytest.mark.parametrize("states", [["none", []], [[], "none"]], ids=["mended", "broken"])
-def test_of_an_object_that_changes_twice_the_last_state_counts(feed, states):
-    """Nothing is told of what is mended by now, nor kept silent about what was whole for a moment."""
-    effects = feed.apply(*[resource_slice(devices=devices) for devices in states])
-
-    assert [reading is None for reading in effects.unreadable.values()] == [states[-1] == []]
 
 
 @pytest.mark.parametrize(
@@ -337,15 +261,3 @@ def test_a_claim_that_cannot_be_understood_and_has_no_devices_is_not_decided(fee
     feed.apply({**claim(spec={"devices": {"requests": "all of them"}}), "status": status})
 
     assert feed.book.get(KEY) is None
-
-
-def test_a_claim_that_is_annotated_keeps_its_spec(feed):
-    """The same object: what the allocator has found out is about it. Another spec is another one."""
-    feed.apply(claim())
-    spec = feed.book.get(KEY).spec
-    feed.apply(claim(annotations={"a": "b"}))
-    assert feed.book.get(KEY).metadata.annotations == {"a": "b"}
-    assert feed.book.get(KEY).spec is spec
-
-    feed.apply(claim(spec={"devices": {"requests": [{"name": "b", "exactly": {"deviceClassName": "c"}}]}}))
-    assert feed.book.get(KEY).spec.devices.requests[0].name == "b"

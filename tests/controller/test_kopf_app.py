@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 import itertools
-import os
-import signal
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,7 +12,7 @@ import pytest
 
 from cluster import CLASS, Cluster, access_to, claim, node, resource_slice, split
 from dra_operator.cluster.credentials import AccessError
-from dra_operator.controller.kopf_app import EndlessBackoff, LoginPace, serve, tune
+from dra_operator.controller.kopf_app import EndlessBackoff, serve, tune
 from dra_operator.controller.leader_election import GIVE_UP_SECONDS
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
@@ -96,20 +94,6 @@ async def test_kopf_runs_the_operator_and_stops_it_with_0(apart, shell):
         assert await asyncio.wait_for(task, 10) == 0
 
 
-async def test_a_second_signal_is_no_error(apart, shell, caplog):
-    """Somebody in a hurry has said the same twice; the end takes the time it takes."""
-    async with shell() as (task, runtime, _):
-        await apart.until(lambda: not runtime.unready())
-        apart.server.faults.delay(0.5, kind="Lease")
-        for sent in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
-            os.kill(os.getpid(), sent)
-            await asyncio.sleep(0.1)
-
-        assert await asyncio.wait_for(task, 10) == 0
-
-    assert "Traceback" not in caplog.text
-
-
 async def test_nothing_is_waited_for_that_cannot_be_had(shell, unused_port):
     """While nobody answers, neither at the start nor later, the operator ends with 0 and at once when told to."""
     async with shell(f"http://127.0.0.1:{unused_port}") as (task, runtime, stop):
@@ -166,19 +150,6 @@ async def test_readyz_tells_why_there_are_no_better_credentials(shell, refusing)
     async with shell(access=access) as (_, runtime, _):
         await told(runtime, "401")
         await told(runtime, "credentials cannot be read again; the log says why")
-
-
-def test_logins_keep_a_pace(clock):
-    """The first is at once, those that follow each other wait longer each time, and one after a good while does not."""
-    pace = LoginPace(clock)
-    pauses = []
-    for _ in range(7):
-        pauses.append(pace.pause())
-        clock.now += pauses[-1]
-    clock.now += LoginPace.LASTING
-
-    assert pauses == [0, 1, 2, 4, 8, 16, 30]
-    assert [pace.pause(), pace.pause()] == [0, 1]
 
 
 async def test_writes_on_their_way_are_finished_before_the_end(apart, shell):

@@ -224,27 +224,6 @@ async def test_right_that_is_withdrawn_is_named(cluster, start):
     await operator.ready()
 
 
-async def test_api_server_in_trouble_does_not_permit_the_lease(cluster, start):
-    """A 503 says nothing of the right that was denied before, so `permitted again` waits for an answer."""
-    operator = await (await start("first")).ready()
-    message = 'leases.coordination.k8s.io "dra-operator" is forbidden: User "x" cannot update resource'
-    with capture_logs() as logs:
-
-        def told():
-            return [line["event"] for line in logs if line.get("resource") == "leases"]
-
-        denial = cluster.server.faults.answer(403, times=None, kind="Lease", message=message)
-        await cluster.until(told, "the refusal")
-        trouble = cluster.server.faults.answer(503, times=None, kind="Lease")
-        denial.times = 0
-        await cluster.until(lambda: trouble.met, "the trouble")
-        await cluster.stays(lambda: told() == ["forbidden"])
-
-        trouble.times = 0
-        await operator.ready()
-        await cluster.until(lambda: told() == ["forbidden", "permitted again"], "the grant")
-
-
 async def test_one_that_stands_by_and_may_not_list_says_so(cluster, start, monkeypatch):
     """In /readyz, in the log and in an Event, before it has to decide, and until it is granted."""
     monkeypatch.setattr("dra_operator.controller.leader_election.RETRY_SECONDS", 0.05)
@@ -262,47 +241,6 @@ async def test_one_that_stands_by_and_may_not_list_says_so(cluster, start, monke
         await cluster.until(lambda: not second.manager.unready(), "the grant")
 
     assert [line["resource"] for line in logs if line["event"] == "forbidden"] == ["nodes"]
-
-
-async def test_one_that_takes_over_and_may_not_list_yet_does_not_say_that_it_may(cluster, start):
-    """What it told while it stood by stands until its reflectors have an answer, and is not told again."""
-    first = await (await start("first")).ready()
-    message = 'nodes is forbidden: User "x" cannot list resource "nodes"'
-    fault = cluster.server.faults.answer(403, times=None, verb="list", kind="Node", message=message)
-    with capture_logs() as logs:
-
-        def told():
-            return [line["event"] for line in logs if line.get("resource") == "nodes"]
-
-        second = await start("second")
-        await cluster.until(told, "the refusal")
-        held = cluster.server.faults.delay(0.5, verb="list", kind="Node")
-        await first.manager.close()
-        await cluster.until(lambda: held.met > 1, "the second list")
-        assert told() == ["forbidden"]
-
-        held.times = fault.times = 0
-        await second.ready()
-        await cluster.until(lambda: told() == ["forbidden", "permitted again"], "the grant")
-
-
-async def test_one_that_stands_by_and_loses_the_api_server_says_so(cluster, start):
-    """In /readyz and, when it is back, in the log, as at the start."""
-    await (await start("first")).ready()
-    with capture_logs() as logs:
-        second = await start("second")
-        await cluster.until(lambda: not second.manager.unready())
-        fault = cluster.server.faults.answer(500, times=None, verb="get", kind="Lease")
-        await cluster.until(second.manager.unready)
-        assert second.manager.unready() == (await ask(second, "/leaderz"))[1].splitlines()
-        fault.times = 0
-        await cluster.until(lambda: not second.manager.unready())
-
-    assert [line["event"] for line in logs if "holder" in line or "server" in line] == [
-        "standing by",
-        "API server not available",
-        "standing by",
-    ]
 
 
 async def test_one_whose_take_met_a_conflict_does_not_stand_by_for_itself(cluster, start):
@@ -329,13 +267,6 @@ async def test_end_does_not_wait_long_for_the_lease(cluster, start, monkeypatch)
     assert ("lease not given up", "no answer in 0.1 s") in told
 
 
-async def test_namespace_that_does_not_exist_is_named(cluster, start):
-    """Not ready, with the words of the API server."""
-    operator = await start("first", lease_namespace="nowhere")
-
-    await cluster.until(lambda: 'namespaces "nowhere" not found' in "".join(operator.manager.unready()))
-
-
 async def test_without_leader_election_there_is_no_lease(cluster, start):
     """Whoever says `none` decides at once."""
     operator = await (await start("first", leader_election="none")).ready()
@@ -347,39 +278,12 @@ async def test_without_leader_election_there_is_no_lease(cluster, start):
     )
 
 
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [(None, "standing by"), (500, "API server not available")],
-    ids=["standing by", "in trouble"],
-)
-async def test_one_that_waits_says_so_once(cluster, start, code, said):
-    """However often it asks: a standby that waits for weeks fills no log."""
-    await (await start("first")).ready()
-    if code is not None:
-        cluster.server.faults.answer(code, times=None, verb="get", kind="Lease")
-    with capture_logs() as logs:
-        await start("second")
-        asked = cluster.server.requests["get Lease"]
-        await cluster.until(lambda: cluster.server.requests["get Lease"] >= asked + 3)
-
-    assert [line["event"] for line in logs].count(said) == 1
-
-
 async def test_lease_is_in_the_namespace_of_the_operator_where_none_is_given(cluster, start):
     """As its credentials name it, so that its role for Leases fits."""
     cluster.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "dra-operator"}})
     await (await start("first", lease_namespace="")).ready()
 
     assert cluster.server.get("Lease", "dra-operator", "dra-operator") is not None
-
-
-async def test_identity_is_that_of_the_host_where_none_is_given(cluster, start):
-    """With a part at random, so that two on one host are two."""
-    await (await start("")).ready()
-
-    host, _, part = lease(cluster).rpartition("_")
-    assert host
-    assert len(part) == 36
 
 
 async def test_operator_whose_lease_went_back_ends(cluster, start):
@@ -459,16 +363,6 @@ async def test_each_state_is_told_when_it_begins(monkeypatch, found, said):
     assert [line["event"] for line in logs] == [*said, "leading"]
 
 
-def test_one_that_has_not_asked_yet_does_not_decide():
-    """Nothing is wrong with it, and /leaderz is red."""
-    operator = LeaderElection(Settings(lease_namespace="ns"), access_to("http://api.example"), lambda _: None)
-
-    assert (operator.unready(), operator.following()) == ([], ["not connected yet"])
-
-
-NOT_YET = ["not known yet what this operator is permitted to list"]
-
-
 def denied(verb, resource):
     """The authorizer's refusal."""
     text = f'{resource} is forbidden: User "x" cannot {verb} resource "{resource}"'
@@ -522,16 +416,6 @@ def standby(now):
     return StandbyAccess({name: KINDS[name] for name in ("Node", "Pod")}, lambda: now[0])
 
 
-async def test_what_was_not_asked_yet_is_not_taken_for_granted(standby, session):
-    """Nobody relies on an operator of which nothing is known, and everybody on one that may do all."""
-    assert standby.reasons() == NOT_YET
-
-    await standby.check(session)
-
-    assert standby.reasons() == []
-    assert session.asked[1:] == [("list", "nodes"), ("watch", "nodes"), ("list", "pods"), ("watch", "pods")]
-
-
 @pytest.mark.parametrize("verb", ["list", "watch"])
 async def test_each_right_that_is_missing_has_a_line(standby, session, verb):
     """And what is asked after it is asked all the same."""
@@ -544,28 +428,6 @@ async def test_each_right_that_is_missing_has_a_line(standby, session, verb):
         f"not permitted to {verb} nodes",
         f"not permitted to {verb} pods",
     ]
-
-
-@pytest.mark.parametrize(
-    ("trouble", "pause"),
-    [(None, AGAIN_SECONDS), (denied("list", "pods"), RETRY_SECONDS)],
-    ids=["well", "denied"],
-)
-async def test_is_asked_again_after_a_pause(standby, session, now, trouble, pause):
-    """A long one where all is well, and a short one where a right is missing."""
-    session.troubles["list", "pods"] = trouble
-    await standby.check(session)
-    once = len(session.asked)
-
-    now[0] += pause - 1
-    await standby.check(session)
-    assert len(session.asked) == once
-    now[0] += 1
-    session.troubles.clear()
-    await standby.check(session)
-
-    assert len(session.asked) > once
-    assert standby.reasons() == []
 
 
 @pytest.mark.parametrize(
@@ -587,53 +449,3 @@ async def test_trouble_that_is_no_refusal_changes_nothing_that_is_known(standby,
     await standby.check(session)
 
     assert standby.reasons() == []
-
-
-async def test_slow_answers_are_not_waited_for(standby, session, monkeypatch):
-    """Not for long, however each of them is in time: there is more to look after."""
-
-    async def stall(*_args, **_options):
-        await asyncio.sleep(0.03)
-        return {"resources": [{"name": "nodes"}, {"name": "pods"}]}
-
-    monkeypatch.setattr("dra_operator.controller.leader_election.ANSWERS_SECONDS", 0.05)
-    monkeypatch.setattr(session, "request", stall)
-
-    await standby.check(session)
-
-    assert standby.reasons() == ["API server: no answer in 0.05 s to what this operator is permitted to list"]
-
-
-async def test_one_that_decides_knows_better(standby, session):
-    """What was refused while it stood by is forgotten when it takes over."""
-    session.troubles["list", "pods"] = denied("list", "pods")
-    await standby.check(session)
-
-    standby.end()
-
-    assert standby.forbidden == {}
-
-
-async def test_a_look_that_ends_too_late_says_nothing(standby, session):
-    """Who has taken over meanwhile asks by itself."""
-    session.troubles["list", "pods"] = denied("list", "pods")
-    standby.end()
-
-    await standby.check(session)
-
-    assert standby.forbidden == {}
-
-
-async def test_what_is_no_list_is_trouble(standby, session, monkeypatch):
-    """Something between may answer with anything, and the process goes on."""
-
-    async def answer(_method, path, **_options):
-        return {"resources": [{"name": "nodes"}]} if path.count("/") == 2 else {"hello": 1}
-
-    monkeypatch.setattr(session, "request", answer)
-
-    await standby.check(session)
-
-    assert standby.reasons() == [
-        'API server: GET /api/v1/nodes: the answer is no list of objects, but {"hello": 1}'
-    ]

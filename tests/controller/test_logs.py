@@ -66,14 +66,6 @@ def test_kopf_is_kept_from_an_error_for_each_attempt_that_it_repeats(stream, lev
     assert [(line["level"], line["event"]) for line in lines(stream)] == shown
 
 
-def test_the_like_of_other_libraries_is_shown(stream):
-    """Only Kopf's repeated attempts are known to be told of elsewhere."""
-    logs.configure("json", "info", stream)
-    logging.getLogger("other").error(RETRIED)
-
-    assert [line["event"] for line in lines(stream)] == [RETRIED]
-
-
 @pytest.mark.parametrize("logger", ["kopf.objects", "kopf.activities", "kopf._core.engines.activities"])
 def test_kopf_is_kept_from_a_line_for_each_object_and_each_login(stream, logger):
     """Some of its loggers start at warnings."""
@@ -82,25 +74,6 @@ def test_kopf_is_kept_from_a_line_for_each_object_and_each_login(stream, logger)
     logging.getLogger(logger).warning("Handler failed.")
 
     assert [line["event"] for line in lines(stream)] == ["Handler failed."]
-
-
-def test_the_level_is_the_least_that_is_written(stream):
-    """Lines below the level are not written, ours or others'."""
-    logs.configure("json", "warning", stream)
-    logs.get_logger().info("quiet")
-    logging.getLogger("other").info("quiet")
-    logs.get_logger().warning("loud")
-
-    assert [line["event"] for line in lines(stream)] == ["loud"]
-
-
-def test_the_console_shows_facts_as_fields(stream):
-    """What a person reads is the text and its facts."""
-    logs.configure("console", "info", stream)
-    logs.get_logger().info("allocated", claim="team-a/gpu", node="node-7")
-
-    assert "allocated" in stream.getvalue()
-    assert "claim=team-a/gpu node=node-7" in stream.getvalue()
 
 
 def test_a_traceback_has_no_local_variables(stream):
@@ -114,12 +87,3 @@ def test_a_traceback_has_no_local_variables(stream):
 
     assert "Traceback" in stream.getvalue()
     assert stream.getvalue().count("hunter-2") == 1, "only the error's own text names it"
-
-
-def test_configuring_twice_does_not_write_twice(stream):
-    """The second configuration takes the place of the first."""
-    logs.configure("json", "info", stream)
-    logs.configure("json", "info", stream)
-    logs.get_logger().info("once")
-
-    assert len(lines(stream)) == 1

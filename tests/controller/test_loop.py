@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import threading
-import weakref
 
 import pytest
 
@@ -82,28 +80,6 @@ async def test_nothing_is_decided_before_the_gate_opens(loop, passes):
     assert isinstance(passes.runs[0][0], Tick)
 
 
-async def test_the_depth_of_the_queue_is_what_waits_now(passes):
-    """Not what the last pass took in: an operator with nothing to do shows 0."""
-    metrics = Metrics()
-    loop = Loop(passes, print, metrics=metrics, quiet=QUIET, latest=LATEST, full=1000)
-
-    def depth():
-        return metrics.registry.get_sample_value("dra_operator_queue_depth")
-
-    for item in ("a", "b"):
-        loop.put(item)
-    assert depth() == 2
-
-    task = asyncio.create_task(loop.run())
-    await until(lambda: passes.observed == ["a", "b"])
-    assert depth() == 0
-
-    loop.stop()
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
-
-
 async def test_a_burst_is_one_pass(loop, passes):
     """Changes that follow each other closely are taken together."""
     loop.open()
@@ -135,15 +111,6 @@ async def test_a_pass_that_fails_is_tried_again(loop, passes, monkeypatch):
     await until(lambda: len(passes.runs) == 3)
 
     assert all(isinstance(items[0], Tick) for items in passes.runs)
-
-
-async def test_effects_are_carried_out_on_the_event_loop_in_order(loop, passes, done):
-    """What the pass thread decides reaches the writer in the order it was decided."""
-    passes.effects = [1, 2, 3]
-    loop.open()
-    await until(lambda: done)
-
-    assert done == [1, 2, 3]
 
 
 async def test_no_pass_begins_after_stop(loop, passes):
@@ -210,40 +177,3 @@ async def test_what_is_known_settles_once(passes, done):
         await task
 
     assert settled == [1]
-
-
-async def test_a_stop_in_the_first_pass_is_no_defect(passes, done):
-    """A large cluster keeps it busy for long; its thread does nothing more when it is done."""
-    metrics, begun, go_on = Metrics(), threading.Event(), threading.Event()
-    passes.takes_long = lambda: (begun.set(), go_on.wait(5))
-    loop = Loop(passes, done.append, metrics=metrics, quiet=0, latest=0, full=1000)
-    task = asyncio.create_task(loop.run())
-    loop.open()
-    await until(begun.is_set)
-    loop.stop()
-    go_on.set()
-    await loop.idle()
-    await asyncio.wait_for(task, 5)
-
-    assert metrics.registry.get_sample_value("dra_operator_passes_total", {"outcome": "error"}) == 0
-
-
-async def test_what_was_taken_in_is_let_go(loop, passes):
-    """A pass holds no more of what arrived than the piece it takes in."""
-    alive = []
-
-    class Piece:
-        pass
-
-    def observe(items):
-        seen = []
-        for item in items:
-            seen.append(weakref.ref(item))
-            alive.append(sum(each() is not None for each in seen))
-
-    passes.observe = observe
-    for _ in range(5):
-        loop.put(Piece())
-    await until(lambda: len(alive) == 5)
-
-    assert max(alive) <= 2

@@ -1,7 +1,6 @@
 """What a scraper, or a person with curl, gets."""
 
 import re
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -69,15 +68,6 @@ def test_what_did_not_happen_yet_is_zero(series):
     assert series_of(Metrics(), f"dra_operator_{series}") == [f"dra_operator_{series} 0.0"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="read from /proc")
-@pytest.mark.parametrize("what", ["resident_memory_bytes", "cpu_seconds_total", "start_time_seconds"])
-def test_what_the_process_uses_is_told(what):
-    """Under the names that dashboards of other operators ask for."""
-    (told,) = series_of(Metrics(), f"process_{what}")
-
-    assert float(told.partition(" ")[2]) > 0
-
-
 def test_what_reflectors_count_is_told_by_kind():
     """As it is when somebody asks; how long a kind was not heard of, too, but not of one that never was."""
     metrics, found = Metrics(), {}
@@ -96,19 +86,6 @@ def test_what_reflectors_count_is_told_by_kind():
         'dra_operator_reflector_failures_total{kind="Node"} 2.0',
         'dra_operator_reflector_failures_total{kind="Pod"} 0.0',
         'dra_operator_reflector_last_contact_seconds{kind="Node"} 7.5',
-    ]
-
-
-def test_what_became_of_events_is_told_by_outcome():
-    """What did not happen yet is zero, which an alert can tell from an operator that is not there."""
-    metrics = Metrics()
-    metrics.register_events(lambda: {"created": 3, "refused": 1})
-
-    assert series_of(metrics, "dra_operator_events") == [
-        'dra_operator_events_total{outcome="created"} 3.0',
-        'dra_operator_events_total{outcome="refreshed"} 0.0',
-        'dra_operator_events_total{outcome="dropped"} 0.0',
-        'dra_operator_events_total{outcome="refused"} 1.0',
     ]
 
 

@@ -156,18 +156,3 @@ def test_dashboard_adds_up_no_gauge_as_it_was_scraped(dashboard):
     exprs = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
 
     assert [expr for expr in exprs if re.search(r"\bsum\b[^(]*(\([a-z, ]+\) )?\(dra_operator_", expr)] == []
-
-
-def test_panels_of_the_dashboard_do_not_overlap(dashboard):
-    """Grafana would push one of them down."""
-    taken = [
-        (x, y)
-        for panel in dashboard["panels"]
-        for place in [panel["gridPos"]]
-        for x in range(place["x"], place["x"] + place["w"])
-        for y in range(place["y"], place["y"] + place["h"])
-    ]
-
-    assert len(taken) == len(set(taken))
-    assert max(x for x, _ in taken) < 24
-    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])

@@ -3,7 +3,6 @@
 import pytest
 
 from dra_operator.cluster.reflector import Delta
-from dra_operator.controller.claims import PodUse
 from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.object_problems import INCOMPLETE_SECONDS
 
@@ -62,20 +61,6 @@ def test_a_pool_that_stays_incomplete_is_told_when_the_time_is_over(bench, clock
     assert told(bench.run()) == []
 
 
-def test_each_pool_has_its_own_time(bench, clock):
-    """One that came later is told later, and each asks to be woken."""
-    bench.run(publish("a"))
-    clock.now += 10
-    bench.run(publish("x", pool="other"))
-    first = bench.wake_at
-    clock.now = first
-    names = [name for name, _ in told(bench.run())]
-
-    assert (names, bench.wake_at) == (["a"], first + 10)
-    clock.now += 10
-    assert [name for name, _ in told(bench.run())] == ["x"]
-
-
 def test_a_pool_that_changes_and_is_never_complete_is_told(bench, clock):
     """A driver that begins a generation again and again gives no devices either: its time goes on."""
     bench.run(publish("a"))
@@ -98,48 +83,11 @@ def test_the_time_begins_again_after_a_pool_was_complete(bench, clock):
     assert told(bench.run()) == incomplete(found="1 of 2 slices of generation 2 missing")
 
 
-def test_progress_of_a_pool_that_was_told_of_is_no_news(bench, clock):
-    """A driver that publishes a hundred slices slowly makes one Event, not a hundred."""
-    bench.run(publish("a", count=4))
-    clock.now += INCOMPLETE_SECONDS
-
-    assert told(bench.run()) == incomplete(found="3 of 4 slices of generation 1 missing")
-    assert told(bench.run(publish("b", count=4))) == []
-
-
-def test_a_pool_that_goes_in_the_meantime_is_no_news(bench, clock):
-    """A driver that is removed takes its slices along one after the other."""
-    bench.run(publish("a", pool="pool"))
-    bench.run(Delta("ResourceSlice", "", "a", None))
-    clock.now += INCOMPLETE_SECONDS
-
-    assert told(bench.run()) == []
-
-
 def test_what_time_does_not_mend_is_told_at_once(bench):
     """A pool with one name twice, and a class whose selector does not compile."""
     effects = bench.run(publish("a", count=1, devices=["gpu-0", "gpu-0"]), device_class("nonsense"))
 
     assert [name for name, _ in told(effects)] == ["gpu", "a"]
-
-
-def test_the_count_of_problems_agrees_with_the_events(bench, clock):
-    """The number of incomplete pools says at once what there is."""
-    bench.run(publish("a"))
-    assert (bench.metric("problems"), bench.metric("objects", what="incomplete_pools")) == (0, 1)
-
-    clock.now += INCOMPLETE_SECONDS
-    bench.run()
-    assert bench.metric("problems") == 1
-
-
-def test_two_problems_of_one_object_are_told_once_each(bench):
-    """They are no news to each other whenever something else changes."""
-    first = told(bench.run(device_class("nonsense", "rubbish")))
-    second = told(bench.run(publish("a", count=1)))
-
-    assert [name for name, _ in first] == ["gpu", "gpu"]
-    assert (second, bench.metric("problems")) == ([], 1)
 
 
 def labelled(value, **metadata):
@@ -168,27 +116,3 @@ def test_a_label_that_nobody_understands_is_told_once(bench, value):
 
     assert odd_labels(bench.run(labelled(value))) == [f"{text}the claim is allocated as without it"]
     assert odd_labels(bench.run(labelled(value, annotations={"a": "b"}))) == []
-
-
-@pytest.mark.parametrize(
-    ("value", "metadata"),
-    [
-        ("true", {}),
-        ("false", {}),
-        ("no", {"ownerReferences": [{"kind": "Pod", "name": "p", "uid": "p", "controller": True}]}),
-    ],
-    ids=["true", "false", "a claim of a pod"],
-)
-def test_other_labels_are_no_news(bench, value, metadata):
-    """Claims of pods are not ours in any case."""
-    assert odd_labels(bench.run(labelled(value, **metadata))) == []
-
-
-def test_a_label_matters_again_when_the_pods_of_a_claim_are_gone(bench):
-    """Whose the claim is may change without a change of the claim."""
-    used = bench.run(labelled("no"), PodUse("team", "pod", frozenset({"gpu"})))
-    for effects in (used, bench.run(PodUse("team", "other", frozenset({"gpu"})))):
-        assert odd_labels(effects) == []
-
-    bench.run(PodUse("team", "pod", frozenset()))
-    assert len(odd_labels(bench.run(PodUse("team", "other", frozenset())))) == 1

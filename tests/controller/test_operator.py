@@ -2,8 +2,7 @@
 
 import pytest
 
-from cluster import CLASS, FINALIZER, TAINT, Operator, allocation, claim, node, pod, resource_slice
-from dra_operator.cluster.reflector import Delta
+from cluster import CLASS, FINALIZER, TAINT, allocation, claim, node, pod, resource_slice
 
 # --- the main job
 # -------------------------------------------------------------------------------------------------------
@@ -34,31 +33,6 @@ async def test_a_claim_that_does_not_fit_says_why(cluster, operator, gpu):
     (event,) = cluster.events("second")
     assert (event["type"], event["reason"], event["message"]) == ("Warning", "DeviceInUse", text)
     assert "finalizers" not in cluster.claim("second")["metadata"]
-
-
-async def test_the_oldest_claim_comes_first(cluster):
-    """A pass takes claims by creationTimestamp, then by namespace and name."""
-    cluster.put(node(), CLASS, resource_slice("gpu-0"))
-    cluster.put(
-        claim("a", creationTimestamp="2026-01-02T00:00:00Z"),
-        claim("z", creationTimestamp="2026-01-01T00:00:00Z"),
-    )
-    operator = await Operator(cluster.server.url).start()
-    try:
-        await cluster.allocated("z")
-        await cluster.waits("a")
-    finally:
-        await operator.manager.close()
-
-
-async def test_the_annotation_goes_with_the_wait(cluster, operator):
-    """An allocated claim does not say that it waits."""
-    cluster.put(node(), CLASS, claim())
-    await cluster.waits()
-    cluster.put(resource_slice("gpu-0"))
-
-    await cluster.allocated()
-    await cluster.until(lambda: cluster.annotation() is None)
 
 
 async def test_many_claims_at_once_are_allocated_once_each(cluster, operator):
@@ -150,19 +124,6 @@ async def test_a_broken_class_gets_an_event_of_its_own(cluster, operator, gpu):
     assert await cluster.waits("bad")
     await cluster.until(lambda: cluster.events("broken", "DeviceClass"))
     await cluster.stays(lambda: len(cluster.events("broken", "DeviceClass")) == 1)
-
-
-async def test_a_slice_that_cannot_be_read_gets_an_event_and_stops_nobody(cluster, operator, gpu):
-    """The object that is wrong carries the message."""
-    broken = resource_slice("gpu-9", name="broken", pool="other")
-    broken["spec"]["devices"][0]["capacity"] = {"memory": {"value": "12 GB"}}
-    # No API server stores such a slice; a newer one may store what looks as strange to us.
-    operator.manager._loop.put(Delta("ResourceSlice", "", "broken", broken))
-    cluster.put(claim())
-
-    await cluster.allocated()
-    await cluster.until(lambda: cluster.events("broken", "ResourceSlice"))
-    assert '"12 GB"' in cluster.events("broken", "ResourceSlice")[0]["message"]
 
 
 async def test_a_pool_that_stays_incomplete_gets_an_event_although_nothing_else_happens(

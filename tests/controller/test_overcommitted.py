@@ -15,9 +15,8 @@ from dra_operator.api.types import (
 )
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import Stored
-from dra_operator.controller import allocation_checks, messages
+from dra_operator.controller import allocation_checks
 from dra_operator.controller.allocation_checks import LASTING_SECONDS
-from dra_operator.controller.event_dedup import EventRequest
 
 
 @pytest.fixture
@@ -69,42 +68,6 @@ def test_a_capacity_that_is_overcommitted_is_told_on_the_claims(table):
     )
 
 
-def test_nothing_is_said_of_what_passes(table):
-    """The slice that made room for an allocation may be here later than the allocation."""
-    table.put("ours", "half-0")
-    effects = table.put("theirs", "whole", used=USER)
-    woken_at = table.bench.wake_at
-    effects += table.publish(memory=6)
-
-    assert event_reasons(effects) + event_reasons(table.wait()) == []
-    assert woken_at == table.clock.now
-
-
-def test_what_has_lasted_since_it_was_looked_at_is_not_slept_over(table):
-    """Time goes on between a look, which comes a moment too early, and the question when to look again."""
-    table.put("ours", "half-0")
-    begun = table.clock.now
-    table.put("theirs", "whole", used=USER)
-    table.clock.now += LASTING_SECONDS * 0.75
-    table.bench.run()
-    table.clock.now += LASTING_SECONDS * 0.5
-
-    assert table.bench.wake_at == begun + LASTING_SECONDS
-    assert event_reasons(table.bench.run()) == ["DeviceOvercommitted"] * 2
-
-
-def test_of_two_things_that_are_overcommitted_the_first_is_told_first(table):
-    """As soon as it has lasted, and not when the second has."""
-    table.put("a", "half-0", used=USER)
-    table.put("b", "whole", used=USER)
-    begun = table.clock.now
-    table.clock.now += 1
-    table.put("c", 6, used=USER)
-    table.put("d", 5, used=USER)
-
-    assert table.bench.wake_at == begun + LASTING_SECONDS
-
-
 def test_what_is_decided_and_not_stored_is_not_too_much_yet(table):
     """The API server may still refuse one of them."""
     result = DeviceRequestAllocationResult(request="gpu", driver=DRIVER, pool="pool-1", device="half-0")
@@ -118,18 +81,6 @@ def test_what_is_decided_and_not_stored_is_not_too_much_yet(table):
 
     assert event_reasons(before) == []
     assert event_reasons(table.wait()) == ["DeviceOvercommitted"] * 2
-
-
-def test_what_comes_again_is_told_again(table):
-    """An end is not told, so another beginning is."""
-    table.put("a", "half-0", used=USER)
-    told = []
-    for _ in range(2):
-        table.put("b", "whole", used=USER)
-        told += event_reasons(table.wait())
-        table.bench.run(Delta("ResourceClaim", "default", "b", None))
-
-    assert told == ["DeviceOvercommitted"] * 4
 
 
 def test_what_a_driver_takes_back_is_told_on_its_slice(table):
@@ -170,65 +121,6 @@ def test_a_share_more_is_no_news(table):
     effects = table.put("b", 1, used=USER) + table.wait()
 
     assert (told, event_reasons(effects)) == (["DeviceOvercommitted"], [])
-
-
-def test_no_time_counts_in_which_nothing_is_heard_of_slices(table):
-    """Neither before they are heard of again, nor in the pass that was under way then."""
-    table.put("ours", "half-0")
-    table.put("theirs", "whole", used=USER)
-    table.bench.heard -= {"ResourceSlice"}
-    before = table.wait()
-    table.bench.heard |= {"ResourceSlice"}
-    again = table.wait()
-    early, late = table.bench.run(), table.wait()
-
-    assert [event_reasons(effects) for effects in (before, again, early)] == [[], [], []]
-    assert event_reasons(late) == ["DeviceOvercommitted"] * 2
-
-
-def test_what_was_told_stays_told_while_nothing_is_heard_of_slices(table):
-    """It has not ended, so it does not begin anew."""
-    table.put("a", "half-0", used=USER)
-    table.put("b", "whole", used=USER)
-    told = event_reasons(table.wait())
-    table.bench.heard -= {"ResourceSlice"}
-    told += event_reasons(table.bench.run())
-    table.bench.heard |= {"ResourceSlice"}
-    told += event_reasons(table.bench.run()) + event_reasons(table.wait()) + event_reasons(table.wait())
-
-    assert told == ["DeviceOvercommitted"] * 2
-
-
-def test_nothing_is_kept_of_what_has_ended(table):
-    """Pools come and go."""
-    table.put("a", "half-0", used=USER)
-    table.put("b", "whole", used=USER)
-    table.wait()
-    kept = table.bench.cycle._double_allocations
-    before = [len(kept._reported), len(kept._since)]
-    table.bench.run(Delta("ResourceClaim", "default", "b", None))
-
-    assert before == [1, 1]
-    assert [len(kept._reported), len(kept._since)] == [0, 0]
-    assert not any(kept._facts.values())
-
-
-def test_a_sentence_is_formed_when_something_changes(table, monkeypatch):
-    """Not in each pass: a slip of a driver brings about hundreds. The Event is refreshed with what is true then."""
-    formed, form = [], messages.overcommitted
-    monkeypatch.setattr(messages, "overcommitted", lambda *given: formed.append(form(*given)) or formed[-1])
-    table.put("a", 6, used=USER)
-    table.publish(rate=5)
-    table.wait()
-    for _ in range(3):
-        table.bench.run()
-    assert len(formed) == 1
-
-    table.put("b", 1, used=USER)
-    table.clock.now += 1200
-    (notice,) = [effect for effect in table.bench.run() if isinstance(effect, EventRequest)]
-    assert "5 published, 7 allocated" in notice.message
-    assert len(formed) == 2
 
 
 async def test_nothing_is_said_while_nothing_is_heard_of_slices(cluster, operator, monkeypatch):

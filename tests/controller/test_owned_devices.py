@@ -73,15 +73,6 @@ async def test_a_claim_for_what_is_not_owned_waits_for_that_reason(cluster, oper
     assert await cluster.allocated() == ["gpu-0"]
 
 
-async def test_the_own_toleration_is_not_part_of_results(cluster, operator):
-    """What the operator tolerates by itself is not written into the allocation."""
-    cluster.put(rule(), claim())
-    await cluster.allocated()
-
-    (result,) = cluster.claim()["status"]["allocation"]["devices"]["results"]
-    assert "tolerations" not in result
-
-
 async def test_all_fails_on_a_node_of_which_one_device_is_not_owned(cluster, operator):
     """A request for all devices gets none where one that matches is not ours."""
     cluster.put(rule(device="gpu-0"))
@@ -103,16 +94,6 @@ async def test_admin_access_is_granted_on_all_devices(cluster, operator):
     cluster.put(claim(namespace="admin", request={"allocationMode": "All", "adminAccess": True}))
 
     assert await cluster.allocated(namespace="admin") == ["gpu-0", "gpu-1"]
-
-
-async def test_an_operator_that_owns_nothing_is_ready_and_says_so(cluster, operator):
-    """Without a rule the operator is ready, with a line that says how to take devices, and one Warning."""
-    await cluster.until(operator.manager.notes, "the note")
-
-    (note,) = operator.manager.notes()
-    assert note.startswith("owns no device")
-    assert "dra-operator own --driver" in note
-    await cluster.until(lambda: cluster.reasons("dra-operator", "Namespace") == ["OwnsNoDevice"], "the Event")
 
 
 async def test_without_a_policy_ownership_is_called_not_guaranteed(cluster, operator):

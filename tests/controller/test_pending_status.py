@@ -89,34 +89,6 @@ def test_an_annotation_that_is_refused_is_tried_again_later_each_time(pending, c
     assert waits == [20, 40, 80, 160, 320, 600, 600, 600, 600, 600]
 
 
-def test_an_annotation_that_was_taken_after_all_is_kept_as_any_other(pending, clock):
-    """The pause is that of the others again."""
-    pending.set(claim(), IN_USE)
-    pending.mark_written(("team-a", "gpu"))
-    pending.mark_refused(("team-a", "gpu"))
-    assert pending.due_annotation(claim(IN_USE.message)) is None
-    pending.set(claim(IN_USE.message), NONE)
-    pending.mark_written(("team-a", "gpu"))
-    pending.set(claim(NONE.message), PendingReason("NoDevices", "gpu", "request gpu: 1 device published"))
-
-    assert pending.due_annotation(claim(NONE.message)) is None
-    assert pending.next_due() == clock.now + 10
-
-
-def test_a_reason_that_changes_again_soon_waits(pending, clock):
-    """A reason that flaps has an Event each time, and an annotation every pause."""
-    for waiting in (IN_USE, NONE):
-        pending.set(claim(), waiting)
-        pending.mark_written(("team-a", "gpu"))
-    clock.now += 3
-
-    assert pending.set(claim(NONE.message), IN_USE).reason == "DeviceInUse"
-    assert pending.due_annotation(claim(NONE.message)) is None
-    assert pending.next_due() == clock.now + 7
-    clock.now += 7
-    assert pending.due_annotation(claim(NONE.message)) == IN_USE.message
-
-
 def flap(pending, clock, seconds, step=0.5):
     """Let a reason change back and forth; return when Events told it, in seconds from the beginning."""
     begun, told = clock.now, []
@@ -155,26 +127,6 @@ def test_what_is_told_late_is_how_things_are_then(pending, clock):
     assert (pending.pop_late(), pending.next_due()) == ([], None)
 
 
-def test_a_reason_that_has_held_for_long_is_told_at_once(pending, clock):
-    """It flapped before, which says nothing about this change."""
-    flap(pending, clock, 20)
-    pending.set(claim(), IN_USE)
-    clock.now += 60
-    pending.pop_late()
-    clock.now += 120
-
-    assert pending.set(claim(), NONE).reason == "NoDevices"
-
-
-def test_nothing_is_told_late_of_a_claim_that_waits_no_more(pending, clock):
-    """It has its devices."""
-    flap(pending, clock, 5)
-    pending.clear(("team-a", "gpu"))
-    clock.now += 600
-
-    assert (pending.pop_late(), pending.next_due()) == ([], None)
-
-
 def write_due(pending, claims):
     """Write what is due about claims, those first that were written longest ago; return their names."""
     written = []
@@ -183,27 +135,6 @@ def write_due(pending, claims):
             pending.mark_written(key)
             written.append(key[1])
     return written
-
-
-def test_nothing_is_told_late_of_a_claim_that_was_made_anew(pending, clock):
-    """A copy brings the annotation of the one before it, and what was left to say of that one goes with it."""
-    flap(pending, clock, 3)
-    assert pending.next_due() > clock.now
-
-    assert pending.set(claim(NONE.message, uid="uid-2"), NONE) is None
-    assert (pending.pop_late(), pending.next_due()) == ([], None)
-    clock.now += 3600
-    assert pending.set(claim(NONE.message, uid="uid-2"), NONE) is None
-
-
-def test_what_is_told_again_of_a_claim_that_was_made_anew_names_that_one(pending, clock):
-    """An Event about the one before it would not be found by whoever looks at the claim."""
-    pending.set(claim(), IN_USE)
-    pending.set(claim(IN_USE.message, uid="uid-2"), IN_USE)
-    clock.now += 1200
-
-    pending.events.refresh()
-    assert [event.subject.uid for event in pending.recorded] == ["uid-2"]
 
 
 def test_an_annotation_that_is_right_is_left_alone_until_claim_or_text_changes(pending):
@@ -221,15 +152,6 @@ def test_an_annotation_that_is_right_is_left_alone_until_claim_or_text_changes(p
     found.append(pending.unsettled())
 
     assert found == [[key], [], [key], [key]]
-
-
-def test_the_first_annotations_of_many_claims_are_due_at_once(pending):
-    """A thousand claims that begin to wait say so without a queue."""
-    claims = {str(number): claim(name=str(number)) for number in range(1000)}
-    for found in claims.values():
-        pending.set(found, IN_USE)
-
-    assert len(write_due(pending, claims)) == 1000
 
 
 def test_other_numbers_of_many_claims_go_out_at_a_bounded_rate(pending, clock):
@@ -262,34 +184,7 @@ def test_a_claim_that_waits_no_more_is_told_anew_when_it_waits_again(pending):
     assert pending.set(claim(), IN_USE) is not None
 
 
-def test_nothing_is_due_when_nothing_waits(pending):
-    """A claim that is not told of needs no annotation from us."""
-    assert pending.due_annotation(claim("stale")) is None
-    assert pending.next_due() is None
-
-
-def test_each_claim_that_waits_is_told_with_its_reason(pending):
-    """The gauges of waiting claims go by reason."""
-    pending.set(claim(), IN_USE)
-
-    assert pending.counts() == {"DeviceInUse": (1, None)}
-    assert pending.reason(("team-a", "gpu")) == "DeviceInUse"
-
-
 def test_texts_are_one_line_and_bounded():
     """Whatever a message holds, somebody can read it."""
     assert one_line("a\n  b") == "a b"
     assert len(one_line("\u20ac" * 5000).encode()) <= 2048
-
-
-def test_after_one_that_was_taken_annotations_wait_no_longer_than_ever(pending, clock):
-    """Also where another text is due by the time the answer is here."""
-    pending.set(claim(), IN_USE)
-    for _ in range(5):
-        pending.mark_refused(("team-a", "gpu"))
-    pending.mark_written(("team-a", "gpu"))
-    pending.mark_accepted(("team-a", "gpu"))
-    pending.set(claim(IN_USE.message), NONE)
-    pending.due_annotation(claim(IN_USE.message))
-
-    assert pending.next_due() == clock.now + 10

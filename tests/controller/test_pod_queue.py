@@ -91,15 +91,3 @@ def test_device_that_is_free_again_has_all_tried_at_once(queue):
     queue.activate_all()
 
     assert begin(queue, waiting) == ["a"]
-
-
-def test_pod_that_needs_no_decision_may_still_back_off(queue, clock):
-    """The nomination of a pod that was let go may be refused: its pause stays."""
-    let_go = pod("a")
-    queue.backoff.add(let_go.key, let_go.uid, 5.0, 5.0)
-
-    queue.set_decided(let_go.key)
-    held = queue.is_held(let_go)
-    queue.remove(let_go.key)
-
-    assert (held, queue.is_held(let_go)) == (True, False)

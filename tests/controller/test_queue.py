@@ -11,14 +11,12 @@ from dra_operator.allocator import Failed, Limits, Reason
 from dra_operator.allocator.decision import PreemptedError
 from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.api.read import read_object
-from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import Denied, Stored
 from dra_operator.cluster.writes import annotate as annotation_write
 from dra_operator.controller import cycle, queue
 from dra_operator.controller.cycle import Tick
 from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.queue import (
-    ALL_SECONDS,
     FAILED_SECONDS,
     ActiveQueue,
     Assumed,
@@ -58,29 +56,6 @@ def test_a_round_ends_when_all_have_had_a_turn_or_need_none(active):
     active.add({A})
 
     assert active.begin_cycle() == (A,)
-
-
-def test_who_was_passed_over_may_be_due_again_in_the_same_round(active):
-    """It has had no turn."""
-    active.start(A)
-    active.remove(B)
-    active.add({B})
-
-    assert active.begin_cycle() == (B,)
-
-
-def test_a_round_ends_for_each_namespace_by_itself(active):
-    """Who has claims that others do not is decided again while they are still at it, and once for each change."""
-    active.add({EVIL})
-    for key in (A, B):
-        active.start(key)
-    active.add({A})
-    assert set(active.begin_cycle()) == {A, EVIL}
-
-    active.add({A})
-    active.start(A)
-    active.start(EVIL)
-    assert active.end_cycle()
 
 
 @pytest.mark.parametrize(
@@ -126,23 +101,6 @@ def reported():
     return [claim(name, annotations=told) for name in "abc"]
 
 
-def test_who_comes_while_a_round_takes_longer_than_a_pass_goes_before_those_that_wait_already(
-    bench, clock, reported
-):
-    """Of three claims that are tried again one a pass, the last two are after the one that came meanwhile."""
-
-    def take_long():
-        clock.now += cycle.BUDGET
-
-    bench.allocator.takes = take_long
-    bench.run(*(bench.delta(body) for body in reported))
-    bench.run(bench.delta(claim("z")))
-    for _ in range(2):
-        bench.run()
-
-    assert "".join(bench.allocator.asked) == "azbc"
-
-
 def test_claims_of_one_namespace_that_take_long_do_not_keep_those_of_another_waiting(bench, clock):
     """Of claims of which nothing was said yet, those go first whose namespace has had the least time in this round."""
 
@@ -156,24 +114,6 @@ def test_claims_of_one_namespace_that_take_long_do_not_keep_those_of_another_wai
         bench.run()
 
     assert "".join(bench.allocator.asked) == "azbc"
-
-
-def test_claims_that_take_long_and_come_without_end_do_not_keep_those_that_wait_from_their_turns(
-    bench, clock, reported
-):
-    """Those of another namespace are tried again with each change, pass after pass, as if they were alone."""
-
-    def take_long():
-        if bench.allocator.asked[-1].startswith("evil"):
-            clock.now += 10 * cycle.BUDGET
-
-    bench.allocator.takes = take_long
-    for number in range(6):
-        evil = [bench.delta(claim(f"evil-{number}-{one}", namespace="evil")) for one in range(3)]
-        bench.run(*evil, *(bench.delta(body) for body in reported if not number), Tick())
-    asked = bench.allocator.asked
-
-    assert [asked.count(name) for name in "abc"] == [6, 6, 6]
 
 
 def test_what_was_decided_does_not_wait_for_a_claim_of_another_namespace_that_takes_long(bench, clock):
@@ -191,13 +131,6 @@ def test_what_was_decided_does_not_wait_for_a_claim_of_another_namespace_that_ta
     bench.cycle.run([came], lambda effects: handed.extend([clock.now] * len(writes(effects))), lambda: False)
 
     assert (handed, clock.now - at) == ([at], cycle.BUDGET)
-
-
-def test_who_comes_with_a_change_goes_behind_those_that_wait_already(bench, reported):
-    """What has become free is for the oldest, where a pass has time for all."""
-    bench.run(*(bench.delta(body) for body in (*reported, claim("z"))))
-
-    assert "".join(bench.allocator.asked) == "abcz"
 
 
 def test_changes_that_take_all_the_time_of_a_pass_do_not_keep_claims_waiting(bench, clock):
@@ -235,23 +168,6 @@ def test_changes_that_keep_coming_do_not_keep_the_youngest_from_being_told(bench
     assert "".join(explained) == "abcabc"
 
 
-def test_claims_that_take_no_annotation_do_not_keep_others_from_being_told(bench, explained, reported):
-    """What was found of them by now is said by Events at least."""
-    bench.run(*(bench.delta(body) for body in reported), bench.delta(claim("y")), bench.delta(claim("z")))
-    for _ in range(4):
-        bench.run(Tick())
-
-    assert "".join(explained) == "yzabc"
-
-
-def test_who_comes_while_others_are_explained_anew_is_explained_before_them(bench, explained, reported):
-    """What is said of the others may be a bit old, but of this one nothing was said."""
-    bench.run(*(bench.delta(body) for body in reported))
-    bench.run(bench.delta(claim("z")))
-
-    assert "".join(explained) == "az"
-
-
 @pytest.fixture
 def slow(bench, clock):
     """Claims of which an explanation takes 2.5 s, by name; and what is explained, in order: `name` or `name...`."""
@@ -286,15 +202,6 @@ def test_an_explanation_is_cut_off_for_what_has_arrived_and_goes_on_later(bench,
     assert [event_reasons(effects) for effects in (came, told)] == [["DeviceInUse"]] * 2
 
 
-def test_an_explanation_for_which_nothing_waits_is_not_cut_off(bench, slow):
-    """It takes what it takes."""
-    names, steps = slow
-    names.add("a")
-    bench.run(bench.delta(claim("a")))
-
-    assert steps == ["a"]
-
-
 def test_claims_whose_explanations_take_long_wait_for_those_of_other_namespaces(bench, slow):
     """However many they are, and although they came first."""
     names, steps = slow
@@ -323,16 +230,6 @@ def test_an_explanation_that_was_cut_off_for_as_long_as_a_claim_may_take_is_give
     ]
 
 
-def test_what_explanations_take_is_measured(bench, slow):
-    """With the decisions, each part by itself."""
-    names, _ = slow
-    names.add("a")
-    bench.run(bench.delta(claim("a")))
-
-    assert bench.metric("decision_seconds_count") == 2
-    assert bench.metric("decision_seconds_sum") == 2.5
-
-
 KEY = ("team-a", "gpu")
 
 
@@ -355,13 +252,6 @@ def test_each_wait_is_twice_as_long_up_to_the_longest(backoff):
     assert waits == [1, 2, 4, 5, 5]
 
 
-def test_waits_go_on_however_often_it_was_in_vain(backoff):
-    """A webhook that is away for a night is asked a thousand times, each half minute; no number grows too large."""
-    waits = [backoff.add(KEY, "uid", 0.05, 30) for _ in range(1100)]
-
-    assert waits[-1] == 30
-
-
 def test_a_wait_for_time_outlasts_new_versions(backoff, clock):
     """Our own annotation makes a new version; it must not end the wait."""
     backoff.add(KEY, "uid", 10, 10)
@@ -380,35 +270,6 @@ def test_a_wait_for_a_version_ends_with_it(backoff):
     assert not backoff.holds(KEY, "uid", "2")
 
 
-def test_another_claim_of_the_same_name_does_not_wait(backoff):
-    """A claim that was deleted and created anew starts afresh."""
-    backoff.add(KEY, "uid", 10, 100)
-
-    assert not backoff.holds(KEY, "other", "1")
-    assert backoff.add(KEY, "other", 10, 100) == 10
-
-
-def test_the_end_of_a_wait_is_reported_once(backoff, timers, clock):
-    """A claim whose time is over is tried once for it, not in every pass from then on."""
-    backoff.add(KEY, "uid", 10, 10)
-    assert timers.next_due() == clock.now + 10
-    assert backoff.pop_expired() == set()
-
-    clock.now += 10
-    assert backoff.pop_expired() == {KEY}
-    assert backoff.pop_expired() == set()
-    assert timers.next_due() is None
-
-
-def test_a_wait_whose_time_is_over_goes_on_until_somebody_looks(backoff, timers, clock):
-    """In the middle of a pass it does not end, and so it is not forgotten either."""
-    backoff.add(KEY, "uid", 10, 10)
-    clock.now += 11
-
-    assert backoff.holds(KEY, "uid", "1")
-    assert timers.next_due() == clock.now - 1
-
-
 def test_a_claim_whose_wait_ends_during_a_pass_is_tried_in_the_next(bench, write, clock):
     """That pass comes at once, although nothing else needs it."""
 
@@ -421,31 +282,6 @@ def test_a_claim_whose_wait_ends_during_a_pass_is_tried_in_the_next(bench, write
     bench.run()
 
     assert bench.allocator.asked == ["claim", "other", "claim"]
-
-
-def test_a_wait_can_be_ended_and_the_next_is_longer_all_the_same(backoff):
-    """What the claim waited for is there; of others that do not wait nothing is known."""
-    backoff.add(KEY, "uid", 8, 60)
-    backoff.expire([KEY, ("default", "another")])
-
-    assert backoff.pop_expired() == {KEY}
-    assert backoff.add(KEY, "uid", 8, 60) == 16
-
-
-def test_the_first_wait_that_ends_is_the_next(backoff, timers, clock):
-    """A claim that is put off for ten minutes holds up none that waits for a moment."""
-    backoff.add(KEY, "uid", 600, 600)
-    backoff.add(("team-a", "other"), "uid", 1, 600)
-
-    assert timers.next_due() == clock.now + 1
-
-
-def test_what_is_forgotten_starts_with_the_first_wait_again(backoff):
-    """Success ends the row of failures."""
-    backoff.add(KEY, "uid", 1, 100)
-    backoff.remove(KEY)
-
-    assert backoff.add(KEY, "uid", 1, 100) == 1
 
 
 def test_a_write_that_fails_time_and_again_is_tried_later_each_time(bench, write, clock):
@@ -473,16 +309,6 @@ def refuse(backoff, *names):
         backoff.count_refusal(("team-a", name))
 
 
-def test_a_claim_that_was_never_refused_ends_no_wait_of_others(backoff):
-    """A policy may be about others only; what it was put off for was another thing."""
-    refuse(backoff, "refused")
-    backoff.add(KEY, "uid", 60, 60)
-
-    backoff.accept(KEY)
-
-    assert backoff.pop_expired() == set()
-
-
 def test_waits_of_refused_claims_are_ended_seldom(backoff, clock):
     """A webhook that takes few of many writes is not asked for all others again each time."""
     refuse(backoff, "first", "second", "third")
@@ -496,19 +322,6 @@ def test_waits_of_refused_claims_are_ended_seldom(backoff, clock):
     refuse(backoff, "second", "third")
     backoff.accept(("team-a", "second"))
     assert backoff.pop_expired() == {("team-a", "third")}
-
-
-def test_an_accepted_claim_ends_only_waits_of_refusals_since_the_last_one(backoff, clock):
-    """What has been let go once and is put off for another reason since waits for that."""
-    refuse(backoff, "first", "second", "third")
-    backoff.accept(("team-a", "first"))
-    assert len(backoff.pop_expired()) == 2
-    clock.now += 30
-    backoff.add(("team-a", "third"), "uid", 60, 60)
-
-    backoff.accept(("team-a", "second"))
-
-    assert backoff.pop_expired() == set()
 
 
 @pytest.fixture
@@ -525,13 +338,6 @@ def test_a_claim_whose_annotation_cannot_be_taken_off_is_let_go_at_once(bench, s
     deleted = claim(**stubborn, deletionTimestamp="2026-01-01T00:00:00Z")
 
     assert len(writes(bench.run(bench.delta(deleted, allocation=allocation())), "deallocate")) == 1
-
-
-def test_a_claim_whose_annotation_cannot_be_taken_off_is_decided_at_once(bench, stubborn):
-    """When its allocation was cleared."""
-    bench.allocator.answers = {"claim": FITS}
-
-    assert len(writes(bench.run(bench.delta(claim(**stubborn))))) == 1
 
 
 def test_an_annotation_that_cannot_be_taken_off_is_tried_less_and_less_often(bench, stubborn, clock):
@@ -597,61 +403,6 @@ def test_of_many_that_failed_a_few_are_decided_at_once(bench, clock, monkeypatch
     assert asked == [["a", "b"], ["a", "c"]]
 
 
-def test_all_that_wait_are_decided_in_the_end(waiting, clock):
-    """So people are told how many devices are in use now; once, and nothing more is due until something is taken."""
-    waiting.run(waiting.delta(claim("taker")))
-    clock.now += ALL_SECONDS
-    waiting.run()
-    assert sorted(waiting.allocator.asked) == ["failed", "full", "taker"]
-
-    clock.now += ALL_SECONDS
-    waiting.run()
-
-    assert len(waiting.allocator.asked) == 3
-
-
-def test_a_claim_that_was_decided_with_all_others_need_not_be_again(waiting, clock):
-    """What came back has had everybody decided, by what is in use now."""
-    waiting.run(waiting.delta(claim("taker")))
-    waiting.run(waiting.delta(claim("other")), Delta("ResourceClaim", "default", "taker", None))
-    asked = list(waiting.allocator.asked)
-
-    clock.now += ALL_SECONDS
-    waiting.run()
-
-    assert waiting.allocator.asked == asked
-
-
-@pytest.mark.parametrize(("seconds", "name"), [(FAILED_SECONDS, "failed"), (ALL_SECONDS, "full")])
-def test_what_else_is_taken_meanwhile_puts_nobody_off(waiting, clock, seconds, name):
-    """Somebody may take something each moment."""
-    waiting.allocator.answers["other"] = fits("gpu-1")
-    waiting.run(waiting.delta(claim("taker")))
-    clock.now += seconds / 2
-    waiting.run(waiting.delta(claim("other")))
-    assert waiting.allocator.asked.count(name) == 0
-
-    clock.now += seconds / 2
-    waiting.run()
-
-    assert waiting.allocator.asked.count(name) == 1
-
-
-def test_what_fails_no_more_is_not_decided_soon(waiting, clock):
-    """It waits for devices now, like others, or is gone."""
-    waiting.allocator.answers["failed"] = Unsatisfied()
-    waiting.run(waiting.delta(claim("failed", labels={"new": "label"})))
-    waiting.run(waiting.delta(claim("taker")))
-    assert waiting.wake_at == clock.now + ALL_SECONDS
-
-
-def test_what_failed_and_is_gone_wakes_nobody(waiting, clock):
-    """It is nothing to those that still wait."""
-    waiting.run(Delta("ResourceClaim", "default", "failed", None), waiting.delta(claim("taker")))
-
-    assert waiting.wake_at == clock.now + ALL_SECONDS
-
-
 WAITING = read_object(claim(KEY[1], namespace=KEY[0], uid="uid", resourceVersion="1"), "ResourceClaim")
 DECIDED = Assumed("uid", FITS.results[0], "node-1", None)
 
@@ -692,21 +443,3 @@ def test_an_allocation_is_kept_until_the_answer(in_flight, sent, annotate):
     assert (KEY in in_flight, in_flight.assumed(KEY)) == (False, DECIDED)
     in_flight.allocate(WAITING, DECIDED)
     assert [write.kind for write in sent] == ["annotate", "allocate"]
-
-
-def test_an_annotation_is_not_queued(in_flight, sent, annotate):
-    """By the time the allocation is written, an annotation would be out of date."""
-    in_flight.allocate(WAITING, DECIDED)
-    in_flight.submit(annotate)
-
-    assert [write.kind for write in sent] == ["allocate"]
-
-
-def test_a_second_answer_to_one_write_does_not_end_the_next_one(in_flight, annotate):
-    """What was sent since then is still in flight."""
-    in_flight.submit(annotate)
-    in_flight.finish(annotate)
-    in_flight.allocate(WAITING, DECIDED)
-
-    assert not in_flight.finish(annotate)
-    assert KEY in in_flight

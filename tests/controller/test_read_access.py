@@ -1,7 +1,5 @@
 """What is told of rights that the operator itself lacks."""
 
-import asyncio
-
 import pytest
 from structlog.testing import capture_logs
 
@@ -74,15 +72,6 @@ def test_event_of_a_missing_right_is_repeated(rights):
     assert (len(rights.logged), len(rights.messages)) == (1, 2)
 
 
-def test_another_right_of_the_same_kind_is_told_as_well(rights):
-    """Who grants the list and not the watch learns of that one."""
-    rights.look(Node=denied("list"))
-    rights.look(LASTING_SECONDS, Node=denied("list"))
-    rights.look(Node=denied("watch"))
-
-    assert [verb for _, verb, _ in rights.logged] == ["list", "watch"]
-
-
 def test_a_right_that_was_granted_is_told_no_more(rights):
     """Neither by the Event that was to be repeated; and if it is missing again, that is told anew."""
     rights.look(Node=denied())
@@ -95,42 +84,6 @@ def test_a_right_that_was_granted_is_told_no_more(rights):
     rights.look(Node=denied())
     rights.look(LASTING_SECONDS, Node=denied())
     assert (len(rights.logged), len(rights.messages)) == (3, 2)
-
-
-def test_a_right_that_nobody_needs_any_more_is_told_no_more(rights):
-    """Its kind is not served any more: the Event is not repeated, and nobody says that it is permitted."""
-    rights.look(Node=denied())
-    rights.look(LASTING_SECONDS, Node=denied())
-    rights.look()
-    rights.look(REFRESH)
-    assert (rights.logged, len(rights.messages)) == ([("forbidden", "watch", "nodes")], 1)
-
-    rights.look(Node=denied())
-    rights.look(LASTING_SECONDS, Node=denied())
-    assert (len(rights.logged), len(rights.messages)) == (2, 2)
-
-
-def test_what_was_told_of_a_right_stands_while_there_is_no_answer(rights):
-    """A reflector that has just begun knows nothing: it is neither permitted nor forgotten."""
-    rights.look(Node=denied())
-    rights.look(LASTING_SECONDS, Node=denied())
-    rights.look(REFRESH, unanswered={"Node"})
-    rights.look(Node=denied())
-
-    assert (rights.logged, len(rights.messages)) == ([("forbidden", "watch", "nodes")], 2)
-
-
-async def test_the_operator_looks_after_itself_while_nobody_says_what_is_served(
-    cluster, operator, monkeypatch
-):
-    """A server that takes requests and answers none would keep it from telling what is wrong for minutes."""
-    monkeypatch.setattr("dra_operator.controller.manager.ANSWERS_SECONDS", 0.05)
-    monkeypatch.setattr(operator.manager, "_discover", asyncio.Event().wait)
-    operator.manager._discovered_at = float("-inf")
-    cluster.server.faults.answer(403, times=None, verb="watch", kind="Node")
-    cluster.server.faults.cut_watches("Node")
-
-    await cluster.until(lambda: "Forbidden" in cluster.reasons("dra-operator", "Namespace"))
 
 
 async def test_an_api_server_in_trouble_permits_nothing(cluster, operator):

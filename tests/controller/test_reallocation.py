@@ -103,27 +103,6 @@ def test_device_must_be_missing_for_five_minutes(world):
     assert world.wait(1) == ["ours"]
 
 
-def test_five_minutes_begin_anew_when_the_pool_was_incomplete(world):
-    """What is not known for a moment is not known for five minutes."""
-    world.moved(devices("gpu-1", generation=2))
-    world.wait(60)
-    world.wait(200)
-    assert world.moved(Delta("ResourceSlice", "", "slice-1", None)) == []
-    assert world.wait(100) == []
-    assert world.moved(devices("gpu-1", generation=3)) == []
-
-    assert world.wait(239) == []
-    assert world.wait(1) == ["ours"]
-
-
-def test_device_that_is_missing_from_the_same_generation_moves_nothing(world):
-    """A driver that changes a pool gives it a new generation; else it may be in the middle of something."""
-    world.moved(devices("gpu-1"))
-    world.wait(60)
-
-    assert world.wait(3600) == []
-
-
 def test_taint_that_is_not_tolerated_moves_a_claim(world):
     """At once, since it is there for that."""
     assert world.moved(devices("gpu-0", taints=[EVICTING], generation=2)) == ["ours"]

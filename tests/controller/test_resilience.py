@@ -214,15 +214,6 @@ async def test_nothing_is_decided_by_half_a_list(one_by_one, cluster, operator):
     assert await cluster.allocated("m") == ["gpu-0"]
 
 
-async def test_watches_that_are_cut_resume(cluster, operator, gpu):
-    """The end of a stream is nothing special."""
-    cluster.server.faults.cut_watches()
-    cluster.put(claim())
-
-    await cluster.allocated()
-    await operator.ready()
-
-
 # --- an API server that is away
 # -------------------------------------------------------------------------------------------
 
@@ -376,20 +367,6 @@ async def test_a_kind_that_is_no_longer_served_is_skipped(cluster, gpu, unstarte
     assert not unstarted.crashed
 
 
-async def test_a_kind_that_ends_before_it_was_listed_is_not_waited_for(cluster, gpu, unstarted):
-    """Else nothing would ever be allocated: what is not served any more is never listed."""
-    cluster.server.faults.answer(404, times=None, kind="DeviceTaintRule")
-    cluster.put(claim())
-    await unstarted.start()
-    found = unstarted.manager._reflectors
-    await cluster.until(lambda: "DeviceTaintRule" in found and found["DeviceTaintRule"].trouble)
-    leave_out(unstarted.manager, "DeviceTaintRule")
-    unstarted.manager._discovered_at = float("-inf")
-
-    await cluster.allocated()
-    await unstarted.ready()
-
-
 async def test_a_kind_that_is_served_in_another_version_ends_the_operator(cluster, unstarted):
     """What is known was read in the old version; a new start reads it in the new one, and no defect is told of."""
     serve_again = leave_out(unstarted.manager, "DeviceTaintRule")
@@ -398,29 +375,6 @@ async def test_a_kind_that_is_served_in_another_version_ends_the_operator(cluste
     serve_again(lambda found: {**found, "Node": replace(found["Node"], version="v2")})
     await cluster.until(lambda: unstarted.crashed)
     assert unstarted.manager.stuck() == ["Node is served as v2 now, was v1"]
-
-
-async def test_what_is_served_no_longer_matters_to_an_operator_that_stops(cluster, unstarted):
-    """Whoever stopped it gets 0 for an answer, and no line that says that it had to end."""
-    serve_again = leave_out(unstarted.manager, "DeviceTaintRule")
-    await unstarted.start()
-    await unstarted.ready()
-    asked, answered = asyncio.Event(), asyncio.Event()
-    serve_again(lambda found: {**found, "Node": replace(found["Node"], version="v2")})
-    discover = unstarted.manager._discover
-
-    async def late():
-        asked.set()
-        await answered.wait()
-        return await discover()
-
-    unstarted.manager._discover = late
-    await asked.wait()
-    unstarted.manager._stopping = True
-    answered.set()
-
-    await cluster.stays(lambda: not unstarted.crashed)
-    unstarted.manager._stopping = False
 
 
 # --- sudden death

@@ -149,29 +149,6 @@ def test_a_setting_that_a_file_has_twice_is_a_problem(configuration, text, lines
     )
 
 
-def test_a_setting_beside_a_map_that_is_merged_in_is_there_once(configuration):
-    """A key of its own beats a merged one, as YAML says; only one of them is written as a key of the file."""
-    path = configuration("<<: {handback_seconds: 1, claim_deadline_seconds: 7}\nhandback_seconds: 2\n")
-
-    settings = load({}, path).settings
-
-    assert (settings.handback_seconds, settings.claim_deadline_seconds) == (2, 7)
-
-
-@pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "null\n", "{}\n"])
-def test_a_configuration_file_may_set_nothing(configuration, text):
-    """A file in which nothing stands is as good as none."""
-    assert load({}, configuration(text)).settings == Settings()
-
-
-def test_a_missing_configuration_file_is_a_problem(tmp_path):
-    """A configuration file that is not there is not taken for an empty one."""
-    with pytest.raises(
-        SettingsError, match=r"^configuration file .*/absent\.yaml: No such file or directory$"
-    ):
-        load({}, str(tmp_path / "absent.yaml"))
-
-
 def test_origins_name_where_each_setting_came_from(monkeypatch, configuration):
     """What is not the default knows who set it."""
     monkeypatch.setenv("DRA_OPERATOR_LOG_LEVEL", "debug")

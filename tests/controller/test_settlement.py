@@ -83,13 +83,6 @@ def test_what_has_settled_stays_so_after_a_restart(timer):
     assert not settled(timer, 0, rule("other", generation=4, settled="uid-other/3/policy/binding")).rules
 
 
-def test_the_annotation_of_another_rule_does_not_fit(timer):
-    """A rule that was copied with its annotations is a new one."""
-    timer.observe_policy(RULES, 0)
-
-    assert not settled(timer, 0, rule("copy", settled="uid-own/1/policy/binding")).rules
-
-
 def test_a_rule_that_is_not_held_is_not_used(timer):
     """Without our finalizer a rule could go while allocations are being written."""
     timer.observe_policy(RULES, 0)
@@ -166,18 +159,6 @@ def test_a_policy_for_pools_protects_the_pools_that_it_names(timer):
     assert found.unfenced == {OTHER}
 
 
-def test_what_owns_no_device_owns_none(timer):
-    """Rules with other keys, and pools without the taint, are no ownership."""
-    other = rule()
-    settled(timer, 0)
-    timer.observe_published(POOL, 0, owned=False)
-    assert not timer.owns_any
-
-    settled(timer, 0, other)
-
-    assert timer.owns_any
-
-
 def test_a_rule_that_nobody_asked_about_is_not_used(timer):
     """When its time has passed the API server is to be asked about a rule; until it answers nothing is used."""
     timer.observe_policy(RULES, 0)
@@ -205,14 +186,6 @@ def test_a_rule_that_the_api_server_does_not_know_waits_for_quiet(timer):
     assert (late.pools, late.unfenced, late.rules) == ({POOL}, {POOL}, frozenset())
     assert late.marked == {"own": "uid-own/1"}
     assert settled(timer, 701, rule(pool="one")).rules == {"own"}
-
-
-def test_a_rule_that_is_known_settles_no_earlier_beside_one_that_is_not(timer):
-    """Where pools are used without the policy, every owned taint counts, so the newest rule decides when."""
-    timer.observe_policy(RULES, 0)
-    settled(timer, 0, rule("first"), knows=False)
-
-    assert not settled(timer, 600, rule("first"), rule("second"), knows=False).pools
 
 
 @pytest.mark.parametrize("mark", ["uid-own/1", "uid-own/1/policy/binding"])
@@ -250,26 +223,3 @@ def test_an_allocation_by_somebody_else_breaks_the_word_of_the_policy(timer):
     assert settled(timer, 619, rule()).due == 620
     assert not settled(timer, 620, rule(), knows=False).rules
     assert settled(timer, 620, rule()).rules == {"own"}
-
-
-def test_a_breach_ends_the_use_of_pools_in_a_list_as_well(timer):
-    """A policy for pools has broken its word when somebody else allocates there."""
-    timer.observe_policy(PolicyState(PoolsFence("operator", frozenset(), frozenset({POOL}))), 0)
-    timer.observe_published(POOL, 0, owned=True)
-
-    timer.observe_breach(30)
-
-    assert not settled(timer, 629).pools
-    assert settled(timer, 630).pools == {POOL}
-
-
-def test_a_breach_ends_the_use_of_pools_without_a_policy_as_well(timer):
-    """No owned device is used then, whatever it was used on the strength of."""
-    timer.observe_policy(RULES, 0)
-    timer.observe_published(POOL, 0, owned=True)
-    assert settled(timer, 600).pools == {POOL}
-
-    timer.observe_breach(601)
-
-    assert not settled(timer, 1200).pools
-    assert settled(timer, 1201).pools == {POOL}

@@ -27,11 +27,6 @@ async def close(operator):
     return [line["event"] for line in logs]
 
 
-async def test_without_a_pass_there_is_none_to_be_left_unfinished(hasty):
-    """Also where no pass is waited for."""
-    assert await close(hasty) == ["stopping", "stopped"]
-
-
 async def test_a_pass_that_runs_is_left_unfinished(cluster, hasty, monkeypatch):
     """Which is told, and takes no longer than it may."""
     begun, go_on = threading.Event(), threading.Event()

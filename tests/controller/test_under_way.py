@@ -3,13 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from cycle_bench import FITS, event_reasons, said_by, writes
+from cycle_bench import event_reasons, said_by, writes
 
 from cluster import claim
 from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import Denied, Stored
-from dra_operator.controller.cycle import Tick
 
 AWAY = "failed calling webhook"
 
@@ -32,13 +31,6 @@ def test_a_claim_counts_as_waiting_until_its_write_has_succeeded(bench, again):
     assert bench.metric("pending_claims", reason="AllocationRefused") is None
 
 
-def test_the_event_of_a_claim_is_refreshed_while_its_write_is_under_way(bench, again, clock):
-    """`kubectl describe` goes on to say why it waits."""
-    clock.now += 1200
-
-    assert event_reasons(bench.run()) == ["AllocationRefused"]
-
-
 def test_a_write_that_fails_as_before_is_no_news_and_annotated_at_once(bench, again):
     """The patch of the finalizer took the annotation off; the Event still stands."""
     bench.run(bench.delta(claim()))
@@ -50,19 +42,6 @@ def test_a_write_that_fails_as_before_is_no_news_and_annotated_at_once(bench, ag
     ]
 
 
-def test_an_annotation_that_was_due_wakes_nobody_while_a_write_is_under_way(bench, clock):
-    """It cannot be written before the write is answered: a pass for it would follow upon another in a hot loop."""
-    (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
-    bench.run(Denied(annotate, "no"))
-    assert bench.wake_at == clock.now + 20
-    bench.allocator.answers = {"claim": FITS}
-    bench.run(Tick())
-    clock.now += 30
-    bench.run()
-
-    assert bench.wake_at > clock.now
-
-
 def test_a_claim_that_waits_for_a_right_counts_as_that_and_no_more_as_what_it_waited_for(bench, again):
     """There are devices for it now, and no webhook is in the way."""
     error = ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims/status")
@@ -72,14 +51,6 @@ def test_a_claim_that_waits_for_a_right_counts_as_that_and_no_more_as_what_it_wa
         bench.metric("pending_claims", reason="Forbidden"),
         bench.metric("pending_claims", reason="AllocationRefused"),
     ) == (1, None)
-
-
-def test_a_claim_whose_allocation_was_cleared_meanwhile_is_told_anew_why_it_waits(bench, again):
-    """It had what it wants in between."""
-    stored = bench.delta(claim(), allocation=dict(again.allocation))
-    (third,) = writes(bench.run(stored, bench.delta(claim()), Stored(again, {})), "allocate")
-
-    assert event_reasons(bench.run(Denied(third, AWAY))) == ["AllocationRefused"]
 
 
 def test_a_claim_that_was_made_anew_counts_no_more_for_what_the_one_before_waited(bench, again):

@@ -176,16 +176,6 @@ def test_pod_that_fits_is_told_of_after_forty_seconds(bench):
     assert bench.annotation("p-gpu") is None
 
 
-def test_pod_that_fits_no_more_is_told_why_soon(bench):
-    """What has fitted is found out again when something changes, and not only after forty seconds."""
-    bench.put(*made("p"))
-    bench.after(8)
-    bench.put(claim("other", status=HELD))
-    bench.after(12)
-
-    assert [reason for _, reason, _ in bench.told] == ["DeviceInUse"]
-
-
 def test_claim_that_was_missing_is_seen_when_it_comes(bench):
     """Nothing else needs to change for the pod to be told what it waits for now."""
     bench.put(claim("other", status=HELD), pod("p", named("gpu", "late")))
@@ -259,29 +249,6 @@ def test_at_most_twenty_writes_a_second(bench):
     assert max(written) <= BATCH
     assert len(bench.told) == 100
     assert len(writes(bench.effects, "annotate")) == 100
-
-
-def test_event_that_is_still_true_is_recorded_again(bench):
-    """The API server forgets Events after an hour."""
-    bench.put(claim("other", status=HELD), *made("p"))
-    bench.after(10)
-    bench.after(1210, step=10)
-    assert [reason for _, reason, _ in bench.told] == ["DeviceInUse"] * 2
-
-
-def test_pod_that_is_gone_is_forgotten(bench):
-    """Its claim, if it stays, is the operator's, and no Event is recorded any more."""
-    bench.put(claim("other", status=HELD), claim("c"), pod("p", named("gpu", "c")))
-    bench.after(10)
-    bench.remove("Pod", "p")
-    bench.after(1300, step=10)
-
-    assert len(bench.told) == 1
-    assert bench.annotation("c") is not None
-    assert (
-        bench.metrics.registry.get_sample_value("dra_operator_waiting_pods", {"reason": "DeviceInUse"})
-        is None
-    )
 
 
 def test_bad_object_is_reported_and_keeps_nobody_else_waiting(bench):
@@ -359,19 +326,6 @@ def test_template_that_tolerates_the_taint_of_owned_devices_is_told_of(clock):
     )
 
 
-def test_claim_is_told_of_by_another_pod_when_the_first_is_gone(bench):
-    """The annotation stays as long as some pod waits for the claim, and is about that one then."""
-    bench.put(
-        claim("other", status=HELD), claim("shared"), pod("a", named("x", "shared"), named("y", "none"))
-    )
-    bench.put(pod("b", named("y", "shared")))
-    bench.after(10)
-    bench.remove("Pod", "a")
-    bench.after(75)
-
-    assert bench.annotation("shared").startswith("request gpu: 1 device published")
-
-
 def test_text_of_an_earlier_operator_is_taken_off_a_claim_that_fits(bench):
     """Nobody else would: the claim waits, and the pod has nothing to be told."""
     body, its_claim = made("p")
@@ -382,30 +336,6 @@ def test_text_of_an_earlier_operator_is_taken_off_a_claim_that_fits(bench):
     assert bench.annotation("p-gpu") is None
 
 
-def test_annotation_that_met_a_conflict_is_written_later(bench):
-    """A write that was not stored is not taken for one that was."""
-    bench.conflicts = 1
-    bench.put(claim("other", status=HELD), *made("p"))
-    bench.after(10)
-    assert bench.annotation("p-gpu") is None
-
-    bench.after(70)
-    assert bench.annotation("p-gpu") is not None
-
-
-def test_claim_is_not_written_while_its_pod_is_nominated(bench):
-    """Not even to take off what was said before."""
-    body, its_claim = made("p")
-    bench.put(claim("other", status=HELD), body, its_claim)
-    bench.after(10)
-    written = len(writes(bench.effects, "annotate"))
-    body["status"]["nominatedNodeName"] = "n1"
-    bench.put(body)
-    bench.after(60)
-
-    assert len(writes(bench.effects, "annotate")) == written
-
-
 def test_claim_that_opted_out_gets_no_annotation(bench):
     """Its pod is told."""
     body, its_claim = made("p")
@@ -414,16 +344,6 @@ def test_claim_that_opted_out_gets_no_annotation(bench):
     bench.after(10)
 
     assert [reason for _, reason, _ in bench.told] == ["DeviceInUse"]
-    assert writes(bench.effects, "annotate") == []
-
-
-def test_claim_of_another_pod_is_not_written(bench):
-    """Of a claim that was not made for the pod only the pod is told."""
-    body, _ = made("p")
-    bench.put(body, claim("p-gpu", owner="q"))
-    bench.after(10)
-
-    assert [reason for _, reason, _ in bench.told] == ["ClaimNotForPod"]
     assert writes(bench.effects, "annotate") == []
 
 
@@ -460,31 +380,3 @@ def test_template_that_is_there_and_cannot_be_read_is_not_missing(bench):
         if isinstance(item, EventRequest) and item.subject.kind == "ResourceClaimTemplate"
     ]
     assert reasons == ["InvalidObject"]
-
-
-def test_many_bad_templates_are_told_of_at_the_pace_of_pods(bench):
-    """Events about templates are explanations as well, of which there are at most twenty a second."""
-    spec = claim("c", of="gpu.exmaple.com")["spec"]
-    found = [
-        {
-            "kind": "ResourceClaimTemplate",
-            "metadata": {"name": f"t{number}", "namespace": NAMESPACE},
-            "spec": {"spec": spec},
-        }
-        for number in range(100)
-    ]
-    bench.run(*[item for body in found for item in bench.items(body)])
-    assert len(bench.effects) <= BATCH
-
-    bench.after(100 / BATCH * BATCH_SECONDS + 1, step=BATCH_SECONDS)
-    assert len([item for item in bench.effects if isinstance(item, EventRequest)]) == 100
-
-
-def test_namespace_is_that_of_the_pod(bench):
-    """Events about a pod are recorded in its namespace."""
-    bench.put(claim("other", status=HELD), *made("p"))
-    bench.after(10)
-    (event,) = [
-        item for item in bench.effects if isinstance(item, EventRequest) and item.subject.kind == "Pod"
-    ]
-    assert event.subject.namespace == NAMESPACE

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from cycle_bench import FITS, writes
+from cycle_bench import writes
 
 from cluster import allocation, claim, node
 from dra_operator.allocator import Failed, Reason
@@ -50,15 +50,6 @@ def try_again(bench):
     return try_again
 
 
-def test_the_claim_that_has_waited_longest_counts(wait, clock, since):
-    """A younger one beside it changes nothing, nor does time that passes."""
-    wait("first")
-    clock.now += 30
-    wait("second")
-
-    assert since("DeviceInUse") == 0
-
-
 def test_each_reason_has_the_time_of_its_own_claims(bench, wait, clock, since):
     """That of the one that has waited longest of them."""
     bench.allocator.answers = dict.fromkeys(["c", "d"], Failed("fatal", "broken", Reason.SELECTOR_FAILED))
@@ -67,19 +58,6 @@ def test_each_reason_has_the_time_of_its_own_claims(bench, wait, clock, since):
         clock.now += 10
 
     assert (since("DeviceInUse"), since("SelectorFailed")) == (0, 20)
-
-
-def test_when_the_longest_wait_ends_the_next_one_counts(bench, wait, try_again, clock, since):
-    """Its time is its own."""
-    wait("first")
-    clock.now += 30
-    wait("second")
-    bench.allocator.answers = {"first": FITS}
-    (write,) = try_again()
-    clock.now += 30
-    bench.run(bench.delta(claim("first"), allocation=dict(write.allocation)), Stored(write, {}))
-
-    assert since("DeviceInUse") == 30
 
 
 def test_a_claim_keeps_its_time_when_its_reason_changes(bench, wait, try_again, clock, since):
@@ -91,14 +69,6 @@ def test_a_claim_keeps_its_time_when_its_reason_changes(bench, wait, try_again, 
 
     assert since("DeviceInUse") is None
     assert since("SelectorFailed") == 0
-
-
-def test_nothing_is_told_when_nobody_waits(bench, wait, since):
-    """A series that stays would be an alert for ever."""
-    wait("claim")
-    bench.run(Delta("ResourceClaim", "default", "claim", None))
-
-    assert since("DeviceInUse") is None
 
 
 def test_a_claim_that_was_made_anew_has_not_waited_yet(bench, wait, clock, since):

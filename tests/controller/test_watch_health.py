@@ -82,14 +82,6 @@ def test_an_outage_is_one_line_and_its_end_another(night):
     assert night.look() == []
 
 
-def test_what_came_and_went_between_two_looks_is_told(night):
-    """Something that cuts connections is found by these lines."""
-    night.fail("the connection was cut", "Pod")
-    night.succeed()
-
-    assert night.look() == [("warning", "Pod", "the connection was cut"), ("info", "Pod", 0)]
-
-
 def test_troubles_of_different_sorts_are_told_apart(night):
     """What one kind has is not hidden by an outage that begins at the same moment."""
     night.fail(f"{AWAY}: claims", "Claim")
@@ -98,27 +90,6 @@ def test_troubles_of_different_sorts_are_told_apart(night):
 
     assert night.look() == [("warning", "Claim, Pod", f"{AWAY}: claims"), ("warning", "Slice", "garbage")]
     assert night.look(1000) == []
-
-
-def test_a_kind_that_follows_is_told_by_itself(night):
-    """Nobody takes it for heard of."""
-    night.fail(AWAY, "Claim")
-    night.look()
-    night.fail(AWAY, "Pod")
-
-    assert night.look() == [("warning", "Pod", AWAY)]
-
-
-def test_kinds_that_are_heard_of_again_are_told_although_another_one_is_not(night):
-    """After a while: mostly the others follow in a moment."""
-    night.fail(AWAY)
-    night.look()
-    night.succeed("Claim", "Slice")
-    assert night.look() == []
-    assert night.look(10) == [("info", "Claim, Slice", 2)]
-
-    night.succeed("Pod")
-    assert night.look() == [("info", "Pod", 14)]
 
 
 def test_another_trouble_that_stays_is_told(night):
@@ -135,32 +106,6 @@ def test_another_trouble_that_stays_is_told(night):
     assert night.look(1) == [("warning", "Pod", DENIED)]
     night.fail(DENIED, "Pod")
     assert night.look(1000) == []
-
-
-def test_a_trouble_that_was_not_told_in_time_is_not_told_when_it_is_over(night):
-    """Nobody can mend it any more."""
-    night.fail(AWAY, "Claim", "Pod")
-    night.look()
-    night.fail(DENIED, "Pod")
-    night.look()
-    night.succeed("Pod")
-
-    assert night.look(60) == []
-
-
-def test_a_kind_that_fails_again_was_not_heard_of(night):
-    """A server that comes and goes is one outage."""
-    night.fail(AWAY)
-    night.look()
-    night.succeed("Claim")
-    night.look()
-    night.fail(AWAY, "Claim")
-    night.succeed("Claim", "Slice")
-    assert night.look(9) == []
-    assert night.look(9) == []
-
-    night.succeed("Pod")
-    assert night.look() == [("info", "Claim, Slice, Pod", 22)]
 
 
 def test_a_kind_that_is_not_watched_any_more_is_left_out(night):

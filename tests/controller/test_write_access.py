@@ -1,17 +1,14 @@
 """What is told of writes that the operator has no right to make, and when that is over."""
 
-from dataclasses import replace
-
 import pytest
 from cycle_bench import KEY, event_reasons, fits, said_by, writes
 from structlog.testing import capture_logs
 
-from cluster import FINALIZER, PENDING, allocation, claim
+from cluster import FINALIZER, PENDING, claim
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiError
-from dra_operator.cluster.writes import Denied, Stored, fence
+from dra_operator.cluster.writes import Denied, Stored
 from dra_operator.controller.claims import PodUse
-from dra_operator.controller.cycle import Tick
 from dra_operator.controller.event_dedup import EventRequest
 
 
@@ -74,30 +71,6 @@ def test_all_that_were_denied_a_right_are_tried_when_it_is_there(bench, clock):
     assert [write.key[1] for write in told(bench.run(written, Stored(late, {})))] == ["a", "b"]
 
 
-def test_a_right_is_there_when_one_claim_shows_it(bench, clock):
-    """Readiness does not wait for the others that were denied it."""
-    found = writes(bench.run(bench.delta(claim("a")), bench.delta(claim("b"))), "annotate")
-    bench.run(*[Denied(write, "no", denied("resourceclaims")) for write in found])
-    clock.now += 10
-    (again, _) = writes(bench.run(), "annotate")
-    bench.run(Stored(again, {}))
-
-    assert bench.cycle._access.reasons() == ()
-
-
-def test_a_right_is_told_no_more_when_somebody_else_did_what_it_is_for(bench, clock):
-    """The claim that was to be let go is gone."""
-    released = claim(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[FINALIZER])
-    (deallocate,) = writes(bench.run(bench.delta(released, allocation=allocation())), "deallocate")
-    assert event_reasons(bench.run(Denied(deallocate, "no", denied("resourceclaims/status")))) == [
-        "Forbidden"
-    ]
-    bench.run(Delta("ResourceClaim", "default", "claim", None))
-    clock.now += 1200
-
-    assert event_reasons(bench.run()) == []
-
-
 def test_a_right_that_is_there_is_told_no_more(bench, clock):
     """The claim goes on to wait, and its annotation could be written at last."""
     (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
@@ -108,40 +81,6 @@ def test_a_right_that_is_there_is_told_no_more(bench, clock):
     clock.now += 1200
 
     assert event_reasons(bench.run()) == ["DeviceInUse"]
-
-
-def test_why_a_claim_waits_is_told_again_when_its_annotation_could_be_written(bench, clock):
-    """Else its last Event would be of a right that is there."""
-    (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
-    assert event_reasons(bench.run(Denied(annotate, "no", denied("resourceclaims")))) == ["Forbidden"]
-    clock.now += 10
-    (annotate,) = writes(bench.run(), "annotate")
-
-    assert event_reasons(bench.run(Stored(annotate, {}))) == ["DeviceInUse"]
-
-
-def test_a_fence_says_nothing_of_the_right_to_allocate(bench, write):
-    """It needs less: that it succeeded does not make the missing right one that is there."""
-    bench.run(
-        Denied(write, "no", ApiError(403, "Forbidden", "no", verb="patch", resource="resourceclaims/status"))
-    )
-    bench.cycle._access.grant(fence(KEY, write.uid, "1", (FINALIZER,)))
-    assert bench.cycle._access.reasons() == ("not permitted to patch resourceclaims/status: no",)
-
-    bench.cycle._access.grant(write)
-    assert bench.cycle._access.reasons() == ()
-
-
-def test_the_right_to_update_is_shown_by_the_claims_that_need_it(bench, write):
-    """Other claims are patched: that they were written says nothing of it."""
-    error = ApiError(403, "Forbidden", "no", verb="update", resource="resourceclaims")
-    bench.run(Denied(write, "no", error))
-    rights = bench.cycle._access
-    rights.grant(replace(write, key=("default", "another")))
-    assert rights.reasons() == ("not permitted to update resourceclaims: no",)
-
-    rights.grant(write)
-    assert rights.reasons() == ()
 
 
 def test_a_missing_right_is_logged_once(bench, write, clock):
@@ -160,34 +99,6 @@ def test_a_missing_right_is_logged_once(bench, write, clock):
     assert [(line["verb"], line["resource"], line["why"]) for line in lines] == [
         ("patch", "resourceclaims/status", "no")
     ] * 2
-
-
-def test_one_that_may_not_bind_devices_may_write_the_status(bench, write, clock):
-    """A right that was given meanwhile is not named beside the one that lacks."""
-    deny(bench, write, "resourceclaims/status")
-    clock.now += 11
-    (again,) = writes(bench.run())
-    deny(bench, again, "resourceclaims/binding")
-
-    assert bench.cycle._access.reasons() == ("not permitted to patch resourceclaims/binding: no",)
-
-
-@pytest.mark.parametrize(
-    ("resource", "named"),
-    [
-        ("resourceclaims/status", ()),
-        ("resourceclaims", ("not permitted to patch resourceclaims: no",)),
-    ],
-    ids=["to allocate", "to say why it waits"],
-)
-def test_a_claim_without_devices_needs_no_right_to_allocate(bench, write, clock, resource, named):
-    """Else nothing would be written that shows that the right is there, and the operator stayed unready."""
-    bench.run(Denied(write, "no", denied(resource)))
-    bench.allocator.answers = {}
-    clock.now += 11
-    bench.run()
-
-    assert bench.cycle._access.reasons() == named
 
 
 def test_a_claim_that_may_not_be_allocated_says_so(bench, write):
@@ -223,16 +134,6 @@ def test_a_claim_that_may_not_be_let_go_keeps_the_right_named(bench):
 
 
 @pytest.mark.parametrize("end", ["gone", "pod"])
-def test_a_missing_right_is_forgotten_with_the_claim_that_needed_it(bench, write, end):
-    """A right that nobody needs any more does not keep the operator unready."""
-    deny(bench, write, "resourceclaims/status")
-    gone = Delta("ResourceClaim", *KEY, None)
-    bench.run(gone if end == "gone" else PodUse("default", "pod", frozenset({"claim"})))
-
-    assert bench.cycle._access.reasons() == ()
-
-
-@pytest.mark.parametrize("end", ["gone", "pod"])
 def test_a_missing_right_is_told_no_more_when_nobody_needs_it(bench, clock, end):
     """Its Event is not repeated for ever."""
     (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
@@ -242,14 +143,3 @@ def test_a_missing_right_is_told_no_more_when_nobody_needs_it(bench, clock, end)
     clock.now += 1200
 
     assert event_reasons(bench.run()) == []
-
-
-def test_a_missing_right_is_told_again_although_its_claim_was_decided_meanwhile(bench, clock):
-    """To say why it waits is still not permitted: the Event must not expire."""
-    (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
-    assert event_reasons(bench.run(Denied(annotate, "no", denied("resourceclaims")))) == ["Forbidden"]
-    bench.run(Tick())
-    clock.now += 1200
-
-    assert bench.allocator.asked == ["claim", "claim"]
-    assert "Forbidden" in event_reasons(bench.run())

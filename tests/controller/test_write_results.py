@@ -1,6 +1,5 @@
 """What the answer to a write means for its claim, and what a claim needs without a decision."""
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -8,10 +7,9 @@ from cycle_bench import FITS, KEY, event_reasons, fits, said_by, writes
 from structlog.testing import capture_logs
 
 from cluster import FINALIZER, PENDING, allocation, claim
-from dra_operator.allocator import Explanation, Reason
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiError
-from dra_operator.cluster.writes import Denied, Stale, Stored, Write
+from dra_operator.cluster.writes import Denied, Stale, Stored
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.cycle import Tick
 from dra_operator.controller.event_dedup import EventRequest
@@ -28,40 +26,6 @@ def test_a_written_allocation_is_announced(bench, write):
 
     assert event_reasons(effects) == ["Allocated"]
     assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
-
-
-def test_an_allocation_is_told_with_its_node_and_how_long_it_took(bench, write, clock):
-    """From when the claim was seen until the answer was here, in the log and in the numbers."""
-    clock.now += 3.5
-    with capture_logs() as logs:
-        (notice,) = bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Stored(write, {}))
-
-    (line,) = [line for line in logs if line["event"] == "allocated"]
-    assert (line["node"], line["devices"], line["waited_ms"], line["pass"]) == ("node-1", 1, 3500, 2)
-    assert (notice.type, notice.reason) == ("Normal", "Allocated")
-    assert (bench.metric("allocations_total"), bench.metric("allocation_seconds_sum")) == (1, 3.5)
-
-
-def test_an_allocation_that_all_nodes_can_use_is_told_without_a_node(bench):
-    """Who looks for what a node has would find it there, and it is everywhere."""
-    bench.allocator.answers = {"claim": fits("gpu-0", None)}
-    (write,) = writes(bench.run(bench.delta(claim())))
-    with capture_logs() as logs:
-        (notice,) = bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Stored(write, {}))
-
-    assert [line["node"] for line in logs if line["event"] == "allocated"] == [""]
-    assert notice.message.startswith("allocated, usable on every node: ")
-
-
-def test_an_allocation_whose_claim_is_gone_by_now_is_logged_as_it_was_made(bench, write, clock):
-    """With its node and the time it took, though its answer is the last that is heard of it."""
-    stored = bench.delta(claim(), allocation=dict(write.allocation))
-    clock.now += 3.5
-    bench.run(stored, replace(stored, body=None))
-    with capture_logs() as logs:
-        bench.run(Stored(write, {}))
-
-    assert [(line["node"], line["waited_ms"]) for line in logs] == [("node-1", 3500)]
 
 
 @pytest.mark.parametrize(
@@ -83,13 +47,6 @@ def test_an_allocation_that_is_gone_by_now_is_not_announced(bench, write, later)
     effects = bench.run(stored, *later(bench, stored), Stored(write, {}))
 
     assert "Allocated" not in event_reasons(effects)
-
-
-def test_a_write_has_one_answer(bench, write):
-    """A second one is not waited for, and means nothing."""
-    bench.run(Stale(write, None, "changed"), Stale(write, None, "changed"))
-
-    assert bench.metric("writes_total", kind="allocate", outcome="conflict") == 1
 
 
 def test_what_a_claim_needs_since_is_done_when_the_write_before_it_is_answered(bench):
@@ -124,30 +81,12 @@ def test_a_write_that_did_not_happen_gives_its_device_back(bench, write, outcome
     assert bench.allocator.asked.count("other") == 2
 
 
-def test_a_device_that_is_given_back_is_tried_for_also_where_another_write_succeeded(bench, write):
-    """That its answer came with the refusal of the first takes nothing from whoever waits."""
-    bench.allocator.answers["second"] = fits("gpu-1")
-    (second,) = writes(bench.run(bench.delta(claim("other")), bench.delta(claim("second"))))
-    stored = bench.delta(claim("second"), allocation=dict(second.allocation))
-    bench.run(Stale(write, None, "changed"), stored, Stored(second, {}))
-
-    assert bench.allocator.asked.count("other") == 2
-
-
 def test_a_device_that_another_was_faster_to_take_is_no_collision(bench, write):
     """Until our write is stored one claim has it; that it is not stored is the rule."""
     taken = bench.delta(claim("other"), allocation=dict(write.allocation))
 
     assert event_reasons(bench.run(taken)) == []
     assert event_reasons(bench.run(Stale(write, None, "changed"))) == []
-
-
-def test_a_device_that_two_claims_have_is_a_collision_when_both_are_stored(bench, write):
-    """Each of them says so."""
-    bench.run(bench.delta(claim("other"), allocation=dict(write.allocation)))
-    effects = bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Stored(write, {}))
-
-    assert sorted(event_reasons(effects)) == ["Allocated", "DeviceAllocatedTwice", "DeviceAllocatedTwice"]
 
 
 @pytest.mark.parametrize(
@@ -173,14 +112,6 @@ def test_a_conflict_is_tried_again_with_the_version_that_won(bench, write):
 
     (again,) = writes(bench.run(bench.delta(claim())))
     assert again.version == "2"
-
-
-def test_a_conflict_without_a_newer_version_is_tried_again_after_a_while(bench, write, clock):
-    """A watch that is late does not hold the claim up for ever."""
-    bench.run(Stale(write, None, "changed"))
-    clock.now += 0.1
-
-    assert len(writes(bench.run())) == 1
 
 
 def test_a_refusal_is_told_and_put_off(bench, write, clock):
@@ -221,36 +152,6 @@ def test_all_that_were_refused_are_tried_when_one_of_them_is_taken(bench, clock)
     clock.now += 0.3
     (first,) = told()
     assert [first.key[1], *(write.key[1] for write in land(first))] == ["a", "b"]
-
-
-def test_what_is_in_vain_all_night_is_logged_seldom(bench, write, clock):
-    """Both the allocation and what is to be said on the claim; each is tried again and again."""
-    counts, lines, sent = Counter(), [], [write]
-    while min(counts["allocate"], counts["annotate"]) < 50:
-        with capture_logs() as logs:
-            for denied in sent:
-                counts[denied.kind] += 1
-                effects = bench.run(Denied(denied, "no"))
-        lines += [
-            (line["write"], counts[line["write"]]) for line in logs if line["event"].startswith("write ")
-        ]
-        clock.now += 1201
-        sent = [effect for effect in [*effects, *bench.run()] if isinstance(effect, Write)]
-
-    for kind in ("allocate", "annotate"):
-        assert [times for told, times in lines if told == kind and times <= 50] == [1, 2, 4, 8, 16, 32, 48]
-
-
-def test_the_first_refusal_is_logged_whatever_the_claim_was_put_off_for_before(bench, write, clock):
-    """Else nobody would read for a while that a webhook refuses a claim that lost races before."""
-    for _ in range(2):
-        bench.run(Stale(write, None, "changed"))
-        clock.now += 31
-        (write,) = writes(bench.run())
-    with capture_logs() as logs:
-        bench.run(Denied(write, "no"))
-
-    assert [line["why"] for line in logs if line["event"] == "write refused"] == ["no"]
 
 
 def test_a_write_that_failed_at_each_attempt_is_told_and_soon_tried_again(bench, write, clock):
@@ -322,30 +223,6 @@ def test_an_annotation_that_cannot_be_written_does_not_put_the_allocation_off(be
     assert len(writes(bench.run(Tick()))) == 1
 
 
-def test_an_annotation_that_is_not_taken_has_a_longer_pause(bench, clock):
-    """Twice that of one that was."""
-    (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
-    bench.run(Denied(annotate, "policy"))
-    clock.now += 10
-
-    assert writes(bench.run(), "annotate") == []
-
-
-def test_an_annotation_that_is_taken_at_last_has_the_usual_pause(bench, clock, monkeypatch):
-    """Also if another text is due by then."""
-    (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
-    bench.run(Denied(annotate, "policy"))
-    clock.now += 20
-    (annotate,) = writes(bench.run(), "annotate")
-    explanation = Explanation(Reason.DEVICE_IN_USE, "request gpu: another number", "gpu")
-    monkeypatch.setattr(bench.allocator, "explain", lambda *_, **__: (explanation,))
-    told = bench.delta(claim(annotations={"dra-operator.io/pending": said_by(annotate)}))
-    bench.run(Tick(), told, Stored(annotate, {}))
-    clock.now += 10
-
-    assert [said_by(write) for write in writes(bench.run(), "annotate")] == [explanation.message]
-
-
 @pytest.mark.parametrize(
     "outcome",
     [
@@ -394,18 +271,6 @@ def test_an_allocation_decided_while_an_annotation_is_on_its_way_is_held(bench):
     assert bench.allocator.asked == ["claim", "claim"], "it is not decided once more"
 
 
-@pytest.mark.parametrize("anew", [False, True], ids=["gone", "made anew"])
-def test_a_held_allocation_goes_with_its_claim(bench, anew):
-    """Another claim of its name is decided for itself."""
-    (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
-    bench.allocator.answers = {"claim": FITS}
-    bench.run(Tick())
-    arrivals = [Delta("ResourceClaim", *KEY, None), *([bench.delta(claim(uid="new"))] if anew else ())]
-
-    found = writes(bench.run(*arrivals, Stored(annotate, {})))
-    assert [write.uid for write in found] == ["new"] * anew
-
-
 @pytest.mark.parametrize(
     ("metadata", "pods"),
     [
@@ -426,16 +291,6 @@ def test_a_held_allocation_does_not_go_out_to_a_claim_that_is_not_ours_any_more(
     assert writes(bench.run(bench.delta(annotated), Stored(annotate, {}))) == []
     assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
     assert bench.allocator.asked.count("other") == 2
-
-
-def test_a_held_allocation_is_given_up_with_the_annotation(bench):
-    """If the claim is no longer what was decided on, neither write happens."""
-    (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
-    bench.allocator.answers = {"claim": FITS}
-    bench.run(Tick())
-    bench.run(Stale(annotate, None, "it is gone"))
-
-    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == set()
 
 
 def test_a_held_allocation_is_decided_anew_when_an_annotation_may_be_stored(bench):

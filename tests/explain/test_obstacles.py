@@ -97,33 +97,6 @@ def test_devices_that_use_what_is_switched_off_are_not_left(
     )
 
 
-def test_views_are_not_gone_through_for_each_device_that_no_node_can_use(scene: Any, ask: Any) -> None:
-    """A pool may have a view a node, and a device for each node that is cordoned."""
-    nodes = [f"n{number}" for number in range(12)]
-    for name in nodes:
-        scene.put("Node", name, labels={"zone": name}, spec={"unschedulable": name < "n2"})
-    terms = [[{"matchExpressions": [{"key": "zone", "operator": "In", "values": [name]}]}] for name in nodes]
-    devices = [
-        {"name": name, "nodeSelector": {"nodeSelectorTerms": term}}
-        for name, term in zip(nodes, terms, strict=True)
-    ]
-    scene.slice("s", *devices, perDeviceNodeSelection=True)
-    scene.allocator.refresh()
-    asked: list[object] = []
-
-    class Watched(dict[Any, Any]):
-        def get(self, key: object, default: object = None) -> Any:
-            asked.append(key)
-            return super().get(key, default)
-
-    views = scene.allocator.availability.views
-    views.of_pool = Watched(views.of_pool)
-    found = scene.explain(scene.claim(ask("r", 2)))
-
-    assert "4 on nodes that cannot be used (node n0 cordoned on 1, node n1 cordoned on 1" in found.message
-    assert len(asked) < 4
-
-
 @pytest.mark.parametrize(
     ("policy", "requests", "shown"),
     [

@@ -89,16 +89,6 @@ def test_alternatives_may_be_bound_by_different_constraints(grid: Any, ask: Any)
     )
 
 
-def test_constraints_that_only_conflict_between_requests(grid: Any, ask: Any) -> None:
-    """As for one request."""
-    found = grid.explain(grid.claim(ask("g"), ask("h"), constraints=[match("row"), match("column")]))
-
-    assert found.message == (
-        "the requests fit together on node n1, but not with constraint #0 (matchAttribute gpu.example.com/row) "
-        "beside constraint #1 (matchAttribute gpu.example.com/column)" + NEVER
-    )
-
-
 def test_how_many_would_satisfy_a_constraint(grid: Any, ask: Any) -> None:
     """The number is the one to ask for."""
     found = grid.explain(grid.claim(ask("g", 3), constraints=[match("row")]))

@@ -9,14 +9,6 @@ from dra_operator.cel import CelError
 from dra_operator.inventory.slices import Columns
 
 
-def test_equal_attributes_share_a_column() -> None:
-    """Two slices with equal values have one column between them."""
-    columns = Columns()
-    first = columns.attributes((AttributeValue("int", 1), None))
-
-    assert columns.attributes((AttributeValue("int", 1), None)) is first
-
-
 def test_one_and_true_are_different_columns() -> None:
     """A value is never taken for an equal one of another type."""
     columns = Columns()
@@ -56,14 +48,6 @@ def test_capacities_with_different_policies_are_different_columns() -> None:
     assert len({column.serial for column in every}) == len(policies)
 
 
-def test_devices_with_equal_values_are_one_set() -> None:
-    """One and true are two; devices without a value are a set, too; equal values need not be the same object."""
-    values = [AttributeValue("int", 1), None, AttributeValue("bool", True), AttributeValue("int", 1), None]
-
-    assert Columns().attributes(tuple(values)).sets == (0b01001, 0b10010, 0b00100)
-    assert Columns().attributes((values[0],) * 3).sets == (0b111,)
-
-
 @pytest.mark.parametrize(
     ("capacities", "whole"),
     [
@@ -89,16 +73,6 @@ def test_capacity_without_policies_is_given_whole(
     assert Columns().capacities(tuple(capacities)).given_whole is whole
 
 
-def test_a_column_goes_with_its_last_slice() -> None:
-    """Nobody keeps a column that no slice has."""
-    columns = Columns()
-    kept = columns.attributes((AttributeValue("int", 1),))
-    serial = kept.serial
-    del kept
-
-    assert columns.attributes((AttributeValue("int", 1),)).serial != serial
-
-
 def test_values_are_prepared_for_expressions_when_they_are_published() -> None:
     """A value that expressions cannot read is the error that each of them gives; one that is missing is nothing."""
     columns = Columns()
@@ -111,17 +85,6 @@ def test_values_are_prepared_for_expressions_when_they_are_published() -> None:
     assert isinstance(versions.prepared[1], CelError)
     assert versions.prepared[2] is None
     assert [amount and amount.nano for amount in amounts.prepared] == [2**30 * 10**9, None]
-
-
-def test_slices_that_are_alike_share_a_schema() -> None:
-    """Whatever their values; another name, another number of devices and another driver make another one."""
-    columns = Columns()
-    fields = ("d.example", ("model",), ("memory",), 2, 0b01, 0)
-    first = columns.schema(*fields)
-
-    assert columns.schema(*fields) is first
-    for place, other in enumerate(("e.example", ("index",), (), 3, 0b11, 0b10)):
-        assert columns.schema(*fields[:place], other, *fields[place + 1 :]) is not first  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

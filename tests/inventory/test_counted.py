@@ -2,14 +2,12 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Features, Inventory, Views
 from dra_operator.inventory.pool import CounterLayout
-from opcodes import opcodes
 
 Wire = dict[str, Any]
 NODES = ("n0", "n1", "n2")
@@ -117,45 +115,3 @@ def partition(version: int, amount: str = "1", group: str | None = None) -> Wire
         "attributes": {"version": {"int": version}},
         "consumesCounters": [use if group is None else {**use, "compatibilityGroups": [group]}],
     }
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "stays"),
-    [
-        pytest.param(partition(1), partition(2), True, id="another attribute"),
-        pytest.param(partition(1), partition(1, "2"), False, id="another amount"),
-        pytest.param(partition(1), {**partition(1), "consumesCounters": []}, False, id="no amount"),
-        pytest.param(partition(1, group="g"), partition(2, group="g"), False, id="with groups"),
-    ],
-)
-def test_only_a_change_of_counters_is_seen_by_other_nodes(
-    make: Any, inventory: Inventory, old: Wire, new: Wire, *, stays: bool
-) -> None:
-    """A change that leaves counters alone costs one view; where devices name groups, all nodes look again."""
-    for node in NODES:
-        inventory.put(make("Node", node))
-    put(inventory, [[old], [partition(1)], []])
-    views = looked_up(inventory)
-    other = views.of_node("n1")
-    put(inventory, [[new], [partition(1)], []])
-    views.refresh()
-
-    assert (views.of_node("n1") is other) == stays
-
-
-def test_a_changed_attribute_in_a_pool_with_counters_costs_one_view(make: Any, make_slice: Any) -> None:
-    """With four times as many nodes, each with a slice of the pool, it costs no more than a few steps a node."""
-
-    def taken(nodes: int) -> int:
-        inventory = Inventory()
-        sets = [{"name": "s", "counters": {"m": {"value": "100"}}}]
-        inventory.put(make_slice("sets", [], count=nodes + 1, nodeName="node-0", sharedCounters=sets))
-        for number in range(nodes):
-            inventory.put(make("Node", f"node-{number}"))
-            device = {**partition(1), "name": f"d{number}"}
-            inventory.put(make_slice(f"s{number}", [device], count=nodes + 1, nodeName=f"node-{number}"))
-        views = looked_up(inventory)
-        inventory.put(make_slice("s3", [{**partition(2), "name": "d3"}], count=nodes + 1, nodeName="node-3"))
-        return opcodes(views.refresh)
-
-    assert taken(200) < taken(50) + 150 * 20

@@ -127,14 +127,6 @@ def test_incremental_views_equal_those_built_from_scratch(events: list[tuple[Any
             assert view.nodes == bits.from_flags(view in views.of_node(name).pools for name in views.order)
 
 
-def test_other_kinds_are_refused(inventory: Inventory) -> None:
-    """What the inventory does not keep is a mistake of the caller."""
-    with pytest.raises(TypeError):
-        inventory.put("something")
-    with pytest.raises(ValueError, match="Pod"):
-        inventory.remove("Pod", "x")
-
-
 @pytest.mark.parametrize(("value", "admitted"), [("true", True), ("True", False), (None, False)])
 def test_admin_access_needs_exactly_the_label(
     make: Any, inventory: Inventory, value: str | None, *, admitted: bool

@@ -1,6 +1,6 @@
 """Nodes, which can be used, and which node selectors can concern them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from dra_operator.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.read import read_object
-from dra_operator.inventory import Features, Inventory, PoolKey, Views, bits
+from dra_operator.inventory import Features, Inventory, Views, bits
 from dra_operator.inventory.nodes import NodeFields, NodeIndex, NodeRecord, SelectorIndex, read_node
-from opcodes import opcodes
 
 
 @pytest.mark.parametrize(
@@ -168,58 +167,6 @@ def test_no_node_misses_what_concerns_it(row: list[Wire], nodes: dict[str, dict[
         assert bool(near) == (reached is None or name in reached)
 
 
-@pytest.mark.parametrize(
-    ("terms", "expected"),
-    [
-        pytest.param([{"a": ["1"]}], {"n0", "n1"}, id="a label"),
-        pytest.param([{"a": ["1"], "b": ["2"]}], {"n1"}, id="two labels"),
-        pytest.param([{"a": ["1", "2"]}], {"n0", "n1", "n2"}, id="one of two values"),
-        pytest.param([{"a": ["1"]}, {"b": ["3"]}], {"n0", "n1", "n3"}, id="one of two terms"),
-        pytest.param([{"a": ["9"]}], set(), id="a value no node has"),
-        pytest.param([], set(), id="no terms"),
-        pytest.param([{}], set(), id="a term that is empty"),
-    ],
-)
-def test_only_nodes_with_the_labels_are_found(terms: list[dict[str, list[str]]], expected: set[str]) -> None:
-    """Requirements that want certain values leave all other nodes out."""
-    having = ({"a": "1"}, {"a": "1", "b": "2"}, {"a": "2", "b": "2"}, {"b": "3"})
-    index = NodeIndex({f"n{number}": record(f"n{number}", found) for number, found in enumerate(having)})
-    asks = [
-        {
-            "matchExpressions": [
-                {"key": key, "operator": "In", "values": found} for key, found in term.items()
-            ],
-            "matchFields": [],
-        }
-        for term in terms
-    ]
-    reach = SelectorIndex.from_fields([read_fields({"nodeSelector": {"nodeSelectorTerms": asks}})])
-
-    assert reach.nodes(index) == expected
-
-
-def test_rows_that_are_joined_stay_narrow_and_in_order() -> None:
-    """A node finds the rows with a field that can concern it by their positions, and no others."""
-    names = ("n1", "n0", *["n1"] * 6, "n0")
-    rows = [SelectorIndex.from_fields([NodeFields("n9"), NodeFields(name)]) for name in names]
-    reach = SelectorIndex.union(
-        [*rows, SelectorIndex.from_fields([NodeFields(all_nodes=True)]), SelectorIndex()]
-    )
-
-    assert list(reach.near(record("n0", {}))) == [1, 8, 9]
-    assert list(reach.near(record("n2", {}))) == [9]
-
-
-def test_an_index_forgets_traits_when_there_are_too_many() -> None:
-    """Selectors that come and go leave no more than a few thousand tables behind, and answers stay right."""
-    index = NodeIndex({"n0": record("n0", {"a": "1"})})
-    for number in range(10_000):
-        index.having((f"key-{number}",), ("1",))
-
-    assert len(index._tables) <= 4096
-    assert index.having(("a",), ("1",)) == {"n0"}
-
-
 def put_slice(inventory: Inventory, name: str, content: Wire, count: int) -> None:
     """Put a slice into the pool of its first letter."""
     each = content["each"]
@@ -307,110 +254,3 @@ def test_nodes_see_what_plain_matching_says_at_each_step(steps: list[tuple[Any, 
         assert {name: seen(views, name) for name in nodes} == {
             name: plainly(contents, name, having) for name, having in nodes.items()
         }
-
-
-def from_outside(views: Views) -> dict[PoolKey, object]:
-    """Return what can be told of each pool: its slices, where each view of it is, and the nodes that are named."""
-    nodes, found = views.inventory.nodes, {}
-    for key, pool in views.inventory.pools.items():
-        named = [content.nodes.node_name for content in pool.slices.values()]
-        named += [
-            trait.nodes.node_name for content in pool.slices.values() for trait in content.device_fields
-        ]
-        seeing = {
-            view.serial: [nodes[views.order[position]] for position in bits.each(view.nodes)]
-            for view in views.of_pool.get(key, {}).values()
-        }
-        found[key] = (set(pool.slices.values()), seeing, [nodes.get(name or "") for name in named])
-    return found
-
-
-@settings(max_examples=200)
-@given(st.lists(worlds, min_size=1, max_size=4))
-def test_a_pool_that_nobody_has_looked_at_is_as_before(steps: list[tuple[Any, Any]]) -> None:
-    """Whatever comes, changes and goes, followers are told of each pool of which something else can be told."""
-    inventory = Inventory()
-    views = Views(inventory, Features.all_on())
-    looked = views.subscribe()
-    before: tuple[Any, Any] = ({}, {})
-    for step in steps:
-        old = from_outside(views)
-        looked.pools.clear()
-        move(inventory, before, step)
-        views.refresh()
-        before, new = step, from_outside(views)
-
-        assert {key for key in old | new if old.get(key) != new.get(key)} <= looked.pools.keys()
-        usable = [views.order[position] for position in bits.each(views.usable)]
-        assert usable == [name for name in views.order if inventory.nodes[name].unusable is None]
-        assert all(view.nodes for known in views.of_pool.values() for view in known.values())
-
-
-def rack(number: int) -> Wire:
-    """Return where the devices of a rack can be used."""
-    term = {"matchExpressions": [{"key": "rack", "operator": "In", "values": [f"r{number}"]}]}
-    return {"nodeSelector": {"nodeSelectorTerms": [term]}}
-
-
-def racks(count: int, make: Any, content: Sequence[Wire]) -> Inventory:
-    """Return an inventory with racks of four nodes and the slices."""
-    inventory = Inventory()
-    for number in range(4 * count):
-        inventory.put(make("Node", f"node-{number}", labels={"rack": f"r{number // 4}"}))
-    for item in content:
-        inventory.put(item)
-    return inventory
-
-
-def first_look(inventory: Inventory) -> int:
-    """Return what the first look costs."""
-    views = Views(inventory, Features.all_on())
-    return opcodes(views.refresh)
-
-
-def test_twice_the_racks_cost_twice_as_much(make: Any, make_slice: Any) -> None:
-    """A node is not held against the pools of other racks."""
-    small, large = (
-        first_look(racks(n, make, [make_slice(f"s{k}", ["1"], pool=f"p{k}", **rack(k)) for k in range(n)]))
-        for n in (20, 40)
-    )
-
-    assert large < 2.2 * small
-
-
-def test_a_node_does_not_look_at_devices_of_others(make: Any, make_slice: Any) -> None:
-    """With per-device selection, too, twice the racks cost twice as much."""
-
-    def slices_of(count: int) -> list[Any]:
-        return [
-            make_slice(
-                f"s{number}",
-                [{"name": f"{number}-{k}", "nodeName": f"node-{4 * number + k}"} for k in range(4)],
-                count=count,
-                perDeviceNodeSelection=True,
-            )
-            for number in range(count)
-        ]
-
-    small, large = (first_look(racks(count, make, slices_of(count))) for count in (20, 40))
-
-    assert large < 2.2 * small
-
-
-@pytest.mark.parametrize("gone", [False, True], ids=["cordoned", "gone"])
-def test_a_node_that_changes_concerns_its_own_pools(make: Any, make_slice: Any, *, gone: bool) -> None:
-    """Subscribers of the views are not told of the pools of other racks and nodes."""
-    own = [make_slice(f"own-{k}", ["1"], pool=f"own-{k}", nodeName=f"node-{k}") for k in range(80)]
-    content = [make_slice(f"s{k}", ["1"], pool=f"p{k}", **rack(k)) for k in range(20)]
-    inventory = racks(20, make, own + content)
-    views = Views(inventory, Features.all_on())
-    views.refresh()
-    looked = views.subscribe()
-    looked.pools.clear()
-    if gone:
-        inventory.remove("Node", "node-9")
-    else:
-        inventory.put(make("Node", "node-9", labels={"rack": "r2"}, spec={"unschedulable": True}))
-    views.refresh()
-
-    assert sorted(looked.pools) == [("gpu", "own-9"), ("gpu", "p2")]

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from dra_operator.inventory import Inventory
 
 
@@ -87,15 +85,3 @@ def test_slices_that_name_no_node_and_are_too_many_are_not_blamed_on_nodes(
         "announced still use the pool, and devices of the same name count as one; give each publisher a pool name of "
         "its own, and delete what is left of others"
     )
-
-
-@pytest.mark.parametrize(
-    "what", ["pools", "devices", "slices", "classes", "nodes", "usable_nodes", "incomplete_pools"]
-)
-def test_the_summary_counts_everything(make: Any, make_slice: Any, inventory: Inventory, what: str) -> None:
-    """Each thing put in once is counted once."""
-    inventory.put(make_slice("a", ["1"], count=2))
-    inventory.put(make("Node", "node-1"))
-    inventory.put(make("DeviceClass", "gpu", spec={}))
-
-    assert inventory.summary()[what] == 1

@@ -19,7 +19,6 @@ from dra_operator.inventory.ownership import (
     Settlement,
     close_over_counters,
     rule_problem,
-    taint_problem,
 )
 
 OWNED = {"key": OWNED_KEY, "effect": "NoSchedule"}
@@ -60,16 +59,6 @@ def drawing(name, *sets, **fields):
     """A device that draws on counter sets."""
     uses = [{"counterSet": each, "counters": {"memory": {"value": "1"}}} for each in sets]
     return {"name": name, "consumesCounters": uses, **fields}
-
-
-def test_without_ownership_all_devices_are_ours(make_slice):
-    """An inventory that is not asked for ownership has every device, owned or not, without a barrier for it."""
-    inventory = Inventory()
-
-    inventory.put(make_slice("s", ["a", {"name": "b", "taints": [OWNED]}]))
-
-    assert ours(inventory) == ["a", "b"]
-    assert reasons(inventory) == {}
 
 
 def test_a_device_is_ours_by_a_rule_that_has_settled(inventory, make_slice):
@@ -158,14 +147,6 @@ def test_a_rule_without_a_selector_owns_nothing():
     assert "spec.deviceSelector is not set" in rule_problem(found)
 
 
-def test_other_taints_are_no_problem(make_slice):
-    """Taints with other keys are nobody's ownership."""
-    content = make_slice("s", [{"name": "a", "taints": [{"key": "broken", "effect": "NoExecute"}]}])
-
-    assert taint_problem(content.spec.devices[0].taints[0]) is None
-    assert rule_problem(rule(taint={"key": "broken", "effect": "NoExecute"})) is None
-
-
 def test_an_odd_taint_of_a_slice_is_told_on_the_slice(inventory, make_slice):
     """A published taint with the key and a value is a problem of its slice, with the device."""
     inventory.put(make_slice("s", [{"name": "a", "taints": [{**OWNED, "value": "x"}]}]))
@@ -195,20 +176,6 @@ def test_devices_that_share_counters_are_ours_together_or_not_at_all(inventory, 
 
     assert ours(inventory) == ["a", "b", "e"]
     assert ours(inventory, "t") == ["c"]
-
-
-def test_a_slice_that_comes_again_changes_nothing(inventory, make_slice):
-    """A slice with counters that is delivered again as it was moves no version: no claim is decided anew for it."""
-    sets = [{"name": "x", "counters": {"memory": {"value": "8"}}}]
-    content = make_slice("s", [drawing("a", "x"), drawing("b", "x")], sharedCounters=sets)
-    inventory.put(rule(device="a"))
-    inventory.settle({"own"}, set())
-    inventory.put(content)
-    version = inventory.version
-
-    inventory.put(content)
-
-    assert inventory.version == version
 
 
 @given(

@@ -157,28 +157,3 @@ def test_slices_with_groups_do_not_count_while_groups_are_off(judge: Judge, make
     )
 
     assert found.verdict is Verdict.INCOMPLETE
-
-
-def test_the_nodes_of_the_newest_slices_follow_each_change(make_slice: Any) -> None:
-    """Of older generations they are not, nor of slices that are gone, or that name none."""
-    pool, found = Pool(("gpu", "pool")), []
-    steps = [
-        lambda: pool.put(read_slice(make_slice("a", ["1"], nodeName="node-2"), Columns())),
-        lambda: pool.put(read_slice(make_slice("b", ["1"], nodeName="node-1"), Columns())),
-        lambda: pool.put(read_slice(make_slice("c", ["1"], allNodes=True), Columns())),
-        lambda: pool.put(read_slice(make_slice("a", ["1"], nodeName="node-3"), Columns())),
-        lambda: pool.remove("b"),
-        lambda: pool.put(read_slice(make_slice("d", ["1"], nodeName="node-4", generation=2), Columns())),
-    ]
-    for step in steps:
-        step()
-        found.append(pool.newest_nodes())
-
-    assert found == [
-        ("node-2",),
-        ("node-1", "node-2"),
-        ("node-1", "node-2"),
-        ("node-1", "node-3"),
-        ("node-3",),
-        ("node-4",),
-    ]

@@ -138,22 +138,6 @@ def test_an_ephemeral_volume_must_be_made_for_the_pod(cluster):
     assert obstacle(cluster, ephemeral) is None
 
 
-def test_obstacles_follow_volumes(cluster):
-    """What is known of requirements is found out again when volumes change."""
-    body = {
-        "metadata": {"name": "p", "namespace": "default"},
-        "spec": {"volumes": [{"name": "x", "persistentVolumeClaim": {"claimName": "data"}}]},
-    }
-    asked = read_requirements(body)
-    assert [*cluster.find_obstacles(asked)] == ["n1"]
-
-    cluster.put("PersistentVolumeClaim", claim("v", annotations=BOUND))
-    assert [*cluster.find_obstacles(asked)] == []
-
-    cluster.remove("PersistentVolume", "", "v")
-    assert [*cluster.find_obstacles(asked)] == ["n1"]
-
-
 def test_a_volume_whose_affinity_cannot_be_read_is_not_there(cluster):
     """Nobody knows where it can be reached."""
     cluster.put("PersistentVolumeClaim", claim("v", annotations=BOUND))

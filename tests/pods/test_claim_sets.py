@@ -95,16 +95,6 @@ def test_claims_go_to_the_first_node_with_room_for_all(simulate):
     assert {row[1] for row in rows.values()} == {"node-2"}
 
 
-def test_a_pod_that_waits_holds_nothing(simulate):
-    """The next one gets what one of its claims could have had."""
-    pods = pod("first", templates=("all", "one")), pod("second", templates=("one",))
-    code, rows = simulate(NODES[0], devices("a", "b"), ALL, ONE, *pods)
-
-    assert code == 1
-    assert {found(rows, "first-all-")[0], found(rows, "first-one-")[0]} == {"pending"}
-    assert found(rows, "second-one-") == ["allocated", "node-1", "gpu: gpu.example.com/node-1/a"]
-
-
 def test_a_claim_that_is_allocated_leads_the_others_to_its_node(simulate):
     """Its devices are there, so the pod goes there."""
     slices = devices("a", "b"), devices("a", on="node-2")
@@ -152,16 +142,6 @@ def test_a_shared_claim_is_decided_with_the_first_pod_that_uses_it(simulate):
     assert {row[1] for row in rows.values()} == {"node-2"}
 
 
-def test_a_shared_claim_of_a_pod_that_waits_is_decided_with_the_next(simulate):
-    """kube-scheduler tries that one as well."""
-    pods = pod("first", templates=("all",), names=("shared",)), pod("second", names=("shared",))
-    code, rows = simulate(NODES[0], devices("a", "b"), ALL, claim("shared"), *pods)
-
-    assert code == 1
-    assert rows["shared"][:2] == ["allocated", "node-1"]
-    assert found(rows, "first-all-")[2].startswith("DeviceInUse: request gpu: ")
-
-
 def test_older_pods_and_claims_come_first(simulate):
     """A pod comes with the oldest of its claims, and a claim without a pod where it always came."""
     made = {"creationTimestamp": "2026-01-01T00:00:00Z"}
@@ -172,17 +152,6 @@ def test_older_pods_and_claims_come_first(simulate):
     assert found(rows, "early-one-")[2] == "gpu: gpu.example.com/node-1/a"
     assert rows["alone"][2] == "gpu: gpu.example.com/node-1/b"
     assert found(rows, "late-one-")[0] == "pending"
-
-
-def test_an_old_claim_that_is_allocated_does_not_hasten_its_pod(simulate):
-    """What is to be decided counts."""
-    old, newer = ({"creationTimestamp": f"2026-01-0{day}T00:00:00Z"} for day in (1, 2))
-    bodies = holding("a", **old), claim("alone", **newer), pod("job", templates=("one",), names=("holder",))
-    code, rows = simulate(NODES[0], devices("a", "b"), ONE, *bodies)
-
-    assert code == 1
-    assert rows["alone"][2] == "gpu: gpu.example.com/node-1/b"
-    assert found(rows, "job-one-")[0] == "pending"
 
 
 def test_constraints_bind_the_claims_that_have_them(simulate):
@@ -202,17 +171,6 @@ def test_constraints_bind_the_claims_that_have_them(simulate):
     assert text.endswith(
         "they would fit with 1 instead of 2 for gpu of pair; it would not fit even if no device were in use or tainted"
     )
-
-
-def test_a_claim_whose_pod_is_not_there_is_kube_scheduler_s_all_the_same(simulate):
-    """It has a controller; so it gets no device that the operator owns."""
-    slices = devices("a", "b")
-    slices["spec"]["devices"][0]["taints"] = [{"key": "dra-operator.io/owned", "effect": "NoSchedule"}]
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": "gone", "uid": "1", "controller": True}
-    _, rows = simulate(NODES[0], slices, claim("made", ownerReferences=[owner]), claim("standalone"))
-
-    assert rows["made"][2] == "gpu: gpu.example.com/node-1/b"
-    assert rows["standalone"][2] == "gpu: gpu.example.com/node-1/a"
 
 
 def test_a_class_that_one_claim_lacks_is_told_on_that_claim(simulate):

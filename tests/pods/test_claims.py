@@ -5,7 +5,7 @@ import pytest
 from dra_operator.pods.claims import generate_name, make_claims
 from dra_operator.pods.objects import Manifest, Place
 from dra_operator.questions.load import gather
-from slips_of_names import PODS, RIGHT_PODS
+from slips_of_names import PODS
 
 V1 = "resource.k8s.io/v1"
 ENTRY = {"name": "gpu", "resourceClaimTemplateName": "one-gpu"}
@@ -61,11 +61,6 @@ def test_a_claim_is_what_the_template_says():
     assert len(metadata.name) == len("train-gpu-") + 5
 
 
-def test_the_name_is_the_same_each_time():
-    """The same files give the same answer."""
-    assert made(TEMPLATE, pod())[0][0].obj.metadata.name == made(TEMPLATE, pod())[0][0].obj.metadata.name
-
-
 @pytest.mark.parametrize(
     ("name", "entry", "expected"),
     [
@@ -112,14 +107,6 @@ def test_long_names_lose_their_ends(name, entry, expected):
 def test_no_claim_is_made_where_none_is_missing(bodies):
     """A pod that is finished, or has its claims, gets none."""
     assert made(TEMPLATE, *bodies) == ([], [])
-
-
-def test_what_was_made_is_not_made_again():
-    """The claims that come out can go in again beside the pods, which have no uid in a file."""
-    (record,), _ = made(TEMPLATE, pod(uid=""))
-
-    assert "ownerReferences" not in record.body["metadata"]
-    assert made(TEMPLATE, pod(uid=""), record.body) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -208,12 +195,6 @@ def test_an_entry_of_a_wrong_name_is_told(body, _, line):
     assert f'Pod "default/train": {line}' in told
 
 
-@pytest.mark.parametrize("body", RIGHT_PODS.values(), ids=RIGHT_PODS)
-def test_an_entry_of_a_right_name_is_not_told(body):
-    """However long it is, and although two name one claim."""
-    assert made({"apiVersion": "v1", "metadata": {"name": "train"}, **body}, claim("x")) == ([], [])
-
-
 @pytest.mark.parametrize(
     ("name", "entry", "cause"),
     [
@@ -255,11 +236,6 @@ def test_an_entry_that_names_no_claim_or_two_is_told(entry, problem):
 
     (found,) = problems
     assert found == f'f, document 3 (line 1): Pod "default/train": entry "gpu": {problem}'
-
-
-def test_an_entry_that_a_newer_api_server_has_taken_is_left_alone():
-    """It may name its claim in a way that is not known here."""
-    assert made(TEMPLATE, pod({"name": "gpu", "another": "one-gpu"})) == ([], [])
 
 
 @pytest.mark.parametrize("field", ["containers", "initContainers"])
@@ -338,14 +314,6 @@ def test_a_group_that_is_not_there_is_told():
     assert problem.endswith(f'Pod "default/a": {text}')
 
 
-def test_a_pod_that_has_its_claim_needs_no_group():
-    """In a cluster the claim was made when the group was there."""
-    body = member("a")
-    body["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "c"}]}
-
-    assert made(TEMPLATE, body, claim("c")) == ([], [])
-
-
 def test_what_is_wrong_with_the_claims_of_a_group_is_told_once():
     """Of the group, not of each pod that shares them."""
     entries = [{**ENTRY, "name": f"gpu-{number}", "resourceClaimTemplateName": "t"} for number in range(5)]
@@ -357,23 +325,3 @@ def test_what_is_wrong_with_the_claims_of_a_group_is_told_once():
         'PodGroup "default/team": spec.resourceClaims: 5 are more than the 4 that a PodGroup can have'
     )
     assert all('PodGroup "default/team": ' in problem for problem in problems)
-
-
-@pytest.mark.parametrize("uid", ["", "uid-2"], ids=["of a file", "of a cluster"])
-def test_what_was_made_for_a_group_is_not_made_again(uid):
-    """As for pods; a pod of the group's name has claims of other names."""
-    bodies = (
-        TEMPLATE,
-        group(ENTRY, uid=uid),
-        member("team", {**ENTRY}, group="team"),
-        pod(name="team", uid=""),
-    )
-    claims, _ = made(*bodies)
-
-    assert made(*bodies, *(record.body for record in claims)) == ([], [])
-    assert len({record.obj.metadata.name for record in claims}) == len(claims)
-
-
-def test_a_group_that_is_being_deleted_gets_no_claims():
-    """Nor do its pods."""
-    assert made(TEMPLATE, group(ENTRY, deletionTimestamp="2026-01-01T00:00:00Z"), member("a")) == ([], [])

@@ -1,8 +1,6 @@
 """All nodes with what their pods have: kept step by step, it is as if it had been made at once."""
 
-import gc
 import json
-import tracemalloc
 from collections import Counter
 from contextlib import suppress
 from random import Random
@@ -57,46 +55,11 @@ def obstacle(cluster, body, name="n1"):
     return None if found is None else str(found)
 
 
-def test_what_pods_on_a_node_request_is_not_left(cluster):
-    """What a pod asks for is compared with the rest."""
-    assert obstacle(cluster, pod(cpu="3")) is None
-    assert obstacle(cluster, pod(cpu="3100m")) == "cpu (3 left of 4, 3100m requested)"
-
-
-@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_pods_that_have_ended_have_nothing(cluster, phase):
-    """Their objects stay, with the name of the node."""
-    cluster.put("Pod", pod("there", on="n1", phase=phase))
-
-    assert obstacle(cluster, pod(cpu="4")) is None
-
-
 def test_a_pod_that_is_being_deleted_has_what_it_had(cluster):
     """Until it has ended."""
     cluster.put("Pod", pod("there", on="n1", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
 
     assert obstacle(cluster, pod(cpu="4")) == "cpu (3 left of 4, 4 requested)"
-
-
-def test_pods_may_come_before_their_node():
-    """Reflectors of kinds do not wait for each other, and a node may be deleted and come back."""
-    cluster = ClusterPods()
-    cluster.put("Pod", pod("there", on="n1"))
-    cluster.put("Node", node())
-    assert obstacle(cluster, pod(cpu="4")) == "cpu (3 left of 4, 4 requested)"
-
-    cluster.remove("Node", "", "n1")
-    assert dict(cluster.find_obstacles(read_requirements(pod(cpu="4")))) == {}
-    cluster.put("Node", node())
-
-    assert obstacle(cluster, pod(cpu="4")) == "cpu (3 left of 4, 4 requested)"
-
-
-def test_a_node_that_says_nothing_suits_no_pod(cluster):
-    """Without allocatable there is room for no pod, as kube-scheduler has it."""
-    cluster.put("Node", {"metadata": {"name": "n2"}})
-
-    assert obstacle(cluster, pod(), "n2") == "pods (0 left of 0)"
 
 
 def test_resources_that_classes_serve_are_devices(cluster):
@@ -236,67 +199,11 @@ def test_a_pod_that_names_a_claim_and_has_no_node_waits(cluster):
     assert cluster.changed == {("default", "p")}
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        pod(),
-        pod(claims=["gpu"], on="n1"),
-        pod(claims=["gpu"], phase="Failed"),
-        pod(claims=["gpu"], schedulingGates=[{"name": "quota"}]),
-        pod(claims=["gpu"], metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}),
-    ],
-    ids=["no claim", "bound", "ended", "gated", "being deleted"],
-)
-def test_other_pods_do_not_wait(cluster, body):
-    """One that waited before is gone from there, and that is a change."""
-    cluster.put("Pod", body)
-    assert (cluster.waiting, cluster.changed) == ({}, set())
-
-    cluster.put("Pod", pod(claims=["gpu"]))
-    cluster.changed.clear()
-    cluster.put("Pod", body)
-
-    assert (cluster.waiting, cluster.changed) == ({}, {("default", "p")})
-
-
 def test_a_pod_with_extended_resources_waits_once_it_has_its_claim(cluster):
     """Its spec names none."""
     cluster.put("Pod", pod(status={"extendedResourceClaimStatus": {"resourceClaimName": "x"}}))
 
     assert cluster.waiting.keys() == {("default", "p")}
-
-
-def test_a_write_that_changes_nothing_of_it_is_no_change(cluster):
-    """Each write has a new resource version."""
-    cluster.put("Pod", pod(claims=["gpu"], metadata={"resourceVersion": "1"}))
-    cluster.changed.clear()
-
-    cluster.put("Pod", pod(claims=["gpu"], metadata={"resourceVersion": "2"}))
-    assert cluster.changed == set()
-
-    cluster.put("Pod", pod(claims=["gpu"], metadata={"resourceVersion": "3"}, nodeSelector={"a": "b"}))
-    assert cluster.changed == {("default", "p")}
-
-
-def test_a_pod_on_a_node_takes_little_memory(cluster):
-    """Its name and what all pods of its workload share, whatever its body is: some 250 bytes."""
-    bodies = [pod(f"workload-abcde-{number:05}", on="n1") for number in range(2000)]
-    tracemalloc.start()
-    for body in bodies:
-        cluster.put("Pod", json.loads(json.dumps(body)))
-    gc.collect()
-    size, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-
-    assert size / len(bodies) < 500
-
-
-def test_pods_of_a_workload_share_what_they_ask_for(cluster):
-    """So that it is found out once for all."""
-    for number in range(3):
-        cluster.put("Pod", pod(f"p{number}", claims=["gpu"], nodeSelector={"a": "b"}))
-
-    assert len({id(waiting.requirements) for waiting in cluster.waiting.values()}) == 1
 
 
 # --- what cannot be read

@@ -156,24 +156,6 @@ def test_claim_that_is_allocated_keeps_the_pod_to_its_node() -> None:
     assert 'node n2 not where claim "gpu" is allocated on 1' in world.message("train-0")
 
 
-def test_pods_of_one_workload_are_computed_once() -> None:
-    """Claims of one template share their spec, so their pods share one explanation until something changes."""
-    pods = [
-        pod(
-            name,
-            templated("gpu"),
-            made=[{"name": "gpu", "resourceClaimName": f"{name}-gpu"}],
-        )
-        for name in ("a", "b")
-    ]
-    claims = [claim(f"{name}-gpu", 9, owner=name) for name in ("a", "b")]
-    world = PodWorld(*BASE, *GPUS, *claims, *pods)
-    assert world.explain("a") is world.explain("b")
-    before = world.explain("a")
-    world.put(resource_slice("n1", "gpu-0", "gpu-1"))
-    assert world.explain("a") is not before
-
-
 def test_other_namespaces_are_not_named() -> None:
     """Of claims of other namespaces a message has the number alone."""
     other = claim("secret", status={"allocation": allocation("n1", "gpu-0")})
@@ -182,26 +164,6 @@ def test_other_namespaces_are_not_named() -> None:
     told = world.message("train-0")
     assert "secret" not in told
     assert "1 claim of another namespace" in told or "1 claims of other namespaces" in told
-
-
-@pytest.mark.parametrize(
-    ("entries", "made"),
-    [((), ()), ((templated("gpu"),), [{"name": "gpu"}])],
-    ids=["no entry", "no claim was needed"],
-)
-def test_pod_without_claims_waits_for_none(entries: Any, made: Any) -> None:
-    """An entry of the status without a name says that none is needed."""
-    world = PodWorld(*BASE, *GPUS, pod("train-0", *entries, made=made))
-    waiting = world.cluster.waiting.get(("team", "train-0"))
-    assert waiting is None or world.explain("train-0") is None
-
-
-def test_claim_that_is_named_twice_is_asked_for_once() -> None:
-    """Two entries with one claim want its devices once."""
-    world = PodWorld(*BASE, *GPUS, claim("c"), pod("train-0", named("a", "c"), named("b", "c")))
-    found = world.explain("train-0")
-    assert found is not None
-    assert found.node == "n1"
 
 
 def test_devices_of_a_large_cluster_are_counted_on_all_nodes() -> None:

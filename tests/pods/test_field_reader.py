@@ -69,14 +69,3 @@ def test_maps_lose_what_cannot_be_read():
     }
     assert fields.amounts({"f": {"cpu": [1]}}, "f", "m") == {}
     assert [each.field for each in fields.problems] == ['m.f["b"]', 'm.f["cpu"]']
-
-
-def test_a_body_without_metadata_has_no_name():
-    """Its problems are still told."""
-    fields = reader({"metadata": []})
-    fields.reject("spec", 1, "is wrong")
-
-    assert [str(each) for each in fields.problems] == [
-        "Pod: metadata: [] is not an object",
-        "Pod: spec: is wrong",
-    ]

@@ -2,8 +2,6 @@
 
 import pytest
 
-from dra_operator.pods.node_fit import Obstacle
-from dra_operator.pods.placement import describe_obstacles
 from simulation import CLASS, claim, devices, holding, states, table
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -211,17 +209,6 @@ def test_what_cannot_be_read_is_told(simulate, body, problem):
     assert problem in result.stderr
 
 
-def test_a_pod_that_is_nominated_has_its_place_there(simulate):
-    """Against the others, and not against itself."""
-    nominated = {**pod("next", uses=("c",), cpu="3", priority=-1), "status": {"nominatedNodeName": "node-1"}}
-    nodes = node("node-1", cpu="4"), node("node-2", cpu="2")
-    result = simulate(
-        CLASS, claim("c"), claim("d"), *nodes, *SLICES, nominated, pod(uses=("d",), cpu="2", priority=-1)
-    )
-
-    assert {row[0]: row[2] for row in table(result)} == {"default/c": "node-1", "default/d": "node-2"}
-
-
 def test_pods_of_which_little_is_known_do_no_harm(simulate):
     """One without a spec, and one whose status cannot be read; what its spec says counts."""
     empty = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "empty"}}
@@ -239,16 +226,3 @@ def test_a_pod_of_an_old_snapshot_runs_anywhere(simulate):
     result = simulate(CLASS, claim("c"), node("node-1", spec={"taints": [TAINT]}), SLICES[0], trimmed)
 
     assert states(result) == {"default/c": "allocated"}
-
-
-def test_obstacles_are_counted():
-    """The most frequent condition first, with what is against most nodes."""
-    cpu = [Obstacle("cpu", "(1 left of 4, 2 requested)")] * 2 + [
-        Obstacle("cpu", "(0 left of 4, 2 requested)")
-    ]
-    obstacles = [Obstacle("taint", "gpu:NoSchedule"), *cpu, Obstacle("unschedulable")]
-
-    assert describe_obstacles(obstacles, 9) == (
-        "5 of 9 nodes cannot be used by the pod: 3 cpu (1 left of 4, 2 requested) and others, 1 taint gpu:NoSchedule, "
-        "1 unschedulable"
-    )

@@ -71,14 +71,6 @@ def test_pod_with_all_it_asks_for_is_decided_without_devices():
     assert devices(world.decide("p")) == ("n2", {})
 
 
-def test_node_must_suit_the_pod():
-    """The devices of a node without enough cpu are left to others."""
-    busy = pod("busy", cpu="3", nodeName="n1")
-    world = PodWorld(*BASE, *GPUS, busy, claim("c"), gated(named("a", "c"), cpu="2"))
-
-    assert devices(world.decide("p")) == ("n2", {"c": ["gpu-0"]})
-
-
 @pytest.mark.parametrize("is_tolerated", [True, False])
 def test_cordoned_node_is_for_pods_that_tolerate_it(is_tolerated):
     """The pods of a DaemonSet run on cordoned nodes; claims without a pod never go there."""
@@ -102,15 +94,6 @@ def test_node_that_is_not_ready_is_for_no_pod():
         "NodeUnsuitable",
         "its claims fit on node n1, which is not ready",
     )
-
-
-def test_nomination_of_the_pod_does_not_count_against_it():
-    """A pod that was nominated before the operator was killed fits where its cpu is held for it."""
-    body = gated(named("a", "c"), cpu="3")
-    body["status"]["nominatedNodeName"] = "n1"
-    world = PodWorld(*BASE, *GPUS, claim("c"), body)
-
-    assert devices(world.decide("p"))[0] == "n1"
 
 
 def test_nomination_of_another_pod_holds_its_cpu():

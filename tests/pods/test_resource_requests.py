@@ -114,19 +114,6 @@ def test_which_resources_count_and_how(requests, expected):
     assert requested(containers=[container(**requests)]) == expected
 
 
-def test_requests_are_in_the_order_in_which_they_are_compared():
-    """cpu, memory, storage, and others by name."""
-    names = ["example.com/b", "memory", "example.com/a", "ephemeral-storage", "cpu"]
-
-    assert [*requested(containers=[container(**dict.fromkeys(names, "1"))])] == [
-        "cpu",
-        "memory",
-        "ephemeral-storage",
-        "example.com/a",
-        "example.com/b",
-    ]
-
-
 def resized(reason=None, **statuses):
     """The status of a pod on a node whose container c is being resized."""
     conditions = [{"type": "PodResizePending", "reason": reason}] if reason else []

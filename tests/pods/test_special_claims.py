@@ -1,11 +1,8 @@
 """Claims that kube-scheduler makes for extended resources, made and decided by `simulate`."""
 
 import json
-from unittest.mock import patch
 
 import pytest
-
-from dra_operator.pods import special_claims
 
 V1 = "resource.k8s.io/v1"
 GPU = "example.com/gpu"
@@ -101,17 +98,6 @@ def test_a_pod_gets_what_the_class_serves(simulate, resource):
     assert (code, claims) == (0, {"train": ["node-1/a", "node-1/b"]})
 
 
-def test_the_claim_is_made_once_for_nodes_that_have_the_same(simulate):
-    """A snapshot may have thousands of nodes and of pods."""
-    nodes = [node(f"node-{number}", **({"plugin": "1"} if number % 3 else {})) for number in range(9)]
-    with patch.object(special_claims, "special_claim", side_effect=special_claims.special_claim) as make:
-        code, claims, notes = simulate(CLASS, *nodes, devices("a", on="node-3"), pod())
-
-    assert (code, claims) == (0, {"train": ["node-3/a"]})
-    assert "device plugins serve it on node-1, node-2, node-4, node-5, node-7, node-8" in notes
-    assert make.call_count == 2
-
-
 def test_the_claim_is_the_scheduler_s(simulate):
     """Owner, annotation, name and request are as in a cluster."""
     _, claims, _ = simulate(CLASS, devices("a"), pod(uid="uid-1", resources={"cpu": "1", GPU: "1"}))
@@ -173,15 +159,6 @@ def test_a_node_that_only_one_claim_of_the_pod_can_use_is_not_enough(simulate):
             "2 in use by 1 claim (mine); it fits on node node-1, but the pod can only run on node-2"
         )
     }
-
-
-def test_it_waits_for_the_other_claims_of_the_pod(simulate):
-    """What the pod cannot use without them is not taken."""
-    mine = pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
-
-    _, claims, _ = simulate(CLASS, devices("a"), claim("mine", 2), mine)
-
-    assert claims == {"train": "claim default/mine of the same pod waits"}
 
 
 class TestDevicePlugins:
@@ -324,14 +301,3 @@ class TestNobodyProvides:
         assert claims["first"] == ["node-1/a"]
         assert "0 in class whole" in claims["second"]
         assert 'Pod "default/third": no DeviceClass has example.com/fpga' in notes
-
-
-def test_what_comes_out_can_go_in(simulate):
-    """A pod that has its claim gets no second one."""
-    state = CLASS, devices("a", "b"), pod()
-    _, claims, _ = simulate(*state)
-
-    _, again, _ = simulate(*state, claims.items_by_pod["train"])
-
-    assert again.items_by_pod == claims.items_by_pod
-    assert "ownerReferences" not in claims.items_by_pod["train"]["metadata"]

@@ -99,17 +99,6 @@ def test_what_is_wrong_with_all_pods_is_told_once(simulate):
     assert result.exit_code == 1
 
 
-def test_an_error_in_all_pods_is_told_once(simulate):
-    """The API server takes the workload and then refuses each of its pods."""
-    body = workload(replicas=3, pod={"containers": [{"name": "main"}], "resourceClaims": "gpu"})
-
-    result = simulate(CLASS, devices("a"), body)
-
-    assert result.exit_code == 2
-    assert result.stderr.count("error: ") == 1
-    assert 'Pod "train-0": spec.resourceClaims: "gpu" is not a list' in result.stderr
-
-
 @pytest.mark.parametrize(
     ("replicas", "message"),
     [
@@ -231,14 +220,6 @@ def test_each_node_has_a_pod_whose_claim_is_for_that_node(simulate):
     assert "ignored" not in result.stderr
 
 
-def test_without_nodes_those_that_are_assumed_have_pods(simulate):
-    """As for other pods."""
-    result = simulate(CLASS, devices("x", on="b"), TEMPLATE, daemons())
-
-    assert claims(result) == {"b": ["allocated", "b"]}
-    assert "note: no Node is given: b assumed" in result.stderr
-
-
 TAINT = {"taints": [{"key": "gpu", "value": "a100", "effect": "NoSchedule"}]}
 AFFINITY = {
     "nodeAffinity": {
@@ -321,16 +302,6 @@ def test_what_is_no_map_or_list_is_named(simulate):
     assert 'Pod "default/watch-node-1": spec.nodeSelector: [1] is not an object' in result.stderr
 
 
-def test_a_claim_that_was_allocated_stays_as_it_is(simulate, tmp_path):
-    """What simulate prints can be given to it again."""
-    given = (CLASS, devices("x"), TEMPLATE, daemons())
-    (tmp_path / "again.yaml").write_text(simulate(*given, options=["-o", "yaml"]).stdout)
-
-    assert claims(simulate(*given, options=["-f", str(tmp_path / "again.yaml")])) == {
-        "node-1": ["held", "node-1"]
-    }
-
-
 def test_a_claim_that_all_pods_name_is_told_where_it_is_of_no_use(simulate):
     """It is allocated once, on one node."""
     body = daemons(resourceClaims=[{"name": "gpu", "resourceClaimName": "shared"}])
@@ -343,13 +314,3 @@ def test_a_claim_that_all_pods_name_is_told_where_it_is_of_no_use(simulate):
         "pod default/watch-b cannot use its claims, which are on node a; the pod can only run on node b"
         in told[0]
     )
-
-
-def test_an_extended_resource_is_for_the_node_as_well(simulate):
-    """Its claim is made for the pod."""
-    by_name = {**CLASS, "spec": {**CLASS["spec"], "extendedResourceName": "example.com/gpu"}}
-    containers = [{"name": "main", "resources": {"limits": {"example.com/gpu": 1}}}]
-    body = daemons(resourceClaims=[], containers=containers)
-    result = simulate(by_name, node("a"), node("b"), devices("x", "z", on="b"), body)
-
-    assert [row[1:3] for row in table(result)] == [["pending", "-"], ["allocated", "b"]]

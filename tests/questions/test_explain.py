@@ -150,14 +150,6 @@ def test_a_pod_that_is_not_there_yet_is_explained_as_a_copy():
     assert [change.text for change in answer.changes] == ["claim a ended"]
 
 
-def test_a_template_and_a_class_are_explained_as_a_copy():
-    """They wait for nothing themselves."""
-    asked = cluster(template(9))
-
-    assert asked.explain("template/team/gpu").reason == "NotEnoughDevices"
-    assert asked.explain("DeviceClass/gpu").state == "fits"
-
-
 def test_an_entry_without_a_claim_is_the_reason():
     """A pod of a cluster for which no claim was made waits for that."""
     answer = cluster(template(), pod("train", uid="train")).explain("Pod/team/train")
@@ -265,17 +257,6 @@ def test_gates_of_others_keep_a_pod_waiting_and_its_claims_with_it():
         )
 
 
-def test_claim_that_the_operator_leaves_alone_waits_with_its_pod():
-    """kube-scheduler allocates it, whatever the label says."""
-    labels = {"dra-operator.io/allocate": "false"}
-    named = pod("train", uid="train", entries=[{"name": "gpu", "resourceClaimName": "waits"}])
-    asked = cluster(waiting(labels=labels), *ALL_HELD, named)
-
-    answer = asked.explain("claim/team/waits")
-
-    assert (answer.state, answer.reason) == ("waits", "DeviceInUse")
-
-
 def gated(name, claim_name):
     """A pod with the operator's gate that names a claim."""
     entries = [{"name": "gpu", "resourceClaimName": claim_name}]
@@ -363,20 +344,6 @@ def test_a_pod_that_was_bound_without_the_scheduler_waits_in_its_kubelet(claims,
     answer = cluster(bound(), *claims).explain("Pod/team/train")
 
     assert (answer.state, answer.node, problem in answer.message) == ("waits", "n1", True), answer.message
-
-
-def test_a_pod_on_a_node_that_has_its_claim_does_not_wait():
-    """Its kubelet prepares the devices."""
-    claims = reserved(holding("used", "n1", "gpu-0"))
-
-    assert cluster(bound(), claims).explain("Pod/team/train").state == "does not wait"
-
-
-def test_the_claim_of_a_pod_that_was_bound_without_the_scheduler_waits_as_well():
-    """Although devices are free."""
-    answer = cluster(bound(), waiting("used")).explain("ResourceClaim/team/used")
-
-    assert (answer.state, 'pod "train" waits' in answer.message) == ("waits", True)
 
 
 def binding(*conditions):

@@ -10,14 +10,6 @@ from small_cluster import CLASS, cluster, devices, holding, names, node, pod, te
 EXTENDED = {**CLASS, "spec": {**CLASS["spec"], "extendedResourceName": "example.com/gpu"}}
 
 
-def test_each_copy_takes_what_others_left():
-    """Copies are placed one after the other, each on the first node that fits."""
-    answer = cluster().fit(template(), 3)
-
-    assert (answer.fits, answer.fitting, answer.reason) == (True, 3, "")
-    assert names(answer) == [("n1", ["gpu-0"]), ("n1", ["gpu-1"]), ("n2", ["gpu-0"])]
-
-
 def test_the_first_copy_that_does_not_fit_is_explained():
     """The answer says how many fit, and why the next does not."""
     answer = cluster(holding("held", "n2", "gpu-1")).fit(template(2), 4)
@@ -25,14 +17,6 @@ def test_the_first_copy_that_does_not_fit_is_explained():
     assert (answer.fits, answer.fitting, answer.reason) == (False, 1, "NotEnoughDevices")
     assert "at most 1 on one node (n2), 2 requested" in answer.message
     assert [(each.node, each.copies) for each in answer.nodes] == [("n1", 1)]
-
-
-def test_asking_changes_nothing():
-    """The same question has the same answer again."""
-    asked = cluster()
-
-    assert asked.fit(template(), 4) == asked.fit(template(), 4)
-    assert asked.ledger.assumed_claims() == ()
 
 
 def test_pods_need_cpu_as_well():

@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator import QuestionError
-from factories import resource_slice, result
+from factories import resource_slice
 from small_cluster import cluster, devices, holding, node, pod, template
 
 
@@ -84,17 +84,6 @@ def test_free_devices_that_no_copy_can_take_are_stranded(bodies, subject, expect
     assert (found, answer.stranded) == (expected, sum(count for _, _, count in expected))
 
 
-def test_devices_in_use_are_not_stranded():
-    """What a claim holds is no free device, whatever else is wrong with it."""
-    taints = [{"key": "broken", "effect": "NoSchedule"}]
-
-    answer = cluster(devices("n1", "gpu-0", taints=taints), holding("held", "n1", "gpu-0")).headroom(
-        template()
-    )
-
-    assert (answer.more, answer.stranded) == (2, 0)
-
-
 def test_partitions_that_overlap_are_not_added_up():
     """Of a GPU whose quarters and halves are tainted, so many count as can be used at once."""
     taint = {"key": "broken", "effect": "NoSchedule"}
@@ -137,36 +126,3 @@ def test_shares_that_take_nothing_are_unlimited(capacity, expected):
     ).headroom(template())
 
     assert (answer.more, answer.unlimited) == expected
-
-
-def test_admin_access_takes_nothing():
-    """Whoever looks after devices has room without end, as long as the namespace may."""
-    namespace = {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": "team", "labels": {"resource.kubernetes.io/admin-access": "true"}},
-    }
-
-    answer = cluster(namespace).headroom(template(adminAccess=True))
-
-    assert (answer.more, answer.unlimited) == (0, True)
-
-
-def test_what_shares_leave_is_the_largest():
-    """Of a shared device counts what is left of its capacity."""
-    shared = {
-        "name": "shared",
-        "allowMultipleAllocations": True,
-        "capacity": {
-            "memory": {"value": "100Gi", "requestPolicy": {"default": "10Gi", "validRange": {"min": "1Gi"}}}
-        },
-    }
-    held = holding("held", "rack", "shared")
-    share = {"shareID": "00000000-0000-4000-8000-000000000001", "consumedCapacity": {"memory": "70Gi"}}
-    held["status"]["allocation"]["devices"]["results"] = [{**result("shared", "rack"), **share}]
-
-    answer = cluster(resource_slice("s", [shared], pool="rack", nodeName="n1"), held).headroom(template())
-
-    assert answer.largest is not None
-    assert (answer.largest.device, answer.largest.amount) == ("gpu-0", "80Gi")
-    assert answer.more == 4 + 3

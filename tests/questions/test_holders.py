@@ -129,20 +129,6 @@ def test_pod_that_only_names_a_claim_is_listed_after_those_it_is_reserved_for(wo
     ]
 
 
-def test_group_runs_if_any_of_its_pods_does(world):
-    """A claim may be reserved for a PodGroup."""
-    claim = world.objects["ResourceClaim", "team-a", "used"]
-    entry = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "ring", "uid": "uid-ring"}
-    claim["status"]["reservedFor"] = [entry]
-    world.objects["Pod", "team-a", "train"]["spec"]["schedulingGroup"] = {"podGroupName": "ring"}
-
-    (holder,) = load(world).holders(device="gpu-0").holders
-
-    (group,) = [each for each in holder.consumers if each.kind == "PodGroup"]
-    assert (group.name, group.use, group.is_reserved) == ("ring", Use.RUNNING, True)
-    assert holder.is_idle is False
-
-
 def test_idleness_is_not_known_without_pods(world):
     """A user who may not list pods is not told that devices are idle, but of a claim that nobody reserved."""
     del world.objects["Pod", "team-a", "train"]
@@ -198,18 +184,6 @@ def test_pods_that_nobody_gave_are_not_gone():
     (holder,) = Cluster.load(reserved_for_a_pod()).holders().holders
 
     assert (holder.use, holder.is_idle) == (Use.UNKNOWN, None)
-
-
-def test_where_the_last_pod_is_taken_away_there_is_none(world):
-    """Whoever takes it away knows that, so that other reservations are for pods that are gone."""
-    faults.reserved_for_a_pod_that_is_gone(world)
-    for key in [key for key in world.objects if key[0] == "Pod" and key[2] != "train"]:
-        del world.objects[key]
-
-    uses = {each.use for each in load(world).without(pods=["team-a/train"]).holders().holders}
-
-    assert uses <= {Use.GONE, Use.UNRESERVED}
-    assert Use.GONE in uses
 
 
 def test_pods_that_a_snapshot_has_not_are_gone(tmp_path):

@@ -291,16 +291,6 @@ def test_claim_that_tolerates_the_taint_for_a_while_is_evicted_then(world):
     ]
 
 
-def test_taint_that_a_device_has_already_hits_nothing(world):
-    """A second rule with the same taint changes nothing."""
-    cluster = load([*world.bodies, broken("NoSchedule")])
-    second = broken("NoSchedule") | {"metadata": {"name": "second"}}
-
-    report = cluster.impact(rule=second)
-
-    assert (report.devices, report.claims) == (0, ())
-
-
 def test_rule_that_selects_nothing_says_so(world):
     """With the words that `simulate` has for it."""
     report = load(world.bodies).impact(rule=broken(device="gpu-7"))
@@ -321,16 +311,6 @@ def test_requests_that_fewer_devices_serve_are_counted(world):
 
     assert (request.kind, request.name, request.request) == ("ResourceClaimTemplate", "train", "gpu")
     assert (request.devices_before, request.devices_after) == (2, 1)
-
-
-def test_pods_that_cannot_be_read_are_named_as_the_claim_has_them(world):
-    """Whether another is made is not known then."""
-    del world.objects["Pod", "team-a", "train"]
-    cluster = Cluster.load(world.bodies, unread={"Pod": "not permitted to list pods"})
-
-    (claim,) = cluster.impact(rule=broken()).claims
-
-    assert [(pod.name, pod.is_replaced) for pod in claim.pods] == [("train", None)]
 
 
 def test_pod_that_cannot_run_elsewhere_says_why(world):
@@ -382,15 +362,6 @@ def test_claim_that_the_evicted_pod_can_use_nowhere_says_so(world):
 
     assert shared.fits_elsewhere is False
     assert "it keeps its devices, which pod train can use on no other node" in shared.message
-
-
-def test_asking_changes_nothing(world):
-    """The same question has the same answer again, and nothing is held that was not."""
-    cluster = load(world.bodies)
-    before = cluster.usage("node"), cluster.holders()
-
-    assert cluster.impact(drained_node="node-1") == cluster.impact(drained_node="node-1")
-    assert (cluster.usage("node"), cluster.holders()) == before
 
 
 @pytest.mark.parametrize(

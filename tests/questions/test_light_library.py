@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import dra_operator
-
 CLUSTER = Path(__file__).parents[2] / "examples" / "questions" / "cluster.yaml"
 OF_THE_OPERATOR = {
     *("aiohttp", "asyncio", "celpy", "click", "jsonpatch", "kopf", "kubernetes", "prometheus_client"),
@@ -83,16 +81,3 @@ def test_each_name_of_a_package_that_is_imported_late_is_there(package):
     assert all(getattr(module, name) is not None for name in module.__all__)
     with pytest.raises(AttributeError, match=f"'{package}' has no attribute 'Nothing'"):
         _ = module.Nothing
-
-
-@pytest.mark.parametrize("name", dra_operator.__all__)
-def test_each_public_name_is_there(name):
-    """`from dra_operator import *` gives what `__all__` names, and an editor sees it."""
-    assert getattr(dra_operator, name) is not None
-    assert name in dir(dra_operator)
-
-
-def test_a_name_that_is_not_there_is_an_attribute_error():
-    """A misspelt name ends as in any module."""
-    with pytest.raises(AttributeError, match="'dra_operator' has no attribute 'Clusters'"):
-        _ = dra_operator.Clusters

@@ -2,10 +2,8 @@
 
 import copy
 import json
-from dataclasses import replace
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 import slips_of_derived
@@ -19,26 +17,6 @@ from factories import manifest
 from simulation import CLASS, V1, claim, devices, node, states, table
 
 NAMELESS = "is required, or a text in metadata.generateName\n"
-
-
-def test_stdin_is_a_file():
-    """`-f -` reads it."""
-    text = yaml.safe_dump_all([CLASS, devices("a"), claim("one")])
-
-    result = CliRunner().invoke(app, ["-f", "-"], input=text)
-
-    assert states(result) == {"default/one": "allocated"}
-
-
-def test_files_may_follow_each_other(tmp_path):
-    """`-f a b` reads both, as a shell expands `-f *.yaml`."""
-    for name, body in (("a", CLASS), ("b", devices("a")), ("c", claim("one"))):
-        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(body))
-
-    files = sorted(map(str, tmp_path.iterdir()))
-    result = CliRunner().invoke(app, ["-f", *files])
-
-    assert states(result) == {"default/one": "allocated"}
 
 
 def test_a_bad_object_is_told_and_the_others_are_read(simulate):
@@ -165,24 +143,6 @@ def test_a_kustomization_is_told_to_have_no_effect(simulate):
     assert note not in simulate(CLASS, devices("a"), claim("one")).stderr
 
 
-def test_a_kustomization_needs_no_kind(simulate, tmp_path):
-    """Kustomize knows it by the name of its file; beside another name a kind is missing."""
-    for name, code in (("kustomization.yaml", 0), ("other.yaml", 2)):
-        folder = tmp_path / name.removesuffix(".yaml")
-        folder.mkdir()
-        (folder / name).write_text("resources: [claim.yaml]\n")
-
-        assert simulate(CLASS, options=["-f", str(folder)]).exit_code == code
-
-
-def test_the_last_of_two_counts(simulate):
-    """As if both were applied; it is said."""
-    result = simulate(CLASS, node("node-1"), devices("a"), devices("b"), claim("one"))
-
-    assert table(result)[0][3].endswith("/b")
-    assert 'document 4 (line 30): ResourceSlice "slice-node-1" replaces the one in' in result.stderr
-
-
 def test_defaults_are_those_of_the_api(simulate):
     """A request without mode and count is for one device."""
     short = claim("one")
@@ -219,20 +179,6 @@ def test_wrong_usage_ends_with_2(arguments, tmp_path, monkeypatch):
 
     assert result.exit_code == 2
     assert result.stderr
-
-
-@pytest.mark.parametrize(
-    "arguments", [["FILE"], ["-f", "FILE"], ["OTHER", "-f", "FILE"], ["-f", "OTHER", "FILE"]]
-)
-def test_files_may_be_named_without_f(arguments, tmp_path):
-    """A shell puts the names of several files where one pattern stood, behind one -f or none."""
-    files = {"FILE": tmp_path / "claim.yaml", "OTHER": tmp_path / "class.yaml"}
-    files["FILE"].write_text(json.dumps(claim("one")))
-    files["OTHER"].write_text(json.dumps(CLASS))
-
-    result = CliRunner().invoke(app, [str(files.get(each, each)) for each in arguments])
-
-    assert states(result) == {"default/one": "pending"}
 
 
 def test_no_claims_are_nothing_to_decide(simulate):
@@ -542,15 +488,6 @@ def test_a_template_has_the_same():
     (found,) = find_refused_expressions(read(body))
 
     assert found.path == "spec.spec.devices.requests[0].exactly.derivedAttributes[0].expression"
-
-
-def test_what_an_api_server_has_taken_is_not_refused():
-    """Nor what has its devices: it was taken as well."""
-    stored = read(COSTLY)
-    allocated = replace(stored, status=read({"kind": "ResourceClaim", "status": {"allocation": {}}}).status)
-
-    assert not list(find_refused_expressions(read(COSTLY, uid="u")))
-    assert not list(find_refused_expressions(allocated))
 
 
 def test_a_selector_that_does_not_compile_is_left_to_the_allocator():

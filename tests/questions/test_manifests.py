@@ -105,14 +105,6 @@ def test_a_template_is_told_as_one(found, text):
     assert item.message.endswith("; a template must be rendered first, as by helm template")
 
 
-def test_braces_in_a_broken_document_make_no_template_of_it(found):
-    """A map may hold a map."""
-    (item,) = found('kind: {{"a": 1}')
-
-    assert isinstance(item, Unreadable)
-    assert "template" not in item.message
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -134,12 +126,6 @@ def test_what_is_no_object(found, content, message):
 
 class TestAliases:
     """Documents that repeat parts of themselves."""
-
-    def test_a_part_may_be_repeated(self, found):
-        """It is read as if it stood there twice."""
-        (item,) = found("kind: Node\nmetadata: {name: a, labels: &l {x: z}, annotations: *l}\n")
-
-        assert item.body["metadata"]["annotations"] == {"x": "z"}
 
     @pytest.mark.parametrize(
         ("content", "message"),
@@ -183,13 +169,6 @@ class TestDepth:
         (item,) = found(start + '{"a":' * levels + "[1]" + "}" * levels)
 
         assert "the document is nested too deeply: 200 levels are allowed" in item.message
-
-    @pytest.mark.parametrize("start", ["", "---\n"], ids=["JSON", "YAML"])
-    def test_a_document_of_as_many_levels_as_are_allowed_is_read(self, found, start):
-        """The last level may hold a value."""
-        (item,) = found(start + '{"a":' * 200 + "1" + "}" * 200)
-
-        assert "a" in item.body
 
 
 def test_place_names_file_document_and_line(found):
@@ -280,17 +259,6 @@ def test_what_is_written_is_read_again(found, value):
     (item,) = found(b"".join(write_yaml([body])))
 
     assert item.body == body
-
-
-@pytest.mark.parametrize("text", ["1e3", "n", "Y", "08", "0o17", "1.5e3"])
-def test_texts_that_kubectl_would_take_for_more_are_quoted(text):
-    """1e3 without quotes would be a number for kubectl, and come back as 1k; a request named n would be false."""
-    assert to_yaml({"value": text}) == f"value: '{text}'\n"
-
-
-def test_texts_of_several_lines_are_blocks():
-    """A CEL expression stays readable."""
-    assert to_yaml({"expression": "a &&\nb"}) == "expression: |-\n  a &&\n  b\n"
 
 
 def test_parameters_that_were_carried_unread_are_written_as_others():

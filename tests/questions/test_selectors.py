@@ -33,11 +33,6 @@ def test_a_selector_answers_about_a_device_of_a_slice(expression, expected):
     assert selector(expression).matches(DEVICE, driver=GPU) is expected
 
 
-def test_the_driver_may_stand_in_the_device():
-    """A device that names its driver needs no second argument."""
-    assert selector(MODEL).matches({"driver": GPU, **DEVICE})
-
-
 def test_a_device_of_v1beta1_is_read():
     """In v1beta1 the fields of a device stand one level below."""
     fields = {name: value for name, value in DEVICE.items() if name != "name"}

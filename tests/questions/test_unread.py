@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dra_operator import Cluster, Conclusion, QuestionError
 from dra_operator.allocator import Limits, SearchMode
 from questionfuzz.unread import KINDS, QUESTIONS, find_unsound, make_whole_world
-from small_cluster import CLASS, NODES, cluster, devices, holding, node, pod, template
+from small_cluster import CLASS, NODES, cluster, devices, holding, node, template
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -34,14 +34,6 @@ def test_partial_answer_names_all_that_it_lacks():
         "ResourceClaim cannot be read: forbidden",
         "DeviceTaintRule cannot be read: forbidden",
     )
-
-
-def test_kind_that_the_question_is_not_about_restricts_nothing():
-    """Where other pods are is nothing to a class, nor are volumes to a pod without any."""
-    asked = cluster(unread={"Pod": "forbidden", "PersistentVolume": "forbidden"})
-
-    assert asked.fit("DeviceClass/gpu").conclusion is Conclusion.YES
-    assert asked.fit([template(), pod()]).partial == ("Pod cannot be read: forbidden",)
 
 
 @pytest.mark.parametrize("kind", ["ResourceSlice", "DeviceClass"])
@@ -103,14 +95,6 @@ def test_no_node_is_assumed_where_none_was_listed():
     assert Cluster.load(objects).fit("DeviceClass/gpu").fits
     assert Cluster.load(objects, listed=["Node"]).fit("DeviceClass/gpu").reason == "NoNodes"
     assert Cluster.load(objects, listed=["Node"], unread={"Node": "forbidden"}).fit("DeviceClass/gpu").fits
-
-
-@pytest.mark.parametrize("subject", ["DeviceClass/gpu", [template(), pod()], pod(entries=[])])
-def test_no_node_is_assumed_where_the_last_one_is_taken_as_gone(subject):
-    """Nothing fits without nodes, whether it needs devices or only a place."""
-    gone = cluster().without(nodes=["n1", "n2"])
-
-    assert (gone.fit(subject).conclusion, gone.headroom(subject).more) == (Conclusion.NO, 0)
 
 
 def test_allocation_is_broken_where_no_node_is_left():

@@ -95,24 +95,6 @@ def test_largest_device_is_found_by_a_capacity_that_is_asked_for(tmp_path):
     assert largest("speed") is None
 
 
-@pytest.mark.parametrize(("amount", "state"), [("9Gi", (0, 1)), ("10Gi", (1, 0))])
-def test_shares_that_leave_nothing_use_a_device_up(amount, state):
-    """With anything left it has room for another share."""
-    device = {"name": "a", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "10Gi"}}}
-    share = {"shareID": "00000000-0000-4000-8000-000000000001", "consumedCapacity": {"memory": amount}}
-    held = worlds.factories.allocation(worlds.factories.result("a", **share))
-    cluster = Cluster.load(
-        [
-            worlds.factories.resource_slice("s", [device]),
-            worlds.factories.claim(status={"allocation": held}, uid="1"),
-        ]
-    )
-
-    (row,) = cluster.usage("pool").rows
-
-    assert (cluster.errors, (row.used, row.shared)) == ([], state)
-
-
 def test_overdrawn_counter_blocks_all_devices_that_draw_on_counters():
     """As long as one counter of a pool is overdrawn nothing is allocated there that draws on any."""
     devices = [

@@ -1,12 +1,10 @@
 """What a use of a device consumes."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.allocator.matching.capacity import CapacityError, Consumption, consume, has_room, refusal
+from dra_operator.allocator.matching.capacity import CapacityError, consume, refusal
 from dra_operator.api.quantity import NANO, Quantity, is_ordinary, parse_quantity
 from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 from dra_operator.inventory.slices import Columns
@@ -147,14 +145,6 @@ def test_a_capacity_that_the_device_lacks_makes_it_unfit() -> None:
     assert consume(requests, {"memory": capacity("10")}, fractional=True) is None
 
 
-def test_an_impossible_amount_is_an_error_although_another_is_unfit() -> None:
-    """All amounts are computed before the first is judged."""
-    of = {"a": capacity("1Gi", values="1Gi"), "b": capacity("-1")}
-
-    with pytest.raises(CapacityError, match='capacity "b"'):
-        consume({"a": parse_quantity("2Gi")}, of, fractional=True)
-
-
 @given(
     wanted=st.integers(0, 10**6),
     least=st.integers(0, 1000),
@@ -267,22 +257,6 @@ def test_of_a_device_that_lacks_a_capacity_no_amount_is_looked_at() -> None:
 
     assert consume(requests, of, fractional=True) is None
     assert refusal(requests, of, fractional=True) == "no capacity c, only a"
-
-
-def test_shares_fill_a_device_exactly() -> None:
-    """What is committed, in flight and wanted may be all there is, and no more."""
-    consumed = Consumption((("memory", 4 * NANO, 10 * NANO),), (parse_quantity("4"),))
-
-    assert has_room(consumed, {"memory": 3 * NANO}, {"memory": 3 * NANO})
-    assert not has_room(consumed, {"memory": 3 * NANO}, {"memory": 4 * NANO})
-
-
-def test_other_capacities_do_not_matter() -> None:
-    """Amounts are compared by name."""
-    consumed = Consumption((("memory", 4 * NANO, 10 * NANO),), (parse_quantity("4"),))
-    others: dict[str, Any] = {"cores": 100 * NANO}
-
-    assert has_room(consumed, others, others)
 
 
 @pytest.mark.parametrize(

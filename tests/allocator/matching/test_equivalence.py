@@ -2,20 +2,18 @@
 
 from collections.abc import Callable, Iterator
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Allocated, Allocator, Unsatisfied
-from dra_operator.allocator.matching import candidates, capacity, equivalence, selectors
+from dra_operator.allocator import Allocator, Unsatisfied
+from dra_operator.allocator.matching import candidates, selectors
 from dra_operator.allocator.matching.equivalence import (
     CacheLimit,
     EquivalentDevices,
     FieldSet,
     Kind,
-    drop_older_half,
 )
 from dra_operator.cel import CelError, PreparedDevice, Selector, compile_selector, prepare_device
 from dra_operator.inventory import Slice, bits
@@ -68,43 +66,6 @@ def test_a_selector_that_looks_through_a_map_reads_everything(slice_with) -> Non
 
     assert set(device.attributes) == {"d.example/index", "d.example/model", "other.example/model"}
     assert set(device.capacity) == {"d.example/memory", "d.example/cores"}
-
-
-def test_slices_that_differ_in_what_is_not_read_are_alike(slice_with) -> None:
-    """One answer serves both."""
-    other = {**DEVICE, "attributes": {**DEVICE["attributes"], "index": {"int": 2}}}
-    reads = field_set(MODEL)
-
-    assert reads.key(slice_with(DEVICE)) == reads.key(slice_with(other))
-
-
-def test_slices_that_differ_in_names_that_are_not_read_are_alike(slice_with) -> None:
-    """A driver that renames an attribute leaves the answers of all who do not read it as they are."""
-    renamed = {**DEVICE, "attributes": {**DEVICE["attributes"], "number": {"int": 1}}}
-    del renamed["attributes"]["index"]
-    reads = field_set(MODEL)
-    before, after, larger = slice_with(DEVICE), slice_with(renamed), slice_with(DEVICE, DEVICE)
-
-    assert reads.key(before) == reads.key(after)
-    assert reads.key(before) != reads.key(larger)
-
-
-def test_names_that_change_leave_little_behind(slice_with, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often; and the answers of slices that are there stay."""
-    monkeypatch.setattr(equivalence, "_MAX_SCHEMAS", 4)
-    monkeypatch.setattr(equivalence, "_MAX_LOOKS", 2)
-    reads = field_set(MODEL)
-    there = slice_with(DEVICE)
-    first = reads.key(there)
-    for number in range(20):
-        renamed = {**DEVICE, "attributes": {**DEVICE["attributes"], f"x{number}": {"int": 1}}}
-        assert reads.key(slice_with(renamed)) == first
-    assert reads.key(there) == first
-    for number in range(1, 20):
-        reads.key(slice_with(*([DEVICE] * number)))
-
-    assert len(reads._projections) <= 4
-    assert len(reads._looks) <= 6
 
 
 @pytest.mark.parametrize(
@@ -165,18 +126,6 @@ def said(program: Selector, device: PreparedDevice) -> object:
         return str(error)
 
 
-def test_schemas_are_not_remembered_without_end(slice_with) -> None:
-    """Drivers may publish ever new names; what was forgotten is found out again, and is the same."""
-    reads = field_set(MODEL)
-    first = slice_with(DEVICE)
-    key = reads.key(first)
-    for number in range(1100):
-        reads.key(slice_with({"attributes": {f"a{number}": {"int": number}}}))
-
-    assert reads.key(first) == key
-    assert len(reads._projections) <= 1024
-
-
 SELECTOR = compile_selector('device.attributes["d.example"].model == "a"')
 READS = FieldSet.parse(SELECTOR.reads)
 
@@ -223,25 +172,6 @@ def test_devices_that_can_be_told_apart_are_two_kinds(
     assert sets(slice_with(first, second)) == [0b01, 0b10]
 
 
-def test_devices_of_slices_that_are_alike_are_made_ready_once(slice_with) -> None:
-    """As far as they are read."""
-    kinds = EquivalentDevices()
-    contents = [slice_with({"attributes": {"model": {"string": "a"}, "index": {"int": i}}}) for i in (1, 2)]
-    (first, _), (second, _) = (kinds_of(content, kinds=kinds)[0] for content in contents)
-
-    assert first is second
-
-
-def test_a_column_under_another_name_is_another_kind(slice_with) -> None:
-    """Attributes with equal values share a column, and a selector reads one of them by its name."""
-    kinds = EquivalentDevices()
-    content = slice_with({"attributes": {"model": {"string": "a"}, "brand": {"string": "a"}}})
-    for name in ("model", "brand"):
-        reads = FieldSet.parse(compile_selector(f'device.attributes["d.example"].{name} == "a"').reads)
-        ((device, _),) = kinds_of(content, reads, kinds)
-        assert list(device.attributes) == [f"d.example/{name}"]
-
-
 def test_a_bare_name_is_of_the_domain_of_its_driver(slice_with) -> None:
     """Two drivers may publish the same column; a selector that reads the domain of one is told of that one alone."""
     kinds = EquivalentDevices()
@@ -267,42 +197,6 @@ def test_a_device_that_cannot_be_read_fails_whatever_is_read(slice_with) -> None
     assert sorted(those for _, those in found) == [0b01, 0b10]
     with pytest.raises(CelError):
         SELECTOR.match(next(device for device, those in found if those == 0b10))
-
-
-def test_only_devices_that_are_asked_about_are_made_ready(slice_with) -> None:
-    """With those that look like them; the rest follows when it is asked about."""
-    kinds = EquivalentDevices()
-    content = slice_with(*(model({"string": text}) for text in "abab"))
-    asked = [
-        list(kinds.find(READS, content, READS.key(content), wanted)) for wanted in (0b0001, 0b0100, 0b1000)
-    ]
-
-    assert [[those for _, those in found] for found in asked] == [[0b0101], [0b0101], [0b0101, 0b1010]]
-
-
-def test_too_many_kinds_are_forgotten(slice_with) -> None:
-    """What is asked for again is made again, and is the same."""
-    kinds = EquivalentDevices(maximum=1)
-    contents = [slice_with(model({"string": text}), model({"string": text + "x"})) for text in "abc"]
-    first = [those for _, those in kinds_of(contents[0], kinds=kinds)]
-    for content in contents:
-        kinds_of(content, kinds=kinds)
-
-    assert [those for _, those in kinds_of(contents[0], kinds=kinds)] == first
-    assert len(kinds._known) <= 2
-
-
-def test_kinds_that_hold_more_values_take_more_room(slice_with) -> None:
-    """A selector that reads all of a device keeps fewer of them than one that reads a single attribute."""
-    contents = [slice_with(model({"string": text})) for text in "abcdefgh"]
-    kept = []
-    for reads in (READS, FieldSet(whole=True)):
-        kinds = EquivalentDevices(maximum=35)
-        for content in contents:
-            kinds_of(content, reads, kinds)
-        kept.append(len(kinds._known))
-
-    assert kept == [8, 2]
 
 
 OWN = 'device.attributes["gpu.example.com"].serial {} "{}"'
@@ -408,84 +302,3 @@ def test_claims_with_selectors_of_their_own_do_not_make_answers_grow(
             "request r: 16 devices published, 16 in class gpu, 0 match selector #0"
         )
         assert max(kept(unlike)) <= 20
-
-
-def test_what_was_forgotten_is_computed_again(unlike: Any, own: Callable[..., Any]) -> None:
-    """A claim that waited through all that gets a device that comes, and others what they always got."""
-    waiting = own(3)
-    assert unlike.decide(waiting) == Unsatisfied()
-    for number in range(10, 40):
-        unlike.decide(own(number))
-    unlike.slice("n5", {"name": "new", "attributes": {"serial": {"string": "x3"}}}, nodeName="n5")
-
-    assert unlike.picks(waiting) == ["r=new"]
-    assert isinstance(unlike.decide(own(7, "!=")), Allocated)
-
-
-def test_answers_about_views_that_are_gone_are_dropped(unlike: Any, own: Callable[..., Any]) -> None:
-    """Also those of keys that nobody finds any more, as their claims were asked about long ago."""
-    unlike.allocator.candidates.maximum = 2
-    for number in range(3):
-        unlike.decide(own(number))
-    before, _ = kept(unlike)
-    for number in range(8):
-        unlike.inventory.remove("ResourceSlice", f"n{number}")
-    unlike.allocator.refresh()
-
-    assert before > 0
-    assert kept(unlike)[0] == 0
-    assert unlike.allocator.candidates._room._kept == {}
-
-
-def test_a_selector_that_is_dropped_leaves_its_room(unlike: Any, own: Callable[..., Any]) -> None:
-    """Expressions that nobody uses any more do not take it from others."""
-    cache = unlike.allocator.candidates.selectors
-    unlike.decide(own(0))
-    taken = cache._room._taken
-    cache.maximum = 2
-    cache.together((), ("true",))
-    cache.together((), ("false",))
-
-    assert taken == 8
-    assert cache._room._taken == 0
-
-
-def test_a_key_that_is_dropped_leaves_its_room(unlike: Any, own: Callable[..., Any]) -> None:
-    """A change of the inventory looks at what is in use, however many claims came and went."""
-    keys = unlike.allocator.candidates
-    keys.maximum = 2
-    keys._room.maximum = 1000
-    for number in range(6):
-        unlike.decide(own(number))
-
-    assert len(keys._room._kept) <= 2
-
-
-def test_of_a_full_table_the_older_half_goes_and_is_returned() -> None:
-    """Whoever keeps something for those that are dropped can let go of it; what came last stays."""
-    table = {"a": 1, "b": 2, "c": 3, "d": 4}
-
-    assert (drop_older_half(table), table) == ([1, 2], {"c": 3, "d": 4})
-
-
-def test_amounts_take_room_by_what_they_consist_of(scene: Any, ask: Callable[..., Any]) -> None:
-    """Claims with amounts of their own, on slices of many devices of which no two have equal capacity."""
-    with patch.object(capacity, "_MAX_SIZE", 100):
-        fresh = Allocator(scene.inventory, scene.ledger, clock=lambda: 0.0, share_ids=str)
-    scene.allocator = fresh
-    for number in range(5):
-        sizes = range(100 * number, 100 * number + 10)
-        scene.nodes(f"n{number}")
-        scene.slice(
-            f"n{number}",
-            *[{"name": f"d{size}", "capacity": {"memory": {"value": f"{size + 9}"}}} for size in sizes],
-            nodeName=f"n{number}",
-        )
-    cache = fresh.candidates._amounts
-    for amount in range(9, 0, -1):
-        asked = ask("r", 2, capacity={"requests": {"memory": f"{amount}"}})
-        scene.decide(scene.claim(asked, constraints=[{"matchAttribute": "example.com/none"}]))
-        kept = [found for known in cache._known.values() for found in known.by_shape.values()]
-
-        assert kept
-        assert 0 < cache._room._taken <= 100

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Failed, Reason
+from dra_operator.allocator import Reason
 
 DRIVER = "gpu.example.com"
 
@@ -106,31 +106,6 @@ def test_a_value_that_does_not_print_is_written_as_in_a_literal(scene: Any, ask:
     assert found.message.endswith(r"0 match selector #0 (model x\u200b\n\x1b[31m != x on 1)")
 
 
-def test_an_impossible_amount_keeps_nothing_of_the_attempt_that_met_it(scene: Any, ask: Any) -> None:
-    """The error is kept for the next claim that asks for as much, without the frames of all who waited for it."""
-    scene.nodes("n1")
-    scene.slice("s", {"name": "a", "capacity": {"memory": {"value": "-1"}}}, nodeName="n1")
-    assert isinstance(scene.decide(scene.claim(ask())), Failed)
-    (known,) = scene.allocator.candidates._amounts._known.values()
-    (amounts,) = known.by_shape.values()
-
-    assert [(error.__traceback__, error.__context__) for error in amounts.each] == [(None, None)]
-
-
-def test_evaluations_leave_nothing_in_the_error_of_a_broken_device(scene: Any, ask: Any) -> None:
-    """It is one error for all selectors, and would keep the frames of each that raised it."""
-    scene.nodes("n1")
-    scene.slice("s", {"name": "a", "attributes": {"driverVersion": {"version": "one"}}}, nodeName="n1")
-    for number in range(5):
-        scene.decide(scene.claim(ask("r", 1, f'"d{number}" in device.attributes["x"]')))
-    kinds = scene.allocator.candidates.selectors.kinds._known.values()
-    devices = [device for found in kinds for device, _ in found.kinds]
-    broken = [device.broken for device in devices if device.broken is not None]
-
-    assert broken
-    assert [error.__traceback__ for error in broken] == [None] * len(broken)
-
-
 def test_errors_of_devices_that_cannot_be_read_are_those_of_their_slice(scene: Any) -> None:
     """What cannot be read need not be what the selector reads, so slices that are alike to it may differ in it."""
     scene.nodes("n1", "n2")
@@ -185,14 +160,3 @@ def test_a_selector_behind_one_that_asks_for_the_driver_is_not_told_to(scene: An
     assert of_request.message.startswith("request r: selector #0 fails on device ")
     for found in (of_class, of_request):
         assert found.message.endswith("; correct the domain, or guard it by has()")
-
-
-@pytest.mark.parametrize("domain", ["resource.kubernetes.io", "acme.com/gpu"])
-def test_a_domain_that_is_no_drivers_is_not_taken_for_one(scene: Any, domain: str) -> None:
-    """No device would be left: what Kubernetes defines is of all drivers, a name with a slash of none."""
-    scene.nodes("n")
-    scene.slice("n", {"name": "d", "attributes": {"size": {"int": 1}}})
-    scene.device_class("h100", f'device.attributes["{domain}"].numaNode == 0')
-    found = scene.explain(scene.claim({"name": "r", "exactly": {"deviceClassName": "h100"}}))
-
-    assert found.message.endswith("; correct the domain, or guard it by has()")

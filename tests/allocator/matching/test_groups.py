@@ -16,18 +16,6 @@ from dra_operator.api.attributes import AttributeValue
 from dra_operator.inventory import bits
 
 
-def test_groups_by_ever_new_attributes_are_forgotten(scene: Any, ask: Callable[..., Any]) -> None:
-    """Whoever names an attribute of their own in each claim does not fill the memory with what no device has."""
-    scene.nodes("n")
-    for device in ("1", "2"):
-        scene.slice(device, device, count=2)
-    for number in range(100):
-        claim = scene.claim(ask("r", 2), constraints=[{"matchAttribute": f"example.com/wrong-{number}"}])
-        assert scene.picks(claim) is None
-
-        assert 0 < len(known_groups(scene.allocator)) <= 32
-
-
 def known_groups(allocator: Allocator, node: str = "n") -> dict[str, Groups | None]:
     """Return the groups of a node that are kept, or None for those that were forgotten, by attribute."""
     view = allocator.availability.views.of_node(node)
@@ -103,21 +91,6 @@ def test_lists_are_too_many_but_not_one_value_of_each(
     assert len(found[f"{DRIVER}/rails"].groups) == 5
     assert bool(found[f"{DRIVER}/links"].members) == told
     assert bool(found[f"{DRIVER}/links"].odd) != told
-
-
-def test_nodes_with_equal_devices_share_what_is_found_out(scene: Any) -> None:
-    """It is the same for each of them, however often they ask."""
-    for name in ("n0", "n1"):
-        scene.nodes(name)
-        scene.slice(name, {"name": name, "attributes": {"rail": {"int": 1}}}, nodeName=name)
-    scene.allocator.refresh()
-    grouping, views = Grouping(lists=True), scene.allocator.availability.views
-    first = grouping.find(views.of_node("n0"), f"{DRIVER}/rail")
-
-    assert grouping.find(views.of_node("n1"), f"{DRIVER}/rail") is first
-    with patch.object(Grouping, "_group_columns", side_effect=AssertionError):
-        assert grouping.find(views.of_node("n0"), f"{DRIVER}/rail") is first
-    assert first.beside is first.beside
 
 
 def test_the_oldest_groups_are_forgotten_by_all_who_know_them(scene: Any) -> None:

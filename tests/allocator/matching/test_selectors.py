@@ -1,6 +1,5 @@
 """What selectors say of devices together, against asking each device one selector after the other."""
 
-import gc
 from itertools import count, product
 from typing import Any
 
@@ -13,7 +12,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.api.read import read_object
-from dra_operator.cel import STORED, CelError, Program, compile_selector, prepare_device
+from dra_operator.cel import STORED, CelError, compile_selector, prepare_device
 from dra_operator.inventory import Slice
 from dra_operator.inventory.slices import Columns, read_slice
 
@@ -120,17 +119,6 @@ def test_a_driver_is_refused_where_no_device_of_it_is_seen(
     assert selection.refused == ({"e"} if refused else set())
 
 
-def test_drivers_that_are_gone_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is known of a driver is forgotten with that of many others, and found out again."""
-    monkeypatch.setattr("dra_operator.allocator.matching.selectors._MAX_DRIVERS", 3)
-    selection = SelectorCache(STORED).together((EXPRESSIONS[0],), ())
-    drivers = [*"abcdefgabcdefg"]
-    found = [selection.answer(slice_of([{}], name), 1, Budget(Limits(), lambda: 0.0)) for name in drivers]
-
-    assert [selected for _, selected, _ in found] == [name == "d" for name in drivers]
-    assert len(selection.drivers) <= 3 >= len(selection.refused)
-
-
 def test_no_more_is_compiled_than_an_attempt_has_time_for() -> None:
     """A claim may have thousands of long selectors; what was compiled is there for the next attempt."""
     expressions = tuple(f'device.driver != "{"x" * number}"' for number in range(9))
@@ -155,19 +143,3 @@ def test_time_is_looked_at_before_each_device_that_may_take_long() -> None:
 
     known, _, _ = selection.answer(content, 1, Budget(Limits(seconds=5.0), lambda: 0.0))
     assert known.bit_count() == 5
-
-
-def test_code_of_long_selectors_does_not_outlive_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes megabytes: a request of which the answers are kept has it made again if other devices come."""
-    monkeypatch.setattr("dra_operator.allocator.matching.equivalence._MOST_TEXT", 5_000)
-    text = " || ".join([f'{MODEL} == "a"'] * 40 + ["[1].all(x, x > 1)"])
-    expressions = [f"{text} || {number} > 9" for number in range(10)]
-    cache = SelectorCache(STORED)
-    kept = [cache.together((), (expression,)) for expression in expressions]
-    gc.collect()
-    alive = [program for program in gc.get_objects() if isinstance(program, Program)]
-
-    assert sum(program.expression in expressions for program in alive) <= 5_000 // len(text)
-    for selection in kept:
-        answer = selection.answer(slice_of(list(DEVICES[:2]), "d"), 0b11, Budget(Limits(), lambda: 0.0))
-        assert answer == (0b11, 0b11, 0)

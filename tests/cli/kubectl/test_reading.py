@@ -20,19 +20,6 @@ def forbid(cluster, *kinds):
         cluster.server.faults.answer(403, kind=kind, verb="list", times=None, message=f"may not list {kind}")
 
 
-async def test_kind_that_may_not_be_read_is_named_once(cluster, dra):
-    """Free is at most what is said where claims are not known, and the missing right is one line."""
-    forbid(cluster, "ResourceClaim")
-
-    result = await dra("top")
-
-    assert result.exit_code == 0
-    assert result.stderr.splitlines() == [
-        'note: not permitted to list resourceclaims.resource.k8s.io in namespace "default"',
-        "note: FREE is at most: devices of claims that cannot be read may be in use",
-    ]
-
-
 async def test_kind_without_which_there_is_no_answer_ends_with_2(cluster, dra):
     """Nothing is printed as if it were the answer."""
     forbid(cluster, "ResourceSlice")
@@ -114,18 +101,6 @@ async def test_manifests_lie_over_the_cluster(cluster, dra, tmp_path):
     assert totals == {"pool-1": 2, "pool-2": 1, "pool-3": 3}
 
 
-async def test_manifest_without_namespace_is_of_the_one_asked_about(cluster, dra, tmp_path):
-    """As kubectl has it, -n is for objects in files as well."""
-    body = claim("new")
-    del body["metadata"]["namespace"]
-    (tmp_path / "claim.json").write_text(json.dumps(body))
-
-    result = await dra("claims", "-n", "team-a", "-f", str(tmp_path / "claim.json"), "-o", "json")
-
-    (item,) = json.loads(result.stdout)["items"]
-    assert (item["namespace"], item["name"]) == ("team-a", "new")
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -192,31 +167,6 @@ async def test_snapshot_cut_in_half_is_refused(dra, snapshot, tmp_path, where):
     assert (result.exit_code, result.stdout) == (2, "")
     assert len(result.stderr.splitlines()) == 1
     assert str(half) in result.stderr
-
-
-async def test_snapshot_cut_after_a_brace_is_refused(dra, tmp_path):
-    """Only a file that begins with a brace is JSON, which ends with one."""
-    text = EXAMPLE.read_text(encoding="utf-8")
-    half = tmp_path / "half.yaml"
-    half.write_text(text[: text.rindex("}\n") + 2], encoding="utf-8")
-
-    result = await dra("audit", "--snapshot", str(half))
-
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "its last line is not `...`" in result.stderr
-
-
-@pytest.mark.parametrize(("kept", "code"), [("all", 0), ("half", 2)])
-async def test_snapshot_of_json_is_whole_if_it_parses(dra, tmp_path, kept, code):
-    """It needs no last line of its own."""
-    items = [claim("waiting"), claim("other")]
-    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-    file = tmp_path / "state.json"
-    file.write_text(text if kept == "all" else text[: text.rindex("}") - 2])
-
-    result = await dra("claims", "--snapshot", str(file))
-
-    assert result.exit_code == code
 
 
 def asking(cpu, **spec):
@@ -289,21 +239,6 @@ async def test_pods_without_claims_count_in_a_snapshot(cluster, dra, snapshot, t
 
     # A third one finds devices and cpu, and no place.
     assert codes == [0, 1, 1]
-
-
-async def test_file_of_another_origin_is_no_snapshot_that_says_all(dra, snapshot, tmp_path):
-    """Whoever wrote it may have left out pods without claims; what does not depend on pods is answered."""
-    given = tmp_path / "asking.json"
-    given.write_text(json.dumps(asking("1")))
-    file = await snapshot()
-    lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
-    file.write_text("\n".join([*lines, ""]))
-
-    of_class = await dra("fit", "class/gpu", "--snapshot", str(file))
-    of_pod = await dra("fit", str(given), "--snapshot", str(file))
-
-    assert (of_class.exit_code, of_pod.exit_code) == (0, 2), of_pod.output
-    assert "does not say when it was taken" in of_class.stderr
 
 
 async def test_volumes_are_not_in_a_snapshot(dra, snapshot, tmp_path):

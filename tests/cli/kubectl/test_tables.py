@@ -5,11 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_operator.cli.kubectl.tables import (
-    Cell,
-    Colour,
     Column,
     Style,
-    count,
     is_cut,
     names_cell,
     table,
@@ -42,26 +39,6 @@ def test_columns_are_aligned():
     ]
 
 
-def test_wide_has_more_columns_and_headers_can_be_left_out():
-    """As with `-o wide` and `--no-headers` of kubectl."""
-    assert lines(Style(wide=True, headers=False), [["a", "1", "one", "x"]]) == ["a   1   one   x"]
-
-
-def test_text_is_cut_at_a_terminal_and_a_name_never_is():
-    """What gives way is the column that can be cut."""
-    assert lines(Style(width=40))[2] == "long-name   1000   a text that may be c…"
-    assert all("long-name" in line for line in lines(Style(width=20))[2:])
-
-
-def test_colours_do_not_move_columns():
-    """Escapes have no width."""
-    (line,) = table(
-        (Column("A"), Column("B")), [[Cell("x", Colour.BAD), "y"]], Style(colours=True, headers=False)
-    )
-
-    assert line == "\x1b[31mx\x1b[0m   y"
-
-
 def test_text_of_an_object_cannot_order_the_terminal_about():
     """Control characters are written as escapes."""
     assert lines(Style(headers=False), [["a\x1b[2J", "1", "b\nc", ""]]) == ["a\\x1b[2J   1   b\\nc"]
@@ -82,15 +59,6 @@ def test_wrapped_text_loses_nothing(text, width):
 
     assert " ".join(line[2:] for line in found) == text
     assert all(len(line) <= width for line in found)
-
-
-@pytest.mark.parametrize(
-    ("number", "word", "text"),
-    [(1, "claim", "1 claim"), (0, "class", "0 classes"), (2000, "copy", "2,000 copies")],
-)
-def test_count_says_how_many(number, word, text):
-    """One is singular."""
-    assert count(number, word) == text
 
 
 @pytest.mark.parametrize(

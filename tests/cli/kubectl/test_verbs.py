@@ -8,13 +8,11 @@ from pathlib import Path
 
 import click
 import pytest
-from click.shell_completion import ShellComplete
 
 from answer_schema import schema_text
 from cluster import allocation, claim, pod, resource_slice
 from dra_operator.cli.kubectl.commands import VERBS, app
 from dra_operator.cli.kubectl.completion import complete_names
-from dra_operator.cli.kubectl.options import read_seconds
 
 HEAVY = {"aiohttp", "kopf", "kubernetes", "typer", "rich", "structlog", "prometheus_client"}
 
@@ -173,17 +171,6 @@ async def test_parameters_of_drivers_are_in_no_answer(cluster, dra):
         assert "hush" not in (await dra(*line.split(), "-o", "json")).output
 
 
-async def test_many_devices_are_listed_whole_in_a_pipe(cluster, dra):
-    """What is cut at a terminal is not cut for a program, and nothing is left out."""
-    for number in range(40):
-        names = [f"gpu-{index}" for index in range(100)]
-        cluster.put(resource_slice(*names, name=f"more-{number}", pool=f"more-{number}"))
-
-    result = await dra("devices", "--no-headers")
-
-    assert len(result.stdout.splitlines()) == 4003
-
-
 def test_schema_is_published():
     """docs/kubectl-dra.schema.json is what `python -m answer_schema` prints."""
     page = Path(__file__).parents[3] / "docs" / "kubectl-dra.schema.json"
@@ -226,13 +213,6 @@ def test_each_verb_helps_and_imports_nothing_heavy(verb):
     assert not loaded & {*HEAVY, "pydantic", "yaml", "http.client", "dra_operator.questions.state"}
 
 
-def test_each_verb_is_completed():
-    """The verbs are there without a cluster."""
-    found = ShellComplete(app, {}, "kubectl dra", "").get_completions([], "")
-
-    assert [item.value for item in found] == list(VERBS)
-
-
 async def test_names_are_completed_from_the_cluster(used, dra):
     """Those of the namespace, as far as they begin so."""
     context = click.Context(app.get_command(click.Context(app), "claims"))
@@ -241,25 +221,6 @@ async def test_names_are_completed_from_the_cluster(used, dra):
     found = await asyncio.to_thread(complete, context, None, "wa")
 
     assert [item.value for item in found] == ["waiting"]
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("10s", 10),
-        ("2m", 120),
-        ("1h30m", 5400),
-        ("0", 0),
-        ("1.5", 1.5),
-        ("0.5s", 0.5),
-        ("", None),
-        ("soon", None),
-        ("5 s", None),
-    ],
-)
-def test_durations_are_read_as_go_writes_them(text, seconds):
-    """And as plain numbers of seconds."""
-    assert read_seconds(text) == seconds
 
 
 async def test_a_pod_with_several_claims_counts_once(used, dra):

@@ -62,12 +62,6 @@ class TestDisown:
         assert len(find_new_holders(ClusterDevices(), unused, release)) == 2
         assert len(find_new_holders(used, used, release)) == 2
 
-    async def test_device_that_stays_owned_is_not_in_the_way(self, cluster, run):
-        """Another rule owns it."""
-        cluster.put(rule(), rule("wide", selector={"pool": "pool-1"}), held_claim())
-
-        assert (await run("disown", "wide")).exit_code == 0
-
     async def test_devices_in_use_are_refused_while_their_slice_is_away(self, cluster, run):
         """A claim holds a device also while nobody publishes it."""
         cluster.put(rule(selector={"pool": "pool-9"}), held_claim(pool="pool-9"), held_claim("other"))
@@ -80,14 +74,6 @@ class TestDisown:
         assert done.exit_code == 0
         assert lines(done, "warning")[0] == holds
         assert "restart kube-scheduler" in lines(done, "warning")[-1]
-
-    async def test_admin_access_is_not_in_the_way(self, cluster, run):
-        """It holds nothing."""
-        body = held_claim()
-        body["status"]["allocation"]["devices"]["results"][0]["adminAccess"] = True
-        cluster.put(rule(), body)
-
-        assert (await run("disown", "ours")).exit_code == 0
 
     async def test_half_a_counter_set_is_refused(self, cluster, run):
         """What stays would be ours no longer; all of it can be given back."""
@@ -105,15 +91,6 @@ class TestDisown:
             )
         ]
         assert (await run("disown", "part-0", "part-1")).exit_code == 0
-
-    async def test_counter_set_that_is_divided_already_is_not_in_the_way(self, cluster, run):
-        """Nothing of it is used, so it may be given back one by one."""
-        cluster.put(
-            *mig_slices("part-0", "part-1", "part-2"),
-            *(rule(name, selector={"pool": "mig", "device": name}) for name in ("part-0", "part-1")),
-        )
-
-        assert (await run("disown", "part-1")).exit_code == 0
 
     async def test_requests_for_all_that_nobody_serves_are_named(self, cluster, run):
         """Where a part of the devices of a node stays ours."""

@@ -91,13 +91,6 @@ class TestOwn:
             f'ResourceClaim default/all, request "gpu": {tail}',
         ]
 
-    async def test_nothing_is_said_of_whole_nodes(self, cluster, run):
-        """A request for All is served on either side."""
-        cluster.put(claim("all", request={"allocationMode": "All"}))
-        result = await run("own", "--driver", DRIVER, "--pool", "pool-1")
-
-        assert lines(result, "warning") == []
-
     @pytest.mark.parametrize(
         ("tolerations", "is_named"),
         [
@@ -134,15 +127,6 @@ class TestOwn:
         )
         assert said.endswith("own all of these devices, or none")
         assert (await run("own", "--driver", DRIVER, "--pool", "mig")).exit_code == 0
-
-    async def test_counter_set_elsewhere_is_no_reason_to_refuse(self, cluster, run):
-        """That of another pool was divided before, and stays so."""
-        cluster.put(
-            *mig_slices("part-0", "part-1"), rule("half", selector={"pool": "mig", "device": "part-0"})
-        )
-
-        assert (await run("own", "--driver", DRIVER, "--pool", "pool-1")).exit_code == 0
-        assert (await run("own", "--driver", DRIVER, "--pool", "mig", "--device", "part-1")).exit_code == 0
 
     @pytest.mark.parametrize(
         ("taint", "selector", "said"),
@@ -222,13 +206,6 @@ class TestOwn:
         assert (await run("own", *options, "--unpublished")).exit_code == 0
         assert len(await rules(cluster)) == 1
 
-    async def test_name_that_can_be_none_is_refused(self, run):
-        """Before anything is asked."""
-        result = await run("own", "--driver", DRIVER, "--pool", "a b")
-
-        assert result.exit_code == 2
-        assert lines(result, "error")[0].startswith('--pool: "a b": ')
-
     async def test_more_than_fifty_rules_are_warned_of(self, cluster, run):
         """Each of them judges each allocation."""
         cluster.put(*(rule(f"rule-{number}", selector={"pool": f"p-{number}"}) for number in range(50)))
@@ -268,14 +245,6 @@ class TestOwn:
 
         assert result.exit_code == 0
         assert list(yaml.safe_load_all(result.stdout)) == policy_for_pools(OPERATOR, [(DRIVER, "pool-1")])
-
-    def test_policy_has_no_single_devices(self):
-        """All devices of a pool are owned there, or none."""
-        options = ["--driver", DRIVER, "--device", "gpu-0", "--print-policy"]
-        result = CliRunner().invoke(app, ["own", *options])
-
-        assert result.exit_code == 2
-        assert "--device: the policy lists pools" in result.stderr
 
 
 class TestWithoutRules:
