@@ -18,6 +18,7 @@ from dra_operator.questions.fit import FitAnswer
 from dra_operator.questions.headroom import HeadroomAnswer
 from dra_operator.questions.impact import ImpactReport
 from dra_operator.questions.lint import LintReport
+from dra_operator.questions.status import StatusReport
 from dra_operator.questions.usage import HolderReport, UsageReport
 from dra_operator.questions.waiting import WaitingList
 
@@ -34,6 +35,7 @@ def schema_text() -> str:
         "Holders": HolderReport,
         "Impact": ImpactReport,
         "Lint": LintReport,
+        "Status": StatusReport,
         "Usage": UsageReport,
         "WaitingList": WaitingList,
     }

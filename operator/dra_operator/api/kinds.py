@@ -30,6 +30,13 @@ _RESOURCE_VERSIONS = ("v1", "v1beta2", "v1beta1")
 
 EVENT = Kind("Event", "events", CORE_GROUP, True, ("v1",))
 LEASE = Kind("Lease", "leases", "coordination.k8s.io", True, ("v1",))
+_ADMISSION_GROUP = "admissionregistration.k8s.io"
+POLICIES = tuple(
+    Kind(f"{name}{part}", f"{name.lower()}{plural}", _ADMISSION_GROUP, False, ("v1",))
+    for name in ("ValidatingAdmissionPolic", "MutatingAdmissionPolic")
+    for part, plural in (("y", "ies"), ("yBinding", "ybindings"))
+)
+"""Kinds of the policies that the project ships, each followed by that of its bindings."""
 
 KINDS: dict[str, Kind] = {
     kind.kind: kind
@@ -47,6 +54,7 @@ KINDS: dict[str, Kind] = {
         Kind("PodGroup", "podgroups", "scheduling.k8s.io", True, ("v1beta1", "v1alpha3", "v1alpha2")),
         EVENT,
         LEASE,
+        *POLICIES,
     )
 }
 """Every kind by its name."""

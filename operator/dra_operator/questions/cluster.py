@@ -29,6 +29,7 @@ from dra_operator.questions.lint import LintReport, find_lintable, lint, lint_ob
 from dra_operator.questions.manifests import Source
 from dra_operator.questions.partial import LINT
 from dra_operator.questions.state import ClusterState
+from dra_operator.questions.status import StatusReport, find_status
 from dra_operator.questions.usage import Grouping, HolderReport, UsageReport, find_holders, find_usage
 from dra_operator.questions.waiting import WaitingList, find_waiting
 
@@ -104,6 +105,10 @@ class Cluster(ClusterState):
         The largest device is so by the capacity `by`, or by the first one by name.
         """
         return find_usage(self, Grouping(grouping), by)
+
+    def status(self) -> StatusReport:
+        """Return whether an operator decides, what it owns, how far its pods are, and what is in its way."""
+        return find_status(self)
 
     def audit(self) -> AuditReport:
         """Return what is wrong, the most urgent first, each with what to do."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dra_operator.api.convert import to_v1
 from dra_operator.api.defaults import apply_defaults
-from dra_operator.api.kinds import LEASE
+from dra_operator.api.kinds import KINDS, LEASE, POLICIES
 from dra_operator.api.read import ObjectError, read_object
 from dra_operator.pods.objects import Key, Manifest, ObjectRecord, ObjectSet, Place
 
@@ -22,6 +22,8 @@ NAMELESS: Final = "is required, or a text in metadata.generateName"
 VOLUME_KINDS: Final = ("PersistentVolume", "PersistentVolumeClaim")
 LEASE_NAME: Final = "dra-operator"
 """The name of the Lease by which one of several operators decides."""
+KINDS_OF_OPERATOR: Final = (LEASE.kind, *(kind.kind for kind in POLICIES))
+"""Kinds of which only the objects of an operator are of interest. No set: a kind in a file may be any value."""
 _NO_PLACE: Final = Place("", 0, 0)
 
 
@@ -30,8 +32,8 @@ class LoadResult(ObjectSet):
     """The objects of some manifests; lines about those that cannot be read; lines about what is worth knowing.
 
     `refused` has the kinds of which one is wrong, `volumes` the PersistentVolumes and their claims. `listed` are the
-    kinds of which all objects are there, be it none: an API server listed them, and files do not say so. `leases` are
-    those of operators.
+    kinds of which all objects are there, be it none: an API server listed them, and files do not say so. `of_operator`
+    are the Leases of operators and the admission policies that the project ships, with their bindings.
     The pods of DaemonSets are made later, when it is known which nodes there are.
     """
 
@@ -41,7 +43,7 @@ class LoadResult(ObjectSet):
     refused: set[str] = field(default_factory=set)
     volumes: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
     listed: set[str] = field(default_factory=set)
-    leases: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
+    of_operator: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
 
     def copied(self) -> "LoadResult":
         """Return a result that can be changed without this one."""
@@ -57,7 +59,7 @@ class LoadResult(ObjectSet):
             refused=self.refused | other.refused,
             volumes={**self.volumes, **other.volumes},
             listed=self.listed | other.listed,
-            leases={**self.leases, **other.leases},
+            of_operator={**self.of_operator, **other.of_operator},
         )
 
 
@@ -73,8 +75,8 @@ def gather_stored(bodies: Iterable[Mapping[str, Any]]) -> LoadResult:
         if kind in VOLUME_KINDS:
             add_volume(gathered, Manifest(_NO_PLACE, body))
             continue
-        if kind == LEASE.kind:
-            add_lease(gathered, body)
+        if kind in KINDS_OF_OPERATOR:
+            add_of_operator(gathered, body)
             continue
         try:
             obj = apply_defaults(read_object(body))
@@ -87,15 +89,16 @@ def gather_stored(bodies: Iterable[Mapping[str, Any]]) -> LoadResult:
     return gathered
 
 
-def add_lease(gathered: LoadResult, body: Mapping[str, Any]) -> bool:
-    """Take a Lease, if it is that of an operator; return whether it is."""
-    metadata = body.get("metadata")
+def add_of_operator(gathered: LoadResult, body: Mapping[str, Any]) -> bool:
+    """Take a Lease or a policy, if it is that of an operator; return whether it is."""
+    kind, metadata = KINDS[str(body.get("kind"))], body.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
-    is_of_operator = metadata.get("name") == LEASE_NAME and str(body.get("apiVersion")).startswith(
-        LEASE.group
-    )
+    name = str(metadata.get("name"))
+    is_named_so = name == LEASE_NAME if kind is LEASE else name.startswith(f"{LEASE_NAME}-")
+    is_of_operator = is_named_so and str(body.get("apiVersion")).startswith(kind.group)
     if is_of_operator:
-        gathered.leases[LEASE.kind, str(metadata.get("namespace") or DEFAULT_NAMESPACE), LEASE_NAME] = body
+        namespace = str(metadata.get("namespace") or DEFAULT_NAMESPACE) if kind.namespaced else ""
+        gathered.of_operator[kind.kind, namespace, name] = body
     return is_of_operator
 
 

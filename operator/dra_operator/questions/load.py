@@ -18,7 +18,7 @@ from typing import Any
 from dra_operator.api.convert import to_v1, version_of
 from dra_operator.api.core import Metadata, Node, Pod
 from dra_operator.api.defaults import apply_defaults
-from dra_operator.api.kinds import KINDS, LEASE, RESOURCE_GROUP, Kind
+from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
 from dra_operator.api.read import TYPES, ObjectError, path_in_version, read_object
 from dra_operator.api.types import (
     DeviceClaim,
@@ -45,10 +45,11 @@ from dra_operator.pods.objects import Key, Manifest, ObjectRecord, Place
 from dra_operator.pods.workloads import DAEMON_SET, Workload, daemon_pods, find_workload, may_make_pods
 from dra_operator.questions.contents import (
     DEFAULT_NAMESPACE,
+    KINDS_OF_OPERATOR,
     NAMELESS,
     VOLUME_KINDS,
     LoadResult,
-    add_lease,
+    add_of_operator,
     add_volume,
 )
 from dra_operator.questions.manifests import Found, Unreadable, template_hint
@@ -178,7 +179,7 @@ def gather(found: Iterable[Found]) -> LoadResult:
             others[False, _KUSTOMIZATION] += 1
         elif item.body.get("kind") in VOLUME_KINDS and item.body.get("apiVersion") == "v1":
             add_volume(gathered, item)
-        elif item.body.get("kind") == LEASE.kind and add_lease(gathered, item.body):
+        elif item.body.get("kind") in KINDS_OF_OPERATOR and add_of_operator(gathered, item.body):
             continue
         elif not _is_foreign(item.body):
             _add(gathered, left_out, item)

@@ -3,10 +3,12 @@
 Source: `cluster/lease.py`; others take over once it has not been renewed for its duration.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from dra_operator.api.durations import human_duration
+from dra_operator.api.kinds import LEASE
 from dra_operator.pods.workloads import part
 from dra_operator.questions.contents import LEASE_NAME
 from dra_operator.questions.state import ClusterState
@@ -44,13 +46,19 @@ class OperatorLease:
 
 def is_lease_known(state: ClusterState) -> bool:
     """Return whether the Lease could be read, be it that there is none."""
-    return bool(state.objects.leases) or ("Lease" in state.objects.listed and "Lease" not in state.unread)
+    return bool(_leases(state)) or ("Lease" in state.objects.listed and "Lease" not in state.unread)
+
+
+def _leases(state: ClusterState) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the Leases of operators with their namespaces."""
+    found = sorted(state.objects.of_operator.items(), key=lambda item: item[0])
+    return [(namespace, body) for (kind, namespace, _), body in found if kind == LEASE.kind]
 
 
 def find_lease(state: ClusterState) -> OperatorLease | None:
     """Return the Lease of the operator, of several the one that was renewed last; None if there is none."""
     found = []
-    for (_, namespace, _), body in sorted(state.objects.leases.items()):
+    for namespace, body in _leases(state):
         spec = part(body, "spec")
         holder, age = str(spec.get("holderIdentity") or ""), age_of(spec.get("renewTime"), state.now)
         seconds = spec.get("leaseDurationSeconds")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from dra_operator.api.kinds import POLICIES
 from dra_operator.questions.errors import QuestionError
 from dra_operator.questions.findings import Sort
 
@@ -133,6 +134,12 @@ USAGE: Final = KindsRead(
     details=("Pod", "DeviceClass"),
 )
 """How many devices are free, and which: without the others less may be free."""
+STATUS: Final = KindsRead(
+    required=DECISION.required,
+    others=("Lease", "Pod", "ResourceClaim", "DeviceTaintRule", "Node"),
+    details=tuple(kind.kind for kind in POLICIES),
+)
+"""Who decides and what for: all that the operator reads, its Lease and its policies."""
 OF_CLASS: Final = KindsRead(required=("DeviceClass",))
 """Which devices a class selects."""
 LINT: Final = KindsRead(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
+from dra_operator.api.kinds import POLICIES
 from dra_operator.cli.kubectl.options import (
     JSON,
     NAME,
@@ -84,6 +85,7 @@ class Demand:
 _LARGEST_FIRST = (
     *("Pod", "ResourceSlice", "ResourceClaim", "Node", "DeviceClass", "DeviceTaintRule", "Namespace"),
     *("PersistentVolume", "PersistentVolumeClaim", "ResourceClaimTemplate", "PodGroup", "Lease"),
+    *(kind.kind for kind in POLICIES),
 )
 """The kinds, those first that take longest to read."""
 

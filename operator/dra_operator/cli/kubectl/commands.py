@@ -27,6 +27,7 @@ VERBS: Final = {
     "who": Verb("who", "Who holds a device, a pool, or what is on a node."),
     "lint": Verb("lint", "What is wrong with selectors of classes and claims."),
     "impact": Verb("impact", "What a taint, a changed class, or a drain would hit."),
+    "status": Verb("status", "Whether an operator decides, and what for."),
     "audit": Verb("audit", "What is wrong in the cluster, and what to do."),
 }
 

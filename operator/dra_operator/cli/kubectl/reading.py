@@ -9,13 +9,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dra_operator.api.kinds import KINDS, LEASE, RESOURCE_GROUP, Kind
+from dra_operator.api.kinds import KINDS, LEASE, POLICIES, RESOURCE_GROUP, Kind
 from dra_operator.cli.kubectl.answering import Demand
 from dra_operator.cli.kubectl.requests import Kubectl, ReadingError, RefusedError, items_of
 from dra_operator.questions.contents import LEASE_NAME
 from dra_operator.questions.managers import trim_managed_fields
 
-_OPTIONAL: Final = frozenset(("DeviceTaintRule", "PersistentVolume", "PersistentVolumeClaim", "PodGroup"))
+_OPTIONAL: Final = frozenset(
+    (
+        *("DeviceTaintRule", "PersistentVolume", "PersistentVolumeClaim", "PodGroup"),
+        *(kind.kind for kind in POLICIES),
+    )
+)
 """Kinds that some clusters do not serve: then there are none."""
 _NOT_PERMITTED: Final = "not permitted to list "
 _FORBIDDEN: Final = "Forbidden"

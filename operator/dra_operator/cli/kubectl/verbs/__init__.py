@@ -2,5 +2,5 @@
 
 - Lists: `claims`, `waiting`, `devices`, `top`.
 - Questions about one object: `explain`, `fit`, `headroom`, `who`.
-- Checks: `lint`, `impact`, `audit`.
+- Checks: `status`, `lint`, `impact`, `audit`.
 """
