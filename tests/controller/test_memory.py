@@ -22,17 +22,15 @@ CYCLES = 2000
 AT_ONCE = 40
 NODES = 10
 BOUNDED = {
-    "DeviceCounter._shared": 16_384,
     "Log._entries": 4096,
     "Log._moves": 256,
     "ChangeSet.pools": 2 * NODES,
     "Slice.indexes": 16 * NODES,
-    "Planner._by_spec": 64,
     "ChangedDevices.taken": 2 * 64,
 }
 """What fills up to a bound: what came back and which nodes moved, for problems asked about long ago; what changed, for
-explanations yet to come; where the devices of slices are, of those as well that these have not let go of yet; the plans
-of specs that are gone; what was taken, for whoever has not looked since; counts that pools shared."""
+explanations yet to come; where the devices of slices are, of those as well that these have not let go of yet;
+what was taken, for whoever has not looked since."""
 DEFAULTS = {"allocationMode": "ExactCount", "count": 1}
 REQUESTS = (
     {},

@@ -4,7 +4,6 @@ from typing import Any
 
 from dra_operator.allocator import (
     Allocator,
-    plan,
 )
 from dra_operator.allocator.matching import candidates, capacity, derived, equivalence, groups, selectors
 from dra_operator.allocator.search import problem
@@ -20,11 +19,8 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (derived, "_MAX_EXPRESSIONS", 2),
     (derived, "_MAX_SLICES", 6),
     (problem, "_MAX_KEYS", 1),
-    (groups, "_MAX_OF_VIEW", 1),
     (groups, "_MOST_KEPT", 10_000),
     (nodes, "_MOST_TRAITS", 2),
-    (plan, "_FEW_SPECS", 2),
-    (plan, "_MAX_SPECS", 3),
     (equivalence, "_MAX_LOOKS", 4),
     (equivalence, "_MAX_SCHEMAS", 2),
     (selectors, "_MAX_DRIVERS", 1),
@@ -38,7 +34,6 @@ def cramp(whole: Allocator) -> None:
     """Let an allocator keep hardly anything of what has a maximum of its own."""
     cache = whole.candidates.selectors
     whole._nodes._memory.maximum = 2
-    whole._planner._room = 2
     whole.candidates.maximum = 4
     cache.maximum = 4
     cache.kinds.maximum = 40

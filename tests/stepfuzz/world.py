@@ -24,7 +24,7 @@ from dra_operator.allocator import (
 from dra_operator.allocator.matching import selectors
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from dra_operator.explain import Explainer
-from dra_operator.inventory import Inventory, views
+from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 from stepfuzz.claims import a_claim, some_claims_of_a_kind
 from stepfuzz.content import (
@@ -54,10 +54,7 @@ _STEPS_TO_FRESH = 8
 _CONSUMED = ("0", "1", "1", "2", "2", "-2")
 """What a share of another writer consumes: of one below zero no API server says no."""
 
-_EAGER: tuple[tuple[Any, str, int], ...] = (
-    (selectors, "_KEPT_AT_FIRST", 1),
-    (views, "_FEW_SLICES", 1),
-)
+_EAGER: tuple[tuple[Any, str, int], ...] = ((selectors, "_KEPT_AT_FIRST", 1),)
 """From how many on it pays to do something: of answers, of slices."""
 
 

@@ -5,18 +5,15 @@ signatures are the same search problem, whatever the names of the claims and the
 Source: docs/dra-semantics 3.1 and 3.7.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from operator import attrgetter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
-from weakref import ref
+from typing import Final
 
 from dra_operator.allocator.constraints import COUNTED, DISTINCT, KINDS, MATCH, ConstraintPlan
 from dra_operator.allocator.decision import Decider, FatalError, claim_key
 from dra_operator.allocator.matching.candidates import AskContent, CandidateKey, Candidates
 from dra_operator.allocator.matching.capacity import AskedAmount
-from dra_operator.allocator.matching.equivalence import drop_older_half
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.api.types import (
@@ -29,17 +26,12 @@ from dra_operator.api.types import (
     DeviceToleration,
     ExactDeviceRequest,
     ResourceClaim,
-    ResourceClaimSpec,
 )
 from dra_operator.api.wire import Flag
 
 MAX_DEVICES = 32
 """How many devices one claim can have. Source: AllocationResultsMaxSize of resource.k8s.io."""
 
-_MAX_SPECS = 4096
-"""More claims with specs of their own seldom wait at once, and a plan takes as much memory as such a claim."""
-_FEW_SPECS = 64
-"""So few are kept even if all are gone, and then as many as are not: to look for them costs little that way."""
 
 _NONE_DERIVED: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -103,11 +95,6 @@ class ClaimPlan:
         return "/".join(part for part in self.key if part)
 
 
-_Shared: TypeAlias = tuple[Any, ...]
-"""All of a plan but the claim, in order: what it shares with the plans of claims that ask for the same."""
-_shared: Callable[[ClaimPlan], _Shared] = attrgetter(*(item.name for item in fields(ClaimPlan)[1:]))
-
-
 def with_requests(
     plan: ClaimPlan, requests: tuple[RequestPlan, ...], constraints: tuple[ConstraintPlan, ...]
 ) -> ClaimPlan:
@@ -161,17 +148,11 @@ def _claim_plan(
 
 @dataclass(slots=True)
 class Planner:
-    """Makes the plans of claims. Claims with one spec share a plan, until a class changes.
-
-    They are kept in `_by_spec` by the id of the spec, with a weak reference to it: another spec may get the id of one
-    that is gone, and what users wrote must not stay in memory after their claims.
-    """
+    """Makes the plans of claims; what classes ask for is kept until one changes."""
 
     classes: Mapping[str, DeviceClass]
     candidates: Candidates
     decider: Decider = Decider.KUBE_SCHEDULER
-    _by_spec: dict[int, tuple[_Shared, "ref[ResourceClaimSpec]"]] = field(default_factory=dict)
-    _room: int = _FEW_SPECS
     _implied: int = field(init=False)
     _implied_for_admin: int = field(init=False)
     _classes: dict[str, tuple[DeviceClass, tuple[str, ...]]] = field(default_factory=dict)
@@ -182,33 +163,15 @@ class Planner:
 
     def plan(self, claim: ResourceClaim) -> ClaimPlan:
         """Return the plan of a claim. Raises FatalError for errors that do not depend on the node."""
-        spec = claim.spec
-        known = self._by_spec.get(id(spec))
-        if known is not None and known[1]() is spec:
-            return ClaimPlan(claim, *known[0])
-        if len(self._by_spec) >= self._room:
-            self._drop_gone()
         try:
-            plan = self._make(claim)
+            return self._make(claim)
         except FatalError as error:
             error.claim = claim_key(claim)
             raise
-        self._by_spec[id(spec)] = (_shared(plan), ref(spec))
-        return plan
 
     def forget(self) -> None:
-        """Forget all plans: a class has changed."""
-        self._by_spec.clear()
+        """Forget all classes: one has changed."""
         self._classes.clear()
-
-    def _drop_gone(self) -> None:
-        """Drop the plans of specs that are gone, and if there is no room even so, the older half."""
-        known = self._by_spec
-        for key in [key for key, (_, spec) in known.items() if spec() is None]:
-            del known[key]
-        if len(known) >= _MAX_SPECS:
-            drop_older_half(known)
-        self._room = min(_MAX_SPECS, max(_FEW_SPECS, 2 * len(known)))
 
     def _make(self, claim: ResourceClaim) -> ClaimPlan:
         devices = claim.spec.devices

@@ -7,15 +7,12 @@ that are odd, such as lists without their feature, are left to the exhaustive se
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from weakref import WeakKeyDictionary, ref
 
 from dra_operator.allocator.constraints import elements
 from dra_operator.api.attributes import SCALARS, AttributeValue
 from dra_operator.inventory import NodeView, bits
 from dra_operator.inventory.slices import AttributeColumn
 
-_MAX_OF_VIEW = 32
-"""There are thousands of views, and claims can name as many attributes that no device has."""
 _MAX_OF_DEVICE = 256
 """A device has few values."""
 _MOST_PLACES = 1 << 17
@@ -28,7 +25,7 @@ _Pair = tuple[AttributeColumn | None, AttributeColumn | None]
 """The columns of an attribute: by its literal key, and by its bare id."""
 
 
-@dataclass(slots=True, weakref_slot=True)
+@dataclass(slots=True)
 class Groups:
     """Sets of positions of a node view, each of devices with a value in common, by their lowest device.
 
@@ -74,35 +71,19 @@ class Groups:
         return found
 
 
-_GroupsByAttribute = dict[str, "ref[Groups]"]
-
-
 @dataclass(slots=True)
 class Grouping:
     """The groups of node views. Nodes of one kind publish equal columns, and share what is found out about them.
 
-    `lists` is the feature ListTypeAttributes. If there are too many groups, the oldest are forgotten, also by views.
+    `lists` is the feature ListTypeAttributes. If there are too many groups, all are forgotten.
     """
 
     lists: bool
-    _of_view: WeakKeyDictionary[NodeView, _GroupsByAttribute] = field(default_factory=WeakKeyDictionary)
     _known: dict[object, Groups] = field(default_factory=dict)
     _size: int = 0
 
     def find(self, view: NodeView, attribute: str) -> Groups:
         """Return the groups of a node view by an attribute `domain/id`."""
-        known = self._of_view.get(view)
-        if known is None:
-            known = self._of_view[view] = {}
-        found = known[attribute]() if attribute in known else None
-        if found is None:
-            if len(known) >= _MAX_OF_VIEW:
-                known.clear()
-            found = self._group_columns(view, attribute)
-            known[attribute] = ref(found)
-        return found
-
-    def _group_columns(self, view: NodeView, attribute: str) -> Groups:
         table: list[tuple[int, _Pair]] = []
         serials: list[int | None] = []
         for pool in view.pools:
@@ -121,15 +102,10 @@ class Grouping:
             found = self._group(table)
             self._size += _size(found)
             if self._size > _MOST_KEPT:
-                self._forget_oldest()
+                self._known.clear()
+                self._size = _size(found)
             self._known[key] = found
         return found
-
-    def _forget_oldest(self) -> None:
-        for key in tuple(self._known):
-            if self._size <= _MOST_KEPT // 2:
-                break
-            self._size -= _size(self._known.pop(key))
 
     def _group(self, table: Sequence[tuple[int, _Pair]]) -> Groups:
         """Return the groups of some slices, of each its number of devices, and the columns of the attribute."""
