@@ -3,6 +3,7 @@
 import pytest
 
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
+from dra_operator.api.read import read_object
 from dra_operator.cluster import writes
 from dra_operator.cluster.patches import Patch
 
@@ -232,3 +233,19 @@ def test_reservation_is_added_to_those_that_are_there():
     assert patched["status"]["reservedFor"] == [there, {"resource": "pods", "name": "pod", "uid": "2"}]
     assert patch.holds(patched)
     assert not patch.holds({"status": {"reservedFor": [there]}})
+
+
+async def test_a_rule_that_has_changed_is_not_read(script, desk):
+    """Nobody may need the right to read single rules: the watch tells of the newer version."""
+    body = {"metadata": {"name": "r", "uid": "u", "resourceVersion": "5"}, "spec": {}}
+    rule = read_object(
+        {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", **body}, "DeviceTaintRule"
+    )
+    script.then(status(409, "the object has been modified"))
+
+    outcome = await desk().result(writes.mark_rule(rule, ("a",), {"b": None}))
+
+    assert isinstance(outcome, writes.Stale)
+    assert [asked.method for asked in script.asked] == ["PATCH"]
+    metadata = {"finalizers": ["a"], "annotations": {"b": None}, "uid": "u", "resourceVersion": "5"}
+    assert script.asked[0].body == {"metadata": metadata}

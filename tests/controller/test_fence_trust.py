@@ -1,14 +1,15 @@
 """Whether the policy around owned devices is believed: what the API server is asked, and what others allocate."""
 
 import pytest
-from cycle_bench import Bench, event_reasons
+from cycle_bench import Bench, event_reasons, writes
 
 from cluster import FINALIZER, allocation, claim, resource_slice
 from dra_operator.api.names import OWNED_FINALIZER, OWNED_KEY, SETTLED_ANNOTATION
 from dra_operator.cluster.ownership_policy import RulesFence
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.rule_writer import RuleAnswer, RuleOutcome, RuleProbe, RuleWrite
+from dra_operator.cluster.rule_probe import RuleAnswer, RuleProbe
 from dra_operator.cluster.session import ApiUnreachable
+from dra_operator.cluster.writes import Stored
 from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.owned_devices import PolicyState
 from dra_operator.inventory.ownership import Settlement
@@ -65,7 +66,7 @@ def probes(effects):
 
 def marks(effects):
     """What is to be written as the mark of the rule."""
-    return [effect.annotations for effect in effects if isinstance(effect, RuleWrite) and effect.annotations]
+    return [write.annotations for write in writes(effects, "mark") if write.annotations]
 
 
 def is_used(bench):
@@ -84,8 +85,8 @@ def settle(bench):
 
 def store(bench, effects, newer):
     """Let the write to the rule be stored; `newer` is what the watch says then."""
-    (write,) = (effect for effect in effects if isinstance(effect, RuleWrite))
-    bench.run(newer, RuleOutcome(write, body={}))
+    (write,) = writes(effects, "mark")
+    bench.run(newer, Stored(write, {}))
 
 
 def test_the_api_server_is_asked_before_the_first_device_is_used(bench):

@@ -210,6 +210,9 @@ def _verdict(write: Write, error: _Error, *, invalid: bool) -> Stale | Denied | 
     if error.status == 404:
         # A proxy that does not find the API server says 404, too; whether the object exists it does not know.
         return Stale(write, None, "it is gone") if error.is_status else None
+    if error.status == 409 and write.kind == "mark":
+        # Single rules need not be read: the watch tells of the newer version.
+        return Stale(write, None, error.message)
     if error.status == 422 and (missing := _missing_permission(error)):
         return Denied(write, error.message, missing)
     if error.status == 422 and invalid:

@@ -1,4 +1,4 @@
-"""Writes: a change of one claim or pod as merge-patches, and the four things that can come of it.
+"""Writes: a change of one claim, pod or rule as merge-patches, and the four things that can come of it.
 
 Each patch carries `resourceVersion` and `uid` of the object that was decided on: optimistic concurrency, answered with
 409 or 422 (docs/kopf.md). The finalizer comes before the allocation, and the allocation ends before the finalizer,
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from dra_operator.api.names import FINALIZER, GATE, LET_GO_ANNOTATION, PENDING_ANNOTATION
-from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.api.types import AllocationResult, DeviceTaintRule, ResourceClaim
 from dra_operator.api.write import allocation_to_wire, to_wire
 from dra_operator.cluster.patches import Body, Patch
 from dra_operator.cluster.session import ApiError
@@ -20,9 +20,11 @@ from dra_operator.pods.gate import SchedulingPod
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
 WriteKind: TypeAlias = Literal[
-    "allocate", "deallocate", "withdraw", "reserve", "annotate", "fence", "gate", "nominate"
+    "allocate", "deallocate", "withdraw", "reserve", "annotate", "fence", "gate", "nominate", "mark"
 ]
 """What a write does, as metrics and log lines call it."""
+_RESOURCES: Mapping[WriteKind, str] = {"gate": "pods", "nominate": "pods", "mark": "devicetaintrules"}
+"""What is written to that is no claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Write:
     @property
     def resource(self) -> str:
         """What is written to, as RBAC names it."""
-        return "pods" if self.kind in ("gate", "nominate") else "resourceclaims"
+        return _RESOURCES.get(self.kind, "resourceclaims")
 
     @property
     def annotations(self) -> Mapping[str, str | None]:
@@ -217,3 +219,20 @@ def nominate(pod: SchedulingPod, node: str | None) -> Write:
     """Set `status.nominatedNodeName` of a pod, or clear it (None)."""
     patch = Patch("status.nominatedNodeName", {"status": {"nominatedNodeName": node}})
     return Write("nominate", pod.key, pod.uid, pod.resource_version, (patch,))
+
+
+# --- rules that own devices
+
+
+def mark_rule(
+    rule: DeviceTaintRule, finalizers: tuple[str, ...] | None, annotations: Mapping[str, str | None]
+) -> Write:
+    """Change the metadata of a rule: `finalizers` are all that it is to have, None leaves them."""
+    metadata: Body = {} if finalizers is None else {"finalizers": list(finalizers)}
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    place = "metadata.annotations" if annotations else "metadata.finalizers"
+    patch = Patch(place, {"metadata": metadata})
+    return Write(
+        "mark", ("", rule.metadata.name), rule.metadata.uid, rule.metadata.resource_version, (patch,)
+    )

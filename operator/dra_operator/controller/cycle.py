@@ -16,7 +16,7 @@ from dra_operator.allocator.decision import PreemptedError, claim_key
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.rule_writer import RuleAnswer, RuleOutcome, RuleProbe, RuleWrite
+from dra_operator.cluster.rule_probe import RuleAnswer, RuleProbe
 from dra_operator.cluster.writes import Consumer, Write, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.allocation_checks import (
@@ -85,9 +85,9 @@ class Tick:
     """Has all pending claims tried again, whatever has changed."""
 
 
-Item: TypeAlias = Delta | PodUse | WriteOutcome | RuleOutcome | RuleAnswer | PolicyState | Tick
+Item: TypeAlias = Delta | PodUse | WriteOutcome | RuleAnswer | PolicyState | Tick
 """What a cycle takes in."""
-Effect: TypeAlias = Write | RuleWrite | RuleProbe | EventRequest
+Effect: TypeAlias = Write | RuleProbe | EventRequest
 """What a cycle wants done on the event loop."""
 Emit: TypeAlias = Callable[[list[Effect]], None]
 
@@ -413,20 +413,21 @@ class SchedulingCycle:
                 self._ingest.apply_pod(item, effects)
             case PolicyState():
                 self._owned.observe_policy(item)
-            case RuleOutcome():
-                self._owned.observe_outcome(item)
             case RuleAnswer():
                 self._owned.observe_answer(item)
             case Tick():
                 effects.requeue_all = True
-            case _ if item.write.resource == "pods":
-                self._observe_pod_outcome(item)
             case _:
-                self._write_results.handle(item, effects, self.number)
+                self._observe_outcome(item, effects)
 
-    def _observe_pod_outcome(self, outcome: WriteOutcome) -> None:
+    def _observe_outcome(self, outcome: WriteOutcome, effects: DeltaEffects) -> None:
+        if outcome.write.resource == "resourceclaims":
+            self._write_results.handle(outcome, effects, self.number)
+            return
         self.metrics.writes.labels(outcome.write.kind, outcome.result).inc()
-        if self._gated is not None:
+        if outcome.write.resource == "devicetaintrules":
+            self._owned.observe_outcome(outcome)
+        elif self._gated is not None:
             self._gated.observe_outcome(outcome)
 
     def _ingest_delta(self, delta: Delta, effects: DeltaEffects) -> None:

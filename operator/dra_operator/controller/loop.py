@@ -15,7 +15,7 @@ from typing import Protocol
 from dra_operator.cluster.backoff import doubled
 from dra_operator.cluster.connections import in_thread
 from dra_operator.cluster.faults import Defect
-from dra_operator.cluster.rule_writer import RuleAnswer, RuleOutcome, RuleProbe, RuleWrite
+from dra_operator.cluster.rule_probe import RuleAnswer, RuleProbe
 from dra_operator.cluster.writes import Unclear
 from dra_operator.controller.cycle import Effect, Emit, Item, Tick
 from dra_operator.controller.event_dedup import EventRequest
@@ -189,9 +189,7 @@ class Loop:
                     self._carry_out(effect)
                 except Exception:
                     self._metrics.defect_logger.exception(Defect.EFFECT, effect=type(effect).__name__)
-                    if isinstance(effect, RuleWrite):
-                        self.put(RuleOutcome(effect))
-                    elif isinstance(effect, RuleProbe):
+                    if isinstance(effect, RuleProbe):
                         self.put(RuleAnswer(effect, is_known=False))
                     elif not isinstance(effect, EventRequest):
                         # Cycles wait for the outcome of each write.

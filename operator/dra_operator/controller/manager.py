@@ -24,7 +24,7 @@ from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.reflector import Delta, Reflector
-from dra_operator.cluster.rule_writer import RuleAnswer, RuleOutcome, RuleProbe, RuleWrite, RuleWriter
+from dra_operator.cluster.rule_probe import RuleAnswer, RuleProbe, ask
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import Stale, Stored, WriteOutcome
@@ -66,6 +66,8 @@ ASIDE = (*VOLUMES, KIND_OF_TEMPLATES)
 """The kinds that no decision depends on, only what is told of pods and templates."""
 NEEDED = ("ResourceClaim", "ResourceSlice", "DeviceClass")
 """The kinds without which there is nothing to do."""
+WRITTEN = {KINDS[name].plural: name for name in ("ResourceClaim", "Pod", "DeviceTaintRule")}
+"""The kinds that are written to, by what RBAC calls them."""
 OPTIONAL = tuple(name for name, kind in WATCHED.items() if kind.group and name not in NEEDED)
 """The kinds that an API server may stop serving, when a feature is switched off."""
 CHECK_SECONDS = 2.0
@@ -125,9 +127,8 @@ class Manager:
         self._read_access = ReadAccess(
             self._own_subject(), self._record, self._tuning.event_refresh_seconds, clock
         )
-        self._writer: Writer | None = None
-        self._pod_writer: Writer | None = None
-        self._rule_writer: RuleWriter | None = None
+        self._writers: dict[str, Writer] = {}
+        """By what they write to."""
         self._recorder = EventRecorder(
             self._session, busy=self._is_writing, defect_logger=self.metrics.defect_logger
         )
@@ -235,8 +236,7 @@ class Manager:
 
     async def _drain(self, seconds: float) -> int:
         """Let the writers finish; return how many writes were left unfinished."""
-        writers = [writer for writer in (self._writer, self._pod_writer) if writer is not None]
-        return sum(await asyncio.gather(*[writer.drain(seconds) for writer in writers]))
+        return sum(await asyncio.gather(*[writer.drain(seconds) for writer in self._writers.values()]))
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=f"dra-operator {name}")
@@ -250,7 +250,7 @@ class Manager:
         if task.cancelled() or self._stopping:
             return
         error = task.exception()
-        if error is None and task.get_name().endswith(" connect"):
+        if error is None and task.get_name().endswith((" connect", " question")):
             return
         if error is None and self._election.ended:
             self._crash(self._election.ended)
@@ -280,9 +280,6 @@ class Manager:
             server=self._access.server,
             **{name: kind.api_version for name, kind in found.items()},
         )
-        self._writer = self._build_writer(found["ResourceClaim"])
-        if self._scope.has_gated:
-            self._pod_writer = self._build_writer(found["Pod"])
         for name in self._watched:
             if name not in found:
                 log.info(messages.NOT_SERVED, kind=name)
@@ -295,12 +292,14 @@ class Manager:
         self._open_or_close()
 
     def _build_writer(self, served: Served) -> Writer:
+        """Build the writer of a kind. Of rules there are few, and each changes seldom."""
+        is_rule = served.kind.kind == "DeviceTaintRule"
         return Writer(
             self._session,
             served,
             self._handle_outcome,
             may_write=self._election.may_write,
-            concurrency=self._tuning.write_concurrency,
+            concurrency=1 if is_rule else self._tuning.write_concurrency,
             timeout=self._tuning.request_timeout_seconds,
             defect_logger=self.metrics.defect_logger,
         )
@@ -359,16 +358,8 @@ class Manager:
                 defect_logger=self.metrics.defect_logger,
             )
             self._watches[name] = self._spawn(name, self._reflectors[name].run())
-            if name == "DeviceTaintRule" and self._rule_writer is None:
-                self._rule_writer = RuleWriter(
-                    self._session,
-                    kind,
-                    self._reflectors["ResourceClaim"].served,
-                    self._handle_rule_outcome,
-                    may_write=self._election.may_write,
-                    timeout=self._tuning.request_timeout_seconds,
-                )
-                self._spawn("rules", self._rule_writer.run())
+            if kind.kind.plural in WRITTEN and (name != "Pod" or self._scope.has_gated):
+                self._writers[kind.kind.plural] = self._build_writer(kind)
 
     async def _check_policy(self) -> None:
         """Find out which policy protects owned devices."""
@@ -400,39 +391,36 @@ class Manager:
         """Take in the answer to a write: the claim's newest state first, then what it means."""
         try:
             if isinstance(outcome, Stored | Stale) and outcome.body is not None:
-                kind = "Pod" if outcome.write.resource == "pods" else "ResourceClaim"
-                self._reflectors[kind].observe(outcome.body)
+                self._reflectors[WRITTEN[outcome.write.resource]].observe(outcome.body)
         finally:
             # Without an outcome the object would wait for it for ever.
-            self._loop.put(outcome)
-
-    def _handle_rule_outcome(self, outcome: RuleOutcome | RuleAnswer) -> None:
-        """Take in the answer to a write to a rule: the newest state of the rule first."""
-        try:
-            if (
-                isinstance(outcome, RuleOutcome)
-                and outcome.body is not None
-                and (reflector := self._reflectors.get("DeviceTaintRule")) is not None
-            ):
-                reflector.observe(dict(outcome.body))
-        finally:
             self._loop.put(outcome)
 
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, EventRequest):
             self._record(effect)
-        elif isinstance(effect, RuleWrite | RuleProbe):
-            if self._rule_writer is not None:
-                self._rule_writer.submit(effect)
-        elif effect.resource == "pods":
-            if self._pod_writer is not None:
-                self._pod_writer.submit(effect)
-        elif self._writer is not None:
-            self._writer.submit(effect)
+        elif isinstance(effect, RuleProbe):
+            self._spawn("question", self._ask(effect))
+        elif (writer := self._writers.get(effect.resource)) is not None:
+            writer.submit(effect)
+
+    async def _ask(self, probe: RuleProbe) -> None:
+        """Ask whether the policy knows a rule."""
+        answer = RuleAnswer(probe, is_known=False)
+        try:
+            answer = await ask(
+                self._session,
+                self._reflectors["ResourceClaim"].served,
+                probe,
+                may_write=self._election.may_write,
+                seconds=self._tuning.request_timeout_seconds,
+            )
+        finally:
+            self._loop.put(answer)
 
     def _is_writing(self) -> bool:
         """Whether Events should wait, because decisions are being written."""
-        return self._writer is not None and self._writer.busy
+        return any(writer.busy for writer in self._writers.values())
 
     def _record(self, event: EventRequest) -> None:
         self._recorder.record(event.subject, event.type, event.reason, event.message)
@@ -453,7 +441,7 @@ class Manager:
             if self._connected:
                 await self._check_policy()
             self._event_delivery.check()
-            if self._writer is not None and now - self._discovered_at >= REDISCOVER_SECONDS:
+            if self._writers and now - self._discovered_at >= REDISCOVER_SECONDS:
                 await self._rediscover()
             if self._connected:
                 self._open_or_close()

@@ -20,8 +20,9 @@ from dra_operator.api.types import (
     ResourceClaim,
 )
 from dra_operator.cluster.ownership_policy import POLICY, InstalledFence, PoolsFence, RulesFence, read_fence
-from dra_operator.cluster.rule_writer import RuleAnswer, RuleOutcome, RuleProbe, RuleWrite
+from dra_operator.cluster.rule_probe import RuleAnswer, RuleProbe
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
+from dra_operator.cluster.writes import Denied, Stale, Stored, Unclear, Write, WriteOutcome, mark_rule
 from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimStore, Key, text
 from dra_operator.controller.event_dedup import EventDeduplicator, Subject, warning
@@ -276,7 +277,7 @@ class OwnedDevices:
     operator: Subject
     """What stands for the operator itself in Events."""
     claims: ClaimStore
-    write: Callable[[RuleWrite | RuleProbe], None]
+    write: Callable[[Write | RuleProbe], None]
     _owns_any: bool | None = None
     _settled: SettlementState = field(default_factory=SettlementState)
     _writing: set[str] = field(default_factory=set)
@@ -345,25 +346,24 @@ class OwnedDevices:
         self.timer.observe_answer(probe.mark, why)
         self._dirty = True
 
-    def observe_outcome(self, outcome: RuleOutcome) -> None:
+    def observe_outcome(self, outcome: WriteOutcome) -> None:
         """Take in what came of a write to a rule."""
-        name, error = outcome.write.name, outcome.error
-        self._writing.discard(name)
-        key = ("", name)
-        if outcome.body is not None:
-            self._backoff.remove(key)
-            self._forbidden = ""
-            return
-        if error is None:
-            # Until the watch tells what is there now, the same would happen.
-            write = outcome.write
-            self._backoff.add(key, write.uid, *CONFLICT, version=write.resource_version)
-            return
-        self._backoff.add(key, outcome.write.uid, *RETRY)
-        is_missing = isinstance(error, ApiError) and error.is_missing_right
-        why = messages.forbidden(error) if is_missing and isinstance(error, ApiError) else str(error)
-        self._forbidden = why if is_missing else self._forbidden
-        log.warning(messages.RULE_NOT_WRITTEN, rule=name, why=why)
+        write, key = outcome.write, outcome.write.key
+        self._writing.discard(key[1])
+        match outcome:
+            case Stored():
+                self._backoff.remove(key)
+                self._forbidden = ""
+            case Stale():
+                # Until the watch tells what is there now, the same would happen.
+                self._backoff.add(key, write.uid, *CONFLICT, version=write.version)
+            case Denied(message=why, missing=error):
+                self._backoff.add(key, write.uid, *RETRY)
+                if error is not None:
+                    why = self._forbidden = messages.forbidden(error)
+                log.warning(messages.RULE_NOT_WRITTEN, rule=key[1], why=why)
+            case Unclear():
+                self._backoff.add(key, write.uid, *RETRY)
 
     # --- what follows
 
@@ -436,7 +436,7 @@ class OwnedDevices:
         self._asked += 1
         return RuleProbe(name, mark, claims[self._asked % len(claims)], _any_device(rule))
 
-    def _write_for(self, rule: DeviceTaintRule) -> RuleWrite | None:
+    def _write_for(self, rule: DeviceTaintRule) -> Write | None:
         metadata = rule.metadata
         kept = tuple(name for name in metadata.finalizers if name != OWNED_FINALIZER)
         is_held = OWNED_FINALIZER in metadata.finalizers
@@ -459,7 +459,7 @@ class OwnedDevices:
                 annotations[SETTLED_ANNOTATION] = None
             if finalizers is None and not annotations:
                 return None
-        return RuleWrite(metadata.name, metadata.uid, metadata.resource_version, finalizers, annotations)
+        return mark_rule(rule, finalizers, annotations)
 
     def _is_being_written(self, rule: DeviceTaintRule) -> bool:
         """True if an allocation of ours on devices of the rule may still be stored."""
