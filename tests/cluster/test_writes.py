@@ -5,7 +5,6 @@ import pytest
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
 from dra_operator.api.read import read_object
 from dra_operator.cluster import writes
-from dra_operator.cluster.patches import Patch
 
 from .script import CLAIMS, ok, status
 from .writing import ALLOCATION, DONE, PATH, allocate, annotate, claim, deallocate, known, patches, writer_of
@@ -179,12 +178,12 @@ ALLOCATED = claim(allocation=ALLOCATION)
 def metadata(**fields):
     """The patch of one field of the metadata."""
     ((field, value),) = fields.items()
-    return Patch(f"metadata.{field}", {"metadata": {field: value}})
+    return writes.Patch(f"metadata.{field}", {"metadata": {field: value}})
 
 
 def patch_allocation(allocation):
     """The patch that gives a claim devices, or takes them."""
-    return Patch("status.allocation", {"status": {"allocation": allocation}})
+    return writes.Patch("status.allocation", {"status": {"allocation": allocation}})
 
 
 @pytest.mark.parametrize(

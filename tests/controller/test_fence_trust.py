@@ -5,9 +5,8 @@ from cycle_bench import Bench, event_reasons, writes
 
 from cluster import FINALIZER, allocation, claim, resource_slice
 from dra_operator.api.names import OWNED_FINALIZER, OWNED_KEY, SETTLED_ANNOTATION
-from dra_operator.cluster.ownership_policy import RulesFence
+from dra_operator.cluster.ownership_policy import RuleAnswer, RuleProbe, RulesFence
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.rule_probe import RuleAnswer, RuleProbe
 from dra_operator.cluster.session import ApiUnreachable
 from dra_operator.cluster.writes import Stored
 from dra_operator.controller.event_dedup import EventRequest

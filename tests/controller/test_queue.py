@@ -28,6 +28,11 @@ from dra_operator.controller.timers import Timers
 A, B, EVIL = ("default", "a"), ("default", "b"), ("evil", "c")
 
 
+def begin(active):
+    """Begin a cycle; return what is to be tried, by name."""
+    return active.begin_cycle(lambda key: key, lambda key: key, lambda _: True)
+
+
 @pytest.fixture
 def active():
     """Two claims that are due."""
@@ -40,12 +45,12 @@ def test_who_had_a_turn_waits_for_the_others(active):
     """However often it is wanted meanwhile."""
     active.start(A)
     active.add({A, B})
-    assert active.begin_cycle() == (B,)
+    assert begin(active) == [B]
     assert not active.end_cycle()
 
     active.start(B)
     assert not active.end_cycle()
-    assert active.begin_cycle() == (A,)
+    assert begin(active) == [A]
 
 
 def test_a_round_ends_when_all_have_had_a_turn_or_need_none(active):
@@ -55,7 +60,7 @@ def test_a_round_ends_when_all_have_had_a_turn_or_need_none(active):
     assert active.end_cycle()
     active.add({A})
 
-    assert active.begin_cycle() == (A,)
+    assert begin(active) == [A]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +75,7 @@ def test_new_claims_come_first_unless_their_namespace_took_long_lately(active, s
     """Whoever took less time goes before the others, and in each namespace the new ones before the old."""
     active.charge(EVIL, seconds)
     for _ in range(passes_since):
-        active.begin_cycle()
+        begin(active)
     claims = [f"{age} {namespace}" for age in ("old", "new") for namespace in ("evil", "good")]
 
     def place(name):

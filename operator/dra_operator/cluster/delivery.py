@@ -17,10 +17,20 @@ from dra_operator.api.names import FIELD_MANAGER, FINALIZER
 from dra_operator.api.text import shown
 from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.discovery import Served
-from dra_operator.cluster.patches import Body, Patch, allocation_of, finalizers_of
 from dra_operator.cluster.protobuf import PROTOBUF, MalformedError, identity_of, patched
 from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
-from dra_operator.cluster.writes import Denied, Stale, Stored, Unclear, Write, WriteOutcome
+from dra_operator.cluster.writes import (
+    Body,
+    Denied,
+    Patch,
+    Stale,
+    Stored,
+    Unclear,
+    Write,
+    WriteOutcome,
+    allocation_of,
+    finalizers_of,
+)
 
 ATTEMPTS: Final = 6
 """How often one patch is sent while reading back says that it was not stored; then the object is decided anew."""

@@ -15,8 +15,9 @@ from typing import Any, Final
 from dra_operator.api.kinds import KINDS, RESOURCE_GROUP
 from dra_operator.api.names import OWNED_KEY
 from dra_operator.api.types import ResourceClaim
+from dra_operator.cluster.delivery import Permit
 from dra_operator.cluster.discovery import Served, served
-from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession
+from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
 
 GROUP: Final = "admissionregistration.k8s.io"
 POLICY: Final = "dra-operator-owned"
@@ -432,3 +433,34 @@ async def refuses(
             return True
         raise
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class RuleProbe:
+    """A question: would the policy refuse `device`, which the rule owns, to `claim`? `mark` is that of the rule."""
+
+    name: str
+    mark: str
+    claim: ResourceClaim
+    device: tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleAnswer:
+    """Whether the policy knows the rule; `error` says why that is not known."""
+
+    probe: RuleProbe
+    is_known: bool
+    error: ApiError | ApiUnreachable | None = None
+
+
+async def ask(
+    session: ApiSession, claims: Served, probe: RuleProbe, *, may_write: Permit, seconds: float
+) -> RuleAnswer:
+    """Ask one question. `claims` is ResourceClaim as it is served, `seconds` the limit for the request."""
+    await may_write()
+    try:
+        is_known = await refuses(session, claims, probe.claim, probe.device, timeout=seconds)
+    except (ApiError, ApiUnreachable) as error:
+        return RuleAnswer(probe, is_known=False, error=error)
+    return RuleAnswer(probe, is_known)

@@ -8,10 +8,9 @@
   answers to writes and what claims need without a decision; the `queue` says which claims are tried, in which order,
   and which have a write in flight. `fencing` holds decisions up for late writes of an earlier operator. What all parts
   share is the `context`.
-- Pods that our gate holds: `gated_pods` decides all claims of a pod together, by its own `pod_queue`; `plan_pods` says
-  what comes next for one that was decided, and what no pod is going to use; `gated_state` is what is known of one,
-  `gated_reasons` says why it waits. `handback` takes back the claims of pods that were let go and cannot be placed;
-  `earlier_writes` holds all this up for late writes of an earlier operator.
+- Pods that our gate holds: `gated_pods` decides all claims of a pod together; `plan_pods` says what comes next for one
+  that was decided, and what no pod is going to use; `gated_state` is what is known of one, `gated_reasons` says why it
+  waits. `handback` takes back the claims of pods that were let go and cannot be placed.
 - Devices that are ours: `owned_devices` says from when they may be used, and keeps their rules.
 - What people read: `pending_status` of a claim that waits, `object_problems` of other objects, `allocation_checks` of
   devices that two claims hold or nobody can use any more; by `event_dedup`, once for each change. Of what is not ours:

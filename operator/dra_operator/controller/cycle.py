@@ -15,8 +15,8 @@ from dra_operator.allocator import Allocated, Allocator, Decision, Failed, Reaso
 from dra_operator.allocator.decision import PreemptedError, claim_key
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.cluster.faults import Defect
+from dra_operator.cluster.ownership_policy import RuleAnswer, RuleProbe
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.rule_probe import RuleAnswer, RuleProbe
 from dra_operator.cluster.writes import Consumer, Write, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.allocation_checks import (
@@ -37,8 +37,6 @@ from dra_operator.controller.event_dedup import (
     EventDeduplicator,
     EventRequest,
     Subject,
-    subject_of,
-    warning,
 )
 from dra_operator.controller.fencing import WriteFence
 from dra_operator.controller.gated_pods import GatedPods
@@ -142,8 +140,6 @@ class SchedulingCycle:
     """The number of this cycle."""
     _effects: list[Effect] = field(default_factory=list)
     _touched: set[Key] = field(default_factory=set)
-    _failed_releases: set[Key] = field(default_factory=set)
-    """The claims that met a defect when they were released, which was reported."""
     _unexplained: dict[Key, _Unexplained] = field(default_factory=dict)
     _cut_off: dict[Key, tuple[str, float]] = field(default_factory=dict)
     """The uid of each claim whose decision was cut off, and the seconds that it took so far."""
@@ -311,30 +307,20 @@ class SchedulingCycle:
         """
         started = self.clock()
         self.number += 1
+        # 1. Ingest, and 2. queue: take in what arrived, and activate what it may help.
         self._requeue(items)
-        self._release_all()
-        self._tasks["inventory"].run(self._problems.report_inventory)
-        is_fenced = self._is_fenced = self._fence.is_pending()
-        if not is_fenced:
-            self._tasks["rules"].run(self._owned.write_rules)
-            if self._gated is not None:
-                self._gated.advance()
-                self._tasks["handback"].run(self._gated.run_handback)
+        # 3. Plan: what is written without a decision.
+        self._plan()
         self._flush(emit)
-        is_done = is_fenced or self._decide_all(emit, stopping)
-        if self._gated is not None and not is_fenced:
+        # 4. Decide: claims, then pods that our gate holds.
+        is_done = self._is_fenced or self._decide_all(emit, stopping)
+        if self._gated is not None and not self._is_fenced:
             is_done &= self._gated.decide_all(partial(self._flush, emit), stopping)
         # What is on its way goes first: to say why a claim waits can take longer than to allocate a hundred others.
         self._flush(emit)
+        # 5. Facts: why claims and pods wait, and what is wrong with objects.
         is_done &= self._explain_all(stopping, is_awaited=not is_done)
-        self._report_all(emit)
-        if not is_fenced:
-            self._tasks["reallocation"].run(self._reallocation.run)
-            self._flush(emit)
-        if self._waiting_pods is not None:
-            self._tasks["pods"].run(partial(self._waiting_pods.run, stopping))
-            self._tasks["templates"].run(partial(self._templates.run, stopping))
-            self._flush(emit)
+        self._report_all(emit, stopping)
         # Where no claim waits for weeks, nobody else takes in what has changed, and it would heap up.
         self._tasks["views"].run(self.explainer.refresh)
         self._tasks["metrics"].run(partial(self._measure, started))
@@ -359,7 +345,22 @@ class SchedulingCycle:
             self._gated.requeue(all_waiting=requeue_all)
         self._touched |= expired | self._queue.annotation_backoff.pop_expired() | self._releaser.retained
 
-    def _report_all(self, emit: Emit) -> None:
+    def _plan(self) -> None:
+        """Write what needs no decision: for claims that were touched, rules, and pods that our gate holds."""
+        touched, self._touched = self._touched, set()
+        for key in touched:
+            self._release(key)
+            self.progressed_at = self.clock()
+        self._tasks["inventory"].run(self._problems.report_inventory)
+        self._is_fenced = self._fence.is_pending()
+        if self._is_fenced:
+            return
+        self._tasks["rules"].run(self._owned.write_rules)
+        if self._gated is not None:
+            self._gated.advance()
+            self._tasks["handback"].run(self._gated.run_handback)
+
+    def _report_all(self, emit: Emit, stopping: Callable[[], bool]) -> None:
         for event in self._pending.pop_late():
             self._record_pending(event)
         for key in self._pending.unsettled():
@@ -371,7 +372,13 @@ class SchedulingCycle:
         self._events.refresh()
         self._flush(emit)
         self._tasks["selectors"].run(self._selector_warnings.report)
+        if not self._is_fenced:
+            self._tasks["reallocation"].run(self._reallocation.run)
         self._flush(emit)
+        if self._waiting_pods is not None:
+            self._tasks["pods"].run(partial(self._waiting_pods.run, stopping))
+            self._tasks["templates"].run(partial(self._templates.run, stopping))
+            self._flush(emit)
 
     # --- taking in
 
@@ -462,42 +469,17 @@ class SchedulingCycle:
 
     # --- what needs no decision
 
-    def _release_all(self) -> None:
-        """Do for each claim that was touched what needs no decision, for each by itself."""
-        touched, self._touched = self._touched, set()
-        for key in touched:
-            try:
-                self._release(key)
-            except Exception as error:
-                self.metrics.defect_logger.exception(Defect.TIDYING, claim=text(key))
-                self._report_failed_release(key, error)
-            self.progressed_at = self.clock()
-
     def _release(self, key: Key) -> None:
-        self._releaser.release_unmanaged(key)
-        if not self._claims.is_waiting(key):
-            self._problems.excuse(key)
-            self._queue.forget_failure(key)
-        if key in self._failed_releases and not self._is_left_alone(key):
-            self._failed_releases.discard(key)
-            self._queue.backoff.remove(key)
-            self._events.clear(("untidy", key))
-
-    def _is_left_alone(self, key: Key) -> bool:
-        """Return whether a claim that does not wait backs off, so that nothing was done for it."""
-        claim = self._claims.get(key)
-        return (
-            claim is not None and not self._claims.is_waiting(key) and self._queue.backoff.holds_claim(claim)
-        )
-
-    def _report_failed_release(self, key: Key, error: Exception) -> None:
-        """Report a defect of ours. The claim backs off; the others go on."""
-        claim = self._claims.get(key)
-        if claim is not None:
-            self._failed_releases.add(key)
-            self._queue.backoff.add(key, claim.metadata.uid, *DEFECT)
-            event = warning(subject_of(claim), messages.EVENT_INTERNAL, messages.defect(error))
-            self._events.report(("untidy", key), event, type(error).__name__)
+        """Do for one claim what needs no decision. After a defect of ours it backs off; the others go on."""
+        try:
+            self._releaser.release_unmanaged(key)
+            if not self._claims.is_waiting(key):
+                self._problems.excuse(key)
+                self._queue.forget_failure(key)
+        except Exception:
+            self.metrics.defect_logger.exception(Defect.TIDYING, claim=text(key))
+            if (claim := self._claims.get(key)) is not None:
+                self._queue.backoff.add(key, claim.metadata.uid, *DEFECT)
 
     def _write_annotation(self, key: Key) -> None:
         """Bring the annotation of a claim up to date; after a defect of ours it stays until the next change."""

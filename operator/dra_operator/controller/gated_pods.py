@@ -34,16 +34,15 @@ from dra_operator.cluster.writes import (
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key, Standing, is_pending, text
 from dra_operator.controller.context import Context
-from dra_operator.controller.earlier_writes import EarlierWrites
 from dra_operator.controller.event_dedup import EventRequest, Subject
-from dra_operator.controller.fencing import DOUBT_SECONDS
+from dra_operator.controller.fencing import DOUBT_SECONDS, EarlierWrites
 from dra_operator.controller.gated_state import GatedPod, GatedState, LetGoPod, WriteTrouble
 from dra_operator.controller.handback import Handback
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.pending_status import PendingReason
 from dra_operator.controller.permissions import WriteAccess
 from dra_operator.controller.plan_pods import PodPlans, waits_for_binding
-from dra_operator.controller.pod_queue import PodQueue
+from dra_operator.controller.queue import PodQueue
 from dra_operator.controller.write_results import DENIED, STALE, UNCLEAR
 from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
 from dra_operator.pods.entries import resolve_entries

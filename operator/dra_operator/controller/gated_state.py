@@ -1,7 +1,7 @@
 """Gated pods: what is known of each beside what the API server stores.
 
 How far a pod is follows from its claims, its nomination and its gate, so a successor goes on without these records.
-Which pods are to be tried or back off is in `pod_queue`. Source: docs/pods.md.
+Which pods are to be tried or back off is in `queue`. Source: docs/pods.md.
 """
 
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ from typing import Protocol
 from dra_operator.cluster.backoff import doubled
 from dra_operator.cluster.connections import in_thread
 from dra_operator.cluster.faults import Defect
-from dra_operator.cluster.rule_probe import RuleAnswer, RuleProbe
+from dra_operator.cluster.ownership_policy import RuleAnswer, RuleProbe
 from dra_operator.cluster.writes import Unclear
 from dra_operator.controller.cycle import Effect, Emit, Item, Tick
 from dra_operator.controller.event_dedup import EventRequest

@@ -23,8 +23,8 @@ from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.faults import Defect
+from dra_operator.cluster.ownership_policy import RuleAnswer, RuleProbe, ask
 from dra_operator.cluster.reflector import Delta, Reflector
-from dra_operator.cluster.rule_probe import RuleAnswer, RuleProbe, ask
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.cluster.writer import Writer
 from dra_operator.cluster.writes import Stale, Stored, WriteOutcome

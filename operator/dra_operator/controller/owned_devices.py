@@ -19,8 +19,15 @@ from dra_operator.api.types import (
     DeviceTaintSelector,
     ResourceClaim,
 )
-from dra_operator.cluster.ownership_policy import POLICY, InstalledFence, PoolsFence, RulesFence, read_fence
-from dra_operator.cluster.rule_probe import RuleAnswer, RuleProbe
+from dra_operator.cluster.ownership_policy import (
+    POLICY,
+    InstalledFence,
+    PoolsFence,
+    RuleAnswer,
+    RuleProbe,
+    RulesFence,
+    read_fence,
+)
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.cluster.writes import Denied, Stale, Stored, Unclear, Write, WriteOutcome, mark_rule
 from dra_operator.controller import messages

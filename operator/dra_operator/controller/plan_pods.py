@@ -17,7 +17,7 @@ from dra_operator.cluster.writes import Consumer, Write, annotate, nominate, ope
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key, Standing, annotation
 from dra_operator.controller.context import Context
-from dra_operator.controller.earlier_writes import EarlierWrites
+from dra_operator.controller.fencing import EarlierWrites
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.gate import SchedulingPod, let_go_mark
 from dra_operator.pods.pod_decision import PodDecider

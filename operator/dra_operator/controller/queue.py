@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any, Final, TypeVar
 
 from dra_operator.allocator import Decision, Failed
 from dra_operator.allocator.decision import claim_key
@@ -20,6 +21,10 @@ from dra_operator.cluster.writes import Consumer, Write, allocate
 from dra_operator.controller.claims import ClaimStore, Key, order
 from dra_operator.controller.timers import Timers
 from dra_operator.ledger import Ledger
+from dra_operator.pods.gate import SchedulingPod
+from dra_operator.pods.gate import order as order_of_pods
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +136,26 @@ class ActiveQueue:
         self._active |= keys - self._tried
         self._next_round |= keys & self._tried
 
-    def begin_cycle(self) -> tuple[Key, ...]:
-        """Begin a cycle: return the claims to be tried, in any order."""
+    def begin_cycle(
+        self, find: Callable[[Key], T | None], order: Callable[[T], Any], is_new: Callable[[Key], bool]
+    ) -> list[T]:
+        """Begin a cycle: return what is to be tried, in its order; what is not found is active no more.
+
+        In the middle of a round the namespace that took least time comes first, and of it what is new.
+        """
         if self._next_round:
             self._end_rounds()
         fading = {name: seconds * _FADING for name, seconds in self._spent.items() if seconds > _NOTHING}
         self._spent = defaultdict(float, fading)
-        return tuple(self._active)
+        found = {key: item for key in self._active if (item := find(key)) is not None}
+        self._active &= found.keys()
+        is_mid_round = self.is_mid_round
+
+        def rank(key: Key) -> tuple[Any, ...]:
+            first = self.priority(key, is_new=is_new(key)) if is_mid_round else ()
+            return first, order(found[key])
+
+        return [found[key] for key in sorted(found, key=rank)]
 
     def priority(self, key: Key, *, is_new: bool) -> tuple[bool, float, bool]:
         """Return by what claims are sorted in the middle of a round, before their age."""
@@ -341,21 +359,7 @@ class SchedulingQueue:
 
     def begin_cycle(self, is_reported: Callable[[Key], bool]) -> list[ResourceClaim]:
         """Begin a cycle: return the claims to be tried, in their order; the others are active no more."""
-        ready = []
-        for key in self.active.begin_cycle():
-            claim = self.claims.get(key)
-            if claim is None or not self._is_ready(key, claim):
-                self.active.remove(key)
-            else:
-                ready.append(claim)
-        if not self.active.is_mid_round:
-            return sorted(ready, key=order)
-
-        def priority(claim: ResourceClaim) -> tuple[tuple[bool, float, bool], tuple[str, str, str]]:
-            key = claim_key(claim)
-            return self.active.priority(key, is_new=not is_reported(key)), order(claim)
-
-        return sorted(ready, key=priority)
+        return self.active.begin_cycle(self._find_ready, order, lambda key: not is_reported(key))
 
     def set_outcome(self, key: Key, decision: Decision) -> None:
         """Take in what was decided about a claim."""
@@ -381,13 +385,107 @@ class SchedulingQueue:
             self._all_due = now + ALL_SECONDS
         self._set_timer()
 
-    def _is_ready(self, key: Key, claim: ResourceClaim) -> bool:
-        return (
-            self.claims.is_waiting(key)
-            and not self.in_flight.is_allocating(key)
-            and not self.backoff.holds_claim(claim)
-        )
+    def _find_ready(self, key: Key) -> ResourceClaim | None:
+        claim = self.claims.get(key)
+        if claim is None or not self.claims.is_waiting(key) or self.in_flight.is_allocating(key):
+            return None
+        return None if self.backoff.holds_claim(claim) else claim
 
     def _set_timer(self) -> None:
         is_failed_first = self._failed and self._failed_due is not None
         self.timers.set("unschedulable", self._failed_due if is_failed_first else self._all_due)
+
+
+AGAIN_SECONDS: Final = 1.0
+"""How long pods that were tried in vain wait at least after nodes, or what is in use, have changed."""
+_SHARE: Final = 10.0
+"""All of them are tried so seldom that this takes one part of so many of the time."""
+
+
+@dataclass(slots=True)
+class PodQueue:
+    """The gated pods that are to be tried, back off, or were tried in vain. `clock` is monotonic, in seconds.
+
+    The order is by priority, then age. A pod that was tried in vain becomes active by a change that may help: of its
+    claims, or of devices at once; of nodes and their pods, which change all the time, after a pause that grows with
+    what it takes to try all.
+    """
+
+    clock: Callable[[], float]
+    timers: Timers
+    active: ActiveQueue = field(default_factory=ActiveQueue)
+    backoff: Backoff = field(init=False)
+    """The pods that cannot be written just now."""
+    _unschedulable: set[Key] = field(default_factory=set)
+    _version: object = None
+    _again_at: float | None = None
+    _seconds: float = 0.0
+    """What the unschedulable pods took since all became active."""
+
+    def __post_init__(self) -> None:
+        self.backoff = Backoff("pod", self.clock, self.timers)
+
+    def begin_cycle(self, find_pod: Callable[[Key], SchedulingPod | None]) -> list[SchedulingPod]:
+        """Begin a cycle: return the pods to be tried, in their order; others are active no more."""
+
+        def find(key: Key) -> SchedulingPod | None:
+            pod = find_pod(key)
+            return None if pod is None or not pod.is_ours or self.is_held(pod) else pod
+
+        return self.active.begin_cycle(find, order_of_pods, lambda key: key not in self._unschedulable)
+
+    def is_held(self, pod: SchedulingPod) -> bool:
+        """True if the pod backs off."""
+        return self.backoff.holds(pod.key, pod.uid, pod.resource_version)
+
+    def charge(self, key: Key, seconds: float) -> None:
+        """Charge the time that a pod took."""
+        self.active.charge(key, seconds)
+        if key in self._unschedulable:
+            self._seconds += seconds
+
+    def set_unschedulable(self, key: Key) -> None:
+        """State that there is no room for a pod now."""
+        self._unschedulable.add(key)
+
+    def is_unschedulable(self, key: Key) -> bool:
+        """True if a pod was tried in vain and is not tried again now."""
+        return key in self._unschedulable
+
+    def activate(self, keys: Iterable[Key]) -> None:
+        """Have some pods tried."""
+        self.active.add(frozenset(keys))
+
+    def activate_all(self) -> None:
+        """Have all pods tried that were tried in vain."""
+        self.active.add(frozenset(self._unschedulable))
+        self._seconds = 0.0
+        self._set_again(None)
+
+    def observe(self, version: object) -> None:
+        """Take in of which state of the cluster the pods were tried; another one has all of them tried in a while."""
+        if version != self._version:
+            self._version = version
+            if self._unschedulable and self._again_at is None:
+                self._set_again(self.clock() + max(AGAIN_SECONDS, _SHARE * self._seconds))
+        if self._again_at is not None and self.clock() >= self._again_at:
+            self.activate_all()
+
+    def remove(self, key: Key) -> None:
+        """Forget a pod: it is gone, or needs no decision any more."""
+        self.active.remove(key)
+        self.backoff.remove(key)
+        self._unschedulable.discard(key)
+
+    def set_decided(self, key: Key) -> None:
+        """State that a pod needs no decision any more; it may back off from other writes."""
+        self.active.remove(key)
+        self._unschedulable.discard(key)
+
+    def accept(self, key: Key) -> None:
+        """State that there is room for a pod."""
+        self._unschedulable.discard(key)
+
+    def _set_again(self, due: float | None) -> None:
+        self._again_at = due
+        self.timers.set("unschedulable pods", due)
