@@ -240,7 +240,7 @@ class Operator:
         self.manager._election._lease = None
         for task in tuple(self.manager._tasks):
             task.cancel()
-        writer = self.manager._writer
+        writer = self.manager._writers.get("resourceclaims")
         if writer is not None:
             await writer.drain(0)
         await self.manager.close()

@@ -41,7 +41,7 @@ async def test_the_first_claim_after_an_outage_is_allocated_at_once(cluster, ope
     ]
     names = [f"early-{number}" for number in range(CONCURRENCY)]
     cluster.put(*map(claim, names), claim("hopeless", request={"deviceClassName": "absent"}))
-    await cluster.until(lambda: operator.manager._writer.in_flight == CONCURRENCY)
+    await cluster.until(lambda: operator.manager._writers["resourceclaims"].in_flight == CONCURRENCY)
     await cluster.until(lambda: outage[0].met)
     outage.append(faults.answer(503, times=None, verb="watch"))
     faults.cut_watches()
