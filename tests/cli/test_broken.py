@@ -28,11 +28,11 @@ RULE = factories.taint_rule("drain", {"device": "a"}, key="bad", effect="NoExecu
     ],
 )
 def test_a_broken_allocation_says_why(simulate, objects, why):
-    """It keeps its devices, so what else is decided does not change, nor the exit code."""
+    """It keeps its devices, so what else is decided does not change; the exit code is that of a claim that waits."""
     result = simulate(CLASS, *objects, holding("a"))
 
     assert table(result) == [["default/holder", "broken", "node-1", f"{why}{ADVICE}"]]
-    assert (result.exit_code, result.stderr.splitlines()[-1]) == (0, "1 broken")
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (1, "1 broken")
 
 
 def test_the_annotation_says_so_too(simulate):

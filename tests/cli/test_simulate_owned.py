@@ -72,4 +72,5 @@ def test_pod_that_must_run_elsewhere_is_explained_although_no_claim_is_standalon
     result = simulate(CLASS, *nodes, devices("a"), devices("b", on="node-2"), OWN, claim("of-pod"), bound)
 
     assert states(result) == {"default/of-pod": "pending"}
-    assert "on node-1: request gpu: 1 device published" in result.stdout
+    assert "DeviceTainted: request gpu: 1 device published" in result.stdout
+    assert "counted on node-1, to which its nodeSelector keeps the pod" in result.stdout

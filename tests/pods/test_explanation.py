@@ -95,8 +95,8 @@ def test_on_the_few_nodes_that_suit_it_is_said_what_is_missing() -> None:
     )
 
     assert world.message("train-0") == (
-        "NodeUnsuitable: its claim fits on 1 node, where the pod cannot run: 1 nodeSelector kubernetes.io/hostname=n1 "
-        "(n2); on n1: request gpu: 1 device published, 1 in class gpu.example.com, 1 in use by 1 claim (held)"
+        "DeviceInUse: request gpu: 1 device published, 1 in class gpu.example.com, 1 in use by 1 claim (held); "
+        "counted on n1, to which its nodeSelector keeps the pod"
     )
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -22,6 +22,8 @@ from pod_world import (
 
 NIC = "nic.example.com"
 DRIVERS = (DRIVER, NIC)
+FEW = 3
+"""Where its own selector keeps a pod to so few nodes, it is told of these alone."""
 
 
 @dataclass
@@ -163,6 +165,10 @@ def judge(case: Case, reason: str, message: str, node_name: str, seed: int) -> N
     if fitting or (not wanted and suitable):
         assert (reason, node_name) == ("NotScheduled", (fitting or suitable)[0]), shown
         return
+    admitted = [name for name in reachable if case.labels[name]["disk"] == case.selects]
+    if wanted and 0 < len(admitted) <= FEW:
+        judge_pinned(case, wanted, admitted, shown)
+        return
     elsewhere = [name for name in reachable if name in obstacles and case.fits(name, wanted)]
     if not wanted or elsewhere:
         assert reason == "NodeUnsuitable", shown
@@ -170,7 +176,27 @@ def judge(case: Case, reason: str, message: str, node_name: str, seed: int) -> N
         assert counted(message) == expected, shown
         return
     # Where the pod can run nowhere, its claims are explained by all nodes on which it could use what it has.
-    among = suitable or reachable
+    judge_claims(case, suitable or reachable, names, shown)
+
+
+def judge_pinned(
+    case: Case, wanted: list[tuple[str, int, str]], admitted: list[str], shown: tuple[int, str, str]
+) -> None:
+    """Compare what a pod is told that its selector keeps to a few nodes: as if there were no others."""
+    _, reason, message = shown
+    for name in admitted:
+        if (obstacle := case.obstacle(name)) is not None:
+            assert f"{name}: {obstacle}" in message, shown
+    if any(case.fits(name, wanted) for name in admitted):
+        assert reason == "NodeUnsuitable", shown
+    else:
+        assert "to which its nodeSelector keeps the pod" in message, shown
+        judge_claims(case, admitted, admitted, shown)
+
+
+def judge_claims(case: Case, among: list[str], names: list[str], shown: tuple[int, str, str]) -> None:
+    """Compare what claims are told to wait for on some nodes, of those whose devices are counted."""
+    _, reason, message = shown
     stuck = [
         (f"e{number}", item)
         for number, item in enumerate(case.asked)
@@ -185,12 +211,15 @@ def judge(case: Case, reason: str, message: str, node_name: str, seed: int) -> N
         return
     entry, (driver, count, _) = stuck[0]
     assert message.startswith(f'claim "{entry}": ') or len(case.asked) == 1, shown
-    check_devices(case, driver, count, among, shown)
+    check_devices(
+        replace(case, labels={name: case.labels[name] for name in names}), driver, count, among, shown
+    )
 
 
 def check_devices(case: Case, driver: str, count: int, among: list[str], shown: tuple[int, str, str]) -> None:
     """Compare the counts of devices in a message."""
     _, reason, message = shown
+    case.devices = {key: number for key, number in case.devices.items() if key[0] in case.labels}
     published = sum(case.devices.values())
     if not published:
         assert reason == "NoDevices", shown

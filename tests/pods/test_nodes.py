@@ -99,7 +99,7 @@ def test_without_such_a_node_claims_wait(simulate):
     assert result.exit_code == 1
     (text,) = {row[3] for row in table(result)}
     assert text.startswith(
-        "NodeUnsuitable: its claims fit on 1 node, where the pod cannot run: 1 nodeSelector zone=n2 (n1); on n2: claim "
+        "NoDevices: request r: no devices are published; counted on n2, to which its nodeSelector keeps the pod"
     )
 
 

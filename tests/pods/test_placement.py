@@ -93,6 +93,12 @@ def test_claims_go_where_the_pod_can_run(simulate, nodes, bodies, told):
     result = simulate(CLASS, claim("c"), *nodes, SLICES[0], *bodies)
     assert result.exit_code == 1
     text = table(result)[0][3]
+    if "affinity" in told:
+        assert text == (
+            "NoDevices: request gpu: no devices are published; counted on node-2, to which its node affinity keeps the "
+            "pod"
+        )
+        return
     assert text == (
         f"NodeUnsuitable: its claim fits on 1 node, where the pod cannot run: {told} (node-1); on node-2: request gpu: "
         "no devices are published"

@@ -215,7 +215,7 @@ def test_each_node_has_a_pod_whose_claim_is_for_that_node(simulate):
 
     assert claims(result) == {"a": ["pending", "-"], "b": ["allocated", "b"], "c": ["pending", "-"]}
     assert table(result)[0][3].endswith(
-        "1 affinity metadata.name In a (b); on a: request gpu: no devices are published"
+        "request gpu: no devices are published; counted on a, to which its node affinity keeps the pod"
     )
     assert "ignored" not in result.stderr
 

@@ -182,6 +182,23 @@ class ClusterPods:
             del self._known[next(iter(self._known))]
         return known.obstacles
 
+    def find_all_obstacles(self, requirements: PodRequirements, node: str) -> list[Obstacle]:
+        """Return all that is in the way on a node, one of each kind. Raises KeyError if there is no such node."""
+        return self._fit(requirements).find_all_obstacles(self._nodes[node])
+
+    def find_admitted(self, requirements: PodRequirements) -> list[str] | None:
+        """Return the nodes that nodeName, nodeSelector and affinity of a pod admit; None if it has none of these."""
+        name, selector, affinity = requirements.node_name, requirements.node_selector, requirements.affinity
+        if not name and not selector and affinity is None:
+            return None
+        fit = NodeFit(PodRequirements(name, selector, affinity))
+        conditions = ("nodeName", "nodeSelector", "affinity")
+        return [
+            node.name
+            for node in self._nodes.values()
+            if not any(each.condition in conditions for each in fit.find_all_obstacles(node))
+        ]
+
     def find_obstacles_without(self, requirements: PodRequirements, condition: str) -> Mapping[str, Obstacle]:
         """Return the nodes that do not suit although one condition is ignored, each with its first other reason."""
         fit = self._fit(requirements)

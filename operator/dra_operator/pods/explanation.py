@@ -6,6 +6,7 @@ either: pod affinity, topology spread, volumes that bind late, attach limits, pr
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -237,7 +238,13 @@ class NodeSet:
         nodes = self.nodes
         if among is not None:
             nodes = tuple(sorted(among)) if nodes is None else tuple(sorted({*among} & {*nodes}))
-        return self.allocator.allocate(list(claims), nodes, decider=self.decider, limits=self.limits)
+        if self.nodes is None:
+            return self.allocator.allocate(list(claims), nodes, decider=self.decider, limits=self.limits)
+        # Which nodes suit is for the pod to say: it may tolerate a cordon.
+        excluded = ~self.allocator.node_set(nodes or ())
+        return self.allocator.allocate_for_pod(
+            list(claims), excluded, decider=self.decider, limits=self.limits
+        )
 
     def decide_anywhere(self, claim: ResourceClaim) -> Decision:
         """Decide a claim on all nodes that the allocator has."""
@@ -284,6 +291,8 @@ class _Attempt:
         decision = usable.decide(claims.values())
         if isinstance(decision, Allocated):
             return _fitting(decision.node)
+        if pinned := self._find_pinned(elsewhere):
+            return self._explain_pinned(claims, pinned, elsewhere)
         if (found := self._explain_by_nodes(claims, obstacles, elsewhere)) is not None:
             suitable = [name for name in sorted(nodes) if name not in causes]
             if not 0 < len(suitable) <= _FEW_NODES:
@@ -305,13 +314,71 @@ class _Attempt:
         elsewhere = self._nodes_out_of_reach()
         causes = {**elsewhere, **{name: f"unsuitable: {obstacle}" for name, obstacle in obstacles.items()}}
         nodes = self.explainer.allocator.inventory.nodes
-        usable = self.explainer.node_set(elsewhere if all(name in causes for name in nodes) else causes)
-        decider, limits = self.explainer.decider, self.explainer.limits
+        if pinned := self._find_pinned(elsewhere):
+            with self._only(pinned, elsewhere) as there:
+                return self._count(there)
+        return self._count(
+            self.explainer.node_set(elsewhere if all(name in causes for name in nodes) else causes)
+        )
+
+    def _count(self, nodes: NodeSet) -> dict[str, tuple[tuple[Alternative, DeviceCounts], ...]]:
         return {
-            entry.name: usable.explainer.count_devices(entry.claim, decider=decider, limits=limits)
+            entry.name: nodes.explainer.count_devices(entry.claim, decider=nodes.decider, limits=nodes.limits)
             for entry in self.entries
             if _is_open(entry) and entry.claim is not None
         }
+
+    def _find_pinned(self, elsewhere: Mapping[str, str]) -> list[str]:
+        """Return the nodes to which the pod's own fields keep it, if they are few; none if it has no such fields."""
+        known = self.explainer.allocator.inventory.nodes
+        admitted = self.explainer.cluster.find_admitted(self.requirements) or []
+        found = sorted(name for name in admitted if name in known and name not in elsewhere)
+        return found if len(found) <= _FEW_NODES else []
+
+    @contextmanager
+    def _only(self, names: Sequence[str], elsewhere: Mapping[str, str]) -> Iterator[NodeSet]:
+        """Give nodes as if there were no others, and as if nothing but what the pod has were in the way there."""
+        explainer = self.explainer
+        inventory = explainer.allocator.inventory.with_nodes(frozenset(names)).with_unusable_nodes(elsewhere)
+        copy = Explainer(explainer.allocator.for_copy(inventory))
+        try:
+            yield NodeSet(copy, explainer.decider, explainer.limits)
+        finally:
+            copy.release()
+
+    def _explain_pinned(
+        self, claims: Mapping[str, ResourceClaim], names: Sequence[str], elsewhere: Mapping[str, str]
+    ) -> PodExplanation:
+        """Explain a pod that its own fields keep to a few nodes, with all that is in the way there."""
+        cluster, requirements = self.explainer.cluster, self.requirements
+        obstacles = {
+            name: cluster.find_all_obstacles(requirements, name) for name in names if name in cluster.nodes
+        }
+        told = [f"{name}: {', '.join(map(str, each))}" for name, each in obstacles.items() if each]
+        fields = [
+            field
+            for field, value in (
+                ("nodeName", requirements.node_name),
+                ("nodeSelector", requirements.node_selector),
+                ("node affinity", requirements.affinity),
+            )
+            if value
+        ]
+        kept = f"{listed(names)}, to which its {' and '.join(fields)} keep{'s' if len(fields) == 1 else ''} the pod"
+        with self._only(names, elsewhere) as there:
+            decision = there.decide(claims.values())
+            if not isinstance(decision, Allocated):
+                found = self._explain_by_claims(claims, there, decision)
+                where = f"; counted on {kept}"
+                where += f"; and the pod cannot run there: {'; '.join(told)}" if told else ""
+                each = {
+                    name: replace(one, message=f"{one.message}{where}") for name, one in found.claims.items()
+                }
+                return replace(found, message=f"{found.message}{where}", claims=each)
+        subject = "its claim fits" if len(claims) == 1 else "its claims fit"
+        text = f"{subject} on {kept}, and the pod cannot run there: {'; '.join(told)}"
+        explanation = Explanation(Reason.NODE_UNSUITABLE, text)
+        return PodExplanation(explanation.reason, text, dict.fromkeys(claims, explanation))
 
     def situation(self) -> Situation:
         """Return what an edit is applied to."""
@@ -410,14 +477,8 @@ class _Attempt:
 
     def _explain_on(self, claims: Mapping[str, ResourceClaim], nodes: Sequence[str]) -> str:
         """Return what claims wait for on some nodes, as if there were no others."""
-        explainer = self.explainer
-        inventory = explainer.allocator.inventory.with_nodes(frozenset(nodes))
-        copy = Explainer(explainer.allocator.for_copy(inventory))
-        try:
-            there = NodeSet(copy, explainer.decider, explainer.limits)
+        with self._only(nodes, {}) as there:
             return self._explain_by_claims(claims, there, there.decide(claims.values())).message
-        finally:
-            copy.release()
 
     def _explain_by_claims(
         self, claims: Mapping[str, ResourceClaim], usable: NodeSet, decision: Decision

@@ -369,6 +369,12 @@ class NodeFit:
                 return found
         return None
 
+    def find_all_obstacles(self, node: NodeInfo) -> list[Obstacle]:
+        """Return the first obstacle of each filter on a node."""
+        if node.nominated:
+            node = node.with_nominated(self._requirements.priority, None)
+        return [found for node_filter in self._filters if (found := node_filter(node)) is not None]
+
     def find_obstacle_without(self, node: NodeInfo, condition: str) -> Obstacle | None:
         """Return the first obstacle on a node that is of another condition."""
         if node.nominated:

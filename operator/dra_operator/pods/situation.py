@@ -63,8 +63,12 @@ class Situation:
             names = [*self.allocator.inventory.nodes] if self.nodes is None else self.nodes
             return Allocated(names[0], ()) if names else Unsatisfied()
         if not self.ended:
-            claims = [*self.claims.values()]
-            return self.allocator.allocate(claims, self.nodes, decider=self.decider, limits=limits)
+            claims, allocator = [*self.claims.values()], self.allocator
+            if self.nodes is None:
+                return allocator.allocate(claims, decider=self.decider, limits=limits)
+            # Which nodes suit is for the pod to say: it may tolerate a cordon, or the edit is that there is none.
+            excluded = ~allocator.node_set(self.nodes)
+            return allocator.allocate_for_pod(claims, excluded, decider=self.decider, limits=limits)
         inventory = self.allocator.inventory
         ledger = copy_ledger(self.allocator.ledger, inventory)
         for key in self.ended:
