@@ -93,7 +93,7 @@ def test_other_claims_wait_until_nobody_else_has_allocated_for_a_while(broken):
     """A third claim gets another device then; meanwhile the operator says why it waits."""
     scene, operator = broken
     scene.create_claim("third", CLASS)
-    operator.wait_until(lambda: "somebody else has allocated" in operator.http("/readyz")[1], seconds=10)
+    operator.wait_until(lambda: "somebody else has allocated" in operator.http("/readyz")[1], seconds=30)
     assert "status" not in scene.claim("third") or "allocation" not in scene.claim("third")["status"]
 
     third = scene.wait_allocated("third", seconds=30)

@@ -8,7 +8,7 @@ import pytest
 
 import factories
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.names import BROKEN_ANNOTATION, FINALIZER, PENDING_ANNOTATION
+from dra_operator.api.names import FINALIZER
 from dra_operator.api.read import read_object
 from dra_operator.cluster import writes
 from dra_operator.cluster.credentials import load_access
@@ -126,25 +126,6 @@ class TestWriter:
             (entry["manager"], entry.get("subresource", "")) for entry in claim["metadata"]["managedFields"]
         } >= {("dra-operator", ""), ("dra-operator", "status")}
 
-    async def test_foreign_metadata_survives(self, make_claim, read, write):
-        """Finalizers and annotations of others stay; our stale annotation goes."""
-        annotations = {PENDING_ANNOTATION: "stale", "example.com/kept": "yes"}
-        claim = make_claim(finalizers=["example.com/other"], annotations=annotations)
-
-        assert isinstance(await write(allocate(claim)), writes.Stored)
-
-        metadata = read()["metadata"]
-        assert metadata["finalizers"] == ["example.com/other", FINALIZER]
-        assert metadata["annotations"] == {"example.com/kept": "yes"}
-
-    @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
-    async def test_older_versions_take_the_same_patches(self, make_claim, read, write, version):
-        """What is written through an older version is stored the same."""
-        outcome = await write(allocate(make_claim()), Served(CLAIMS.kind, version))
-
-        assert isinstance(outcome, writes.Stored)
-        assert read()["status"]["allocation"] == allocation()
-
     async def test_lost_race_is_a_conflict(self, client, namespace, make_claim, read, write):
         """A decision about a claim that has changed since is not stored."""
         claim = make_claim()
@@ -154,16 +135,6 @@ class TestWriter:
 
         assert isinstance(outcome, writes.Stale)
         assert outcome.body["metadata"]["labels"] == {"a": "b"}
-        assert "allocation" not in read().get("status", {})
-
-    async def test_race_lost_between_the_patches_is_a_conflict(
-        self, make_claim, read, write, client, namespace
-    ):
-        """A decision about a protected claim that has changed since is not stored either."""
-        claim = make_claim(finalizers=[FINALIZER])
-        client.patch(CLAIMS.path(namespace, "claim"), {"metadata": {"labels": {"a": "b"}}})
-
-        assert isinstance(await write(allocate(claim)), writes.Stale)
         assert "allocation" not in read().get("status", {})
 
     async def test_recreated_claim_is_a_conflict(self, make_claim, read, write):
@@ -227,20 +198,6 @@ class TestWriter:
         assert client.request("GET", CLAIMS.path(namespace, "claim")).status == 404
         assert isinstance(await write(change), writes.Stale)
 
-    @pytest.mark.parametrize("name", [PENDING_ANNOTATION, BROKEN_ANNOTATION])
-    async def test_annotation_comes_and_goes(self, make_claim, read, write, name):
-        """An annotation of ours is set and taken off, and nothing else is touched."""
-        claim = make_claim(annotations={"example.com/kept": "yes"})
-
-        outcome = await write(writes.annotate(known(claim), name, "why it waits"))
-        assert read()["metadata"]["annotations"] == {
-            "example.com/kept": "yes",
-            name: "why it waits",
-        }
-
-        await write(writes.annotate(known(outcome.body), name, None))
-        assert read()["metadata"]["annotations"] == {"example.com/kept": "yes"}
-
 
 class TestPermissions:
     """What a missing rule looks like."""
@@ -297,14 +254,6 @@ class TestPermissions:
         assert isinstance(outcome, writes.Denied)
         assert (outcome.missing.verb, outcome.missing.resource) == ("patch", "resourceclaims/binding")
 
-    async def test_three_rules_are_enough(self, make_claim, as_account):
-        """With the rights to patch claims, their status and their binding, a claim is allocated."""
-        session = as_account(
-            "get,patch resourceclaims", "patch resourceclaims/status", "patch resourceclaims/binding"
-        )
-
-        assert isinstance(await written(session, allocate(make_claim())), writes.Stored)
-
 
 class TestReflector:
     """List and watch."""
@@ -327,31 +276,6 @@ class TestReflector:
             assert all("managedFields" not in delta.body["metadata"] for delta in deltas if delta.body)
             assert (reflector.counters.lists, reflector.counters.repaired) == (1, 0)
 
-    async def test_list_of_many_pages_is_whole(self, session, make_claim):
-        """A list that takes several pages brings every object."""
-        for number in range(7):
-            make_claim(f"claim-{number}")
-        deltas = []
-        reflector = Reflector(session, CLAIMS, deltas.append, chunk=2)
-        task = asyncio.create_task(reflector.run())
-        await until(reflector.synced.is_set)
-        task.cancel()
-
-        assert sorted(delta.name for delta in deltas) == [f"claim-{number}" for number in range(7)]
-
-    async def test_own_write_is_not_delivered_twice(self, session, make_claim, write):
-        """The answer to a write is news at once; the watch's event about it is not."""
-        claim = make_claim()
-        async with reflected(session, CLAIMS) as (reflector, deltas):
-            outcome = await write(allocate(claim))
-            reflector.observe(outcome.body)
-            await until(lambda: any("allocation" in delta.body.get("status", {}) for delta in deltas))
-            make_claim("later")
-            await until(lambda: deltas[-1].name == "later")
-
-            versions = [delta.body["metadata"]["resourceVersion"] for delta in deltas]
-            assert len(versions) == len(set(versions))
-
     async def test_watch_resumes_after_a_restart(self, session, control_plane, make_claim):
         """When the API server was away, the watch goes on and nothing is delivered twice."""
         make_claim("before")
@@ -364,26 +288,6 @@ class TestReflector:
 
             assert [delta.name for delta in deltas] == ["before", "after"]
             assert reflector.trouble is None
-
-    async def test_write_outlives_a_restart(self, session, control_plane, make_claim, read):
-        """A write that meets an API server that is away waits until its outcome is known."""
-        claim = make_claim()
-        control_plane.stop_apiserver()
-        pending = asyncio.create_task(written(session, allocate(claim)))
-        await asyncio.sleep(1)
-        assert not pending.done()
-        control_plane.start_apiserver()
-
-        assert isinstance(await pending, writes.Stored)
-        assert read()["status"]["allocation"] == allocation()
-
-    async def test_silent_server_is_noticed(self, session, control_plane, make_claim):
-        """A server that is connected and silent is noticed, and when it wakes nothing is missing."""
-        async with reflected(session, CLAIMS, idle_timeout=1) as (reflector, deltas):
-            with control_plane.frozen():
-                await until(lambda: reflector.trouble is not None)
-            make_claim("after")
-            await until(lambda: [delta.name for delta in deltas] == ["after"])
 
     async def test_write_to_a_silent_server_happens_once(self, session, control_plane, make_claim, read):
         """Patches that a frozen server took and answered to nobody may all be carried out later: one counts."""

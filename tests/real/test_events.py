@@ -78,24 +78,6 @@ async def test_the_api_server_takes_the_longest_message(recorder, make_claim, cl
     assert len(stored["message"]) == MESSAGE_BYTES - 1
 
 
-async def test_restarted_operator_goes_on_counting(session, make_claim, client, namespace):
-    """A second operator that says the same counts on the same Event."""
-    subject = Subject(make_claim())
-    now = [0.0]
-    for _ in range(2):
-        recorder = EventRecorder(session, clock=lambda: now[0])
-        task = asyncio.create_task(recorder.run())
-        recorder.record(subject, "Warning", "NoDevice", "why")
-        await until(lambda counts=recorder.counts: counts["created"] == 1)
-        now[0] += 100
-        recorder.record(subject, "Warning", "NoDevice", "why")
-        await until(lambda counts=recorder.counts: counts["refreshed"] == 1)
-        task.cancel()
-
-    (stored,) = client.get(f"/api/v1/namespaces/{namespace}/events")["items"]
-    assert (stored["reason"], stored["count"]) == ("NoDevice", 4)
-
-
 async def test_event_of_a_class_is_shown(recorder, client, control_plane, namespace):
     """An Event about a cluster-scoped object is accepted, and shown with it."""
     body = {
@@ -110,18 +92,6 @@ async def test_event_of_a_class_is_shown(recorder, client, control_plane, namesp
 
     described = control_plane.kubectl("describe", "deviceclass", f"{namespace}.io")
     assert "spec.selectors[0] does not compile" in described
-
-
-async def test_event_in_a_namespace_that_is_gone_hurts_nobody(recorder, make_claim):
-    """An Event that finds no namespace is refused and forgotten, and nobody is warned of it."""
-    subject = Subject(make_claim())
-    subject.namespace = "no-such-namespace"
-
-    with capture_logs() as logs:
-        recorder.record(subject, "Warning", "NoDevice", "why")
-        await until(lambda: recorder.counts["refused"] == 1)
-
-    assert [line["log_level"] for line in logs] == ["debug"]
 
 
 async def test_event_in_a_namespace_that_is_going_is_no_news(recorder, client, namespace):

@@ -162,29 +162,6 @@ def test_others_change_pods_as_before(gated):
     gated.client.patch(f"{pods(gated)}/pod/status", {"status": {"message": "text"}})
 
 
-@pytest.mark.parametrize("verb", ["create", "delete", "update"])
-def test_operator_has_no_other_right_to_pods(gated, verb):
-    """RBAC has none, so the policy need not name them."""
-    answer = gated.plane.client_for(SERVICE_ACCOUNT, NAMESPACE).request(
-        "POST",
-        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-        {"spec": {"resourceAttributes": {"verb": verb, "resource": "pods", "namespace": gated.namespace}}},
-    )
-
-    assert answer.body["status"]["allowed"] is False
-
-
-def test_large_pod_costs_no_more_than_is_allowed(gated):
-    """A pod with hundreds of variables in dozens of containers is compared key by key."""
-    env = [{"name": f"VARIABLE_{number}", "value": "x" * 200} for number in range(200)]
-    containers = [{"name": f"c-{number}", "image": "none", "env": env} for number in range(20)]
-    create(gated, gates=[GATE], containers=containers)
-
-    answer = patch(gated, {"spec": {"schedulingGates": []}})
-
-    assert answer.status == 200, answer.body
-
-
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [

@@ -109,13 +109,6 @@ def test_viewer_of_a_namespace(dra, line, code):
         assert "not permitted to list resourceslices.resource.k8s.io" in error
 
 
-def test_viewer_learns_what_the_operator_wrote(dra):
-    """Where devices may not be read, the annotation is the answer."""
-    done = dra("explain claim/train-1 -n team-a", VIEWER)
-
-    assert "12 devices published, 8 in class large-gpu, 4 in use by claim train-0" in done.stdout
-
-
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [

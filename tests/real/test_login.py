@@ -57,5 +57,5 @@ def test_token_that_is_refused_is_read_again(access, scene, start_operator, tmp_
     scene.create_claim("second", DRIVER)
     scene.wait_allocated("second", seconds=60)
 
-    assert operator.ready()
+    operator.wait_ready()
     client.delete(f"{SECRETS}/second")

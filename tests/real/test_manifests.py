@@ -41,13 +41,6 @@ def test_second_apply_changes_nothing(applied):
     assert [line for line in lines if not line.endswith(" unchanged")] == []
 
 
-def test_apply_may_change_sides(applied):
-    """Who applies on the server's side what was applied on the client's meets no conflict."""
-    lines = applied.kubectl("apply", "-k", str(MANIFESTS), "--server-side", "--dry-run=server").splitlines()
-
-    assert [line for line in lines if not line.endswith(" serverside-applied (server dry run)")] == []
-
-
 def test_namespace_takes_the_pod(applied, pod):
     """A pod of the template is admitted in the namespace, which enforces pod security `restricted`."""
     made = applied.client.request("POST", PODS, pod)

@@ -112,14 +112,6 @@ def test_the_largest_claim_costs_no_more_than_is_allowed(scene):
     assert "request r31 tolerates" in create(scene, *requests).body["message"]
 
 
-def test_300_tolerant_pods_of_one_user_get_no_claims(scene):
-    """Each claim is refused with the sentence."""
-    answers = [create(scene, exactly(ANY), name=f"claim-{number}") for number in range(300)]
-
-    assert {answer.status for answer in answers} == {403}
-    assert all(SAID in answer.body["message"] for answer in answers)
-
-
 def test_with_the_parameter_off_who_creates_is_warned(scene):
     """The binding warns instead of refusing, as components/ownership/warn-tolerations makes it."""
     path = f"{ADMISSION}/validatingadmissionpolicybindings/{TOLERATIONS_POLICY}"

@@ -89,8 +89,10 @@ def test_with_the_policy_owned_devices_are_used_after_their_time(fenced_fleet, s
     text = fleet.wait_pending("three")
     assert "2 not owned by this operator" in text
     assert "; an admin takes the devices for the operator)" in text
-    fleet.client.wait_for("/healthz", lambda _: operator.http("/readyz") == (200, "ok\n"), seconds=20)
-    rule = fleet.client.get(f"{RULES}/own")["metadata"]
+    fleet.client.wait_for("/healthz", lambda _: operator.http("/readyz") == (200, "ok\n"), seconds=40)
+    rule = fleet.client.wait_for(
+        f"{RULES}/own", lambda rule: "annotations" in rule["metadata"], seconds=30, what="the mark"
+    )["metadata"]
     assert (rule["finalizers"], rule["annotations"]) == (
         [OWNED_KEY],
         {"dra-operator.io/settled": f"{rule['uid']}/1/{fence_uid(fleet)}"},
@@ -161,10 +163,11 @@ def test_without_the_policy_readyz_says_what_is_not_guaranteed(fleet, start_oper
     fleet.create_claim("one", DRIVER)
     fleet.wait_allocated("one")
 
+    said = f"not guaranteed that nobody else allocates owned devices of {DRIVER}/"
+    operator.wait_until(lambda: said in operator.http("/readyz")[1], seconds=30)
     status, text = operator.http("/readyz")
 
     assert status == 200
-    assert f"not guaranteed that nobody else allocates owned devices of {DRIVER}/" in text
     assert "the policy dra-operator-owned is not installed" in text
     let_go(fleet)
 
@@ -182,9 +185,10 @@ def test_a_policy_for_somebody_else_is_named(fenced_fleet, start_fenced):
     text = fleet.wait_pending("one", "which alone", seconds=40)
 
     assert "is owned by dra-operator, which alone may allocate it (DeviceTaintRule own)" in text
+    said = "lets only system:serviceaccount:other:other allocate owned devices"
+    operator.wait_until(lambda: said in operator.http("/readyz")[1], seconds=30)
     status, notes = operator.http("/readyz")
     assert status == 200
-    assert "lets only system:serviceaccount:other:other allocate owned devices" in notes
     assert f"system:serviceaccount:{NAMESPACE}:dra-operator" in notes
     let_go(fleet)
     put_up(plane)

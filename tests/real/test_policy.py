@@ -64,5 +64,5 @@ def test_a_claim_gets_its_devices_although_a_policy_keeps_our_annotation_on_it(p
         lines = [line for line in operator.lines() if line.get("event") == "write refused"]
         return [line["why"] for line in lines if line["claim"].endswith("/claim")]
 
-    operator.wait_until(told, seconds=10)
+    operator.wait_until(told, seconds=30)
     assert "metadata.annotations is not as sent" in told()[0]

@@ -41,7 +41,7 @@ def test_no_device_is_given_twice_after_a_restore(programs, tmp_path):
             scene.create_claim(f"new-{number}", DRIVER)
         operator.send(signal.SIGCONT)
 
-        assert operator.wait(10) == 1
+        assert operator.wait(30) == 1
         assert "lease went back" in [line.get("event") for line in operator.lines()]
         again = start_operator(plane, tmp_path / "again.log", "--lease-seconds=3")
         for number in range(CLAIMS):

@@ -97,7 +97,7 @@ class TestRights:
             lambda: any(
                 (line.get("event"), line.get("verb")) == ("forbidden", "watch") for line in second.lines()
             ),
-            seconds=10,
+            seconds=30,
         )
 
         self.grant(fleet)
@@ -107,16 +107,15 @@ class TestRights:
         """Without the right to list slices nothing is allocated, and readiness names verb and resource."""
         fleet.create_claim("waits", DRIVER)
         operator = start_operator(kubeconfig=less("resourceslices"))
-        operator.wait_until(lambda: "resourceslices" in unready(operator), seconds=30)
+        operator.wait_until(lambda: "list resourceslices" in unready(operator), seconds=30)
 
-        assert "list resourceslices" in unready(operator)
         assert allocation(fleet.claim("waits")) is None
         operator.wait_until(
             lambda: any(
                 line.get("event") == "forbidden" and "resourceslices" in line["resource"]
                 for line in operator.lines()
             ),
-            seconds=10,
+            seconds=30,
         )
 
         self.goes_on(fleet, operator, "waits")
@@ -149,10 +148,10 @@ class TestRights:
         operator.wait_ready()
         fleet.create_claim("waits", DRIVER)
 
-        event = fleet.wait_event("waits", "Forbidden", seconds=20)
+        event = fleet.wait_event("waits", "Forbidden", seconds=40)
 
         assert "resourceclaims" in event["message"]
-        assert "resourceclaims" in unready(operator)
+        operator.wait_until(lambda: "resourceclaims" in unready(operator), seconds=30)
         assert allocation(fleet.claim("waits")) is None
 
         self.goes_on(fleet, operator, "waits")
@@ -165,11 +164,11 @@ class TestRights:
         create_loose(fleet, "loose")
         fleet.create_claim("works", DRIVER)
 
-        event = fleet.wait_event("loose", "Forbidden", seconds=20)
+        event = fleet.wait_event("loose", "Forbidden", seconds=40)
         fleet.wait_allocated("works")
 
         assert "not permitted to update resourceclaims" in event["message"]
-        assert "update resourceclaims" in unready(operator)
+        operator.wait_until(lambda: "update resourceclaims" in unready(operator), seconds=30)
         assert allocation(fleet.claim("loose")) is None
 
         self.goes_on(fleet, operator, "loose")

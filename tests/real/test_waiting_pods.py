@@ -134,18 +134,6 @@ def test_what_keeps_a_pod_from_its_devices_is_named(explaining):
     assert "device class gpu.exmaple.com does not exist" in typo["message"]
 
 
-def test_job_of_the_documentation_is_told_what_it_competes_for(explaining):
-    """Each pod of the documentation's Job needs all devices of a node twice, which the message says."""
-    explaining.apply("walkthrough/3-claim.yaml", "walkthrough/4-template.yaml", "walkthrough/5-job.yaml")
-    pods = explaining.client.wait_for(
-        f"/api/v1/namespaces/{explaining.namespace}/pods", lambda pods: len(pods["items"]) == 2, seconds=30
-    )
-
-    event = wait_told(explaining, pods["items"][0]["metadata"]["name"])
-
-    assert event["reason"] in ("ClaimsDoNotFitTogether", "DeviceInUse")
-
-
 def test_missing_right_to_volumes_or_templates_is_named_and_the_rest_goes_on(full_scene, start_full_operator):
     """Without the component's role, /readyz is ready and names the rights, and pods are told of all the same."""
     full_scene.apply(*SETUP)

@@ -74,14 +74,6 @@ class TestPrioritizedList:
         assert devices(cluster.wait_allocated("train-1")) == ["node-2/gpu-0", "node-2/gpu-1"]
         assert "request gpu" in cluster.wait_pending("train-2")
 
-    def test_result_names_the_alternative(self, cluster):
-        """The result says by `request/alternative` which one it is for."""
-        cluster.apply("prioritized-list")
-
-        results = allocation(cluster.wait_allocated("train-1"))["devices"]["results"]
-
-        assert [result["request"] for result in results] == ["gpu/a100", "gpu/a100"]
-
 
 class TestTaints:
     """Devices that are tainted by their driver and by an administrator's rule."""
@@ -102,16 +94,6 @@ class TestTaints:
     def test_claim_without_toleration_waits(self, tainted):
         """A claim that tolerates nothing waits and says that the devices are tainted."""
         assert "taint" in tainted.wait_pending("plain")
-
-    def test_deleted_rule_releases_the_device(self, tainted):
-        """When the rule is deleted and the device free, the claim that waited gets it."""
-        tainted.wait_allocated("tolerates-test")
-        tainted.wait_pending("plain")
-        tainted.delete_claim("tolerates-test")
-
-        tainted.client.delete("/apis/resource.k8s.io/v1beta2/devicetaintrules/nic-1-under-test")
-
-        assert devices(tainted.wait_allocated("plain")) == ["node-1/nic-1"]
 
 
 class TestAdminAccess:
@@ -147,18 +129,6 @@ class TestAdminAccess:
         assert self.LABEL in scene.wait_pending("monitor", seconds=30)
         assert scene.wait_event("monitor", "AdminAccessDenied")["type"] == "Warning"
 
-    def test_label_that_comes_later_helps(self, scene, start_operator):
-        """The same claim is allocated once the namespace is labelled, without a restart."""
-        self.label(scene, "true")
-        scene.apply("nodes.yaml", "admin-access/1-class-and-slices.yaml", "admin-access/3-monitor.yaml")
-        self.label(scene, None)
-        start_operator()
-        scene.wait_pending("monitor", seconds=30)
-
-        self.label(scene, "true")
-
-        assert devices(scene.wait_allocated("monitor")) == ["node-1/fpga-0"]
-
 
 class TestBroken:
     """Mistakes: each is told on the claim, and none blocks anybody else."""
@@ -189,45 +159,3 @@ class TestBroken:
     def test_claim_beside_them_is_allocated(self, broken):
         """A claim without a mistake gets its device."""
         assert len(devices(broken.wait_allocated("works"))) == 1
-
-    def test_class_that_does_not_compile(self, cluster):
-        """A class whose stored expression does not compile is named on its claims and in an Event of its own."""
-        cluster.apply("broken")
-        cluster.plane.rewrite_stored(
-            "deviceclasses/disk.example.com", b'device.driver == "disk', b'device.driver === "dis'
-        )
-        cluster.create_claim("late", "disk.example.com")
-
-        assert "disk.example.com" in cluster.wait_pending("late")
-        assert cluster.wait_event("late", "SelectorInvalid")["type"] == "Warning"
-        assert cluster.events("disk.example.com", "DeviceClass")
-
-    def test_mended_class_serves_its_claims(self, broken):
-        """When the administrator mends the class, the claim that waited is allocated without a restart."""
-        broken.wait_pending("missing-attribute")
-
-        broken.client.patch(
-            "/apis/resource.k8s.io/v1/deviceclasses/large-disk.example.com",
-            {"spec": {"selectors": [{"cel": {"expression": 'device.driver == "disk.example.com"'}}]}},
-        )
-
-        assert len(devices(broken.wait_allocated("missing-attribute"))) == 1
-
-    def test_complete_pool_serves_its_claims(self, broken):
-        """When the missing slice of a pool is published, the claim that waited is allocated."""
-        broken.wait_pending("incomplete-pool")
-
-        broken.client.create(
-            "/apis/resource.k8s.io/v1/resourceslices",
-            {
-                "metadata": {"name": "tape.example.com-node-1-more"},
-                "spec": {
-                    "driver": "tape.example.com",
-                    "nodeName": "node-1",
-                    "pool": {"name": "node-1", "generation": 1, "resourceSliceCount": 2},
-                    "devices": [{"name": "tape-1"}],
-                },
-            },
-        )
-
-        assert devices(broken.wait_allocated("incomplete-pool")) == ["node-1/tape-0"]

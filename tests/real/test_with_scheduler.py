@@ -5,7 +5,7 @@ import time
 import pytest
 import yaml
 
-from controlplane.scene import EXAMPLES, FINALIZER, allocation, annotations, devices, node
+from controlplane.scene import EXAMPLES, allocation, devices, node
 
 SETUP = ("nodes.yaml", "walkthrough/1-class.yaml", "walkthrough/2-slices.yaml")
 JOB = "walkthrough/6-job-that-fits.yaml"
@@ -110,27 +110,6 @@ def test_job_gets_both_claims(job):
     assert set(devices(shared)).isdisjoint(devices(own))
 
 
-def test_claims_of_templates_are_left_alone(cluster):
-    """The claims of the documentation's Job are kube-scheduler's: without finalizer and annotation of ours."""
-    cluster.apply("walkthrough/3-claim.yaml")
-    cluster.wait_allocated("example-resource-claim")
-    cluster.apply("walkthrough/4-template.yaml", "walkthrough/5-job.yaml")
-
-    wait_pods(
-        cluster,
-        "example-dra-job",
-        lambda pod: "cannot allocate all claims" in str(pod["status"].get("conditions")),
-        "kube-scheduler finds that they ask twice for all GPUs of a node",
-    )
-
-    claims = claims_of_pods(cluster)
-    assert len(claims) == 2
-    for claim in claims:
-        assert FINALIZER not in claim["metadata"].get("finalizers", [])
-        assert annotations(claim) == {"resource.kubernetes.io/pod-claim-name": "separate-gpu-claim"}
-        assert allocation(claim) is None
-
-
 def test_released_claim_is_allocated_again(job, full_operator):
     """When the last pod ends, the controller manager clears a claim of ours, and it is allocated again."""
 
@@ -149,27 +128,3 @@ def test_released_claim_is_allocated_again(job, full_operator):
 
     full_operator.wait_until(lambda: len(allocations()) > before, seconds=30)
     assert "reservedFor" not in job.wait_allocated("shared-gpu")["status"]
-
-
-def test_devices_of_the_scheduler_are_in_use(job):
-    """Devices that kube-scheduler gave to pods are not given to claims of ours."""
-    (own,) = claims_of_pods(job)
-    taken = {*devices(own), *devices(job.claim("shared-gpu"))}
-
-    for name in ("first", "second"):
-        job.create_claim(name, "example-device-class")
-
-    given = {*devices(job.wait_allocated("first")), *devices(job.wait_allocated("second"))}
-    assert given == {"node-1/gpu-0", "node-1/gpu-1", "node-2/gpu-0", "node-2/gpu-1"} - taken
-    job.create_claim("third", "example-device-class")
-    assert "in use" in job.wait_pending("third")
-
-
-def test_deleted_claim_goes(cluster):
-    """Beside the claim controller, which cleans up too, a deleted claim of ours goes without a complaint."""
-    cluster.apply("walkthrough/3-claim.yaml")
-    cluster.wait_allocated("example-resource-claim")
-
-    cluster.delete_claim("example-resource-claim")
-
-    cluster.wait_gone("example-resource-claim")

@@ -4,7 +4,7 @@ The operator, kube-scheduler and kube-controller-manager run. A pod names a clai
 allocated: otherwise the claim would be kube-scheduler's.
 """
 
-from controlplane.scene import FINALIZER, PENDING, allocation, annotations, devices, node
+from controlplane.scene import allocation, devices, node
 
 GPUS = tuple({"name": f"gpu-{number}"} for number in range(3))
 SHARED = {
@@ -27,29 +27,6 @@ def names(claim):
 def variables(report):
     """Return the variables of devices that a container has."""
     return {name: value for name, value in report.environment.items() if name.startswith("GPU_")}
-
-
-def gpu_variables(claim):
-    """Return the variables that the driver sets for the devices of a claim."""
-    return {
-        device.partition("/")[2].upper().replace("-", "_"): f"of-{device.partition('/')[0]}"
-        for device in devices(claim)
-    }
-
-
-def test_standalone_claim(cluster, nodes):
-    """A container has the devices of its pod's claim, and no other; they are released with the pod."""
-    driver = cluster.start_driver(nodes[0], GPUS)
-    claim = cluster.allocate_claim("two", count=2)
-
-    cluster.create_pod("user", {"resourceClaimName": "two"})
-
-    report = cluster.report("user")
-    assert report.devices == names(claim)
-    assert variables(report) == gpu_variables(claim)
-    assert [user["name"] for user in cluster.claim("two")["status"]["reservedFor"]] == ["user"]
-    cluster.delete_pod("user")
-    assert (driver.prepared("two"), driver.unprepared("two")) == (1, 1)
 
 
 def test_claim_goes_on_after_its_pod(cluster, nodes):
@@ -76,23 +53,6 @@ def test_claim_goes_on_after_its_pod(cluster, nodes):
     cluster.wait_gone("one", seconds=30)
 
 
-def test_claim_from_a_template(cluster, nodes):
-    """The claim of a pod's template is kube-scheduler's, beside one of the operator, and works as well."""
-    cluster.start_driver(nodes[0], GPUS)
-    ours = cluster.allocate_claim("ours", count=2)
-    cluster.create_template("own")
-
-    cluster.create_pod("user", {"resourceClaimTemplateName": "own"})
-
-    report = cluster.report("user")
-    (claim,) = [each for each in cluster.all_claims() if each["metadata"]["name"] != "ours"]
-    assert report.devices == names(claim) == {"gpu-0", "gpu-1", "gpu-2"} - names(ours)
-    assert FINALIZER in claim["metadata"]["finalizers"]
-    assert PENDING not in annotations(claim)
-    cluster.delete_pod("user")
-    cluster.wait_gone(claim["metadata"]["name"], seconds=30)
-
-
 def test_claim_shared_by_two_pods(cluster, nodes):
     """Two pods that share a claim see the same device, which is prepared once and kept until both have gone."""
     driver = cluster.start_driver(nodes[0], GPUS)
@@ -108,21 +68,6 @@ def test_claim_shared_by_two_pods(cluster, nodes):
     assert driver.unprepared("both") == 0
     cluster.delete_pod("second")
     assert driver.unprepared("both") == 1
-
-
-def test_two_nodes(cluster, nodes):
-    """Pods run where the operator has allocated: each node's driver prepares its claim, and only that."""
-    drivers = {each.name: cluster.start_driver(each, GPUS[:2]) for each in nodes}
-    claims = {name: cluster.allocate_claim(name, count=2) for name in ("one", "other")}
-
-    for name in claims:
-        cluster.create_pod(name, {"resourceClaimName": name})
-
-    assert {node(claim) for claim in claims.values()} == set(drivers)
-    for name, claim in claims.items():
-        assert cluster.report(name).environment["GPU_1"] == f"of-{node(claim)}"
-        assert cluster.client.get(f"{cluster.pods}/{name}")["spec"]["nodeName"] == node(claim)
-        assert [call.claim for call in drivers[node(claim)].calls] == [name]
 
 
 def test_shares_of_a_device(cluster, nodes):
