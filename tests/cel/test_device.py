@@ -3,26 +3,9 @@
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.quantity import Quantity, parse_quantity
 from dra_operator.cel import CelError, compile_selector
-from dra_operator.cel.device import prepare_amount, prepare_attribute
-from dra_operator.cel.values.values import EMPTY_MAP
-
-
-def test_a_bare_name_belongs_to_the_driver(device):
-    """Names without a domain are filed under the driver's name."""
-    assert device.attributes["dra.example.com/model"] == "h100"
-    assert device.attributes["numa.example.com/node"] == 1
-
-
-def test_an_unknown_domain_is_an_empty_map(device):
-    """Looking a domain up always gives a map; asking whether it is there does not."""
-    attributes = device.root.find("attributes")
-
-    assert attributes.find("nope") is EMPTY_MAP
-    assert not attributes.contains("nope")
-    assert list(attributes) == ["dra.example.com", "numa.example.com"]
+from dra_operator.cel.device import prepare_amount
 
 
 def test_a_version_that_is_none_makes_the_device_unreadable(make_device):
@@ -31,23 +14,6 @@ def test_a_version_that_is_none_makes_the_device_unreadable(make_device):
 
     assert isinstance(broken.broken, CelError)
     assert broken.broken.message.startswith("attribute v: parse semantic version: ")
-
-
-def test_an_error_that_is_kept_holds_nothing_else():
-    """It stays as long as the value does, and the frames it came through would hold the slice that was read."""
-    found = prepare_attribute(AttributeValue("version", "one"))
-
-    assert isinstance(found, CelError)
-    assert found.__traceback__ is None
-    assert found.__context__ is None
-
-
-def test_sharing_is_off_unless_it_is_on(make_device):
-    """`allowMultipleAllocations` is false where it is absent."""
-    selector = compile_selector("device.allowMultipleAllocations")
-
-    assert not selector.match(make_device())
-    assert selector.match(make_device(allowMultipleAllocations=True))
 
 
 @given(

@@ -6,46 +6,7 @@ from hypothesis import strategies as st
 
 from dra_operator.cel.errors import Abort
 from dra_operator.cel.library import lists
-from dra_operator.cel.library.quantities import parse_quantity
-from dra_operator.cel.values.values import CelMap, Duration, Timestamp, Uint, surely_equal
-
-NAN = float("nan")
-
-
-@pytest.mark.parametrize(
-    ("overload", "arguments", "expected"),
-    [
-        ("list_int_is_sorted_bool", ((1, 1, 2),), True),
-        ("list_string_is_sorted_bool", (("b", "a"),), False),
-        ("list_int_is_sorted_bool", ((1, "a", 2),), True),
-        ("list_double_is_sorted_bool", ((2.0, NAN, 1.0),), True),
-        ("list_int_sum_int", ((),), 0),
-        ("list_uint_sum_uint", ((Uint(1), Uint(2)),), Uint(3)),
-        ("list_duration_sum_duration", ((Duration(1), Duration(2)),), Duration(3)),
-        ("list_timestamp_min_timestamp", ((Timestamp(2), Timestamp(1)),), Timestamp(1)),
-        ("list_double_max_double", ((1.0, NAN, 2.0),), 2.0),
-        ("list_a_index_of_int", ((1, 2, 2), 2.0), 1),
-        ("list_a_last_index_of_int", ((1, 2, 2), Uint(2)), 2),
-        ("list_a_index_of_int", ((parse_quantity("1"),), "1"), -1),
-        ("list_includes_dyn_dyn", ((1, "a"), "a"), True),
-        ("list_includes_dyn_dyn", (1, 1.0), True),
-        ("list_includes_dyn_dyn", (parse_quantity("1"), "1"), False),
-        ("list_slice", ((1, 2, 3, 4), 1, 3), (2, 3)),
-        ("list_flatten", ((1, (2, (3,))),), (1, 2, (3,))),
-        ("list_flatten_int", ((1, (2, (3,))), 9), (1, 2, 3)),
-        ("list_flatten_int", (((1,),), 0), ((1,),)),
-        ("list_distinct", ((1, 2, 1),), (1, 2)),
-        ("list_distinct", ((1, 1.0, True, Uint(1), "1"),), (1, True, "1")),
-        ("list_distinct", ((NAN, NAN),), (NAN, NAN)),
-        ("list_reverse", ((1, 2),), (2, 1)),
-        ("lists_range", (3,), (0, 1, 2)),
-    ],
-)
-def test_a_list_function_answers(call, overload, arguments, expected):
-    """Each function gives what upstream's gives; numbers are equal across types, errors are not equal."""
-    result = call(overload, *arguments)
-
-    assert repr(result) == repr(expected)
+from dra_operator.cel.values.values import CelMap, Uint, surely_equal
 
 
 @pytest.mark.parametrize(
@@ -89,11 +50,6 @@ def test_no_two_distinct_elements_are_equal(items):
 
     assert not any(surely_equal(a, b) for i, a in enumerate(kept) for b in kept[:i])
     assert all(any(surely_equal(a, b) or a is b for b in kept) for a in items)
-
-
-def test_a_range_has_a_limit(error):
-    """A million elements are too many."""
-    assert error("lists_range", 1_000_001) == "lists.range: size 1000001 exceeds maximum allowed (1000000)"
 
 
 def test_comparing_each_with_each_has_a_limit():

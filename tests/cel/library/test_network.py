@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_operator.cel.errors import CelError
-from dra_operator.cel.library.network import CIDR, IP, contains_ip, masked, parse_cidr, parse_ip
+from dra_operator.cel.library.network import CIDR, IP, contains_ip, masked, parse_ip
 
 v4 = st.integers(0, 2**32 - 1)
 v6 = st.integers(2**33, 2**128 - 1).filter(lambda value: value >> 32 != 0xFFFF)
@@ -84,32 +84,3 @@ def test_a_wrong_address_is_refused_in_gos_words(error, text, complaint):
 def test_a_wrong_network_is_refused(call, text):
     """A network needs a length that fits, and an address without a zone."""
     assert not call("is_cidr", text)
-
-
-@pytest.mark.parametrize(
-    ("overload", "text", "expected"),
-    [
-        ("ip_is_unspecified", "::", True),
-        ("ip_is_loopback", "127.9.9.9", True),
-        ("ip_is_loopback", "::2", False),
-        ("ip_is_link_local_unicast", "169.254.0.1", True),
-        ("ip_is_link_local_unicast", "febf::1", True),
-        ("ip_is_link_local_multicast", "ff12::1", True),
-        ("ip_is_link_local_multicast", "224.0.1.1", False),
-        ("ip_is_global_unicast", "10.0.0.1", True),
-        ("ip_is_global_unicast", "255.255.255.255", False),
-        ("ip_is_global_unicast", "fe80::1", False),
-    ],
-)
-def test_an_address_knows_its_kind(call, overload, text, expected):
-    """The ranges are those of the standards."""
-    assert call(overload, parse_ip(text)) is expected
-
-
-def test_an_address_of_another_version_is_outside(call, error):
-    """A network of version 6 contains nothing of version 4; a text that is no address is no argument."""
-    network = parse_cidr("::/0")
-
-    assert not call("cidr_contains_ip_string", network, "1.2.3.4")
-    assert error("cidr_contains_ip_string", network, "x") == "no such overload"
-    assert error("cidr_contains_cidr_string", network, "x") == "no such overload"

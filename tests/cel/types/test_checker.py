@@ -6,32 +6,6 @@ from dra_operator.cel import CelError, Environment
 
 
 @pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("1 + 1", "int"),
-        ("[]", "list(dyn)"),
-        ("[1, 2]", "list(int)"),
-        ("{'a': [1u]}", "map(string, list(uint))"),
-        ("device.driver", "string"),
-        ("device.attributes['d'].a", "dyn"),
-        ("device.capacity['d'].a", "kubernetes.Quantity"),
-        ("device.attributes['d'].?a", "optional_type(dyn)"),
-        ("optional.of(1).or(optional.none())", "optional_type(int)"),
-        ("[1].map(i, string(i))", "list(string)"),
-        ("true ? dyn(1) : 'a'", "dyn"),
-        ("type(1)", "type(int)"),
-        ("net.IP", "type(net.IP)"),
-        ("lists.range(3)", "list(int)"),
-        ("google.protobuf.Int64Value{value: 1}", "wrapper(int)"),
-        ("[1].exists(device, .device.driver == 'a')", "bool"),
-    ],
-)
-def test_an_expression_has_this_type(check, text, kind):
-    """Types are inferred as cel-go infers them."""
-    assert str(check(text).result_type) == kind
-
-
-@pytest.mark.parametrize(
     ("text", "message", "position"),
     [
         ("1 + 'a'", "found no matching overload for '_+_' applied to '(int, string)'", 2),
@@ -69,13 +43,6 @@ def test_what_has_no_type_is_refused_at_its_place(check, text, message, position
 
     assert message in caught.value.message
     assert (caught.value.kind, caught.value.position) == ("compile", position)
-
-
-def test_a_name_may_be_a_variable_or_a_namespace(check):
-    """`optional.of` is a function unless `optional` is a variable in scope; the target is part of its name."""
-    call = check("optional.of(1)").expr
-
-    assert (call.function, call.target) == ("optional.of", None)
 
 
 @pytest.mark.parametrize(
