@@ -1,22 +1,16 @@
 """Devices that must agree, or differ, in an attribute."""
 
-from collections.abc import Iterator
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.allocator import SearchMode, plan
 from dra_operator.allocator.constraints import (
     DISTINCT,
-    KINDS,
     MATCH,
     Constraint,
     ConstraintPlan,
-    DistinctAttribute,
-    elements,
     fresh,
 )
 from dra_operator.api.attributes import UNKNOWN, AttributeValue
@@ -112,45 +106,3 @@ def test_what_is_undone_leaves_nothing_behind(
 
 
 KIND = "gpu.example.com/kind"
-
-
-class TwoValues(DistinctAttribute):
-    """At most two values among all devices: a kind of constraint that Kubernetes does not have."""
-
-    def add(self, value: AttributeValue) -> bool:
-        """Take a device in, if that leaves no more than two values."""
-        own = frozenset(elements(value))
-        if not own or len({own, *self._stack}) > 2:
-            return False
-        self._stack.append(own)
-        return True
-
-
-@pytest.fixture
-def two_values() -> Iterator[None]:
-    """Have matchAttribute be of a new kind, for two values, which is told to the exhaustive search alone."""
-    with (
-        patch.dict(KINDS, {"twoValues": TwoValues}),
-        patch.object(plan, "MATCH", "twoValues"),
-    ):
-        yield
-
-
-@pytest.mark.usefixtures("two_values")
-@pytest.mark.parametrize("searching", list(SearchMode))
-@pytest.mark.parametrize(
-    ("kinds", "devices"), [("xyzy", "a b d"), ("xyxx", "a b c"), ("xxzx", "a b c"), ("xyzv", None)]
-)
-def test_a_kind_that_fast_searches_do_not_know_is_left_to_the_plain_one(
-    scene: Any, ask: Any, searching: SearchMode, kinds: str, devices: str | None
-) -> None:
-    """Nobody counts with it as if it were another, for a claim of one request or of several; it takes longer only."""
-    scene.nodes("n1")
-    listed = zip("abcd", kinds, strict=True)
-    scene.slice("s", *({"name": name, "attributes": {"kind": {"string": kind}}} for name, kind in listed))
-    scene.allocator.searching = searching
-    expected = None if devices is None else devices.split()
-
-    for requests in ([ask("r", 3)], [ask("r", 2), ask("s", 1)], [ask("r"), ask("s"), ask("t")]):
-        picks = scene.picks(scene.claim(*requests, constraints=[{"matchAttribute": KIND}]))
-        assert expected == (picks and [pick.partition("=")[2] for pick in picks]), requests

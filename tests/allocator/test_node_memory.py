@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Allocated, Allocator, Failed, SearchMode, Unsatisfied
+from dra_operator.allocator import Allocated, Allocator, SearchMode, Unsatisfied
 
 NIC = "nic.example.com"
 KIND = 'device.attributes["gpu.example.com"].kind == "x"'
@@ -71,103 +71,6 @@ def test_who_refused_more_is_searched(used: Any, amount: Any, searches: Any) -> 
         assert used.decide(used.claim(amount("r", 2))).node == "n02"
 
     assert asked == ["n00", "n01", "n02"]
-
-
-@pytest.mark.parametrize("field", ["selector", "count", "class", "capacity"])
-def test_only_claims_that_differ_in_amounts_alone_are_compared(
-    used: Any, amount: Any, searches: Any, field: str
-) -> None:
-    """Whoever selects otherwise, or names another capacity, is searched for."""
-    used.device_class("other")
-    used.decide(used.claim(amount("r", 4)))
-    claim = {
-        "selector": lambda: used.claim(amount("r", 5, "true")),
-        "count": lambda: used.claim(amount("r", 5), amount("s", 1)),
-        "class": lambda: used.claim(amount("r", 5, tolerations=[{"operator": "Exists"}])),
-        "capacity": lambda: used.claim(amount("r", 5) | {"name": "s"}, amount("t", 1)),
-    }[field]()
-    with searches() as asked:
-        used.decide(claim)
-
-    assert len(asked) == 20
-
-
-def test_an_amount_that_only_the_default_permits_fits_where_less_is_refused(scene: Any, amount: Any) -> None:
-    """Such a node is searched again for the larger amount."""
-    scene.nodes("n")
-    scene.slice("n", shared("d", 10, {"default": "9", "validValues": ["1", "3"]}), nodeName="n")
-
-    assert scene.decide(scene.claim(amount("r", 5))) == Unsatisfied()
-    assert scene.picks(scene.claim(amount("r", 9))) == ["r=d"]
-
-
-def test_a_device_held_alone_comes_back(scene: Any, amount: Any) -> None:
-    """A pool without a free device has nothing left, until one is free."""
-    scene.nodes("n")
-    scene.slice("n", {**shared("d", 10), "allowMultipleAllocations": None}, shared("e", 2), nodeName="n")
-    scene.use("holder", amount("r", 5))
-    before = scene.decide(scene.claim(amount("r", 6)))
-    scene.ledger.withdraw("team", "holder")
-
-    assert before == Unsatisfied()
-    assert scene.picks(scene.claim(amount("r", 7))) == ["r=d"]
-
-
-@pytest.mark.parametrize("much", [4, 20])
-@pytest.mark.parametrize("requests", [1, 2])
-def test_an_error_is_met_where_nothing_is_left(
-    used: Any, amount: Any, outcome: Any, much: int, requests: int
-) -> None:
-    """A selector fails on a device, and a policy on an amount, also where too little is left of either."""
-    claims = [
-        used.claim(*(amount(f"r{number}", much + turn, KIND) for number in range(requests)))
-        for turn in range(3)
-    ]
-    found = [outcome(used.decide(claim)) for claim in claims]
-    used.search(SearchMode.PLAIN)
-
-    assert all(isinstance(decision, Failed) for decision in found)
-    assert found == [outcome(used.decide(claim)) for claim in claims]
-
-
-def test_a_policy_by_which_an_amount_is_an_error_is_met(used: Any, amount: Any) -> None:
-    """On a node with too little left as well, and again by the next claim."""
-    used.slice("n15", shared("d", 10, ODD, uuid={"string": "odd"}), nodeName="n15")
-    found = [used.decide(used.claim(amount("r", much))) for much in (4, 11, 12)]
-
-    assert [type(decision) for decision in found] == [Failed, Failed, Failed]
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"value": "-1"},
-        {"value": "1", "requestPolicy": {"default": "-1"}},
-    ],
-    ids=["a negative value", "a negative default"],
-)
-def test_an_amount_that_nobody_asks_for_is_an_error_where_nothing_is_left(
-    used: Any, amount: Any, other: dict[str, Any]
-) -> None:
-    """Who asks for memory is given of the other capacity as well."""
-    device = shared("d", 10, RANGE)
-    device["capacity"]["other"] = other
-    used.slice("n15", device, nodeName="n15")
-    found = [used.decide(used.claim(amount("r", much))) for much in (4, 11)]
-
-    assert [type(decision) for decision in found] == [Failed, Failed]
-
-
-def test_a_node_selector_that_cannot_be_parsed_is_met_where_too_little_is_left(
-    used: Any, amount: Any
-) -> None:
-    """On a device that has too little as well, for each claim."""
-    terms = [{"matchExpressions": [{"key": "a", "operator": "Bogus", "values": ["b"]}]}]
-    odd = {**shared("odd", 10, RANGE), "nodeSelector": {"nodeSelectorTerms": terms}}
-    used.slice("all", {**shared("d", 10, RANGE), "allNodes": True}, odd, perDeviceNodeSelection=True)
-    found = [used.decide(used.claim(amount("r", much))) for much in (21, 22, 23)]
-
-    assert [type(decision) for decision in found] == [Failed] * 3
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -77,13 +77,6 @@ def test_whatever_is_asked_for_is_in_the_plan(allocator: Allocator, other: Any) 
     assert (plan.requests, plan.constraints) != (others.requests, others.constraints)
 
 
-def test_plans_are_of_claims_alone(allocator: Allocator) -> None:
-    """Those that were planned before make no difference."""
-    for item in [claim(), *OTHERS]:
-        alone = Planner(allocator.inventory.classes, allocator.candidates)
-        assert allocator.plan(item) == alone.plan(item)
-
-
 def test_a_plan_goes_with_its_class(allocator: Allocator) -> None:
     """Claims planned before are planned anew once a class has changed."""
     first = claim("a")

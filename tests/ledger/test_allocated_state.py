@@ -85,3 +85,16 @@ def test_a_claim_arrives_once(ledger: Ledger, holding: Any) -> None:
     ledger.put(holding("ours", "3"))
 
     assert (ledger.pop_arrived(), ledger.pop_arrived()) == ({("team", "a")}, set())
+
+
+def test_what_was_taken_is_told_by_pool_however_much_it_is(ledger: Ledger, holding: Any) -> None:
+    """Whoever looks after a long time is told of each device once, and nothing else is kept meanwhile."""
+    touched = ledger.subscribe()
+    ledger.put(holding("first", "0", {"device": "admin", "adminAccess": True}))
+    for number in range(500):
+        ledger.assume("team", f"{number % 7}", holding("any", f"{number % 9}").status.allocation)
+        assert len(touched.taken) <= 64
+
+    assert touched.by_pool().keys() == {POOL}
+    assert touched.by_pool()[POOL].keys() == {f"{number}" for number in range(9)}
+    assert touched.taken == []

@@ -1,6 +1,5 @@
 """The groups of a node's devices, and how long they are kept."""
 
-from collections.abc import Callable
 from itertools import combinations_with_replacement
 from typing import Any
 from unittest.mock import patch
@@ -10,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dra_operator.allocator.matching import groups as groups_module
-from dra_operator.allocator.matching.groups import Grouping, _size, groups_of
+from dra_operator.allocator.matching.groups import Grouping, _size
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.inventory import bits
 
@@ -20,69 +19,10 @@ def value(text: str) -> AttributeValue:
     return AttributeValue("string", text)
 
 
-def test_a_group_within_another_one_is_left_out() -> None:
-    """So lists of a place, its row and its room make groups of whole rooms, none of which overlap."""
-    sets = {"p0": 0b0001, "row": 0b0011, "room": 0b0111, "same room": 0b0111, "elsewhere": 0b1000}
-    groups = groups_of({value(text): devices for text, devices in sets.items()}, odd=0, size=4)
-
-    assert groups.groups == (0b0111, 0b1000)
-    assert not groups.overlapping
-    assert list(groups.beside) == [0b0111, 0b0111, 0b0111, 0b1000]
-    assert dict(zip(groups.values, groups.holders, strict=True))[value("row")] == 0b0011
-
-
-def test_groups_that_overlap_bear_marks() -> None:
-    """Of what is admitted beside each of some devices they tell what is beside all of them."""
-    groups = groups_of({value("x"): 0b0011, value("y"): 0b0110, value("z"): 0b1101}, odd=0, size=4)
-    first, second = groups.beside[0], groups.beside[1]
-
-    assert groups.overlapping
-    assert [group & 0b1111 for group in groups.groups] == [0b1101, 0b0011, 0b0110]
-    assert groups.open & 0b1111 == groups.members == 0b1111
-    assert (groups.open & first & second) & 0b1111 == 0b0111
-    assert groups.common(groups.open & first & second) & 0b1111 == 0b0011
-
-
 DRIVER = "gpu.example.com"
 
 
 MATCH = [{"matchAttribute": f"{DRIVER}/{name}"} for name in ("links", "rails")]
-
-
-@pytest.mark.parametrize(
-    ("limit", "most", "told"),
-    [
-        ("_MOST_PLACES", 8, True),
-        ("_MOST_PLACES", 7, False),
-        ("_MOST_BITS", 50, True),
-        ("_MOST_BITS", 49, False),
-        ("_MAX_OF_DEVICE", 4, True),
-        ("_MAX_OF_DEVICE", 3, False),
-    ],
-)
-def test_lists_are_too_many_but_not_one_value_of_each(
-    scene: Any, ask: Callable[..., Any], limit: str, most: int, *, told: bool
-) -> None:
-    """Two devices have 5 values in 8 places; there always is a group for each device, as without lists."""
-    scene.nodes("n")
-    links = [{"links": {"ints": [number, 7, 8, 9]}} for number in (1, 2)]
-    devices = [
-        {
-            "name": f"{number}",
-            "attributes": {"rails": {"int": number}, **(links[number] if number < 2 else {})},
-        }
-        for number in range(5)
-    ]
-    for name, part in (("s0", devices[:2]), ("s1", devices[2:])):
-        scene.slice(name, *part, count=2)
-    with patch.object(groups_module, limit, most):
-        for constraint, picks in zip(MATCH, (["r=0", "r=1"], None), strict=True):
-            assert scene.picks(scene.claim(ask("r", 2), constraints=[constraint])) == picks
-    view, grouping = scene.allocator.availability.views.of_node("n"), scene.allocator.candidates.groups
-
-    assert len(grouping.find(view, f"{DRIVER}/rails").groups) == 5
-    assert bool(grouping.find(view, f"{DRIVER}/links").members) == told
-    assert bool(grouping.find(view, f"{DRIVER}/links").odd) != told
 
 
 def test_when_groups_are_too_many_all_are_forgotten(scene: Any) -> None:
