@@ -98,3 +98,16 @@ def test_what_was_taken_is_told_by_pool_however_much_it_is(ledger: Ledger, holdi
     assert touched.by_pool().keys() == {POOL}
     assert touched.by_pool()[POOL].keys() == {f"{number}" for number in range(9)}
     assert touched.taken == []
+
+
+def test_a_collision_ends_with_one_of_its_claims(ledger: Ledger, holding: Any) -> None:
+    """The device is no longer contested, however the claim went."""
+    ledger.put(holding("a", "1"))
+    ledger.put(holding("b", "1"))
+    ledger.put(holding("c", "1"))
+    ledger.remove("team", "a")
+    (collision,) = ledger.collisions()
+    ledger.put(holding("b", "2"))
+
+    assert collision.claims == (("team", "b"), ("team", "c"))
+    assert ledger.collisions() == ()
