@@ -300,3 +300,25 @@ def test_files_that_are_asked_are_named():
 
     assert result.exit_code == 2
     assert "--offline asks the files of -f" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["subject", "-f"])
+async def test_templates_of_the_namespaces_that_a_file_names_are_read(cluster, dra, tmp_path, option):
+    """The context is of another one: the pod of the file names a template beside it."""
+    spec = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}}
+    metadata = {"name": "one", "namespace": "gated"}
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate"}
+    cluster.put({**kind, "metadata": metadata, "spec": spec})
+    asked = pod("train")
+    asked["metadata"] = {"name": "train", "namespace": "gated"}
+    asked["spec"] = {
+        "containers": [{"name": "main", "image": "none"}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}],
+    }
+    file = tmp_path / "pod.json"
+    file.write_text(json.dumps(asked))
+    given = [str(file)] if option == "subject" else ["template/gated/one", "-f", str(file)]
+
+    result = await dra("fit", *given, "-o", "json")
+
+    assert (result.exit_code, json.loads(result.stdout or "{}").get("fitting")) == (0, 1), result.output

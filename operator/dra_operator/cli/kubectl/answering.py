@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -148,6 +148,8 @@ def verb(
     def decorate(ask: Callable[..., Answer]) -> click.Command:
         def call(**given: Any) -> None:
             options = take_options(given, has_wide=WIDE in formats)
+            if isinstance(subject := given.get("subject"), str):
+                options = replace(options, subject=subject)
             run(options, demand, lambda question: ask(question, **given))
 
         params_of_all = shared(formats, labels, namespace)

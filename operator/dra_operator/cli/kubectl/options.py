@@ -32,7 +32,7 @@ class Options:
     """What is asked: which cluster, as whom, which namespace, and how the answer is printed.
 
     `namespace` is empty if none was named: then it is that of the context. `format` is empty for a table;
-    `has_wide` says whether it can be `wide`.
+    `has_wide` says whether it can be `wide`. `subject` is what is asked about, which may be a file.
     """
 
     kubeconfig: str = ""
@@ -48,6 +48,7 @@ class Options:
     format: str = ""
     headers: bool = True
     has_wide: bool = False
+    subject: str = ""
 
 
 NAMESPACE_OF_CLAIMS: Final = (

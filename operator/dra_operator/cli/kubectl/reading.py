@@ -63,16 +63,23 @@ class LiveObjects:
     unread: dict[str, str] = field(default_factory=dict)
 
 
-def read_live(kubectl: Kubectl, demand: Demand, namespace: str) -> LiveObjects:
-    """Return the objects that a question needs. `namespace` is the one asked about.
+def read_live(kubectl: Kubectl, demand: Demand, namespace: str, others: Sequence[str] = ()) -> LiveObjects:
+    """Return the objects that a question needs. `namespace` is the one asked about, empty for all.
 
-    Raises ReadingError if the server cannot be read, or a required kind may not be.
+    What is read of that one alone is read of some `others` as well. Raises ReadingError if the server cannot be read,
+    or a required kind may not be.
     """
     kinds = list(dict.fromkeys((*demand.cluster, *demand.namespaced)))
+    beside = [(name, each) for each in others if namespace for name in demand.namespaced]
     found = LiveObjects()
     with ThreadPoolExecutor(len(kinds)) as pool:
         answers = list(pool.map(lambda name: _read_kind(kubectl, KINDS[name], demand, namespace), kinds))
+        more = list(pool.map(lambda each: _read_kind(kubectl, KINDS[each[0]], demand, each[1]), beside))
     for name, (bodies, reason) in zip(kinds, answers, strict=True):
+        found.bodies += bodies or ()
+        if reason:
+            found.unread[name] = reason
+    for (name, _), (bodies, reason) in zip(beside, more, strict=True):
         found.bodies += bodies or ()
         if reason:
             found.unread[name] = reason

@@ -57,10 +57,23 @@ def read_source(options: Options, demand: Demand) -> Source:
     # The engine takes as long to import as the server to answer.
     importing = Thread(target=import_module, args=(demand.engine,), daemon=True)
     importing.start()
-    live = read_live(kubectl, demand, "" if options.all_namespaces else own)
+    others = sorted(_find_namespaces((*options.files, options.subject)) - {own})
+    live = read_live(kubectl, demand, "" if options.all_namespaces else own, others)
     # Two threads that import modules which import each other may each find one that is not complete.
     importing.join()
     return build_source(live.bodies, demand.kinds - live.unread.keys(), live.unread, options, own)
+
+
+def _find_namespaces(paths: Iterable[str]) -> set[str]:
+    """Return the namespaces that objects in files name; what cannot be read is told later, and stdin is read once."""
+    files = [path for path in paths if path != "-" and Path(path).exists()]
+    if not files:
+        return set()
+    from dra_operator.questions.manifests import Unreadable, read
+
+    bodies = [each.body for each in read(files) if not isinstance(each, Unreadable)]
+    found = {(body.get("metadata") or {}).get("namespace") for body in bodies}
+    return {str(each) for each in found if isinstance(each, str) and _NAMESPACE.fullmatch(each)}
 
 
 def build_source(
