@@ -204,6 +204,9 @@ _PASSES: Final = 2
 Python adapts a function to what it meets there after some calls (3.11 at the ninth), and many claims call each. More
 than two passes make the claims that follow no faster.
 """
+TIMES: Final = len(SearchMode) * _PASSES
+"""How often each claim is decided in all."""
+
 _KINDS: Final = {
     "nodes": "Node",
     "deviceClasses": "DeviceClass",
