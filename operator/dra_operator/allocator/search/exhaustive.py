@@ -1,11 +1,12 @@
 """The exhaustive search: upstream's order, one device at a time, with all its errors. The oracle of all others.
 
-Depth first over claims, requests, alternatives and devices; the first complete solution wins. An explicit stack, so
-Python's recursion limit does not bound the number of devices: a frame is one level of upstream's recursion, and is
-asked for its next step when it is new, and again each time the level below has failed.
+Depth first over claims, requests, alternatives and devices; the first complete solution wins. An explicit stack of
+generators, so Python's recursion limit does not bound the number of devices: each is one level of upstream's recursion,
+and goes on each time the level below has failed.
 Source: docs/dra-semantics 3.3 and 3.4.
 """
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
@@ -14,10 +15,10 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.matching.candidates import Answers
 from dra_operator.allocator.matching.capacity import CapacityError
-from dra_operator.allocator.plan import MAX_DEVICES, Alternative, RequestPlan, too_many
+from dra_operator.allocator.plan import MAX_DEVICES, Alternative, too_many
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.search.problem import Solution
-from dra_operator.allocator.search.state import NodeState, Pick
+from dra_operator.allocator.search.state import NodeState
 from dra_operator.inventory import Verdict, bits
 from dra_operator.inventory.pool import surplus_advice
 
@@ -41,6 +42,8 @@ class Descend:
 
 
 Step: TypeAlias = Descend | DeadEnd
+_Frame: TypeAlias = Generator[Step, DeadEnd, None]
+"""A level of the search: yields the next step, and is sent how that ended; its own dead end is the last it yields."""
 
 
 @dataclass(slots=True)
@@ -185,26 +188,113 @@ class ExhaustiveSearch:
                 if frame is None:
                     return True
                 frames.append(frame)
-                step = frame.next(None)
+                step = next(frame)
             else:
                 frames.pop()
                 if not frames:
                     return False
-                step = frames[-1].next(step)
+                step = frames[-1].send(step)
 
-    def _open(self, step: Descend) -> "_Frame | None":
+    def _open(self, step: Descend) -> _Frame | None:
         """Return the frame of a level, or None if there is nothing left to do."""
         plans = self.state.plans
         if step.claim == len(plans):
             return None
         if step.request == len(plans[step.claim].requests):
-            return _ClaimFrame(step.claim)
+            return self._next_claim(step.claim)
         if step.alternative < 0:
-            return _RequestFrame(self, step.claim, step.request, plans[step.claim].requests[step.request])
+            return self._each_alternative(step.claim, step.request)
         choice = self._choices[step.claim][step.request][step.alternative]
-        if choice.every is not None:
-            return _AllFrame(self, step, choice)
-        return _DeviceFrame(self, step, choice)
+        return (self._each_device if choice.every is None else self._all_devices)(step, choice)
+
+    @staticmethod
+    def _next_claim(claim: int) -> _Frame:
+        """Go on with the next claim: too many devices in a later claim are a plain no for the earlier ones."""
+        yield Descend(claim + 1, 0)
+        yield DeadEnd.NO
+
+    def _each_alternative(self, claim: int, number: int) -> _Frame:
+        """Try the alternatives of a request, in order."""
+        request = self.state.plans[claim].requests[number]
+        all_too_many = True
+        for place in range(len(request.alternatives)):
+            self.chosen[claim][number] = place
+            failure = yield Descend(claim, number, place)
+            if not request.prioritized:
+                yield failure
+            all_too_many = all_too_many and failure is DeadEnd.TOO_MANY
+        yield DeadEnd.TOO_MANY if all_too_many else DeadEnd.NO
+
+    def _each_device(self, step: Descend, choice: ExpandedAlternative) -> _Frame:
+        """Try as the k-th device of a request for a number of them each that fits, in order, behind the one before."""
+        state, claim, alternative = self.state, step.claim, choice.alternative
+        if step.count == choice.count:
+            yield (yield Descend(claim, step.request + 1))
+        if len(state.picks[claim]) + choice.count - step.count > MAX_DEVICES:
+            yield DeadEnd.TOO_MANY
+        if not self._has_enough(step, choice):
+            yield DeadEnd.NO
+        first, start = step.start
+        for pool in range(first, len(state.view.pools)):
+            answers = self.answers_of(choice, pool)
+            wanted = (answers.mask | answers.errors) & state.available(claim, alternative, pool)
+            if pool == first:
+                wanted &= -(1 << start)
+            while wanted:
+                self.budget.step()
+                position = bits.lowest(wanted)
+                wanted &= wanted - 1
+                if answers.errors >> position & 1:
+                    raise self.error_at(claim, alternative, pool, position)
+                if (pick := state.pick(claim, alternative, pool, position)) is not None:
+                    behind = (pool, position + 1)
+                    failure = yield Descend(claim, step.request, step.alternative, step.count + 1, behind)
+                    state.give_back(pick)
+                    if failure is DeadEnd.TOO_MANY:
+                        yield failure
+        yield DeadEnd.NO
+
+    def _has_enough(self, step: Descend, choice: ExpandedAlternative) -> bool:
+        """False if there are too few candidates left, and none that could end the attempt with an error.
+
+        Upstream would try all combinations of those there are before it says no.
+        """
+        state = self.state
+        if choice.alternative.derived:
+            return True
+        first, start = step.start
+        missing = choice.count - step.count
+        for pool in range(first, len(state.view.pools)):
+            answers = self.answers_of(choice, pool)
+            available = state.available(step.claim, choice.alternative, pool)
+            if pool == first:
+                available &= -(1 << start)
+            if answers.errors & available:
+                return True
+            missing -= (answers.mask & available).bit_count()
+            if missing <= 0:
+                return True
+        return False
+
+    def _all_devices(self, step: Descend, choice: ExpandedAlternative) -> _Frame:
+        """Take the k-th device of a request for all devices: this one or none."""
+        state, claim, every = self.state, step.claim, choice.every
+        if not every:
+            yield DeadEnd.NO
+        assert every is not None
+        if step.count == len(every):
+            yield (yield Descend(claim, step.request + 1))
+        if len(state.picks[claim]) + len(every) - step.count > MAX_DEVICES:
+            yield DeadEnd.TOO_MANY
+        self.budget.step()
+        pool, position = every[step.count]
+        pick = state.pick(claim, choice.alternative, pool, position, strict=True)
+        if pick is None:
+            yield DeadEnd.NO
+        else:
+            failure = yield Descend(claim, step.request, step.alternative, step.count + 1)
+            state.give_back(pick)
+            yield failure
 
 
 def _selector_error(name: str, why: str, request: str | None = None) -> FatalError:
@@ -215,154 +305,3 @@ def _selector_error(name: str, why: str, request: str | None = None) -> FatalErr
         request=request,
         subject=("ResourceSlice", name),
     )
-
-
-class _Frame:
-    """One level of the search."""
-
-    __slots__ = ()
-
-    def next(self, failure: DeadEnd | None) -> Step:
-        """Return the next step; `failure` is how the last one ended, None at first."""
-        raise NotImplementedError
-
-
-@dataclass(slots=True)
-class _ClaimFrame(_Frame):
-    """The border between two claims: too many devices in a later claim are a plain no for the earlier ones."""
-
-    claim: int
-
-    def next(self, failure: DeadEnd | None) -> Step:
-        return Descend(self.claim + 1, 0) if failure is None else DeadEnd.NO
-
-
-@dataclass(slots=True)
-class _RequestFrame(_Frame):
-    """The alternatives of a request, in order."""
-
-    search: ExhaustiveSearch
-    claim: int
-    request: int
-    plan: RequestPlan
-    tried: int = 0
-    all_too_many: bool = True
-
-    def next(self, failure: DeadEnd | None) -> Step:
-        if failure is not None:
-            if not self.plan.prioritized:
-                return failure
-            self.all_too_many = self.all_too_many and failure is DeadEnd.TOO_MANY
-            if self.tried == len(self.plan.alternatives):
-                return DeadEnd.TOO_MANY if self.all_too_many else DeadEnd.NO
-        self.search.chosen[self.claim][self.request] = self.tried
-        self.tried += 1
-        return Descend(self.claim, self.request, self.tried - 1)
-
-
-@dataclass(slots=True)
-class _DeviceFrame(_Frame):
-    """The k-th device of a request for a number of them: each that fits, in order, behind the one before."""
-
-    search: ExhaustiveSearch
-    step: Descend
-    choice: ExpandedAlternative
-    pick: Pick | None = None
-    pool: int = field(init=False)
-    position: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.pool, self.position = self.step.start
-
-    def next(self, failure: DeadEnd | None) -> Step:
-        state = self.search.state
-        if self.pick is not None:
-            state.give_back(self.pick)
-            self.pick = None
-        if failure is DeadEnd.TOO_MANY:
-            return failure
-        if failure is None:
-            if self.step.count == self.choice.count:
-                return Descend(self.step.claim, self.step.request + 1)
-            if len(state.picks[self.step.claim]) + self.choice.count - self.step.count > MAX_DEVICES:
-                return DeadEnd.TOO_MANY
-            if not self._has_enough():
-                return DeadEnd.NO
-        elif self.step.count == self.choice.count:
-            return failure
-        return self._advance()
-
-    def _has_enough(self) -> bool:
-        """False if there are too few candidates left, and none that could end the attempt with an error.
-
-        Upstream would try all combinations of those there are before it says no.
-        """
-        state, choice = self.search.state, self.choice
-        if choice.alternative.derived:
-            return True
-        missing = choice.count - self.step.count
-        for pool in range(self.pool, len(state.view.pools)):
-            answers = self.search.answers_of(choice, pool)
-            available = state.available(self.step.claim, choice.alternative, pool)
-            if pool == self.pool:
-                available &= -(1 << self.position)
-            if answers.errors & available:
-                return True
-            missing -= (answers.mask & available).bit_count()
-            if missing <= 0:
-                return True
-        return False
-
-    def _advance(self) -> Step:
-        state, choice, claim = self.search.state, self.choice, self.step.claim
-        while self.pool < len(state.view.pools):
-            answers = self.search.answers_of(choice, self.pool)
-            wanted = (answers.mask | answers.errors) & state.available(claim, choice.alternative, self.pool)
-            wanted &= -(1 << self.position)
-            while wanted:
-                self.search.budget.step()
-                position = bits.lowest(wanted)
-                wanted &= wanted - 1
-                if answers.errors >> position & 1:
-                    raise self.search.error_at(claim, choice.alternative, self.pool, position)
-                if (pick := state.pick(claim, choice.alternative, self.pool, position)) is not None:
-                    self.pick = pick
-                    self.position = position + 1
-                    start = (self.pool, self.position)
-                    step = self.step
-                    return Descend(claim, step.request, step.alternative, step.count + 1, start)
-            self.pool += 1
-            self.position = 0
-        return DeadEnd.NO
-
-
-@dataclass(slots=True)
-class _AllFrame(_Frame):
-    """The k-th device of a request for all devices: this one or none."""
-
-    search: ExhaustiveSearch
-    step: Descend
-    choice: ExpandedAlternative
-    pick: Pick | None = None
-
-    def next(self, failure: DeadEnd | None) -> Step:
-        state = self.search.state
-        if failure is not None:
-            if self.pick is not None:
-                state.give_back(self.pick)
-                self.pick = None
-            return failure
-        step, every = self.step, self.choice.every
-        assert every is not None
-        if not every:
-            return DeadEnd.NO
-        if step.count == len(every):
-            return Descend(step.claim, step.request + 1)
-        if len(state.picks[step.claim]) + len(every) - step.count > MAX_DEVICES:
-            return DeadEnd.TOO_MANY
-        self.search.budget.step()
-        pool, position = every[step.count]
-        self.pick = state.pick(step.claim, self.choice.alternative, pool, position, strict=True)
-        if self.pick is None:
-            return DeadEnd.NO
-        return Descend(step.claim, step.request, step.alternative, step.count + 1)
