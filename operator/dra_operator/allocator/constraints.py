@@ -48,11 +48,6 @@ class Constraint(Protocol):
         """Take the last device out again."""
         ...
 
-    @property
-    def state(self) -> object:
-        """What the answers for devices to come depend on."""
-        ...
-
 
 @dataclass(slots=True)
 class _Stack:
@@ -89,11 +84,6 @@ class MatchAttribute(_Stack):
         self._stack.append(common)
         return True
 
-    @property
-    def state(self) -> object:
-        """What all have in common, or None."""
-        return self._stack[-1] if self._stack else None
-
 
 @dataclass(slots=True)
 class DistinctAttribute(_Stack):
@@ -106,11 +96,6 @@ class DistinctAttribute(_Stack):
             return False
         self._stack.append(own)
         return True
-
-    @property
-    def state(self) -> object:
-        """What all of them brought in, in no order."""
-        return frozenset(self._stack)
 
 
 def elements(value: AttributeValue) -> tuple[AttributeValue, ...]:
