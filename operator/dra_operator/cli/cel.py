@@ -255,7 +255,7 @@ def _verdict(selector: Selector, driver: str, device: "Device") -> tuple[str, st
         return ("match" if selector.match(prepare_device(driver, device)) else "no match"), ""
     except CelError as error:
         # Needed for errors only.
-        from dra_operator.allocator.matching.failures import described
+        from dra_operator.allocator.matching.selectors import described
 
         return "error", described(selector.expression, error, selector.reads, driver, device)
 

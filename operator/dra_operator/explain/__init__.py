@@ -4,8 +4,7 @@
 - `attempt`: one claim explained: what is taken away, in which order
 - `relax`: the smaller questions: fewer requests, constraints or devices, no uses and no taints
 - `stages`: how many devices fail at which stage, of the slices that count
-- `sentence`: counts and claims in words; `comparison`: what a selector compared, read from its syntax tree
-- `hints`: names and tolerations that were probably meant
+- `sentence`: counts and claims in words, and what was probably meant; `comparison`: what a selector compared
 """
 
 from dra_operator.explain.explainer import Explainer, explain_aborted

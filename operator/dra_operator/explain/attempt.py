@@ -10,11 +10,10 @@ from typing import Final
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import Explanation, FatalError
-from dra_operator.allocator.matching.failures import Whereabouts, failing, in_class, in_request, invalid
+from dra_operator.allocator.matching.selectors import Whereabouts, failing, in_class, in_request, invalid
 from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.text import listed, shortened
-from dra_operator.explain.hints import Hints
 from dra_operator.explain.relax import (
     Relaxer,
     bound_by,
@@ -26,6 +25,7 @@ from dra_operator.explain.relax import (
 )
 from dra_operator.explain.sentence import (
     NONE_SELECTED,
+    Hints,
     constraint_name,
     describe_left,
     describe_stages,

@@ -18,15 +18,14 @@ from dra_operator.allocator.decision import (
     Failed,
     FatalError,
 )
-from dra_operator.allocator.matching.failures import partly_failing
+from dra_operator.allocator.matching.selectors import partly_failing
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.likeness import near_object
 from dra_operator.api.types import ResourceClaim
 from dra_operator.explain.attempt import Attempt, selectors_of
-from dra_operator.explain.hints import Hints
 from dra_operator.explain.relax import Kept, Relaxer
-from dra_operator.explain.sentence import NONE_SELECTED
+from dra_operator.explain.sentence import NONE_SELECTED, Hints
 from dra_operator.explain.stages import CLASS, DeviceCounter, DeviceCounts, PublishedSlices, SliceDevices
 from dra_operator.inventory import Verdict, bits
 

@@ -1,22 +1,195 @@
-"""Sentences: what has been counted and found out, as a person reads it in an Event.
+"""Sentences: what has been counted and found out, as a person reads it in an Event, and what was probably meant.
 
 Claims of the reader's own namespace are named. Of others only the number is told: a line stands in an Event and an
-annotation of the user's namespace, and may say nothing that the user has no right to list.
+annotation of the user's namespace, and may say nothing that the user has no right to list. A name that is misspelt
+looks like a cluster whose devices are free and yet never fit, unless somebody counts who has it.
 """
 
-from collections.abc import Collection, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from itertools import chain
+from typing import Any, Final
 
 from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
-from dra_operator.api.text import shortened
-from dra_operator.explain.hints import Hints, tolerations_meant
-from dra_operator.explain.stages import TITLES, DeviceCounts
-from dra_operator.inventory import Inventory
-from dra_operator.inventory.ownership import Ownership
+from dra_operator.api.likeness import NEAR, near_name
+from dra_operator.api.text import listed, shortened
+from dra_operator.api.types import DeviceToleration
+from dra_operator.explain.comparison import conjuncts
+from dra_operator.explain.relax import Kept
+from dra_operator.explain.stages import TITLES, DeviceCounts, PublishedSlices, key_value_effect, taint_text
+from dra_operator.inventory import Inventory, Slice, bits
+from dra_operator.inventory.ownership import OWNED_TAINT, Ownership, tolerates_owned
 from dra_operator.inventory.pool import surplus_advice
+from dra_operator.inventory.slices import Column
+from dra_operator.inventory.taints import touches
 from dra_operator.ledger import ClaimKey
+
+
+@dataclass(slots=True)
+class Hints:
+    """Finds hints. All methods with a budget raise AbortedError if the time is used up."""
+
+    published: PublishedSlices
+    candidates: Candidates
+    _known: Kept = field(default_factory=Kept)
+
+    def absent(self, plan: ClaimPlan, number: int, bound: Sequence[Alternative], budget: Budget) -> str:
+        """Return a clause on how many of the devices for alternatives have a constraint's attribute.
+
+        It is empty where all have it, and where an alternative derives it; a name that was probably meant is told where
+        none has it.
+        """
+        attribute = plan.constraints[number].attribute
+        if any(attribute in item.derived for item in bound):
+            return ""
+        matching = list(self._selected(bound, budget))
+        total = sum([devices.bit_count() for _, devices in matching])
+        having = sum(
+            slice_.attribute(index, attribute) is not None
+            for slice_, devices in matching
+            for index in bits.each(devices)
+        )
+        if having == total:
+            return ""
+        text = f"; attribute {attribute} is on {having} of {total} matching device{'s' if total != 1 else ''}"
+        if having:
+            return text
+        # A name is offered that devices for each of the alternatives have.
+        paths = [published_names(self._selected((item,), budget)) for item in bound]
+        names = {path.removeprefix("attributes/") for path in frozenset.intersection(*paths)}
+        near = near_name(attribute, names)
+        return f'{text}; did you mean "{near}"?' if near else text
+
+    def unknown(self, before: tuple[str, ...], expressions: Sequence[str], budget: Budget) -> str:
+        """Return what selectors read that none of the devices has which those before them select, where it is close.
+
+        Each part that `&&` joins is asked about the devices that the parts before it leave: what others have was not
+        meant.
+        """
+        version, texts = self.published.inventory.version, dict[str, None]()
+        for part in chain.from_iterable(map(conjuncts, expressions)):
+            program, asked = self.candidates.selectors.get(part).program, before
+            names = self._known.find(version, asked, lambda asked=asked: self._find_names(asked, budget))  # type: ignore[misc]
+            texts[_meant(program.reads or (), names) if program is not None else ""] = None
+            before += (part,)
+        return "".join(texts)
+
+    def _find_names(self, expressions: tuple[str, ...], budget: Budget) -> frozenset[str]:
+        selectors = [self.candidates.selectors.get(expression) for expression in expressions]
+        devices: list[tuple[Slice, int]] = []
+        for slice_ in self.published:
+            selected = slice_.every
+            for selector in selectors:
+                selected, _ = selector.ask(slice_, selected, budget)
+            devices.append((slice_, selected))
+        return published_names(devices)
+
+    def empty(self) -> str:
+        """Return a clause that names the first slices if drivers publish some, and none with a device."""
+        # Slices with counters are not meant to have any.
+        names = sorted([slice_.name for slice_ in self.published if not slice_.counter_sets])
+        return f"; empty: ResourceSlice {listed(names)}" if names else ""
+
+    def taint_rules(self, taints: Collection[str], alternative: Alternative, budget: Budget) -> str:
+        """Return a clause that names the rules that set some of these taints on devices which an alternative selects.
+
+        A taint of a rule is on no device, so whoever looks there does not find it.
+        """
+        inventory = self.published.inventory
+        names = [
+            name
+            for name, rule in sorted(inventory.rules.items())
+            if taint_text(rule.spec.taint) in taints
+            and any(
+                inventory.tainted_by(rule, slice_) & self.candidates.select(alternative.key, slice_, budget)
+                for slice_ in self.published
+                if touches(rule, *slice_.key)
+            )
+        ]
+        return f"; set by DeviceTaintRule {listed(names)}" if names else ""
+
+    def _selected(self, alternatives: Sequence[Alternative], budget: Budget) -> Iterator[tuple[Slice, int]]:
+        """Yield the devices that belong to the class of an alternative, and that its selectors select, by slice."""
+        for slice_ in self.published:
+            found = 0
+            for item in alternatives:
+                found |= self.candidates.select(item.key, slice_, budget)
+            if found:
+                yield slice_, found
+
+
+def published_names(devices: Iterable[tuple[Slice, int]]) -> frozenset[str]:
+    """Return what some devices of slices publish, as `attributes/domain/id` and `capacity/domain/id`."""
+    found: set[str] = set()
+    for slice_, those in devices:
+        for table, columns in (("attributes", slice_.attributes), ("capacity", slice_.capacity)):
+            for name, column in columns.items():
+                path = f"{table}/{_full(name, slice_)}"
+                if path not in found and _is_on_any(column, those):
+                    found.add(path)
+    return frozenset(found)
+
+
+def _is_on_any(column: Column[Any], devices: int) -> bool:
+    return any(column.values[bits.lowest(alike)] is not None for alike in column.sets if alike & devices)
+
+
+def _full(name: str, slice_: Slice) -> str:
+    return name if "/" in name else f"{slice_.driver}/{name}"
+
+
+def _meant(reads: Iterable[str], published: frozenset[str]) -> str:
+    """Return a clause about each attribute or capacity that is not published, where another was probably meant."""
+    texts: list[str] = []
+    for path in sorted(set(reads) - published):
+        table, _, name = path.partition("/")
+        names = {each.partition("/")[2] for each in published if each.startswith(f"{table}/")}
+        if name and (near := near_name(name, names)):
+            texts.append(f'; for {name}, did you mean "{near}"?')
+    return "".join(texts)
+
+
+def tolerations_meant(taints: Collection[str], tolerations: Sequence[DeviceToleration]) -> str:
+    """Return a clause with the tolerations that may have been meant for these taints, or nothing."""
+    tolerations = tuple(tolerations)
+    if taint_text(OWNED_TAINT) in taints and tolerates_owned(tolerations):
+        return (
+            "; dra-operator alone allocates the devices that it owns, so a toleration of this taint counts for "
+            "nothing: use other devices, or ask the admin of this cluster"
+        )
+    keys = {text.rpartition(":")[0].partition("=")[0] for text in taints}
+    texts = [
+        _toleration_text(item)
+        for item in tolerations
+        if not item.key or any(_is_near_key(item.key, key) for key in keys)
+    ]
+    only = "only " if len(texts) == len(tolerations) else ""
+    return f"; the request tolerates {only}{listed(texts)}" if texts else ""
+
+
+def _toleration_text(item: DeviceToleration) -> str:
+    """Return a toleration as taints are written.
+
+    Without a value it tolerates only taints that have none, which does not look so without the quotes.
+    """
+    value = "" if item.operator == "Exists" else item.value or '""'
+    return key_value_effect(item.key or "any", value, item.effect)
+
+
+def _is_near_key(one: str, other: str) -> bool:
+    """True if one key may have been meant for the other: the domain is left out or wrong, or some letters are.
+
+    Domains are long, and would make any two keys of one domain look alike.
+    """
+    mine, theirs = one.rpartition("/"), other.rpartition("/")
+    if mine[2] == theirs[2]:
+        return True
+    return mine[0] == theirs[0] and bool(get_close_matches(mine[2], [theirs[2]], 1, cutoff=NEAR))
+
 
 NONE_SELECTED: Final = (
     Reason.NO_DEVICES,

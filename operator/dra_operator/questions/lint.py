@@ -14,8 +14,12 @@ from typing import Final, TypeAlias, TypeVar
 from dra_operator.allocator import Allocator, Decider
 from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.decision import AbortedError
-from dra_operator.allocator.matching.failures import described, find_driver_meant
-from dra_operator.allocator.matching.selectors import SelectorAnswers, SelectorCache
+from dra_operator.allocator.matching.selectors import (
+    SelectorAnswers,
+    SelectorCache,
+    described,
+    find_driver_meant,
+)
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.likeness import near_name, near_object
 from dra_operator.api.names import POD_CLAIM_NAME
@@ -35,7 +39,7 @@ from dra_operator.cel.advice import ADVICE, DOMAIN_ADVICE, describe, mistaken_te
 from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
 from dra_operator.explain.comparison import find_literals, first_false
-from dra_operator.explain.hints import published_names
+from dra_operator.explain.sentence import published_names
 from dra_operator.explain.stages import PublishedSlices, Refusals
 from dra_operator.inventory import Slice, bits
 from dra_operator.pods.edits import find_parts

@@ -26,9 +26,14 @@ from dra_operator.allocator.matching.capacity import (
 )
 from dra_operator.allocator.matching.derived import DerivedAttributes
 from dra_operator.allocator.matching.equivalence import CacheLimit, drop_older_half
-from dra_operator.allocator.matching.failures import in_class, in_request, selector_failure
 from dra_operator.allocator.matching.groups import Grouping
-from dra_operator.allocator.matching.selectors import Selection, SelectorCache
+from dra_operator.allocator.matching.selectors import (
+    Selection,
+    SelectorCache,
+    in_class,
+    in_request,
+    selector_failure,
+)
 from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.types import DeviceToleration

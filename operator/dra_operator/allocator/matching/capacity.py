@@ -143,7 +143,7 @@ def origin(request: Quantity | None, capacity: DeviceCapacity, amount: Quantity)
 def has_room(consumed: Consumption, used: Mapping[str, int], in_flight: Mapping[str, int]) -> bool:
     """True if the device has this much left beside what is used, in nano-units by capacity name.
 
-    Asked by `NodeState`, `Eligibility`, `Obstacles`. Repeated, faster, by `Problem.has_room`.
+    Repeated, faster, by `Problem.has_room`.
     """
     for name, amount, value in consumed.amounts:  # noqa: SIM110 - asked for each device, and a generator takes longer
         if used.get(name, 0) + in_flight.get(name, 0) + amount > value:

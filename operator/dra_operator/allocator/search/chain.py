@@ -17,7 +17,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import MAX_DEVICES, ClaimPlan, RequestPlan
 from dra_operator.allocator.search.domains import SearchState, first_state, narrow_groups, pick
-from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
+from dra_operator.allocator.search.exhaustive import ExhaustiveSearch, NodeState
 from dra_operator.allocator.search.hardest import HardestFirst
 from dra_operator.allocator.search.problem import (
     UNDECIDED,
@@ -30,7 +30,6 @@ from dra_operator.allocator.search.problem import (
     build,
     find_rows,
 )
-from dra_operator.allocator.search.state import NodeState
 from dra_operator.inventory import NodeView, PoolView, bits
 from dra_operator.ledger import Availability
 

@@ -13,7 +13,7 @@ from dra_operator.cel.errors import CelError, compile_error
 from dra_operator.cel.library import regex
 from dra_operator.cel.library.regex import Patterns
 from dra_operator.cel.run import steps as ir
-from dra_operator.cel.run.dispatch import function, with_known_pattern
+from dra_operator.cel.run.steps import function, with_known_pattern
 from dra_operator.cel.syntax import nodes
 from dra_operator.cel.types.checker import Checked
 from dra_operator.cel.types.environment import Environment
