@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from cycle_bench import FITS, Unsatisfied, event_reasons, fits, said_by, writes
+from cycle_bench import FITS, Unsatisfied, event_reasons, said_by, writes
 from cycle_bench import KEY as CLAIM_KEY
 
 from cluster import FINALIZER, PENDING, allocation, claim
@@ -13,11 +13,10 @@ from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.api.read import read_object
 from dra_operator.cluster.writes import Denied, Stored
 from dra_operator.cluster.writes import annotate as annotation_write
-from dra_operator.controller import cycle, queue
+from dra_operator.controller import cycle
 from dra_operator.controller.cycle import Tick
 from dra_operator.controller.event_dedup import EventRequest
 from dra_operator.controller.queue import (
-    FAILED_SECONDS,
     ActiveQueue,
     Assumed,
     Backoff,
@@ -307,28 +306,6 @@ def test_a_write_that_fails_time_and_again_is_tried_later_each_time(bench, write
     assert waited[-2:] == [120.0, 120.0]
 
 
-def refuse(backoff, *names):
-    """The API server refuses a write of each of some claims."""
-    for name in names:
-        backoff.add(("team-a", name), "uid", 60, 60)
-        backoff.count_refusal(("team-a", name))
-
-
-def test_waits_of_refused_claims_are_ended_seldom(backoff, clock):
-    """A webhook that takes few of many writes is not asked for all others again each time."""
-    refuse(backoff, "first", "second", "third")
-    backoff.accept(("team-a", "first"))
-    backoff.pop_expired()
-    refuse(backoff, "second", "third")
-    backoff.accept(("team-a", "second"))
-    assert backoff.pop_expired() == set()
-
-    clock.now += 30
-    refuse(backoff, "second", "third")
-    backoff.accept(("team-a", "second"))
-    assert backoff.pop_expired() == {("team-a", "third")}
-
-
 @pytest.fixture
 def stubborn(bench):
     """A claim that has its devices, and keeps our annotation by a policy."""
@@ -375,37 +352,6 @@ def waiting(bench):
     bench.run(bench.delta(claim("failed")), bench.delta(claim("full")))
     bench.allocator.asked.clear()
     return bench
-
-
-def test_what_failed_is_decided_soon_after_something_was_taken(waiting, clock):
-    """The device on which it failed may be the one that is in use now."""
-    waiting.run(waiting.delta(claim("taker")))
-    assert waiting.allocator.asked == ["taker"]
-    assert waiting.wake_at == clock.now + FAILED_SECONDS
-
-    clock.now += FAILED_SECONDS
-    waiting.run()
-
-    assert waiting.allocator.asked == ["taker", "failed"]
-
-
-def test_of_many_that_failed_a_few_are_decided_at_once(bench, clock, monkeypatch):
-    """In turn, one batch after something was taken: thousands would slow down whoever fits. None of it is put off."""
-    monkeypatch.setattr(queue, "FAILED_AT_ONCE", 2)
-    names = ["a", "b", "c"]
-    bench.allocator.answers = dict.fromkeys(names, FAILED) | {"taker": fits("gpu-0"), "other": fits("gpu-1")}
-    bench.allocator.answers["aborted"] = replace(FAILED, kind="aborted")
-    bench.run(*(bench.delta(claim(name)) for name in ["aborted", *names]))
-    asked = []
-    for taker in ("taker", "other"):
-        bench.run(bench.delta(claim(taker)))
-        bench.allocator.asked.clear()
-        for _ in range(2):
-            clock.now += FAILED_SECONDS
-            bench.run()
-        asked.append(bench.allocator.asked[:])
-
-    assert asked == [["a", "b"], ["a", "c"]]
 
 
 WAITING = read_object(claim(KEY[1], namespace=KEY[0], uid="uid", resourceVersion="1"), "ResourceClaim")

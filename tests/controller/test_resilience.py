@@ -321,50 +321,29 @@ def leave_out(runtime, kind):
     return again
 
 
-async def test_a_kind_that_is_served_later_is_watched_without_a_restart(cluster, unstarted):
-    """A feature that is switched on while the operator runs counts from then on."""
+async def test_a_kind_that_is_served_later_ends_the_operator(cluster, unstarted):
+    """A feature was switched on: a new start knows all objects of the kind before it decides."""
     serve_again = leave_out(unstarted.manager, "DeviceTaintRule")
     await unstarted.start()
     await unstarted.ready()
     assert "DeviceTaintRule" not in unstarted.manager._reflectors
     serve_again()
-    await cluster.until(lambda: "DeviceTaintRule" in unstarted.manager._reflectors)
+    await cluster.until(lambda: unstarted.crashed)
+    (why,) = unstarted.manager.stuck()
+    assert why == "DeviceTaintRule is served as resource.k8s.io/v1 now, was nothing"
 
 
-async def test_a_kind_that_is_found_later_is_waited_for(cluster, gpu, unstarted):
-    """Until the rules that are served now have been listed, none of them can be broken."""
-    serve_again = leave_out(unstarted.manager, "DeviceTaintRule")
+async def test_a_kind_that_is_no_longer_served_ends_the_operator(cluster, unstarted):
+    """The taints of its objects end with it."""
     await unstarted.start()
     await unstarted.ready()
-    fault = cluster.server.faults.answer(503, times=None, verb="list", kind="DeviceTaintRule")
-    serve_again()
-    await cluster.until(lambda: "DeviceTaintRule" in unstarted.manager._reflectors)
-    cluster.put(claim())
-    await cluster.stays(lambda: not cluster.devices())
-    assert unstarted.manager.unready()
-
-    fault.times = 0
-    await cluster.allocated()
-    await unstarted.ready()
-
-
-async def test_a_kind_that_is_no_longer_served_is_skipped(cluster, gpu, unstarted):
-    """The taints of its objects end with it, and the operator is ready without it."""
-    taint = {"key": "broken", "effect": "NoSchedule"}
-    spec = {"deviceSelector": {"driver": "gpu.example.com"}, "taint": taint}
-    rule = {"kind": "DeviceTaintRule", "metadata": {"name": "rule"}, "spec": spec}
-    cluster.put({"apiVersion": "resource.k8s.io/v1beta2", **rule}, claim())
-    await unstarted.start()
-    await cluster.waits()
     cluster.server.faults.answer(404, times=None, kind="DeviceTaintRule")
     cluster.server.faults.cut_watches("DeviceTaintRule")
     await cluster.until(lambda: unstarted.manager._reflectors["DeviceTaintRule"].trouble)
     leave_out(unstarted.manager, "DeviceTaintRule")
     unstarted.manager._discovered_at = float("-inf")
 
-    await cluster.allocated()
-    await unstarted.ready()
-    assert not unstarted.crashed
+    await cluster.until(lambda: unstarted.crashed)
 
 
 async def test_a_kind_that_is_served_in_another_version_ends_the_operator(cluster, unstarted):
@@ -372,7 +351,12 @@ async def test_a_kind_that_is_served_in_another_version_ends_the_operator(cluste
     serve_again = leave_out(unstarted.manager, "DeviceTaintRule")
     await unstarted.start()
     await unstarted.ready()
-    serve_again(lambda found: {**found, "Node": replace(found["Node"], version="v2")})
+
+    def otherwise(found):
+        del found["DeviceTaintRule"]
+        return {**found, "Node": replace(found["Node"], version="v2")}
+
+    serve_again(otherwise)
     await cluster.until(lambda: unstarted.crashed)
     assert unstarted.manager.stuck() == ["Node is served as v2 now, was v1"]
 

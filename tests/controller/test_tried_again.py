@@ -153,7 +153,7 @@ async def test_a_node_that_gets_a_label(cluster, operator):
 @pytest.fixture
 async def failing(cluster, operator, monkeypatch):
     """A claim whose selector fails on gpu-0, which lacks the attribute that gpu-1 has."""
-    monkeypatch.setattr("dra_operator.controller.queue.FAILED_SECONDS", 0.1)
+    monkeypatch.setattr("dra_operator.controller.queue.ALL_SECONDS", 0.1)
     body = resource_slice("gpu-0", "gpu-1")
     body["spec"]["devices"][1]["attributes"] = {"model": {"string": "h100"}}
     cluster.put(node(), CLASS, body)

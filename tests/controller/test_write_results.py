@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from cycle_bench import FITS, KEY, event_reasons, fits, said_by, writes
+from cycle_bench import FITS, KEY, event_reasons, said_by, writes
 from structlog.testing import capture_logs
 
 from cluster import FINALIZER, PENDING, allocation, claim
@@ -128,30 +128,6 @@ def test_a_refusal_is_told_and_put_off(bench, write, clock):
     clock.now += 11
     bench.run()
     assert bench.allocator.asked == ["claim", "claim"]
-
-
-def test_all_that_were_refused_are_tried_when_one_of_them_is_taken(bench, clock):
-    """A webhook that was mended has nobody wait for ten minutes; a claim that was never refused shows nothing."""
-    bench.allocator.answers = {name: fits(f"gpu-{name}") for name in ("a", "b", "new")}
-
-    def told(*items):
-        """Run a pass, have its annotations written, and return its allocations."""
-        effects = bench.run(*items)
-        bench.run(*[Stored(said, {}) for said in writes(effects, "annotate")])
-        return writes(effects)
-
-    def land(write):
-        return told(bench.delta(claim(write.key[1]), allocation=dict(write.allocation)), Stored(write, {}))
-
-    for name in ("a", "b"):
-        told(*[Denied(write, "no") for write in told(bench.delta(claim(name)))])
-        clock.now += 0.4
-    (new,) = told(bench.delta(claim("new")))
-    assert land(new) == []
-
-    clock.now += 0.3
-    (first,) = told()
-    assert [first.key[1], *(write.key[1] for write in land(first))] == ["a", "b"]
 
 
 def test_a_write_that_failed_at_each_attempt_is_told_and_soon_tried_again(bench, write, clock):

@@ -230,15 +230,6 @@ class Reflector:
         if self._away:
             self._start_afresh()
 
-    def end(self) -> None:
-        """Deliver all objects as gone, since their kind is not served any more; `run` must have ended.
-
-        Whoever waits for `synced` goes on: there is nothing to list.
-        """
-        for key in tuple(self._seen):
-            self._drop(key)
-        self.synced.set()
-
     def _came_and_went(self, body: dict[str, Any]) -> bool:
         """Return whether an object that is not known must be gone: what has been told goes beyond its version.
 

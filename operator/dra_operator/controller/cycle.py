@@ -475,7 +475,6 @@ class SchedulingCycle:
             self._releaser.release_unmanaged(key)
             if not self._claims.is_waiting(key):
                 self._problems.excuse(key)
-                self._queue.forget_failure(key)
         except Exception:
             self.metrics.defect_logger.exception(Defect.TIDYING, claim=text(key))
             if (claim := self._claims.get(key)) is not None:
@@ -586,7 +585,6 @@ class SchedulingCycle:
             self._queue.active.put_back(key)
             return
         self.metrics.decisions.labels(type(decision).__name__.lower()).inc()
-        self._queue.set_outcome(key, decision)
         if isinstance(decision, Allocated):
             self._unexplained.pop(key, None)
             self._problems.excuse(key)

@@ -208,8 +208,6 @@ class GatedPods:
                     messages.WRITE_REFUSED, pod=text(key), uid=write.uid, write=write.kind, why=refusal
                 )
                 backoff.add(key, write.uid, *DENIED)
-                # Once one of those that were refused is accepted, the others need not wait any longer.
-                backoff.count_refusal(key)
                 self._set_trouble(gated, messages.EVENT_REFUSED, messages.pod_refused(write.kind, refusal))
 
     def _handle_stored(self, write: Write, gated: GatedPod | None, why: str) -> None:
@@ -217,7 +215,7 @@ class GatedPods:
         for (verb, resource), denied in self.access.grant(write).items():
             log.info(messages.PERMITTED, verb=verb, resource=resource)
             self.queue.backoff.expire(denied)
-        self.queue.backoff.accept(key)
+        self.queue.backoff.remove(key)
         if gated is not None and gated.trouble is not None:
             gated.trouble = None
             self.on_changed(key)

@@ -111,7 +111,6 @@ class Manager:
         aside = (*(VOLUMES if self._sees_pods else ()), *([KIND_OF_TEMPLATES] if self.explains_pods else ()))
         self._watched = WATCHED | {name: KINDS[name] for name in aside}
         self._reflectors: dict[str, Reflector] = {}
-        self._watches: dict[str, asyncio.Task[None]] = {}
         self._pods: set[Key] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._trouble: str | None = messages.NOT_CONNECTED
@@ -343,10 +342,8 @@ class Manager:
         return await served(self._session, self._watched)
 
     def _watch(self, found: dict[str, Served]) -> None:
-        """Start a reflector for each kind that has none."""
+        """Start a reflector for each kind."""
         for name, kind in found.items():
-            if name in self._reflectors:
-                continue
             deliver = self._deliver_pod if name == "Pod" else self._deliver
             self._reflectors[name] = Reflector(
                 self._session,
@@ -357,7 +354,7 @@ class Manager:
                 clock=self._clock,
                 defect_logger=self.metrics.defect_logger,
             )
-            self._watches[name] = self._spawn(name, self._reflectors[name].run())
+            self._spawn(name, self._reflectors[name].run())
             if kind.kind.plural in WRITTEN and (name != "Pod" or self._scope.has_gated):
                 self._writers[kind.kind.plural] = self._build_writer(kind)
 
@@ -464,7 +461,7 @@ class Manager:
         return Subject("Namespace", "", namespace)
 
     async def _rediscover(self) -> None:
-        """Watch kinds that are served by now. If one is served in another version, the process must start again."""
+        """Have the process start again if the API server serves other kinds by now, or in another version."""
         in_trouble = any(reflector.trouble is not None for reflector in self._reflectors.values())
         if all(name in self._reflectors for name in self._watched) and not in_trouble:
             self._discovered_at = self._clock()
@@ -476,28 +473,17 @@ class Manager:
             return
         if self._stopping or self._crashed is not None:
             return
-        for name, kind in found.items():
-            reflector = self._reflectors.get(name)
-            if reflector is not None and reflector.served != kind:
-                was, now = reflector.served.api_version, kind.api_version
-                log.critical(messages.SERVED_ANEW, kind=name, was=was, now=now)
-                self._crash(f"{name} is served as {now} now, was {was}")
+        for name in self._watched:
+            kind, reflector = found.get(name), self._reflectors.get(name)
+            now = None if kind is None else kind.api_version
+            was = None if reflector is None else reflector.served.api_version
+            is_gone = (
+                now is None and name in OPTIONAL and reflector is not None and reflector.trouble is not None
+            )
+            if is_gone or (now is not None and now != was):
+                log.critical(messages.SERVED_ANEW, kind=name, was=was or "", now=now or "")
+                self._crash(f"{name} is served as {now or 'nothing'} now, was {was or 'nothing'}")
                 return
-        for name in OPTIONAL:
-            if name not in found and name in self._reflectors and self._reflectors[name].trouble is not None:
-                await self._unwatch(name)
-        if any(name not in self._reflectors for name in found):
-            # As at the start: nothing may be decided before the objects of the new kind are known.
-            self._loop.close()
-            self._watch(found)
-
-    async def _unwatch(self, name: str) -> None:
-        """Forget a kind that is no longer served, with all of its objects."""
-        task, reflector = self._watches.pop(name), self._reflectors.pop(name)
-        task.cancel()
-        await asyncio.wait([task])
-        reflector.end()
-        log.info(messages.NOT_SERVED, kind=name)
 
     def _has_told_claims(self, version: str) -> bool:
         reflector = self._reflectors.get("ResourceClaim")

@@ -1,8 +1,8 @@
 """The scheduling queue: a claim is active, backing off or unschedulable, as in kube-scheduler.
 
 Active claims are tried the oldest first; where a round takes longer than a cycle, fair by namespace. Unschedulable ones
-become active by a change that may help. After devices were taken, those that failed with an error are tried a second
-later, a hundred at most (searches skip devices in use, so the error may be gone), the others after 30 s.
+become active by a change that may help, and 30 s after devices were taken: searches skip those in use, so what an
+attempt said, or an error that it met, may be over.
 Source: k8s.io/kubernetes/pkg/scheduler/backend/queue.
 """
 
@@ -10,10 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, Final, TypeVar
 
-from dra_operator.allocator import Decision, Failed
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.cluster.backoff import doubled
@@ -96,14 +94,8 @@ class InFlightWrites:
         return True
 
 
-FAILED_SECONDS = 1.0
-"""How long claims whose attempt ended with an error wait after something was taken."""
-FAILED_AT_ONCE = 100
-"""How many of them are tried then, so that thousands of claims of a missing class do not slow down the others."""
 ALL_SECONDS = 30.0
-"""How long all others wait after something was taken: what their messages say of devices in use is out of date."""
-_BETWEEN_RESETS = 30.0
-"""A webhook that takes one write of a hundred is not sent all others again for each that it takes, only so often."""
+"""How long claims wait after something was taken: what their messages say of devices in use is out of date."""
 _FADING = 0.9
 """How much of the time that a namespace took counts one cycle later."""
 _LONG = 3.0
@@ -219,8 +211,6 @@ class Backoff:
     clock: Callable[[], float]
     timers: Timers
     _entries: dict[Key, _Entry] = field(default_factory=dict)
-    _refused: set[Key] = field(default_factory=set)
-    _next_reset_at: float = float("-inf")
 
     def add(self, key: Key, uid: str, first: float, longest: float, version: str | None = None) -> float:
         """Back off for `first` seconds, twice as long each time up to `longest`; return for how long.
@@ -258,7 +248,6 @@ class Backoff:
         if (entry := self._entries.get(key)) is None:
             return 0
         entry.refusals += 1
-        self._refused.add(key)
         return entry.refusals
 
     def expire(self, keys: Iterable[Key]) -> None:
@@ -269,24 +258,9 @@ class Backoff:
                 entry.until = min(entry.until, now)
                 self._set_timer(key)
 
-    def accept(self, key: Key) -> None:
-        """Remove a claim of which the API server accepted a write.
-
-        If it had refused one before, such as a webhook that was wrong for all claims, the entries of all others that it
-        refused end as well, unless that was so in the last 30 s. A claim that it never refused shows nothing: a policy
-        may be about others only.
-        """
-        entry = self._entries.get(key)
-        self.remove(key)
-        if entry is not None and entry.refusals and self.clock() >= self._next_reset_at:
-            self.expire(self._refused)
-            self._refused.clear()
-            self._next_reset_at = self.clock() + _BETWEEN_RESETS
-
     def remove(self, key: Key) -> None:
         """Forget that there ever was a reason to back off."""
         self._entries.pop(key, None)
-        self._refused.discard(key)
         self._set_timer(key)
 
     def clear(self) -> None:
@@ -329,11 +303,8 @@ class SchedulingQueue:
     backoff: Backoff = field(init=False)
     annotation_backoff: Backoff = field(init=False)
     """The claims of which an annotation cannot be written just now. That holds up nothing else of them."""
-    _failed: dict[Key, None] = field(default_factory=dict)
-    """Those whose attempt ended with an error, the longest ago first. One that was aborted backs off anyway."""
     _version: int = field(init=False)
-    _failed_due: float | None = None
-    _all_due: float | None = None
+    _due: float | None = None
 
     def __post_init__(self) -> None:
         self.backoff = Backoff("claim", self.clock, self.timers)
@@ -343,47 +314,24 @@ class SchedulingQueue:
     def activate_all(self) -> None:
         """Have all claims that wait tried, by what is in use now."""
         self._version = self.ledger.version
-        self._failed_due = self._all_due = None
-        self._set_timer()
+        self._set_due(None)
         self.active.add(self.claims.waiting())
 
     def activate_due(self) -> None:
         """Have the claims tried that waited long enough since something was taken."""
-        now = self.clock()
-        if self._all_due is not None and now >= self._all_due:
+        if self._due is not None and self.clock() >= self._due:
             self.activate_all()
-        elif self._failed_due is not None and now >= self._failed_due:
-            self._failed_due = None
-            self._set_timer()
-            self.active.add(frozenset(islice(self._failed, FAILED_AT_ONCE)))
 
     def begin_cycle(self, is_reported: Callable[[Key], bool]) -> list[ResourceClaim]:
         """Begin a cycle: return the claims to be tried, in their order; the others are active no more."""
         return self.active.begin_cycle(self._find_ready, order, lambda key: not is_reported(key))
 
-    def set_outcome(self, key: Key, decision: Decision) -> None:
-        """Take in what was decided about a claim."""
-        self.forget_failure(key)
-        if isinstance(decision, Failed) and decision.kind == "fatal":
-            self._failed[key] = None
-            self._set_timer()
-
-    def forget_failure(self, key: Key) -> None:
-        """Forget that the attempt of a claim ended with an error."""
-        if key in self._failed:
-            del self._failed[key]
-            self._set_timer()
-
     def observe_ledger(self) -> None:
         """Start to wait if something was taken. What came back has had all claims tried."""
-        if self.ledger.version == self._version:
-            return
-        self._version, now = self.ledger.version, self.clock()
-        if self._failed_due is None:
-            self._failed_due = now + FAILED_SECONDS
-        if self._all_due is None:
-            self._all_due = now + ALL_SECONDS
-        self._set_timer()
+        if self.ledger.version != self._version:
+            self._version = self.ledger.version
+            if self._due is None:
+                self._set_due(self.clock() + ALL_SECONDS)
 
     def _find_ready(self, key: Key) -> ResourceClaim | None:
         claim = self.claims.get(key)
@@ -391,9 +339,9 @@ class SchedulingQueue:
             return None
         return None if self.backoff.holds_claim(claim) else claim
 
-    def _set_timer(self) -> None:
-        is_failed_first = self._failed and self._failed_due is not None
-        self.timers.set("unschedulable", self._failed_due if is_failed_first else self._all_due)
+    def _set_due(self, due: float | None) -> None:
+        self._due = due
+        self.timers.set("unschedulable", due)
 
 
 AGAIN_SECONDS: Final = 1.0

@@ -119,7 +119,7 @@ class WriteResultHandler:
         self._handle_permitted(write)
         self.context.events.clear((messages.EVENT_FORBIDDEN, key))
         # An annotation says only that the claim waits, perhaps because it backs off.
-        self.context.queue.backoff.accept(key)
+        self.context.queue.backoff.remove(key)
         if self.report_for_pods is not None:
             self.report_for_pods(key, None)
         match write.kind:
