@@ -27,7 +27,7 @@ from dra_operator.api.types import (
     ResourceClaim,
     ResourceClaimTemplate,
 )
-from dra_operator.api.validation.limits import Refusal
+from dra_operator.api.validation.checks import Refusal
 from dra_operator.api.validation.refusals import all_derived, find_refusals
 from dra_operator.api.validation.unknown_fields import UnknownField, find_unknown_fields
 from dra_operator.cel import (
