@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dra_operator.cel import CelError, Environment, compile_program
-from dra_operator.cli.cel import app, plain, refusal, show, verdict
+from dra_operator.cli.cel import app, coloured, plain, refusal, verdict
 
 SLICE = """
 apiVersion: resource.k8s.io/v1
@@ -243,19 +243,9 @@ def found():
 
 
 @pytest.fixture
-def shown(found, monkeypatch, capsys):
+def shown(found):
     """Return a function from an expression to what a terminal of 100 columns gets, escape codes included."""
-    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def of(text):
-        show(found(text))
-        return capsys.readouterr().out
-
-    return of
+    return lambda text: "\n".join(coloured(found(text), 100))
 
 
 def test_a_text_that_is_no_quantity_is_a_problem(found):

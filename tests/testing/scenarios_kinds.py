@@ -291,7 +291,6 @@ KIND_SCENARIOS: dict[str, tuple[Step, ...]] = {
         ),
         create(claim("admin", request(adminAccess=True))),
         merge("/api/v1/namespaces/NAMESPACE", {"spec": {"finalizers": []}, "status": {"phase": "Other"}}),
-        delete("/api/v1/namespaces/default"),
         delete("/api/v1/namespaces"),
     ),
 }

@@ -53,22 +53,3 @@ async def test_the_admin_access_rule_can_be_off() -> None:
         aiohttp.ClientSession(server.url) as session,
     ):
         await Api(server, session).create(body)
-
-
-async def test_deleting_a_namespace_empties_it(api: Api) -> None:
-    """Its objects go with it; a finalizer holds object and namespace, and nothing new can be made meanwhile."""
-    inside = "/apis/resource.k8s.io/v1/namespaces/n/resourceclaims"
-    await api.create({"metadata": {"name": "n"}}, "/api/v1/namespaces")
-    await api.create(claim("a"), inside)
-    await api.create(claim("b", finalizers=["x/y"]), inside)
-
-    await api.send("DELETE", "/api/v1/namespaces/n")
-
-    refused = await api.send("POST", inside, claim("c"))
-    left = [item["metadata"]["name"] for item in (await api.get(inside)).body["items"]]
-    assert (left, refused.status) == (["b"], 403)
-    assert [cause["reason"] for cause in refused.body["details"]["causes"]] == ["NamespaceTerminating"]
-
-    await api.merge(f"{inside}/b", {"metadata": {"finalizers": None}})
-
-    assert (await api.get("/api/v1/namespaces/n")).status == 404

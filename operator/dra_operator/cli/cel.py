@@ -1,9 +1,10 @@
 """`dra-operator cel`: checks and evaluates expressions; in plain lines, or in colour at a terminal.
 
 Plain lines are for pipes and scripts and stay as they are. At a terminal there is more: the share of the limit that an
-expression can cost, the part of the line that is wrong. Only then is Rich imported; it knows NO_COLOR.
+expression can cost, the part of the line that is wrong.
 """
 
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -27,10 +28,8 @@ from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
 from dra_operator.cel.types.environment import NEWEST, VERSIONS, Version
 from dra_operator.cel.types.types import BOOL
-from dra_operator.cli.output import FILE, NARROWEST, opened, refuse, refusing, terminal
-
-if TYPE_CHECKING:
-    from rich.text import Text
+from dra_operator.cli.kubectl.options import use_colours
+from dra_operator.cli.output import FILE, NARROWEST, opened, refuse, refusing
 
 _CHEAP: Final = COST_LIMIT // 10
 """Up to this cost nobody has to think about it."""
@@ -105,48 +104,41 @@ def plain(found: Verdict | Refusal) -> list[str]:
     return [f"error  {error}", *([found.hint] if found.hint else ()), *found.problems]
 
 
-def show(found: Verdict | Refusal) -> None:
-    """Print it on a terminal."""
-    console = terminal()
-    lines = _described(found) if isinstance(found, Verdict) else _refused(found, console.width)
-    for line in lines:
-        console.print(line, overflow="fold")
-
-
-def _described(found: Verdict) -> "list[Text]":
-    from rich.text import Text
-
+def coloured(found: Verdict | Refusal, width: int) -> list[str]:
+    """Return it as lines for a terminal of a width."""
+    problems = [click.style(problem, fg="red") for problem in found.problems]
+    if isinstance(found, Refusal):
+        return [
+            *_marked(found, width),
+            *([click.style(found.hint, fg="yellow")] if found.hint else []),
+            *problems,
+        ]
     share = found.cost / COST_LIMIT
     colour = "green" if found.cost <= _CHEAP else "yellow" if found.cost <= COST_LIMIT else "red"
     told = f"{share:.1%}" if share < 10 else f"{share:,.0f} times"
     return [
-        Text.assemble(("type   ", "dim"), (found.type, "bold cyan")),
-        Text.assemble(
-            ("cost   ", "dim"), (f"{found.cost:,}", f"bold {colour}"), f" at most, {told} of {COST_LIMIT:,}"
-        ),
-        Text.assemble(("reads  ", "dim"), found.reads),
-        *(Text(problem, "red") for problem in found.problems),
+        f"type   {click.style(found.type, fg='cyan')}",
+        f"cost   {click.style(f'{found.cost:,}', fg=colour)} at most, {told} of {COST_LIMIT:,}",
+        f"reads  {found.reads}",
+        *problems,
     ]
 
 
-def _refused(found: Refusal, width: int) -> "list[Text]":
-    from rich.text import Text
-
+def _marked(found: Refusal, width: int) -> list[str]:
+    """Return what is wrong, the line with the wrong part underlined, and a caret under it."""
     from dra_operator.cel.advice import columns, place_of, printable
 
-    rest = [Text(found.hint, "yellow")] if found.hint else []
-    rest += [Text(problem, "red") for problem in found.problems]
-    message = printable(found.message)
+    error, message = click.style("error", fg="red"), printable(found.message)
     if found.position is None:
-        return [Text.assemble(("error  ", "bold red"), message), *rest]
+        return [f"{error}  {message}"]
     at = place_of(found.text, found.position, max(width - len(_MARGIN) - 1, NARROWEST))
-    line = Text(at.line)
-    line.stylize("bold red underline", len(at.before), len(at.before) + 1)
+    first, wrong, rest = at.before, at.line[len(at.before) :][:1], at.line[len(at.before) + 1 :]
+    marked = click.style(wrong, fg="red", underline=True) if wrong else ""
+    caret = click.style("^", fg="red")
     return [
-        Text.assemble(("error  ", "bold red"), f"{at.row}:{at.column}: {message}"),
-        Text.assemble((_MARGIN, "dim"), line),
-        Text.assemble((_MARGIN, "dim"), " " * columns(at.before), ("^", "bold red")),
-        *rest,
+        f"{error}  {at.row}:{at.column}: {message}",
+        f"{_MARGIN}{first}{marked}{rest}",
+        f"{_MARGIN}{' ' * columns(first)}{caret}",
     ]
 
 
@@ -322,8 +314,6 @@ def _not_compiled(text: str, error: CelError, environment: Environment) -> NoRet
 
 
 def _say(found: Verdict | Refusal) -> None:
-    if sys.stdout.isatty():
-        show(found)
-        return
-    for line in plain(found):
-        click.echo(line)
+    is_terminal = sys.stdout.isatty()
+    for line in coloured(found, shutil.get_terminal_size().columns) if is_terminal else plain(found):
+        click.echo(line if use_colours() else click.unstyle(line))

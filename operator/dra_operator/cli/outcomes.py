@@ -14,18 +14,19 @@ from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult, DeviceRequestAllocationResult
 from dra_operator.api.write import allocation_to_wire, to_wire
-from dra_operator.cli.output import align, terminal
+from dra_operator.cli.kubectl.options import use_colours
+from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Style, listing
+from dra_operator.cli.output import align
 from dra_operator.pods.scheduler import Outcome, State
 from dra_operator.questions.fault_texts import everywhere
 from dra_operator.questions.manifests import to_yaml
 
 COLUMNS = ("CLAIM", "STATE", "NODE", "DEVICES, OR WHY NOT")
 _COLOURS = {
-    State.ALLOCATED: "green",
-    State.HELD: "blue",
-    State.BROKEN: "red",
-    State.PENDING: "yellow",
-    State.LEFT_ALONE: "dim",
+    State.ALLOCATED: Colour.GOOD,
+    State.BROKEN: Colour.BAD,
+    State.PENDING: Colour.WARNING,
+    State.LEFT_ALONE: Colour.QUIET,
 }
 
 
@@ -34,19 +35,16 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return align([COLUMNS, *map(_cells, outcomes)])
 
 
-def print_table(outcomes: Sequence[Outcome]) -> None:
-    """Print the outcomes on a terminal: in colour, long lines wrapped within their column."""
-    # Only a person at a terminal waits for it.
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for column in COLUMNS:
-        shown.add_column(column, overflow="fold")
-    for outcome in outcomes:
-        claim, state, *rest = _cells(outcome)
-        shown.add_row(Text(claim), Text(state, _COLOURS[outcome.state]), *(Text(cell) for cell in rest))
-    terminal().print(shown)
+def coloured_table(outcomes: Sequence[Outcome]) -> str:
+    """Return the outcomes for a terminal, which wraps what is long."""
+    cells = [(_cells(outcome), outcome.state) for outcome in outcomes]
+    columns = [
+        Column(COLUMNS[0], lambda row: row[0][0]),
+        Column(COLUMNS[1], lambda row: Cell(row[0][1], _COLOURS.get(row[1]))),
+        Column(COLUMNS[2], lambda row: row[0][2]),
+        Column(COLUMNS[3], lambda row: row[0][3]),
+    ]
+    return "".join(f"{line}\n" for line in listing(columns, cells, Style(colours=use_colours())))
 
 
 def as_json(outcomes: Sequence[Outcome]) -> str:

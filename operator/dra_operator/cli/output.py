@@ -6,19 +6,15 @@ Source: docs/cli.md, "All commands".
 
 import errno
 import gzip
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, NoReturn, cast
+from typing import IO, Any, Final, Literal, NoReturn, cast
 
 import click
 
 from dra_operator.questions.documents import UNREADABLE, stdin, why
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 """What writing says where the disk is full, read-only or broken: no defect of ours, so no traceback."""
@@ -41,17 +37,6 @@ class _NamedPath(click.Path):
 
 FILE: Final = _NamedPath(path_type=Path)
 """The type of a file on the command line, for Click."""
-
-
-def terminal() -> "Console":
-    """Return what Rich prints on: stdout, as wide as the terminal, and at least so wide that there is something to see.
-
-    Rich takes a width of 0, as terminals without one have, for no room at all.
-    """
-    # Only a person at a terminal waits for it.
-    from rich.console import Console
-
-    return Console(highlight=False, width=max(shutil.get_terminal_size().columns, NARROWEST))
 
 
 @contextmanager

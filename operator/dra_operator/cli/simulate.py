@@ -113,10 +113,8 @@ def _say(lines: Iterable[str]) -> None:
 
 
 def _print(decided: Sequence[Outcome], output: Format, out: Path | None) -> None:
-    if output is Format.TABLE and out is None and decided and sys.stdout.isatty():
-        outcomes.print_table(decided)
-        return
-    text = _text(decided, output)
+    is_shown = output is Format.TABLE and out is None and sys.stdout.isatty()
+    text = outcomes.coloured_table(decided) if is_shown else _text(decided, output)
     if out is None:
         typer.echo(text, nl=False)
     else:

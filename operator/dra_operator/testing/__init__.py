@@ -3,8 +3,8 @@
 It answers as kube-apiserver 1.37 does, every gate of DRA on, for the kinds that the operator uses; tests/real compares
 the two, request by request, and tests/testing holds it to recorded answers. It refuses in words of its own, and leaves
 out: authentication and authorization, server-side apply, tables for kubectl, warnings, managedFields but for who
-nominated a pod, bodies that are not JSON, deletion of collections, garbage collection by owner, what the structs
-declare of values, and what nodes must declare for the devices of a slice.
+nominated a pod, bodies that are not JSON, deletion of collections and namespaces, garbage collection by owner, what the
+structs declare of values, and what nodes must declare for the devices of a slice.
 
 - A request: `server` listens, `handler` answers, `requests` reads path, parameters and body, `errors` refuse; an
   `interceptor` may come between, as tests have it.

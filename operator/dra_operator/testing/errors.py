@@ -51,9 +51,9 @@ def _about(  # noqa: PLR0917 - what a Status says
 ) -> StatusError:
     details: dict[str, Any] = {"name": name, "group": resource.group, "kind": resource.plural}
     if causes:
-        kind = "FieldValueInvalid" if reason == "Invalid" else "NamespaceTerminating"
         details["causes"] = [
-            {"reason": kind, "message": message, "field": field} for field, message in causes.items()
+            {"reason": "FieldValueInvalid", "message": message, "field": field}
+            for field, message in causes.items()
         ]
     return StatusError(code, reason, f'{resource.qualified} "{name}" {why}', details)
 
@@ -71,17 +71,6 @@ def already_exists(resource: Resource, name: str) -> StatusError:
 def conflict(resource: Resource, name: str, why: str) -> StatusError:
     """409: the object is not the one that the client has seen."""
     return _about(resource, name, 409, "Conflict", f"cannot be written: {why}")
-
-
-def forbidden(resource: Resource, name: str, why: str) -> StatusError:
-    """403: admission says no."""
-    return _about(resource, name, 403, "Forbidden", f"is forbidden: {why}")
-
-
-def namespace_terminating(resource: Resource, name: str, namespace: str) -> StatusError:
-    """403: nothing is created in a namespace that is being deleted."""
-    why = f"namespace {namespace} is being terminated"
-    return _about(resource, name, 403, "Forbidden", f"is forbidden: {why}", {"metadata.namespace": why})
 
 
 def invalid(resource: Resource, name: str, problems: Mapping[str, str]) -> StatusError:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from dra_operator.api.names import ENDED_PHASES
 from dra_operator.testing import errors, schema, store, strategy
-from dra_operator.testing.resources import NAMESPACES, RESOURCES, Resource
+from dra_operator.testing.resources import NAMESPACES, Resource
 from dra_operator.testing.store import Store, StoredObject
 
 Body = dict[str, Any]
@@ -106,7 +106,7 @@ class Registry:
     def _create(self, target: Target, body: Body, options: WriteOptions) -> StoredObject:
         resource, metadata = target.resource, body["metadata"]
         self._set_namespace(target, metadata)
-        self._check_namespace_is_there(target, metadata.get("name", ""))
+        self._check_namespace_is_there(target)
         if metadata.get("resourceVersion"):
             raise errors.StatusError(500, "", "resourceVersion should not be set on objects to be created")
         for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"):
@@ -136,14 +136,9 @@ class Registry:
         if target.resource.namespaced:
             metadata["namespace"] = target.namespace
 
-    def _check_namespace_is_there(self, target: Target, name: str) -> None:
-        if not target.resource.namespaced:
-            return
-        namespace = self.store.get(NAMESPACES, "", target.namespace)
-        if namespace is None:
+    def _check_namespace_is_there(self, target: Target) -> None:
+        if target.resource.namespaced and self.store.get(NAMESPACES, "", target.namespace) is None:
             raise errors.not_found(NAMESPACES, target.namespace)
-        if "deletionTimestamp" in namespace.body["metadata"]:
-            raise errors.namespace_terminating(target.resource, name, target.namespace)
 
     def load(self, target: Target, wire: Mapping[str, Any]) -> StoredObject:
         """Store a body as it is, status included, without any check: for tests, demos and scale runs."""
@@ -226,9 +221,8 @@ class Registry:
             return old
         if options.dry_run:
             return StoredObject(old.key, body, old.revision)
-        if _is_finished(resource, body):
+        if _is_finished(body):
             self.store.remove(resource, old, body)
-            self._release_namespace(target.namespace)
             return StoredObject(old.key, body, old.revision)
         return self.store.put(resource, body)
 
@@ -244,22 +238,20 @@ class Registry:
         for wanted, own in ((options.uid, "uid"), (options.resource_version, "resourceVersion")):
             if wanted is not None and wanted != metadata[own]:
                 raise errors.conflict(resource, target.name, f"its {own} is {metadata[own]}, not {wanted}")
-        if resource.kind == "Namespace" and target.name in ("default", "kube-system", "kube-public"):
-            raise errors.forbidden(resource, target.name, "this namespace may not be deleted")
+        if resource.kind == "Namespace":
+            # Nobody empties it here.
+            raise errors.method_not_allowed()
         grace = _grace_period(resource, stored, options)
-        waits = bool(grace) or bool(metadata.get("finalizers")) or resource.kind == "Namespace"
+        waits = bool(grace) or bool(metadata.get("finalizers"))
         if waits or resource.kind == "Pod":
             marked = self._marked_deleted(resource, stored, grace)
             if marked is not stored and not options.dry_run:
                 marked = self.store.put(resource, {**marked.body, "metadata": {**marked.body["metadata"]}})
-                if resource.kind == "Namespace":
-                    self._empty_namespace(stored.name)
             if waits or options.dry_run:
                 return marked
             stored = marked
         if not options.dry_run:
             stored = self.store.remove(resource, stored)
-            self._release_namespace(target.namespace)
         if not target.is_one_of(_STATUS_WHEN_DELETED):
             return stored
         details = {"name": target.name, "kind": resource.plural, "uid": metadata["uid"]}
@@ -275,30 +267,8 @@ class Registry:
         metadata = {**before, "deletionTimestamp": self._now(grace)}
         if resource.has_generation and "deletionTimestamp" not in before:
             metadata["generation"] = before.get("generation", 0) + 1
-        body = {**stored.body, "metadata": metadata}
-        if resource.kind == "Namespace":
-            body["status"] = {**body["status"], "phase": "Terminating"}
-        else:
-            metadata["deletionGracePeriodSeconds"] = grace
-        return StoredObject(stored.key, body, stored.revision)
-
-    def _empty_namespace(self, namespace: str) -> None:
-        """Do what the namespace controller does: delete what is inside, then let go of the namespace."""
-        for resource in RESOURCES:
-            inside = [*self.store.table(resource).in_order(namespace)] if resource.namespaced else []
-            for stored in inside:
-                target = Target(resource, resource.versions[0], namespace, stored.name)
-                self.delete(target, DeleteOptions(grace_period_seconds=0))
-        self._release_namespace(namespace)
-
-    def _release_namespace(self, namespace: str) -> None:
-        """Remove a namespace that is being deleted, once nothing is left in it."""
-        stored = self.store.get(NAMESPACES, "", namespace) if namespace else None
-        if stored is None or "deletionTimestamp" not in stored.body["metadata"]:
-            return
-        tables = [self.store.table(resource) for resource in RESOURCES if resource.namespaced]
-        if not any(True for table in tables for _ in table.in_order(namespace)):
-            self.store.remove(NAMESPACES, stored)
+        metadata["deletionGracePeriodSeconds"] = grace
+        return StoredObject(stored.key, {**stored.body, "metadata": metadata}, stored.revision)
 
     # --- decoding ---------------------------------------------------------------------------------------------------
 
@@ -334,9 +304,9 @@ def _grace_period(resource: Resource, stored: StoredObject, options: DeleteOptio
     return int(spec.get("terminationGracePeriodSeconds", 30))
 
 
-def _is_finished(resource: Resource, body: Mapping[str, Any]) -> bool:
+def _is_finished(body: Mapping[str, Any]) -> bool:
     """True if an object that is being deleted has nothing left to wait for."""
     metadata = body["metadata"]
     if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
         return False
-    return resource.kind != "Namespace" and not metadata.get("deletionGracePeriodSeconds")
+    return not metadata.get("deletionGracePeriodSeconds")

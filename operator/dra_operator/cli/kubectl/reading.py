@@ -4,7 +4,7 @@ Kinds are read side by side. A kind that may not be listed in all namespaces is 
 what stays unread is named once, with the right that is missing. Half a list is an error.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -25,26 +25,6 @@ _OPTIONAL: Final = frozenset(
 _NOT_PERMITTED: Final = "not permitted to list "
 _FORBIDDEN: Final = "Forbidden"
 _NOT_FOUND: Final = "NotFound"
-_DROPPED_OF_CONTAINERS: Final = (
-    *(
-        "args",
-        "command",
-        "env",
-        "envFrom",
-        "image",
-        "imagePullPolicy",
-        "lifecycle",
-        "livenessProbe",
-        "readinessProbe",
-    ),
-    *(
-        "securityContext",
-        "startupProbe",
-        "terminationMessagePath",
-        "terminationMessagePolicy",
-        "volumeMounts",
-    ),
-)
 _OF_READER: Final = frozenset(("resourceslices", "deviceclasses", "devicetaintrules", "nodes", "leases"))
 """What the ClusterRole `dra-reader` of manifests/components/reader gives; what holds devices it does not."""
 _READER: Final = "ClusterRole dra-reader has it (manifests/components/reader)"
@@ -118,7 +98,6 @@ def _resource(kind: Kind) -> str:
 
 def _list_newest(kubectl: Kubectl, kind: Kind, scope: str) -> list[Body]:
     """Return the objects of a kind, in the newest version that is served; nothing of a kind that need not be there."""
-    trim = _TRIM.get(kind.kind, _trimmed)
     for version, path in _paths(kind, scope):
         try:
             items = items_of(path, kubectl.get(path))
@@ -127,7 +106,7 @@ def _list_newest(kubectl: Kubectl, kind: Kind, scope: str) -> list[Body]:
                 raise
             continue
         api_version = kind.api_version(version)
-        return [trim({"apiVersion": api_version, "kind": kind.kind, **item}) for item in items]
+        return [_trimmed({"apiVersion": api_version, "kind": kind.kind, **item}) for item in items]
     if kind.kind in _OPTIONAL:
         return []
     if kind.group == RESOURCE_GROUP:
@@ -148,47 +127,17 @@ def _paths(kind: Kind, scope: str) -> Iterator[tuple[str, str]]:
 
 
 def _trimmed(body: Body) -> Body:
+    """Drop what is long and says nothing; of managed fields keep who wrote a claim's status: an audit asks for it."""
     metadata = body.get("metadata")
     if isinstance(metadata, dict):
+        kept = trim_managed_fields(body) if body["kind"] == "ResourceClaim" else None
         metadata.pop("managedFields", None)
+        if kept:
+            metadata["managedFields"] = kept
         annotations = metadata.get("annotations")
         if isinstance(annotations, dict):
             annotations.pop(_LAST_APPLIED, None)
     return body
-
-
-def _trimmed_pod(body: Body) -> Body:
-    spec = body.get("spec")
-    lists = (spec.get("containers"), spec.get("initContainers")) if isinstance(spec, dict) else ()
-    for containers in lists:
-        for container in containers or ():
-            for dropped in _DROPPED_OF_CONTAINERS:
-                container.pop(dropped, None)
-    return _trimmed(body)
-
-
-def _trimmed_node(body: Body) -> Body:
-    status = body.get("status")
-    if isinstance(status, dict):
-        for dropped in ("images", "volumesAttached", "volumesInUse", "addresses", "daemonEndpoints"):
-            status.pop(dropped, None)
-    return _trimmed(body)
-
-
-def _trimmed_claim(body: Body) -> Body:
-    """Keep who wrote the status, and when: an audit asks who allocated a claim."""
-    kept = trim_managed_fields(body)
-    _trimmed(body)
-    if kept:
-        body["metadata"]["managedFields"] = kept
-    return body
-
-
-_TRIM: Final[Mapping[str, Callable[[Body], Body]]] = {
-    "Pod": _trimmed_pod,
-    "Node": _trimmed_node,
-    "ResourceClaim": _trimmed_claim,
-}
 
 
 def read_names(kubectl: Kubectl, kind: Kind, namespace: str) -> Iterable[str]:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _VOLUMES = ("PersistentVolume", "PersistentVolumeClaim")
 _COMPLETE = "..."
 """The last line of a snapshot: that of YAML which ends a document."""
-_END_BYTES = 64
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -180,35 +179,18 @@ def check_complete(path: str) -> None:
         raise ReadingError(
             "--snapshot: give the file that `dra-operator snapshot` wrote; stdin is not looked at"
         )
+    from dra_operator.cli.output import opened
+    from dra_operator.questions.documents import UNREADABLE, why
+
     try:
-        head, tail = _ends(Path(path))
-    except EOFError as error:
-        raise ReadingError(f"{path}: it is packed, and the file was cut; take it again") from error
-    except OSError as error:
-        raise ReadingError(f"{path}: {error.strerror or error}") from error
-    if head.startswith(b"{") and tail.rstrip().endswith(b"}"):
-        # JSON that was cut does not parse.
-        return
-    if not tail.rstrip().endswith(f"\n{_COMPLETE}".encode()):
+        with opened(Path(path), "rb") as file:
+            content = file.read().strip()
+    except UNREADABLE as error:
+        raise ReadingError(f"{path}: {why(error)}") from error
+    # JSON that was cut does not parse.
+    is_json = content.startswith(b"{") and content.endswith(b"}")
+    if not is_json and not content.endswith(f"\n{_COMPLETE}".encode()):
         raise ReadingError(
             f"{path}: its last line is not `{_COMPLETE}`, with which `dra-operator snapshot` ends: the file was cut, "
             "or an older version wrote it; take it again"
         )
-
-
-def _ends(path: Path) -> tuple[bytes, bytes]:
-    """Return how a file begins and ends, blanks before the beginning aside. Raises OSError, EOFError."""
-    with path.open("rb") as file:
-        head = file.read(_END_BYTES)
-        if head.startswith(b"\x1f\x8b"):
-            import gzip
-            import zlib
-
-            try:
-                content = gzip.decompress(head + file.read())
-            except zlib.error as error:
-                raise OSError(0, f"it is packed and damaged: {error}") from error
-            return content[:_END_BYTES].lstrip(), content[-_END_BYTES:]
-        file.seek(0, 2)
-        file.seek(max(0, file.tell() - _END_BYTES))
-        return head.lstrip(), file.read()
