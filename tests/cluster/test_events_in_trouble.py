@@ -59,14 +59,16 @@ async def test_what_was_stored_without_an_answer_counts_once(script, recording):
 
 async def test_a_right_that_is_missing_is_told_once(script, recording):
     """And not with each Event, until one was permitted."""
-    script.then(DENIED, DENIED, MADE, DENIED)
-    recorder = recording()
+    script.then(*[DENIED] * ATTEMPTS, DENIED, MADE, *[DENIED] * ATTEMPTS)
+    recorder, asked = recording(), 0
     with capture_logs() as logs:
-        for asked, message in enumerate(("one", "two", "three", "four"), 1):
+        for message, requests in (("one", ATTEMPTS), ("two", 1), ("three", 1), ("four", ATTEMPTS)):
             recorder.say(message)
+            asked += requests
             await recorder.sent(script, asked)
 
-    assert [line["event"] for line in logs] == ["event refused"] * 2
+    told = [line["event"] for line in logs if not line["event"].startswith("events")]
+    assert told == ["forbidden", "permitted again", "forbidden"]
 
 
 async def test_a_right_to_patch_that_is_missing_is_missing_whatever_is_created(script, recording):
@@ -84,16 +86,15 @@ async def test_a_right_to_patch_that_is_missing_is_missing_whatever_is_created(s
     recorder = recording()
     recorder.say("one")
     await recorder.sent(script, 1)
-    recorder.now += 100
     recorder.say("one")
-    await recorder.sent(script, 2)
-    for asked, message in enumerate(("two", "bad", "three"), 3):
+    await recorder.sent(script, 1 + ATTEMPTS)
+    for asked, message in enumerate(("two", "bad", "three"), 2 + ATTEMPTS):
         assert recorder.recorder.forbidden.verb == "patch"
         recorder.say(message)
         await recorder.sent(script, asked)
 
     assert recorder.recorder.forbidden.verb == "patch"
     may_patch = True
-    recorder.recorder.try_again()
-    await recorder.sent(script, 6)
+    recorder.say("three")
+    await recorder.sent(script, 5 + ATTEMPTS)
     assert recorder.recorder.forbidden is None

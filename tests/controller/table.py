@@ -3,7 +3,7 @@
 from cluster import claim
 from dra_operator.cluster.reflector import Delta
 from dra_operator.controller.allocation_checks import LASTING_SECONDS
-from dra_operator.controller.event_dedup import EventRequest
+from dra_operator.controller.facts import EventRequest
 
 DRIVER = "gpu.example.com"
 USER = [{"resource": "pods", "name": "pod", "uid": "1"}]

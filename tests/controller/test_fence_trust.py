@@ -9,7 +9,7 @@ from dra_operator.cluster.ownership_policy import RuleAnswer, RuleProbe, RulesFe
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiUnreachable
 from dra_operator.cluster.writes import Stored
-from dra_operator.controller.event_dedup import EventRequest
+from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.owned_devices import PolicyState
 from dra_operator.inventory.ownership import Settlement
 

@@ -16,7 +16,7 @@ from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import Denied, Stale, Stored, Unclear
 from dra_operator.controller.claims import PodUse
-from dra_operator.controller.event_dedup import EventRequest
+from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.manager import CATCHING_UP_SECONDS
 
 DEVICES = ("gpu-0", "gpu-1", "gpu-2")

@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.cluster.reflector import Delta
-from dra_operator.controller.event_dedup import EventRequest
+from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.object_problems import INCOMPLETE_SECONDS
 
 

@@ -1,187 +1,153 @@
 """What a person can read about a claim that waits."""
 
-import itertools
-
 import pytest
 
 from dra_operator.api.core import Metadata
 from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.api.types import ResourceClaim
-from dra_operator.controller.event_dedup import EventDeduplicator, one_line
+from dra_operator.cluster.faults import UNCOUNTED
+from dra_operator.controller.annotations import Annotations
+from dra_operator.controller.claims import ClaimStore
+from dra_operator.controller.facts import Facts, one_line
 from dra_operator.controller.pending_status import PendingReason, PendingStatus
+from dra_operator.controller.queue import Backoff, InFlightWrites
 from dra_operator.controller.timers import Timers
 
 IN_USE = PendingReason("DeviceInUse", "gpu", "request gpu: 2 of 2 devices in use")
+FEWER = PendingReason("DeviceInUse", "gpu", "request gpu: 1 of 1 devices in use")
 NONE = PendingReason("NoDevices", "gpu", "request gpu: 0 devices published")
+KEY = ("team-a", "gpu")
 
 
 class Pending(PendingStatus):
-    """The status of claims that wait, with its timers and what was recorded beside it."""
+    """The status of claims that wait, with the claims and what was recorded and written beside it."""
 
     def __init__(self, clock):
-        self.timers, self.recorded = Timers(), []
-        self.events = EventDeduplicator(1200, clock, Timers(), self.recorded.append)
-        super().__init__(self.events, clock, self.timers, pause=10, rate=10)
+        self.recorded, self.sent, timers = [], [], Timers()
+        self.claims, self.in_flight = ClaimStore(), InFlightWrites(self.sent.append)
+        self.backoff = Backoff("annotation", clock, timers)
+        annotations = Annotations(
+            PENDING_ANNOTATION, self.claims, self.in_flight, self.backoff, clock, UNCOUNTED
+        )
+        super().__init__(
+            Facts(1200, clock, timers, self.recorded.append), annotations, clock, lambda _event: None
+        )
 
-    def next_due(self):
-        """Return when an annotation or Event that has to wait may be written."""
-        self.set_timer()
-        return self.timers.next_due()
+    def say(self, claim, why):
+        """State why a claim waits, and return the reasons of the Events and the texts that are written."""
+        self.recorded.clear()
+        self.claims.put(claim)
+        self.set(claim, why)
+        return [event.reason for event in self.recorded], self.write()
+
+    def write(self):
+        """Return the texts that are written now; each is stored."""
+        self.sent.clear()
+        self.annotations.write()
+        for write in self.sent:
+            self.in_flight.finish(write)
+            self.claims.put(claim(write.annotations[PENDING_ANNOTATION], name=write.key[1], uid=write.uid))
+            self.annotations.observe(write.key)
+        return [write.annotations[PENDING_ANNOTATION] for write in self.sent]
 
 
 @pytest.fixture
 def pending(clock):
-    """Nothing reported yet; annotations at most every ten seconds."""
+    """Nothing reported yet."""
     return Pending(clock)
 
 
-def claim(text=None, uid="uid-1", name="gpu", version="1"):
+def claim(text=None, uid="uid-1", name="gpu"):
     """A claim, with or without our annotation."""
     annotations = {} if text is None else {PENDING_ANNOTATION: text}
-    return ResourceClaim(
-        Metadata(namespace="team-a", name=name, uid=uid, annotations=annotations, resource_version=version)
-    )
+    return ResourceClaim(Metadata(namespace="team-a", name=name, uid=uid, annotations=annotations))
 
 
 def test_a_claim_that_begins_to_wait_gets_an_event_and_an_annotation(pending):
     """Both say the same."""
-    event = pending.set(claim(), IN_USE)
-
-    assert (event.type, event.reason, event.message) == ("Warning", "DeviceInUse", IN_USE.message)
-    assert pending.due_annotation(claim()) == IN_USE.message
+    assert pending.say(claim(), IN_USE) == (["DeviceInUse"], [IN_USE.message])
+    assert pending.recorded[0].message == IN_USE.message
 
 
 def test_other_numbers_are_no_event_and_reach_the_annotation_after_a_pause(pending, clock):
     """The reason is the same, so only the annotation follows, and not too often."""
-    fewer = PendingReason("DeviceInUse", "gpu", "request gpu: 1 of 1 devices in use")
-    pending.set(claim(), IN_USE)
-    pending.mark_written(("team-a", "gpu"))
+    pending.say(claim(), IN_USE)
 
-    assert pending.set(claim(IN_USE.message), fewer) is None
-    assert pending.due_annotation(claim(IN_USE.message)) is None
-    assert pending.next_due() == clock.now + 10
+    assert pending.say(claim(IN_USE.message), FEWER) == ([], [])
+    assert pending.annotations.write() == clock.now + 10
     clock.now += 10
-    assert pending.due_annotation(claim(IN_USE.message)) == fewer.message
+    assert pending.write() == [FEWER.message]
 
 
-def test_another_reason_is_an_event_and_an_annotation_at_once(pending):
-    """A change of the reason does not wait."""
-    pending.set(claim(), IN_USE)
-    pending.mark_written(("team-a", "gpu"))
+def test_another_reason_is_an_event_at_once(pending, clock):
+    """The annotation follows when its pause is over."""
+    pending.say(claim(), IN_USE)
 
-    assert pending.set(claim(IN_USE.message), NONE).reason == "NoDevices"
-    assert pending.due_annotation(claim(IN_USE.message)) == NONE.message
-
-
-def test_an_annotation_that_is_refused_is_tried_again_later_each_time(pending, clock):
-    """Also with another reason: whoever takes no annotation hardly takes the next one."""
-    pending.set(claim(), IN_USE)
-    waits = []
-    for waiting in (NONE, IN_USE) * 5:
-        pending.mark_written(("team-a", "gpu"))
-        pending.mark_refused(("team-a", "gpu"))
-        pending.set(claim(), waiting)
-        assert pending.due_annotation(claim()) is None
-        waits.append(pending.next_due() - clock.now)
-        clock.now = pending.next_due()
-        assert pending.due_annotation(claim()) == waiting.message
-
-    assert waits == [20, 40, 80, 160, 320, 600, 600, 600, 600, 600]
+    assert pending.say(claim(IN_USE.message), NONE) == (["NoDevices"], [])
+    clock.now += 10
+    assert pending.write() == [NONE.message]
 
 
-def flap(pending, clock, seconds, step=0.5):
-    """Let a reason change back and forth; return when Events told it, in seconds from the beginning."""
-    begun, told = clock.now, []
-    for number in range(int(seconds / step)):
-        found = [pending.set(claim(), (IN_USE, NONE)[number % 2]), *pending.pop_late()]
-        told += [clock.now - begun for event in found if event is not None]
-        clock.now += step
-    return told
+def test_an_annotation_that_backs_off_is_written_when_that_is_over(pending, clock):
+    """Whoever took none hardly takes the next one at once."""
+    pending.backoff.add(KEY, "uid-1", 20, 20)
+
+    assert pending.say(claim(), IN_USE) == (["DeviceInUse"], [])
+    clock.now += 20
+    pending.backoff.pop_expired()
+    assert pending.write() == [IN_USE.message]
 
 
-def test_a_reason_that_flaps_is_told_later_each_time(pending, clock):
-    """A driver that publishes its slices anew each second gets a few Events about each claim, not thousands."""
-    told = flap(pending, clock, 300)
+def test_an_annotation_that_somebody_takes_off_comes_back(pending, clock):
+    """It is looked at whenever the claim changes."""
+    pending.say(claim(), IN_USE)
+    pending.write()
+    clock.now += 10
+    pending.claims.put(claim())
+    pending.annotations.observe(KEY)
 
-    assert told[:4] == [0, 0.5, 1, 1.5]
-    assert [round(later - earlier) for earlier, later in itertools.pairwise(told[3:])] == [
-        10,
-        20,
-        40,
-        60,
-        60,
-        60,
-    ]
+    assert pending.write() == [IN_USE.message]
 
 
-def test_what_is_told_late_is_how_things_are_then(pending, clock):
-    """Also if nothing is decided any more; and nothing, where the reason is again the one that was told."""
-    flap(pending, clock, 2.5)
-    assert pending.next_due() == clock.now + 9
-    clock.now += 9
-    assert [event.reason for event in pending.pop_late()] == ["DeviceInUse"]
-    pending.set(claim(), NONE)
-    pending.set(claim(), IN_USE)
+def test_a_claim_of_the_same_name_does_not_get_the_text_of_the_one_before(pending):
+    """What was said was said of another object."""
+    pending.say(claim(), IN_USE)
+    pending.claims.put(claim(uid="uid-2"))
+    pending.annotations.observe(KEY)
 
-    clock.now = pending.next_due()
-    assert (pending.pop_late(), pending.next_due()) == ([], None)
-
-
-def write_due(pending, claims):
-    """Write what is due about claims, those first that were written longest ago; return their names."""
-    written = []
-    for key in pending.unsettled():
-        if pending.due_annotation(claims[key[1]]) is not None:
-            pending.mark_written(key)
-            written.append(key[1])
-    return written
-
-
-def test_an_annotation_that_is_right_is_left_alone_until_claim_or_text_changes(pending):
-    """Whatever else changes in a cluster, nobody looks at all claims that wait."""
-    key, fewer = ("team-a", "gpu"), PendingReason("DeviceInUse", "gpu", "request gpu: 1 of 1 devices in use")
-    pending.set(claim(), IN_USE)
-    found = [pending.unsettled()]
-    pending.due_annotation(claim(IN_USE.message))
-    found.append(pending.unsettled())
-    pending.mark_changed(key)
-    found.append(pending.unsettled())
-    pending.due_annotation(claim(IN_USE.message))
-    pending.set(claim(IN_USE.message), fewer)
-    pending.due_annotation(claim(IN_USE.message))
-    found.append(pending.unsettled())
-
-    assert found == [[key], [], [key], [key]]
+    assert pending.write() == []
+    assert pending.say(claim(uid="uid-2"), IN_USE) == (["DeviceInUse"], [IN_USE.message])
 
 
 def test_other_numbers_of_many_claims_go_out_at_a_bounded_rate(pending, clock):
-    """However many claims wait, ten annotations a second follow the numbers, the oldest first."""
-    claims = {str(number): claim(IN_USE.message, name=str(number)) for number in range(1000)}
-    for found in claims.values():
-        pending.set(found, IN_USE)
-    for seconds in range(20):
-        for found in claims.values():
-            pending.set(found, PendingReason("DeviceInUse", "gpu", f"request gpu: {seconds} devices in use"))
-        assert write_due(pending, claims) == [str(seconds * 10 + number) for number in range(10)]
-        assert pending.next_due() == clock.now + 1
-        assert write_due(pending, claims) == []
+    """However many claims wait, ten annotations a second follow the numbers; news do not wait for them."""
+    names = [str(number) for number in range(100)]
+    for name in names:
+        assert pending.say(claim(name=name), IN_USE)[1] == [IN_USE.message]
+    pending.write()
+    clock.now += 10
+    for name in names:
+        pending.set(claim(IN_USE.message, name=name), FEWER)
+    written = []
+    for _ in range(10):
+        written.append(len(pending.write()))
         clock.now += 1
+
+    assert written == [10] * 10
 
 
 def test_a_restart_tells_nothing_twice(pending):
     """A claim whose annotation already says so gets no second Event."""
-    assert pending.set(claim(IN_USE.message), IN_USE) is None
-    assert pending.due_annotation(claim(IN_USE.message)) is None
+    assert pending.say(claim(IN_USE.message), IN_USE) == ([], [])
 
 
 def test_a_claim_that_waits_no_more_is_told_anew_when_it_waits_again(pending):
     """Pending, allocated, pending: two Events."""
-    pending.set(claim(), IN_USE)
-    pending.clear(("team-a", "gpu"))
+    pending.say(claim(), IN_USE)
+    pending.clear(KEY)
 
-    assert pending.counts() == {}
-    assert pending.reason(("team-a", "gpu")) is None
-    assert pending.set(claim(), IN_USE) is not None
+    assert (pending.counts(), pending.reason(KEY)) == ({}, None)
+    assert pending.say(claim(), IN_USE)[0] == ["DeviceInUse"]
 
 
 def test_texts_are_one_line_and_bounded():

@@ -15,7 +15,7 @@ from dra_operator.cluster.writes import Denied, Stored
 from dra_operator.cluster.writes import annotate as annotation_write
 from dra_operator.controller import cycle
 from dra_operator.controller.cycle import Tick
-from dra_operator.controller.event_dedup import EventRequest
+from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.queue import (
     ActiveQueue,
     Assumed,
@@ -293,10 +293,12 @@ def test_a_write_that_fails_time_and_again_is_tried_later_each_time(bench, write
     waited = []
     for _ in range(12):
         effects = bench.run(bench.delta(claim()), Denied(write, "failed calling webhook"))
-        for told in writes(effects, "annotate"):
-            effects = bench.run(bench.delta(claim(annotations={PENDING: said_by(told)})), Stored(told, {}))
         begun = clock.now
         while not (found := writes(effects, "allocate")):
+            if told := writes(effects, "annotate"):
+                said = bench.delta(claim(annotations={PENDING: said_by(told[0])}))
+                effects = bench.run(said, Stored(told[0], {}))
+                continue
             clock.now += 0.25
             effects = bench.run()
         (write,) = found

@@ -3,8 +3,8 @@
 import pytest
 from structlog.testing import capture_logs
 
+from dra_operator.cluster.events import Subject
 from dra_operator.cluster.session import ApiError
-from dra_operator.controller.event_dedup import Subject
 from dra_operator.controller.permissions import LASTING_SECONDS, ReadAccess
 
 ITSELF = Subject("Pod", "dra-operator", "dra-operator-0")

@@ -10,7 +10,7 @@ from dra_operator.api.names import FINALIZER
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import Stored
 from dra_operator.controller.claims import ClaimScope, PodUse
-from dra_operator.controller.event_dedup import EventRequest
+from dra_operator.controller.facts import EventRequest
 from dra_operator.inventory.ownership import Settlement
 
 NODE = Delta("Node", "", "node-1", None)

@@ -74,9 +74,7 @@ def test_an_outage_is_one_line_and_its_end_another(night):
     night.fail(AWAY)
     assert night.look() == []
     night.fail(DENIED)
-    night.succeed("Claim")
     assert night.look() == []
-    night.fail("410 too old", "Claim")
     night.succeed()
     assert night.look() == [("info", "Claim, Slice, Pod", 6)]
     assert night.look() == []
@@ -89,22 +87,6 @@ def test_troubles_of_different_sorts_are_told_apart(night):
     night.fail(f"{AWAY}: pods", "Pod")
 
     assert night.look() == [("warning", "Claim, Pod", f"{AWAY}: claims"), ("warning", "Slice", "garbage")]
-    assert night.look(1000) == []
-
-
-def test_another_trouble_that_stays_is_told(night):
-    """An outage may end in something that somebody must mend; that it fails again and again puts nothing off."""
-    night.fail(AWAY)
-    night.look()
-    night.succeed("Claim", "Slice")
-    night.look()
-    night.fail(DENIED, "Pod")
-    assert night.look(10) == [("info", "Claim, Slice", 2)]
-    night.fail(DENIED, "Pod")
-    assert night.look(59) == []
-
-    assert night.look(1) == [("warning", "Pod", DENIED)]
-    night.fail(DENIED, "Pod")
     assert night.look(1000) == []
 
 

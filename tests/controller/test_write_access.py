@@ -9,7 +9,7 @@ from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import Denied, Stored
 from dra_operator.controller.claims import PodUse
-from dra_operator.controller.event_dedup import EventRequest
+from dra_operator.controller.facts import EventRequest
 
 
 def denied(resource):
@@ -109,7 +109,7 @@ def test_a_claim_that_may_not_be_allocated_says_so(bench, write):
     why = "not permitted to patch resourceclaims/status: no"
     assert [effect.message for effect in effects if isinstance(effect, EventRequest)] == [why]
     assert [said_by(said) for said in writes(effects, "annotate")] == [why]
-    assert [line["event"] for line in logs] == ["forbidden"]
+    assert [line["event"] for line in logs] == ["forbidden", "pending"]
 
 
 def test_claims_that_may_not_be_written_count_as_pending(bench, write, clock):

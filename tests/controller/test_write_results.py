@@ -12,7 +12,7 @@ from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import Denied, Stale, Stored
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.cycle import Tick
-from dra_operator.controller.event_dedup import EventRequest
+from dra_operator.controller.facts import EventRequest
 
 
 def denied(verb="patch"):

@@ -11,7 +11,7 @@ from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import Stale, Stored, Write, WriteOutcome
 from dra_operator.controller.claims import ClaimScope, pod_use
 from dra_operator.controller.cycle import SchedulingCycle
-from dra_operator.controller.event_dedup import EventRequest
+from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.metrics import Metrics
 from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory

@@ -14,7 +14,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import random as system_random
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final
 
 import structlog
 
@@ -40,11 +40,8 @@ BURST: Final = 200
 QUEUE: Final = 8192
 REMEMBERED: Final = 16384
 """Each costs about a kilobyte. One that was forgotten is found again by its name."""
-REPEAT_SECONDS: Final = 60.0
-"""A repetition that comes sooner after the one before is counted, and sent with a later one.
-
-Unless something else was said of the object in between: of two Events the older one would look like the newer.
-"""
+TOLD_SECONDS: Final = 600.0
+"""How often the log says at most that Events wait."""
 PATIENCE_SECONDS: Final = 5.0
 """An Event stands back for the writer at most so long: a writer that is stuck must not silence everything."""
 ANSWER_SECONDS: Final = 10.0
@@ -56,35 +53,21 @@ OUTCOMES: Final = ("created", "refreshed", "dropped", "refused")
 _EVENTS = Served(EVENT, "v1")
 
 
-class Regarding(Protocol):
-    """The object that an Event is about."""
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The object that an Event is about; `namespace` is empty for cluster-scoped objects, `uid` if it is unknown."""
 
-    @property
-    def kind(self) -> str:
-        """Its kind."""
-
-    @property
-    def namespace(self) -> str:
-        """Its namespace; empty for cluster-scoped objects."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def uid(self) -> str:
-        """Its uid; empty if unknown."""
-
-
-About: TypeAlias = tuple[str, str, str]
-"""Kind, namespace and name of the object that an Event is about."""
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
 
 
 @dataclass(slots=True)
 class _Entry:
     """One Event: what it says, how often it was said, and whether that is on its way."""
 
-    regarding: Regarding
+    regarding: Subject
     type: str
     reason: str
     message: str
@@ -94,20 +77,13 @@ class _Entry:
     last: str
     exists: bool = False
     queued: bool = False
-    sent_at: float = 0.0
     attempts: int = 0
     unanswered_after: int | None = None
     """How many Events had been sent when this one got no answer."""
-    again: bool = False
-    """Whether it was said again, after something else, since it was taken from the queue."""
 
     @property
     def namespace(self) -> str:
         return self.regarding.namespace or CLUSTER_NAMESPACE
-
-    @property
-    def about(self) -> About:
-        return self.regarding.kind, self.regarding.namespace, self.regarding.name
 
 
 class EventRecorder:
@@ -137,10 +113,6 @@ class EventRecorder:
         """How many Events had each of OUTCOMES."""
         self.forbidden: ApiError | None = None
         """The last refusal for lack of permission, until that is given: to create Events, or to patch them."""
-        self.trouble = ""
-        """Why an Event could not be sent the last time, and had to wait."""
-        self.troubles = 0
-        """How often that was so."""
         self._session = session
         self._busy = busy
         self._clock = clock
@@ -154,50 +126,44 @@ class EventRecorder:
         self._queue = queue
         self._remembered = remembered
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._names: dict[About, dict[str, None]] = {}
-        """The names of the Events that are remembered, by their object; the one that was recorded last comes last."""
-        self._news: deque[_Entry] = deque()
-        self._refreshes: deque[_Entry] = deque()
+        self._waiting: deque[_Entry] = deque()
         self._wake = asyncio.Event()
         self._sending = 0
         self._tokens = float(burst)
         self._tokens_at = clock()
         self._failures = 0
-        self._away = False
-        self._in_vain = False
-        """Whether the last pause ended because somebody was answered; where that helps no Event, the next one lasts."""
-        self._denied: _Entry | None = None
+        self._waits_since: float | None = None
+        """Since when Events wait for the API server, if that was logged."""
+        self._quiet_until = float("-inf")
 
     @property
     def pending(self) -> int:
         """How many Events wait to be sent, or for the answer."""
-        return len(self._news) + len(self._refreshes) + self._sending
+        return len(self._waiting) + self._sending
 
-    def record(self, regarding: Regarding, type: str, reason: str, message: str) -> None:  # noqa: A002
+    def record(self, regarding: Subject, type: str, reason: str, message: str) -> None:  # noqa: A002
         """Say that something happened: `type` is Normal or Warning, `reason` is CamelCase.
 
         The first time makes an Event, each further time counts on it.
         """
-        entry, known = self._entry(regarding, type, reason, message)
-        names = self._names[entry.about]
-        is_news = next(reversed(names)) != entry.name
-        if known:
+        message = shorten(message)
+        name = _event_name(regarding, reason, message)
+        entry = self._entries.get(name)
+        if entry is None:
+            now = self._now()
+            entry = self._entries[name] = _Entry(regarding, type, reason, message, name, 1, now, now)
+            if len(self._entries) > self._remembered:
+                self._entries.popitem(last=False)
+        else:
+            self._entries.move_to_end(name)
             entry.count += 1
             entry.last = self._now()
-            del names[entry.name]
-            names[entry.name] = None
-            entry.again |= is_news
-        self._send(entry, 0.0 if is_news else REPEAT_SECONDS)
-
-    def forget(self, kind: str, namespace: str, name: str) -> None:
-        """Remember no more what was said of an object, which is gone; what is still to be sent is sent."""
-        for event in self._names.pop((kind, namespace, name), ()):
-            del self._entries[event]
-
-    def try_again(self) -> None:
-        """Send the Event once more that was denied last, to learn whether Events are permitted now."""
-        if self._denied is not None:
-            self._send(self._denied, 0.0)
+        if not entry.queued:
+            if len(self._waiting) >= self._queue:
+                self._drop(self._waiting.popleft())
+            entry.queued = True
+            self._waiting.append(entry)
+            self._wake.set()
 
     async def run(self) -> None:
         """Send Events until cancelled."""
@@ -206,7 +172,6 @@ class EventRecorder:
             await self._stand_back()
             await self._spend_token()
             if entry := self._next():
-                entry.again = False
                 self._sending = 1
                 try:
                     await self._deliver(entry)
@@ -217,46 +182,6 @@ class EventRecorder:
                     entry.queued = False
                 self._sending = 0
 
-    def _entry(self, regarding: Regarding, type_: str, reason: str, message: str) -> tuple[_Entry, bool]:
-        """Return the entry of an Event, and whether it was there before."""
-        message = shorten(message)
-        name = _event_name(regarding, reason, message)
-        entry = self._entries.get(name)
-        if entry is not None:
-            self._entries.move_to_end(name)
-            return entry, True
-        now = self._now()
-        entry = _Entry(regarding, type_, reason, message, name, 1, now, now)
-        self._entries[name] = entry
-        self._names.setdefault(entry.about, {})[name] = None
-        if len(self._entries) > self._remembered:
-            self._let_go(next(iter(self._entries.values())))
-        return entry, False
-
-    def _let_go(self, entry: _Entry) -> None:
-        """Remember an Event no more."""
-        if self._entries.get(entry.name) is not entry:
-            return
-        del self._entries[entry.name]
-        names = self._names[entry.about]
-        names.pop(entry.name, None)
-        if not names:
-            del self._names[entry.about]
-
-    def _send(self, entry: _Entry, pause: float) -> None:
-        """Queue an Event, unless it is queued, or was sent less than `pause` seconds ago.
-
-        News are bounded by the queue; repetitions are of Events that are remembered, and bounded with them.
-        """
-        if entry.queued or (entry.exists and self._clock() - entry.sent_at < pause):
-            return
-        queue, most = (self._refreshes, self._remembered) if entry.exists else (self._news, self._queue)
-        if len(queue) >= most:
-            self._drop(queue.popleft())
-        entry.queued = True
-        queue.append(entry)
-        self._wake.set()
-
     def _drop(self, entry: _Entry) -> None:
         """Give an Event up; the next time it is recorded it is tried again."""
         entry.queued = False
@@ -264,9 +189,7 @@ class EventRecorder:
         self.counts["dropped"] += 1
 
     def _next(self) -> _Entry | None:
-        """Take the next Event; news come before repetitions."""
-        queue = self._news or self._refreshes
-        entry = queue.popleft() if queue else None
+        entry = self._waiting.popleft() if self._waiting else None
         if not self.pending:
             self._wake.clear()
         return entry
@@ -290,39 +213,30 @@ class EventRecorder:
         try:
             await sent(entry)
         except ApiUnreachable as error:
-            self._away = True
             # While nobody is answered it waits. But something between may answer all but this one, for what is in it.
             sent_so_far = self.counts["created"] + self.counts["refreshed"]
-            entry.attempts += self._in_vain or entry.unanswered_after not in (None, sent_so_far)
+            entry.attempts += entry.unanswered_after not in (None, sent_so_far)
             entry.unanswered_after = sent_so_far
             await self._retry(entry, error)
         except ApiError as error:
-            if error.is_missing_right and self._away and entry.attempts < ATTEMPTS - 1:
-                # It answers again, and permits nobody anything until it has read its roles: in a moment.
-                self._failures = entry.attempts
-                entry.attempts += 1
-                await self._retry(entry, error)
-                return
             # 409: somebody else changes it, or the quota of its namespace.
-            if error.status in (401, 408, 409, 429) or error.status >= 500:
+            # A server that answers again permits nobody anything until it has read its roles, in a moment.
+            is_new = error.is_missing_right and self.forbidden is None and entry.attempts < ATTEMPTS - 1
+            if is_new or error.status in (401, 408, 409, 429) or error.status >= 500:
                 entry.attempts += 1
-                self._away = self._away or error.status >= 500
                 await self._retry(entry, error)
-                return
-            # 404: the namespace is gone; 403: it is going, or we may not; the rest cannot improve either.
-            self._away = False
-            self._refuse(entry, error)
+            else:
+                # 404: the namespace is gone; 403: it is going, or we may not; the rest cannot improve either.
+                self._refuse(entry, error)
         else:
-            self._away = self._in_vain = False
             entry.queued = False
-            entry.attempts = 0
-            entry.sent_at = self._clock()
-            self._failures = 0
+            entry.attempts = self._failures = 0
+            if self._waits_since is not None:
+                log.info("events sent again", seconds=round(self._clock() - self._waits_since))
+                self._waits_since = None
             if entry.type == "Normal":
                 # What went well is said once; only what is wrong is said again and again.
-                self._let_go(entry)
-            if entry.again:
-                self._send(entry, 0.0)
+                self._entries.pop(entry.name, None)
 
     async def _create(self, entry: _Entry) -> None:
         path = _EVENTS.path(entry.namespace)
@@ -364,46 +278,44 @@ class EventRecorder:
 
     def _permitted(self, verb: str) -> None:
         """Note that the authorizer said yes. It comes first, whatever else is wrong."""
-        if self.forbidden is not None and self.forbidden.verb == verb:
-            self.forbidden = self._denied = None
+        if (denied := self.forbidden) is not None and denied.verb == verb:
+            log.info("permitted again", verb=denied.verb, resource=denied.resource)
+            self.forbidden = None
 
     async def _retry(self, entry: _Entry, error: ApiError | ApiUnreachable) -> None:
         self._failures += 1
-        self.troubles += 1
-        self.trouble = str(error)
-        queue = self._refreshes if entry.exists else self._news
-        # It may be the only one that gets no answer: then the others have waited long enough.
-        retry_after, put_back = None, queue.append
-        if isinstance(error, ApiError):
-            retry_after, put_back = error.retry_after, queue.appendleft
         if entry.attempts >= ATTEMPTS:
             self._drop(entry)
+        elif isinstance(error, ApiError):
+            self._waiting.appendleft(entry)
         else:
-            put_back(entry)
-            self._wake.set()
-        seconds = self._backoff.delay(self._failures, self._random, retry_after)
-        if retry_after is not None or self._in_vain:
-            self._in_vain = False
+            # It may be the only one that gets no answer: then the others have waited long enough.
+            self._waiting.append(entry)
+        self._wake.set()
+        now = self._clock()
+        if now >= self._quiet_until:
+            self._waits_since, self._quiet_until = now, now + TOLD_SECONDS
+            log.warning("events wait for the API server", why=str(error), events=len(self._waiting))
+        asked = error.retry_after if isinstance(error, ApiError) else None
+        seconds = self._backoff.delay(self._failures, self._random, asked)
+        if asked is None:
+            await self._session.outage.pause(seconds, self._sleep)
+        else:
             await self._sleep(seconds)
-            return
-        until = self._clock() + seconds
-        await self._session.outage.pause(seconds, self._sleep)
-        self._in_vain = self._clock() < until
 
     def _refuse(self, entry: _Entry, error: ApiError) -> None:
         self.counts["refused"] += 1
         entry.queued = False
-        self._let_go(entry)
-        known = self.forbidden
+        self._entries.pop(entry.name, None)
         if error.is_missing_right:
-            self.forbidden, self._denied = error, entry
-        else:
-            self._permitted(error.verb)
-        if error.is_namespace_gone:
-            # So it goes with each namespace that is deleted, and nobody could read it. Source: client-go, recordEvent.
-            log.debug("event refused", reason=entry.reason, name=entry.regarding.name, why=str(error))
-        elif known is None or not error.is_missing_right:
-            log.warning("event refused", reason=entry.reason, name=entry.regarding.name, why=str(error))
+            if self.forbidden is None:
+                log.error("forbidden", verb=error.verb, resource=error.resource, why=error.message)
+            self.forbidden = error
+            return
+        self._permitted(error.verb)
+        # So it goes with each namespace that is deleted, and nobody could read it. Source: client-go, recordEvent.
+        tell = log.debug if error.is_namespace_gone else log.warning
+        tell("event refused", reason=entry.reason, name=entry.regarding.name, why=str(error))
 
     def _body(self, entry: _Entry) -> dict[str, Any]:
         regarding = entry.regarding
@@ -440,7 +352,7 @@ def shorten(message: str) -> str:
     return cut(message, MESSAGE_BYTES)
 
 
-def _event_name(regarding: Regarding, reason: str, message: str) -> str:
+def _event_name(regarding: Subject, reason: str, message: str) -> str:
     """Return the name of the one Event about this object, reason and message, at most 253 characters long."""
     said = (regarding.kind, regarding.namespace, regarding.name, regarding.uid, reason, message)
     digest = hashlib.sha256("\0".join(said).encode()).hexdigest()[:16]

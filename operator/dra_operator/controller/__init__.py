@@ -12,9 +12,10 @@
   that was decided, and what no pod is going to use; `gated_state` is what is known of one, `gated_reasons` says why it
   waits. `handback` takes back the claims of pods that were let go and cannot be placed.
 - Devices that are ours: `owned_devices` says from when they may be used, and keeps their rules.
-- What people read: `pending_status` of a claim that waits, `object_problems` of other objects, `allocation_checks` of
-  devices that two claims hold or nobody can use any more; by `event_dedup`, once for each change. Of what is not ours:
-  `waiting_pods`, whoever allocates their claims, and `template_checks`. `reallocation` gives claims that no pod uses
+- What people read: `facts` has Events recorded, once for each change, and `annotations` brings claims to say the same.
+  They get it from `pending_status` of a claim that waits, `object_problems` of other objects, `allocation_checks` of
+  devices that two claims hold or nobody can use any more. Of what is not ours: from `waiting_pods`, whoever allocates
+  their claims, and `template_checks`. `reallocation` gives claims that no pod uses
   other devices when theirs can be used no more.
 - What the operator lacks: `permissions`, and watches or Events that do not get through (`watch_health`).
 """

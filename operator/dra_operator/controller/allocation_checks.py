@@ -6,6 +6,7 @@ when any claim that holds it is cleared. Overcommitment and breakages are not ju
 """
 
 import math
+import operator
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -14,16 +15,15 @@ from datetime import datetime
 
 from dra_operator.allocator import Reason
 from dra_operator.allocator.decision import claim_key
-from dra_operator.api.names import BROKEN_ANNOTATION, OPT_OUT_LABEL
+from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.types import ResourceClaim
-from dra_operator.cluster.writes import annotate
+from dra_operator.cluster.events import Subject
 from dra_operator.controller import messages
+from dra_operator.controller.annotations import Annotations
 from dra_operator.controller.claims import ClaimStore, Key
-from dra_operator.controller.event_dedup import EventDeduplicator, Subject, one_line, subject_of, warning
+from dra_operator.controller.facts import Facts, Problem, one_line, subject_of, warning
 from dra_operator.controller.ingest import Ingest
 from dra_operator.controller.metrics import Metrics
-from dra_operator.controller.queue import Backoff, InFlightWrites
-from dra_operator.controller.timers import TokenBucket
 from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Breakage, BrokenAllocations, Cause, Ledger, Overcommitment, Overcommitments
@@ -35,14 +35,6 @@ LASTING_SECONDS = 2.0
 An allocation can be seen before the slice that made room for it: they come in by watches of their own. Of the time in
 which nothing is heard of slices, none counts.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class _CaseReport:
-    """What was reported of a case, while that was so."""
-
-    case: Overcommitment
-    facts: AbstractSet[Hashable]
 
 
 @dataclass(slots=True)
@@ -59,7 +51,7 @@ class DoubleAllocationReporter:
     claims: ClaimStore
     retained: AbstractSet[Key]
     ingest: Ingest
-    events: EventDeduplicator
+    events: Facts
     metrics: Metrics
     clock: Callable[[], float]
     hears: Callable[[str], bool]
@@ -68,12 +60,7 @@ class DoubleAllocationReporter:
     _heard: bool = True
     _overcommitments: Overcommitments = field(init=False)
     _ledger_version: int = -1
-    _facts: dict[str, set[Hashable]] = field(
-        default_factory=lambda: {"device": set(), "overcommitment": set()}
-    )
-    """What was reported, by sort."""
-    _reported: dict[tuple[object, ...], _CaseReport] = field(default_factory=dict)
-    """What was reported of each thing that is overcommitted."""
+    _reported: tuple[Overcommitment, ...] = ()
     _since: dict[tuple[object, ...], float] = field(default_factory=dict)
     """Since when each thing is overcommitted, by the clock; for ever if that has lasted."""
 
@@ -95,7 +82,7 @@ class DoubleAllocationReporter:
         version = self.ledger.version
         if version == self._ledger_version:
             return
-        found, devices = set[Hashable](), list[str]()
+        found, devices = dict[Hashable, Problem](), list[str]()
         for collision in self.ledger.collisions():
             # Looked at again until it is over: that an assumption is confirmed, or that a claim waits to be cleared,
             # changes no version of the ledger.
@@ -107,22 +94,24 @@ class DoubleAllocationReporter:
             for claim in stored:
                 key = claim_key(claim)
                 others = [claim_key(other) for other in stored if other is not claim]
-                fact, waits = ("collision", collision.device, key), key in self.retained
-                self._add("device", fact, found)
-                message = messages.collision(collision.device, key, others, waits=waits)
-                self.events.report_problem(fact, subject_of(claim), messages.EVENT_COLLISION, message)
-        self._clear("device", found)
+                message = messages.collision(collision.device, key, others, waits=key in self.retained)
+                problem = (subject_of(claim), messages.EVENT_COLLISION, message, None)
+                found["collision", collision.device, key] = problem
+        self.events.set_topic("collisions", found)
         self._ledger_version = version
         self.held_twice = tuple(devices)
         self.metrics.collisions.set(len(devices))
 
     def _report_overcommitments(self) -> None:
-        found = set[Hashable]()
-        cases = self._lasting(self._overcommitments.find())
+        cases = tuple(self._lasting(self._overcommitments.find()))
+        if len(cases) == len(self._reported) and all(map(operator.is_, cases, self._reported)):
+            # The sentence of each of hundreds of cases takes longer than to find them.
+            return
+        found = dict[Hashable, Problem]()
         for case in cases:
-            self._report_case(case, found)
-        self._reported = {case.key: self._reported[case.key] for case in cases}
-        self._clear("overcommitment", found)
+            found |= self._describe_case(case)
+        self.events.set_topic("overcommitments", found)
+        self._reported = cases
         self.metrics.overcommitments.set(len(cases))
 
     def _lasting(self, cases: Iterable[Overcommitment]) -> list[Overcommitment]:
@@ -143,41 +132,24 @@ class DoubleAllocationReporter:
         claims = [claim for key in keys if (claim := self.claims.get(key)) is not None]
         return [claim for claim in claims if claim.status.allocation is not None]
 
-    def _report_case(self, case: Overcommitment, found: set[Hashable]) -> None:
-        before = self._reported.get(case.key)
-        if before is not None and before.case is case:
-            # As it was: the sentence of each of hundreds of cases takes longer than to find them.
-            found |= before.facts
-            return
-        facts = set[Hashable]()
+    def _describe_case(self, case: Overcommitment) -> dict[Hashable, Problem]:
+        """Return what is told of a case, on the claims that brought it about, or else on the slice."""
         if case.by_claims:
             subjects = [subject_of(claim) for claim in self._stored(case.claims)]
         else:
             subjects = [self.ingest.subject("ResourceSlice", case.slice_name)]
         namespaces = dict.fromkeys(subject.namespace for subject in subjects)
         texts = {namespace: messages.overcommitted(case, namespace) for namespace in namespaces}
-        for subject in subjects:
-            fact = ("overcommitted", case.key, subject.kind, subject.namespace, subject.name)
-            self._add("overcommitment", fact, facts)
-            # Who else has a share of it by now, and how much, is no news.
-            message = texts[subject.namespace]
-            self.events.report_problem(fact, subject, messages.EVENT_OVERCOMMITTED, message, case.key)
-        self._reported[case.key] = _CaseReport(case, facts)
-        found |= facts
-
-    def _add(self, sort: str, fact: Hashable, found: set[Hashable]) -> None:
-        found.add(fact)
-        # At once: after a defect further down it is still known what is to be cleared.
-        self._facts[sort].add(fact)
-
-    def _clear(self, sort: str, found: set[Hashable]) -> None:
-        for fact in self._facts[sort] - found:
-            self.events.clear(fact)
-        self._facts[sort] = found
-
-
-RATE = 10.0
-"""How many annotations may be written in a second."""
+        # Who else has a share of it by now, and how much, is no news.
+        return {
+            ("overcommitted", case.key, subject): (
+                subject,
+                messages.EVENT_OVERCOMMITTED,
+                texts[subject.namespace],
+                case.key,
+            )
+            for subject in subjects
+        }
 
 
 UNHEARD_SECONDS = 1.0
@@ -193,9 +165,8 @@ class BrokenAllocationReporter:
 
     inventory: InitVar[Inventory]
     claims: ClaimStore
-    in_flight: InFlightWrites
-    backoff: Backoff
-    events: EventDeduplicator
+    annotations: Annotations
+    events: Facts
     metrics: Metrics
     clock: Callable[[], float]
     wall: Callable[[], datetime]
@@ -207,15 +178,11 @@ class BrokenAllocationReporter:
     """The claims that came in since the last check."""
     _unknown: set[Key] = field(default_factory=set)
     """The claims that could not be judged: what was reported of them stays."""
-    _unsettled: dict[Key, None] = field(default_factory=dict)
-    """The claims whose annotation may not be right, those first that wait for the longest."""
     _told_pods: dict[Key, set[Hashable]] = field(default_factory=dict)
     """What was told to the pods that name each broken claim."""
-    _bucket: TokenBucket = field(init=False)
 
     def __post_init__(self, inventory: Inventory) -> None:
         self.allocations = BrokenAllocations(inventory)
-        self._bucket = TokenBucket(RATE, self.clock)
 
     def observe(self, keys: Iterable[Key]) -> None:
         """Take in that claims came, or are gone."""
@@ -232,18 +199,10 @@ class BrokenAllocationReporter:
             self.allocations.refresh(self.clock(), self.wall().timestamp())
             for key in tuple(self.allocations.judged):
                 self._report_claim(key, is_known=self.allocations.judged.pop(key))
-        self._annotate()
         self._count()
-        return self._next_due()
-
-    def _next_due(self) -> float | None:
-        due = self.allocations.next_due()
         if not self._heard:
-            due = self.clock() + UNHEARD_SECONDS if self.allocations.is_pending else None
-        if not self._is_any_due():
-            return due
-        turn = self._bucket.full_at()
-        return turn if due is None else min(due, turn)
+            return self.clock() + UNHEARD_SECONDS if self.allocations.is_pending else None
+        return self.allocations.next_due()
 
     def _collect(self) -> None:
         while self._seen:
@@ -252,7 +211,7 @@ class BrokenAllocationReporter:
             del self._seen[key]
             claim = self.claims.get(key)
             allocation = None if claim is None else claim.status.allocation
-            stated = None if claim is None else _stated(claim)
+            stated = None if claim is None else self.annotations.stated(claim)
             if self.allocations.put(key, allocation, was_broken=stated is not None) and stated is not None:
                 self._unknown.add(key)
             if allocation is None:
@@ -260,9 +219,9 @@ class BrokenAllocationReporter:
                 self.events.clear(("broken", key))
             self._report_pods(key, claim)
             if claim is None:
-                self._unsettled.pop(key, None)
-            elif stated is not None or key in self.allocations.found:
-                self._unsettled[key] = None
+                self.annotations.forget(key)
+            else:
+                self._annotate(claim)
 
     def _report_claim(self, key: Key, *, is_known: bool) -> None:
         """Report what was found of a claim."""
@@ -279,34 +238,23 @@ class BrokenAllocationReporter:
             self.events.clear(fact)
         else:
             text = self._describe(claim, breakages)
-            if _stated(claim) == one_line(text):
+            if self.annotations.stated(claim) == one_line(text):
                 # An operator that ran before this one has said so.
                 event = warning(subject_of(claim), messages.EVENT_BROKEN, text)
                 self.events.set_known(fact, event, breakages)
             self.events.report_problem(fact, subject_of(claim), messages.EVENT_BROKEN, text, breakages)
-        if breakages is not None or _stated(claim) is not None:
-            self._unsettled[key] = None
+        self._annotate(claim)
 
-    def _annotate(self) -> None:
-        """Bring annotations up to date, as many as may be written now."""
-        for key in tuple(self._unsettled):
-            claim = self.claims.get(key)
-            if claim is None or (text := self._text(key, claim)) == _stated(claim):
-                del self._unsettled[key]
-            elif self._may_write(key, claim):
-                if not self._bucket.has_one():
-                    return
-                self._bucket.take_one()
-                self.in_flight.submit(annotate(claim, BROKEN_ANNOTATION, text))
-
-    def _text(self, key: Key, claim: ResourceClaim) -> str | None:
-        """Return what the annotation of a claim should say; None if it should not be there."""
-        metadata = claim.metadata
-        opted_out = metadata.labels.get(OPT_OUT_LABEL) == "false"
-        if opted_out or metadata.deletion_timestamp is not None or key in self._unknown:
-            return _stated(claim)
+    def _annotate(self, claim: ResourceClaim) -> None:
+        """Have a claim say what is wrong with its allocation, unless that is not known, or it opted out."""
+        key = claim_key(claim)
+        if claim.metadata.labels.get(OPT_OUT_LABEL) == "false" or key in self._unknown:
+            return
         breakages = self.allocations.found.get(key)
-        return None if breakages is None else one_line(self._describe(claim, breakages))
+        if breakages is None:
+            self.annotations.take_off(claim)
+        else:
+            self.annotations.set(claim, one_line(self._describe(claim, breakages)))
 
     def _describe(self, claim: ResourceClaim, breakages: Sequence[Breakage]) -> str:
         """Return what is wrong with an allocation, and what becomes of the claim or its pods."""
@@ -339,25 +287,12 @@ class BrokenAllocationReporter:
         found = self.allocations.found
         return {key: breakages for key, breakages in found.items() if key not in self._unknown}
 
-    def _is_any_due(self) -> bool:
-        claims = [(key, self.claims.get(key)) for key in self._unsettled]
-        return any(claim is not None and self._may_write(key, claim) for key, claim in claims)
-
-    def _may_write(self, key: Key, claim: ResourceClaim) -> bool:
-        """Return whether nothing but the rate keeps an annotation from being written; an answer brings a cycle."""
-        return key not in self.in_flight and not self.backoff.holds_claim(claim)
-
     def _count(self) -> None:
         causes = Counter(
             cause for found in self.allocations.found.values() for cause in {item.cause for item in found}
         )
         for cause in Cause:
             self.metrics.broken_allocations.labels(cause.value).set(causes[cause])
-
-
-def _stated(claim: ResourceClaim) -> str | None:
-    """Return what a claim says about its allocation being broken, or None if it says nothing."""
-    return claim.metadata.annotations.get(BROKEN_ANNOTATION)
 
 
 SELECTOR_SECONDS = 0.02
@@ -373,7 +308,7 @@ class SelectorWarnings:
     """Has an Event recorded for each claim whose allocation was just stored and whose selectors fail on a device."""
 
     claims: ClaimStore
-    events: EventDeduplicator
+    events: Facts
     explainer: Explainer
     clock: Callable[[], float]
     _stored: deque[tuple[Key, str]] = field(default_factory=lambda: deque(maxlen=MOST_STORED))

@@ -8,7 +8,7 @@ from dra_operator.allocator.decision import claim_key
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.writes import Write
 from dra_operator.controller.claims import ClaimStore
-from dra_operator.controller.event_dedup import EventDeduplicator
+from dra_operator.controller.facts import Facts
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.queue import InFlightWrites, SchedulingQueue
 from dra_operator.controller.timers import Timers
@@ -30,7 +30,7 @@ class Context:
     claims: ClaimStore
     in_flight: InFlightWrites
     queue: SchedulingQueue
-    events: EventDeduplicator
+    events: Facts
     metrics: Metrics
     timers: Timers
     clock: Callable[[], float]

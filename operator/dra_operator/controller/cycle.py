@@ -13,7 +13,9 @@ from typing import TypeAlias
 
 from dra_operator.allocator import Allocated, Allocator, Decision, Failed, Reason
 from dra_operator.allocator.decision import PreemptedError, claim_key
+from dra_operator.api.names import BROKEN_ANNOTATION, PENDING_ANNOTATION
 from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.cluster.events import Subject
 from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.ownership_policy import RuleAnswer, RuleProbe
 from dra_operator.cluster.reflector import Delta
@@ -24,6 +26,7 @@ from dra_operator.controller.allocation_checks import (
     DoubleAllocationReporter,
     SelectorWarnings,
 )
+from dra_operator.controller.annotations import Annotations
 from dra_operator.controller.claims import (
     ClaimScope,
     ClaimStore,
@@ -33,11 +36,7 @@ from dra_operator.controller.claims import (
     text,
 )
 from dra_operator.controller.context import Context
-from dra_operator.controller.event_dedup import (
-    EventDeduplicator,
-    EventRequest,
-    Subject,
-)
+from dra_operator.controller.facts import EventRequest, Facts
 from dra_operator.controller.fencing import WriteFence
 from dra_operator.controller.gated_pods import GatedPods
 from dra_operator.controller.gated_reasons import GatedReasons, UngatedReasons
@@ -52,9 +51,9 @@ from dra_operator.controller.queue import Assumed, InFlightWrites, SchedulingQue
 from dra_operator.controller.reallocation import Reallocation
 from dra_operator.controller.template_checks import KIND as KIND_OF_TEMPLATES
 from dra_operator.controller.template_checks import TemplateChecks
-from dra_operator.controller.timers import BatchLimit, BestEffortTask, Timers
-from dra_operator.controller.waiting_pods import BATCH, BATCH_SECONDS, VOLUMES, WaitingPods
+from dra_operator.controller.timers import BestEffortTask, Timers
 from dra_operator.controller.waiting_pods import KINDS as KINDS_OF_PODS
+from dra_operator.controller.waiting_pods import VOLUMES, WaitingPods
 from dra_operator.controller.write_results import ClaimReleaser, WriteResultHandler
 from dra_operator.explain import Explainer, explain_aborted
 from dra_operator.inventory import Inventory
@@ -157,16 +156,25 @@ class SchedulingCycle:
         self._ingest = Ingest(self.inventory, self.ledger, claims)
         in_flight = self._in_flight = InFlightWrites(self._effects.append)
         self._queue = SchedulingQueue(claims, self.ledger, in_flight, clock, timers)
-        events = self._events = EventDeduplicator(self.event_refresh, clock, timers, self._effects.append)
-        self._pending = PendingStatus(events, clock, timers)
+        events = self._events = Facts(self.event_refresh, clock, timers, self._effects.append)
+        annotated = partial(
+            Annotations,
+            claims=claims,
+            in_flight=in_flight,
+            backoff=self._queue.annotation_backoff,
+            clock=clock,
+            defect_logger=metrics.defect_logger,
+        )
+        self._annotations = annotated(PENDING_ANNOTATION)
+        self._broken_annotations = annotated(BROKEN_ANNOTATION)
+        self._pending = PendingStatus(events, self._annotations, clock, self._log_pending)
         self._access, self._pod_access = WriteAccess(), WriteAccess()
         self._fence = WriteFence(in_flight, clock, timers, self.scope)
         self._selector_warnings = SelectorWarnings(claims, events, self.explainer, clock)
         self._owned = self._build_owned_devices()
         self._context = self._build_context()
         self._problems = ObjectProblems(self.inventory, self._ingest, events, metrics, clock)
-        self._pace = BatchLimit(BATCH, BATCH_SECONDS, clock)
-        self._templates = TemplateChecks(self.explainer, events, clock, self._pace)
+        self._templates = TemplateChecks(self.explainer, events, clock)
         self._waiting_pods = self._build_pods()
         gated = self._gated
         self._write_results = WriteResultHandler(
@@ -180,7 +188,7 @@ class SchedulingCycle:
             self._context,
             self._pending,
             self._access,
-            None if self._waiting_pods is None else self._waiting_pods.release,
+            explains_pods=self._waiting_pods is not None,
         )
         self._build_allocation_checks()
         self._tasks = {name: BestEffortTask(name, clock, timers, metrics.defect_logger) for name in _TASKS}
@@ -232,8 +240,7 @@ class SchedulingCycle:
         self._broken_allocations = broken = BrokenAllocationReporter(
             self.inventory,
             self._claims,
-            self._in_flight,
-            self._queue.annotation_backoff,
+            self._broken_annotations,
             self._events,
             self.metrics,
             self.clock,
@@ -267,14 +274,11 @@ class SchedulingCycle:
             cluster,
             reasons,
             self._claims,
-            self._in_flight,
             self._events,
-            record=self._events.record,
-            refresh_seconds=self.event_refresh,
+            self._annotations,
             clock=self.clock,
             wall=self.wall,
             defect_logger=self.metrics.defect_logger,
-            pace=self._pace,
             templates_version=lambda: self._templates.version,
             hears_volumes=lambda: all(map(self.hears, VOLUMES)),
         )
@@ -361,15 +365,10 @@ class SchedulingCycle:
             self._tasks["handback"].run(self._gated.run_handback)
 
     def _report_all(self, emit: Emit, stopping: Callable[[], bool]) -> None:
-        for event in self._pending.pop_late():
-            self._record_pending(event)
-        for key in self._pending.unsettled():
-            self._write_annotation(key)
-        self._pending.set_timer()
         self._queue.observe_ledger()
         self._tasks["collisions"].run(self._double_allocations.report)
         self._tasks["breakages"].run(self._broken_allocations.report)
-        self._events.refresh()
+        self._report_facts()
         self._flush(emit)
         self._tasks["selectors"].run(self._selector_warnings.report)
         if not self._is_fenced:
@@ -378,7 +377,13 @@ class SchedulingCycle:
         if self._waiting_pods is not None:
             self._tasks["pods"].run(partial(self._waiting_pods.run, stopping))
             self._tasks["templates"].run(partial(self._templates.run, stopping))
+            self._report_facts()
             self._flush(emit)
+
+    def _report_facts(self) -> None:
+        self._timers.set("pending annotations", self._annotations.write())
+        self._timers.set("broken annotations", self._broken_annotations.write())
+        self._events.record_due()
 
     # --- taking in
 
@@ -479,14 +484,6 @@ class SchedulingCycle:
             self.metrics.defect_logger.exception(Defect.TIDYING, claim=text(key))
             if (claim := self._claims.get(key)) is not None:
                 self._queue.backoff.add(key, claim.metadata.uid, *DEFECT)
-
-    def _write_annotation(self, key: Key) -> None:
-        """Bring the annotation of a claim up to date; after a defect of ours it stays until the next change."""
-        try:
-            self._releaser.write_annotation(key)
-        except Exception:
-            self.metrics.defect_logger.exception(Defect.TIDYING, claim=text(key))
-            self._pending.give_up(key)
 
     # --- deciding
 
@@ -629,7 +626,6 @@ class SchedulingCycle:
             key = claim_key(claim)
             allocation = replace(result, allocation_timestamp=timestamp)
             self.ledger.assume(*key, allocation)
-            self._pending.start_allocation(key, claim.metadata.uid)
             self._in_flight.allocate(claim, Assumed(claim.metadata.uid, allocation, node, consumer))
 
     def _explain(
@@ -651,12 +647,9 @@ class SchedulingCycle:
     def _set_pending(self, key: Key, claim: ResourceClaim, why: PendingReason) -> None:
         if self._access.forget_allocation(key):
             self._events.clear((messages.EVENT_FORBIDDEN, key))
-        if event := self._pending.set(claim, why):
-            self._record_pending(event)
+        self._pending.set(claim, why)
 
-    def _record_pending(self, event: EventRequest) -> None:
-        """Have an Event and a line of the log say why a claim waits."""
-        self._events.record(event)
+    def _log_pending(self, event: EventRequest) -> None:
         log.info(
             messages.PENDING,
             claim=text((event.subject.namespace, event.subject.name)),

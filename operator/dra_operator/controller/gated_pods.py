@@ -16,6 +16,7 @@ from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.extended import extended_resources
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.cluster.events import Subject
 from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiError
@@ -34,7 +35,7 @@ from dra_operator.cluster.writes import (
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key, Standing, is_pending, text
 from dra_operator.controller.context import Context
-from dra_operator.controller.event_dedup import EventRequest, Subject
+from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.fencing import DOUBT_SECONDS, EarlierWrites
 from dra_operator.controller.gated_state import GatedPod, GatedState, LetGoPod, WriteTrouble
 from dra_operator.controller.handback import Handback

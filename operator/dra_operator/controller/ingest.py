@@ -11,9 +11,9 @@ from typing import Any
 
 from dra_operator.api.read import ObjectError, read_object
 from dra_operator.api.types import ResourceClaim
+from dra_operator.cluster.events import Subject
 from dra_operator.cluster.reflector import Delta
 from dra_operator.controller.claims import ClaimStore, Key, PodUse, Standing
-from dra_operator.controller.event_dedup import Subject
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 from dra_operator.questions import fault_texts

@@ -16,10 +16,11 @@ from uuid import uuid4
 from dra_operator.api.kinds import Kind
 from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.discovery import Served, list_version, served
+from dra_operator.cluster.events import Subject
 from dra_operator.cluster.lease import LEASE_NAME, Lease
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.controller import messages
-from dra_operator.controller.event_dedup import EventRequest, Subject
+from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.settings import Settings
 from dra_operator.controller.tuning import Tuning

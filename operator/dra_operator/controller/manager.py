@@ -21,7 +21,7 @@ from dra_operator.api.names import share_id
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF
 from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.discovery import Served, served
-from dra_operator.cluster.events import EventRecorder
+from dra_operator.cluster.events import EventRecorder, Subject
 from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.ownership_policy import RuleAnswer, RuleProbe, ask
 from dra_operator.cluster.reflector import Delta, Reflector
@@ -31,7 +31,7 @@ from dra_operator.cluster.writes import Stale, Stored, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimScope, Key, PodUse, pod_use
 from dra_operator.controller.cycle import Effect, SchedulingCycle
-from dra_operator.controller.event_dedup import EventRequest, Subject
+from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.health import HealthServer
 from dra_operator.controller.leader_election import ANSWERS_SECONDS, POD_NAME, LeaderElection, StandbyAccess
 from dra_operator.controller.logs import get_logger
@@ -43,7 +43,7 @@ from dra_operator.controller.settings import Settings
 from dra_operator.controller.template_checks import KIND as KIND_OF_TEMPLATES
 from dra_operator.controller.tuning import Tuning
 from dra_operator.controller.waiting_pods import VOLUMES
-from dra_operator.controller.watch_health import EventDelivery, WatchHealth, find_trouble, unready_kinds
+from dra_operator.controller.watch_health import WatchHealth, find_trouble, unready_kinds
 from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement
@@ -131,7 +131,6 @@ class Manager:
         self._recorder = EventRecorder(
             self._session, busy=self._is_writing, defect_logger=self.metrics.defect_logger
         )
-        self._event_delivery = EventDelivery(self._recorder, clock)
         self._health = self._build_health_server()
 
     def _build_loop(self, settle: Callable[[], None]) -> Loop:
@@ -367,8 +366,6 @@ class Manager:
 
     def _deliver(self, delta: Delta) -> None:
         self._loop.put(delta)
-        if delta.body is None:
-            self._recorder.forget(delta.kind, delta.namespace, delta.name)
 
     def _deliver_pod(self, delta: Delta) -> None:
         """Pass on which claims a pod uses. Most pods use none; of these nothing is kept but what they ask of nodes."""
@@ -437,7 +434,6 @@ class Manager:
             self._check_permissions()
             if self._connected:
                 await self._check_policy()
-            self._event_delivery.check()
             if self._writers and now - self._discovered_at >= REDISCOVER_SECONDS:
                 await self._rediscover()
             if self._connected:

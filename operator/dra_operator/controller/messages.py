@@ -49,8 +49,6 @@ WATCHING_AGAIN = "watching again"
 SYNCED = "all kinds listed, allocating"
 FORBIDDEN = "forbidden"
 PERMITTED = "permitted again"
-EVENTS_WAIT = "events wait for the API server"
-EVENTS_GO_ON = "events sent again"
 
 # Log texts: decisions and writes.
 ALLOCATED = "allocated"

@@ -11,7 +11,8 @@ from typing import TypeAlias
 from dra_operator.allocator import Failed
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key
-from dra_operator.controller.event_dedup import EventDeduplicator
+from dra_operator.controller.facts import Facts
+from dra_operator.controller.facts import Problem as FactProblem
 from dra_operator.controller.ingest import DeltaEffects, Ingest, Unreadable
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
@@ -38,14 +39,13 @@ class ObjectProblems:
 
     inventory: Inventory
     ingest: Ingest
-    events: EventDeduplicator
+    events: Facts
     metrics: Metrics
     clock: Callable[[], float]
     _seen: tuple[int, int] = (-1, 0)
     """Version and number of taint rules of the inventory that was looked at; a rule may taint nothing."""
-    _found: set[Hashable] = field(default_factory=set)
     _broken: set[tuple[str, str]] = field(default_factory=set)
-    """Kind and name of the objects that `_found` is about."""
+    """Kind and name of the objects that have a problem."""
     _incomplete: dict[PoolKey, float] = field(default_factory=dict)
     """Since when each pool is incomplete, by the clock, in whatever generation: none of them was whole."""
     _due: float | None = None
@@ -115,7 +115,7 @@ class ObjectProblems:
             return self._due
         problems = self.inventory.problems()
         self._time_pools(problems, now)
-        found, broken = set[Hashable](), set[tuple[str, str]]()
+        found, broken = dict[Hashable, FactProblem](), set[tuple[str, str]]()
         for problem in problems:
             pool, dedup_key = problem.incomplete, problem.topic or None
             if pool is not None:
@@ -124,14 +124,11 @@ class ObjectProblems:
                 # How many slices there are by now is no news: there may be hundreds, each a little later.
                 dedup_key = "/".join(pool)
             place = (problem.kind, problem.name)
-            fact = ("problem", place, dedup_key or problem.message)
-            found.add(fact)
-            self._found.add(fact)
             broken.add(place)
-            subject = self.ingest.subject(*place)
-            self.events.report_problem(fact, subject, messages.EVENT_INVALID, problem.message, dedup_key)
-        self._clear(self._found - found)
-        self._found, self._broken = found, broken
+            told = (self.ingest.subject(*place), messages.EVENT_INVALID, problem.message, dedup_key)
+            found["problem", place, dedup_key or problem.message] = told
+        self.events.set_topic("inventory", found)
+        self._broken = broken
         for what, count in self.inventory.summary().items():
             self.metrics.objects.labels(what).set(count)
         self._seen = seen
@@ -148,7 +145,3 @@ class ObjectProblems:
         self._incomplete = {pool: self._incomplete.get(pool, now) for pool in pools}
         ends = [since + INCOMPLETE_SECONDS for since in self._incomplete.values()]
         self._due = min((end for end in ends if now < end), default=None)
-
-    def _clear(self, facts: set[Hashable]) -> None:
-        for fact in facts:
-            self.events.clear(fact)

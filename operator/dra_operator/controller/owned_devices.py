@@ -19,6 +19,7 @@ from dra_operator.api.types import (
     DeviceTaintSelector,
     ResourceClaim,
 )
+from dra_operator.cluster.events import Subject
 from dra_operator.cluster.ownership_policy import (
     POLICY,
     InstalledFence,
@@ -32,7 +33,7 @@ from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.cluster.writes import Denied, Stale, Stored, Unclear, Write, WriteOutcome, mark_rule
 from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimStore, Key, text
-from dra_operator.controller.event_dedup import EventDeduplicator, Subject, warning
+from dra_operator.controller.facts import Facts, warning
 from dra_operator.controller.ingest import DeltaEffects, Ingest
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
@@ -276,7 +277,7 @@ class OwnedDevices:
     inventory: Inventory
     ledger: Ledger
     ingest: Ingest
-    events: EventDeduplicator
+    events: Facts
     metrics: Metrics
     clock: Callable[[], float]
     timers: Timers

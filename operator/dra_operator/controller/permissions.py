@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import InitVar, dataclass, field
 
+from dra_operator.cluster.events import Subject
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import Write, WriteKind
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key
-from dra_operator.controller.event_dedup import EventDeduplicator, EventRequest, Subject
+from dra_operator.controller.facts import EventRequest, Facts
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.timers import Timers
 
@@ -112,12 +113,12 @@ class ReadAccess:
     record: InitVar[Callable[[EventRequest], None]]
     refresh: InitVar[float]
     clock: Callable[[], float]
-    _events: EventDeduplicator = field(init=False)
+    _events: Facts = field(init=False)
     _since: dict[str, float] = field(default_factory=dict)
     _reported: dict[str, ApiError] = field(default_factory=dict)
 
     def __post_init__(self, record: Callable[[EventRequest], None], refresh: float) -> None:
-        self._events = EventDeduplicator(refresh, self.clock, Timers(), record)
+        self._events = Facts(refresh, self.clock, Timers(), record)
 
     def check(
         self, denied: Mapping[str, ApiError | None], unanswered: AbstractSet[str] = frozenset()
@@ -135,7 +136,7 @@ class ReadAccess:
                     log.info(messages.PERMITTED, verb=granted.verb, resource=granted.resource)
             elif now >= self._since.setdefault(name, now) + LASTING_SECONDS:
                 self._report(name, error)
-        self._events.refresh()
+        self._events.record_due()
 
     def _forget(self, name: str) -> ApiError | None:
         """Keep nothing of a right; return the refusal that was reported."""
@@ -144,7 +145,9 @@ class ReadAccess:
         return self._reported.pop(name, None)
 
     def _report(self, name: str, error: ApiError) -> None:
-        event = EventRequest(self.subject, "Warning", messages.EVENT_FORBIDDEN, messages.forbidden(error))
-        if self._events.report(name, event, (error.verb, error.resource)) is not None:
+        def log_event(_: EventRequest) -> None:
             log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
             self._reported[name] = error
+
+        event = EventRequest(self.subject, "Warning", messages.EVENT_FORBIDDEN, messages.forbidden(error))
+        self._events.report(name, event, (error.verb, error.resource), log_event=log_event)

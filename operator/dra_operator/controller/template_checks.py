@@ -12,11 +12,11 @@ from dra_operator.allocator import Allocated, Decider, Reason
 from dra_operator.api.core import Metadata
 from dra_operator.api.read import ObjectError, read_object
 from dra_operator.api.types import ResourceClaim, ResourceClaimTemplate
+from dra_operator.cluster.events import Subject
 from dra_operator.cluster.reflector import Delta
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key
-from dra_operator.controller.event_dedup import EventDeduplicator, Subject
-from dra_operator.controller.timers import BatchLimit
+from dra_operator.controller.facts import Facts
 from dra_operator.explain import Explainer
 from dra_operator.inventory.ownership import owns, tolerance_problem
 from dra_operator.pods.explanation import LIMITS
@@ -44,9 +44,8 @@ class TemplateChecks:
     """Keeps the templates of the cluster and tells what is wrong with them. `clock` is monotonic, in seconds."""
 
     explainer: Explainer
-    events: EventDeduplicator
+    events: Facts
     clock: Callable[[], float]
-    pace: BatchLimit
     version: int = 0
     """Grows with every template that comes or goes."""
     _names: set[Key] = field(default_factory=set)
@@ -94,11 +93,7 @@ class TemplateChecks:
             self._unchecked.extend(self._templates)
         until = now + CHECKING
         while self._unchecked:
-            # What is found may have to be told.
-            if not self.pace.take_one():
-                return self.pace.next_at
-            if not self._check(self._unchecked.popleft()):
-                self.pace.give_back()
+            self._check(self._unchecked.popleft())
             if self._unchecked and (stopping() or self.clock() >= until):
                 return self.clock()
         return (
@@ -107,8 +102,7 @@ class TemplateChecks:
             else None
         )
 
-    def _check(self, key: Key) -> bool:
-        """Check a template; return whether something is told of it."""
+    def _check(self, key: Key) -> None:
         uid, in_vain = self._unreadable.get(key, ("", None))
         problem = messages.template_in_vain(in_vain) if in_vain else None
         if (template := self._templates.get(key)) is not None:
@@ -117,9 +111,9 @@ class TemplateChecks:
             problem = messages.template_in_vain(in_vain) if in_vain else self._find_tolerance(template)
         if problem is None:
             self.events.clear((KIND, key))
-            return False
-        self.events.report_problem((KIND, key), Subject(KIND, *key, uid), messages.EVENT_INVALID, problem)
-        return True
+            return
+        subject = Subject(KIND, *key, uid)
+        self.events.report_problem((KIND, key), subject, messages.EVENT_INVALID, problem, is_paced=True)
 
     def _find_problem(self, key: Key, template: ResourceClaimTemplate) -> str | None:
         """Return why no claim made of a template could be allocated, or which selector fails on some device."""

@@ -99,33 +99,3 @@ class TokenBucket:
 
     def _level(self) -> float:
         return min(self.rate, self._tokens + (self.clock() - self._filled_at) * self.rate)
-
-
-@dataclass(slots=True)
-class BatchLimit:
-    """A rate limit that is never exceeded in any second: at most `size` at once, and then none for `seconds`."""
-
-    size: int
-    seconds: float
-    clock: Callable[[], float]
-    _left: int = 0
-    _next_at: float = float("-inf")
-
-    @property
-    def next_at(self) -> float:
-        """When one may be taken: now if there is one."""
-        return self.clock() if self._left else max(self.clock(), self._next_at)
-
-    def take_one(self) -> bool:
-        """Take one of the batch, if it has one left; return whether it had."""
-        now = self.clock()
-        if now >= self._next_at:
-            self._left, self._next_at = self.size, now + self.seconds
-        if not self._left:
-            return False
-        self._left -= 1
-        return True
-
-    def give_back(self) -> None:
-        """Take back that one was taken: it was not needed."""
-        self._left += 1

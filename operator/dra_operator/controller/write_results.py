@@ -9,21 +9,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.decision import claim_key
-from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster import writes
 from dra_operator.cluster.delivery import UNCHANGED_SECONDS
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import Denied, Stale, Stored, Unclear, Write, WriteKind, WriteOutcome
 from dra_operator.controller import messages
-from dra_operator.controller.claims import Key, Standing, annotation, is_released, text
+from dra_operator.controller.claims import Key, Standing, is_released, text
 from dra_operator.controller.context import Context
-from dra_operator.controller.event_dedup import EventRequest, one_line, subject_of, warning
+from dra_operator.controller.facts import EventRequest, one_line, subject_of, warning
 from dra_operator.controller.ingest import DeltaEffects
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.pending_status import PendingReason, PendingStatus
 from dra_operator.controller.permissions import WriteAccess
-from dra_operator.controller.queue import Assumed
+from dra_operator.controller.queue import Assumed, Backoff
 
 STALE = (0.05, 30.0)
 """First and longest wait, in seconds, for the newer version of an object."""
@@ -107,11 +106,7 @@ class WriteResultHandler:
 
     def _handle_annotated(self, write: Write) -> None:
         self._handle_permitted(write)
-        if self.context.events.clear((messages.EVENT_FORBIDDEN, write.key)):
-            # The last Event is not what the claim waits for.
-            self.pending.repeat(write.key)
-        if PENDING_ANNOTATION in write.annotations:
-            self.pending.mark_accepted(write.key)
+        self.context.events.clear((messages.EVENT_FORBIDDEN, write.key))
         self.context.queue.annotation_backoff.remove(write.key)
 
     def _handle_written(self, write: Write, assumed: Assumed | None, cycle: int) -> None:
@@ -172,43 +167,34 @@ class WriteResultHandler:
         match outcome:
             case Stale(message=why):
                 # The newer version, or the deletion, is on its way to us. Until it is here, the same would happen.
-                self.context.queue.backoff.add(key, write.uid, *STALE, version=write.version)
+                self._backoff_of(write).add(key, write.uid, *STALE, version=write.version)
                 # kube-controller-manager clears deleted claims as well, and is often faster.
                 if write.kind == "deallocate":
                     log.debug(messages.WRITE_CONFLICT, **facts, why=why)
                 else:
                     log.info(messages.WRITE_CONFLICT, **facts, why=why)
             case Denied(missing=ApiError() as error):
-                self._back_off(write, *DENIED)
+                self._backoff_of(write).add(key, write.uid, *DENIED)
                 self._report_forbidden(write, error)
             case Denied(message=why):
-                self._back_off(write, *DENIED)
-                times = self._count_refusal(write)
+                self._backoff_of(write).add(key, write.uid, *DENIED)
+                times = self._backoff_of(write).count_refusal(key)
                 if times in (1, 2, 4, 8) or times % 16 == 0:
                     # A webhook may be away all night, for a thousand claims.
                     log.warning(messages.WRITE_REFUSED, **facts, why=why)
                 self._report_refusal(write, why)
             case Unclear(missing=error):
-                self.context.queue.backoff.add(key, write.uid, *UNCLEAR)
+                self._backoff_of(write).add(key, write.uid, *UNCLEAR)
                 if error is not None:
                     self._report_forbidden(write, error)
 
-    def _back_off(self, write: Write, first: float, longest: float) -> None:
-        """Have a claim back off, unless only an annotation could not be written, or taken off.
+    def _backoff_of(self, write: Write) -> Backoff:
+        """Return what has the claim of a write back off, or its annotations alone.
 
-        That must not keep the claim from being allocated or released, and has a pause of its own.
+        That one cannot be written must not keep the claim from being allocated or released.
         """
-        if write.kind != "annotate":
-            self.context.queue.backoff.add(write.key, write.uid, first, longest)
-        elif not write.annotations.get(PENDING_ANNOTATION):
-            self.context.queue.annotation_backoff.add(write.key, write.uid, first, longest)
-
-    def _count_refusal(self, write: Write) -> int:
-        """Return how often in a row a write to a claim was refused by now."""
-        if write.kind != "annotate":
-            return self.context.queue.backoff.count_refusal(write.key)
-        refusals = self.pending.mark_refused(write.key) if PENDING_ANNOTATION in write.annotations else 0
-        return refusals or self.context.queue.annotation_backoff.count_refusal(write.key)
+        queue = self.context.queue
+        return queue.annotation_backoff if write.kind == "annotate" else queue.backoff
 
     def _report_forbidden(self, write: Write, error: ApiError) -> None:
         """Say which right is missing."""
@@ -244,8 +230,8 @@ class WriteResultHandler:
         ):
             # One that is allocated waits for nothing itself.
             self.report_for_pods(claim_key(claim), why)
-        elif (event := self.pending.set(claim, why)) is not None:
-            self.context.events.record(event)
+        else:
+            self.pending.set(claim, why)
 
 
 @dataclass(slots=True)
@@ -261,8 +247,8 @@ class ClaimReleaser:
     context: Context
     pending: PendingStatus
     access: WriteAccess
-    release_of_pod: Callable[[Key], None] | None = None
-    """Takes the annotation off the claim of a pod when it is its turn, if claims of pods have it, too."""
+    explains_pods: bool = False
+    """Whether claims of pods that wait have our annotation, too."""
     retained: set[Key] = field(default_factory=set)
     """The claims whose deletion waits, since another claim holds a device of theirs."""
 
@@ -273,7 +259,7 @@ class ClaimReleaser:
             self._forget(key)
             return
         if self.context.claims.is_allocatable(key):
-            self.pending.mark_changed(key)
+            self.pending.annotations.observe(key)
             return
         if not is_released(claim):
             self._excuse(key)
@@ -281,6 +267,10 @@ class ClaimReleaser:
         if not self.context.in_flight.is_allocating(key):
             self.pending.end(key)
         self.retained.discard(key)
+        if self.explains_pods and self.context.claims.is_pending_for_pod(claim):
+            self.pending.annotations.observe(key)
+        else:
+            self.pending.annotations.take_off(claim)
         if self.context.queue.backoff.holds_claim(claim):
             return
         if is_released(claim) and self.context.claims.is_for_us_to_release(claim):
@@ -288,24 +278,6 @@ class ClaimReleaser:
                 self.retained.add(key)
             else:
                 self.context.in_flight.submit(writes.deallocate(claim))
-        elif (
-            annotation(claim) is not None
-            and claim.metadata.deletion_timestamp is None
-            and not self.context.queue.annotation_backoff.holds_claim(claim)
-        ):
-            if self.release_of_pod is None or self.context.claims.is_free(claim):
-                self.context.in_flight.submit(writes.annotate(claim, PENDING_ANNOTATION, None))
-            elif not self.context.claims.is_pending_for_pod(claim):
-                self.release_of_pod(key)
-
-    def write_annotation(self, key: Key) -> None:
-        """Bring the annotation of a claim that waits up to date."""
-        claim = self.context.claims.get(key)
-        if claim is None or key in self.context.in_flight:
-            return
-        if (due := self.pending.due_annotation(claim)) is not None:
-            self.pending.mark_written(key)
-            self.context.in_flight.submit(writes.annotate(claim, PENDING_ANNOTATION, due))
 
     def _shares_a_device(self, key: Key) -> bool:
         """Return whether another claim holds a device of this one, and may still be used.
@@ -327,6 +299,7 @@ class ClaimReleaser:
         self._excuse(key)
         self.retained.discard(key)
         self.pending.clear(key)
+        self.pending.annotations.forget(key)
         self.context.queue.backoff.remove(key)
         self.context.queue.annotation_backoff.remove(key)
         if key not in self.context.in_flight:

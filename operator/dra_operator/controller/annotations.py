@@ -1,0 +1,126 @@
+"""Annotations of claims: what one of ours is to say on each claim, and the writes that bring it there.
+
+Where the reason has changed it is written at once, else at a bounded rate; one that is not accepted backs off. It is
+looked at until the claim has it: a write may meet a conflict, and somebody may take it off.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dra_operator.allocator.decision import claim_key
+from dra_operator.api.types import ResourceClaim
+from dra_operator.cluster.faults import Defect, DefectLogger
+from dra_operator.cluster.writes import annotate
+from dra_operator.controller.claims import ClaimStore, Key, text
+from dra_operator.controller.queue import Backoff, InFlightWrites
+from dra_operator.controller.timers import TokenBucket
+
+RATE = 10.0
+"""How many annotations that are not urgent may be written in a second."""
+
+
+@dataclass(slots=True)
+class _Text:
+    """What a claim of this uid is to say, and how long after the last time."""
+
+    uid: str
+    text: str | None
+    pause: float = 0.0
+    is_urgent: bool = False
+    written_at: float = float("-inf")
+
+
+@dataclass(slots=True)
+class Annotations:
+    """Keeps the annotation `name` of claims as it should be; claims of which nothing was said are left as they are.
+
+    `backoff` is that of writes that were not accepted; its timers, and the answers to writes, bring the next cycle.
+    """
+
+    name: str
+    claims: ClaimStore
+    in_flight: InFlightWrites
+    backoff: Backoff
+    clock: Callable[[], float]
+    defect_logger: DefectLogger
+    _texts: dict[Key, _Text] = field(default_factory=dict)
+    _unsettled: dict[Key, None] = field(default_factory=dict)
+    """The claims whose annotation may not be right, those first that wait for the longest."""
+    _bucket: TokenBucket = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._bucket = TokenBucket(RATE, self.clock)
+
+    def set(
+        self, claim: ResourceClaim, said: str | None, *, pause: float = 0.0, is_urgent: bool = False
+    ) -> None:
+        """State what a claim is to say, None for nothing; one text comes `pause` seconds after the last at least."""
+        key, uid = claim_key(claim), claim.metadata.uid
+        known = self._texts.get(key)
+        if known is None or known.uid != uid:
+            known = self._texts[key] = _Text(uid, said)
+        known.is_urgent = is_urgent or (known.is_urgent and said == known.text)
+        known.text, known.pause = said, pause
+        self._unsettled[key] = None
+
+    def take_off(self, claim: ResourceClaim) -> None:
+        """State that a claim is to say nothing."""
+        if claim_key(claim) in self._texts or self.stated(claim) is not None:
+            self.set(claim, None)
+
+    def observe(self, key: Key) -> None:
+        """Take in that a claim has changed, and its annotation perhaps."""
+        if key in self._texts:
+            self._unsettled[key] = None
+
+    def forget(self, key: Key) -> None:
+        """Forget what a claim was to say that is gone."""
+        self._texts.pop(key, None)
+        self._unsettled.pop(key, None)
+
+    def stated(self, claim: ResourceClaim) -> str | None:
+        """Return what a claim says now."""
+        return claim.metadata.annotations.get(self.name)
+
+    def write(self) -> float | None:
+        """Have written what may be written now; return when time alone allows more."""
+        due = list[float]()
+        for key in tuple(self._unsettled):
+            try:
+                next_at = self._write(key)
+            except Exception:
+                # One claim must not keep the others from it; it is looked at again when it changes.
+                self.defect_logger.exception(Defect.TIDYING, claim=text(key))
+                self._unsettled.pop(key, None)
+                continue
+            if next_at is not None:
+                due.append(next_at)
+        return min(due, default=None)
+
+    def _write(self, key: Key) -> float | None:
+        claim, wanted = self.claims.get(key), self._texts[key]
+        if claim is None or claim.metadata.uid != wanted.uid or claim.metadata.deletion_timestamp is not None:
+            del self._texts[key], self._unsettled[key]
+            return None
+        current = self.stated(claim)
+        if current == wanted.text:
+            del self._unsettled[key]
+            wanted.is_urgent = False
+            if current is None:
+                del self._texts[key]
+            return None
+        if key in self.in_flight or self.backoff.holds_claim(claim):
+            return None
+        if wanted.text is not None and self.clock() < wanted.written_at + wanted.pause:
+            return wanted.written_at + wanted.pause
+        if not wanted.is_urgent:
+            if not self._bucket.has_one():
+                return self._bucket.full_at()
+            self._bucket.take_one()
+        del self._unsettled[key]
+        wanted.is_urgent = False
+        if wanted.text is not None:
+            # After one that is only taken off, as after a restart, the next need not wait.
+            wanted.written_at = self.clock()
+        self.in_flight.submit(annotate(claim, self.name, wanted.text))
+        return None
