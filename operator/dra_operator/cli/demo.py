@@ -10,7 +10,6 @@ import contextlib
 import shutil
 import sysconfig
 import tempfile
-import threading
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -54,8 +53,22 @@ def demo(
 
     logs.configure("console", "warning")
     typer.echo("An API server in memory, two nodes with two GPUs each, and the operator.\n")
-    with _api_server(port) as server, _kept(server.kubeconfig()) as kubeconfig:
-        raise typer.Exit(asyncio.run(_show(server, kubeconfig, keep=keep)))
+    raise typer.Exit(asyncio.run(_run(port, keep=keep)))
+
+
+async def _run(port: int, *, keep: bool) -> int:
+    from dra_operator.testing.server import ApiServer
+
+    server = ApiServer(port)
+    try:
+        await server.start()
+    except (OSError, OverflowError) as error:
+        refuse(f"--port {port}: {error}")
+    try:
+        with _kept(server.kubeconfig()) as kubeconfig:
+            return await _show(server, kubeconfig, keep=keep)
+    finally:
+        await server.stop()
 
 
 @contextlib.contextmanager
@@ -72,38 +85,6 @@ def _kept(kubeconfig: str) -> Iterator[Path]:
             place = error.filename or place
             refuse(f"{place}: {why(error)}; set TMPDIR to a folder that can be written to")
         yield file
-
-
-@contextlib.contextmanager
-def _api_server(port: int) -> Iterator[Any]:
-    """Run the API server in a thread with an event loop of its own, as another process would."""
-    from dra_operator.testing.server import ApiServer
-
-    server, up, down = ApiServer(port), threading.Event(), asyncio.Event()
-    loops: list[asyncio.AbstractEventLoop] = []
-    problems: list[Exception] = []
-
-    async def stay_up() -> None:
-        loops.append(asyncio.get_running_loop())
-        try:
-            async with server:
-                up.set()
-                await down.wait()
-        except Exception as error:  # noqa: BLE001 - nobody may wait for a server that is not there
-            problems.append(error)
-            up.set()
-
-    # asyncio.run ends what is still open when the server goes: watches, above all.
-    thread = threading.Thread(target=lambda: asyncio.run(stay_up()), name="api server", daemon=True)
-    thread.start()
-    up.wait()
-    if problems:
-        refuse(f"--port {port}: {problems[0]}")
-    try:
-        yield server
-    finally:
-        loops[0].call_soon_threadsafe(down.set)
-        thread.join()
 
 
 async def _show(server: Any, kubeconfig: Path, *, keep: bool) -> int:
