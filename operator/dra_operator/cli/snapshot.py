@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -140,6 +140,72 @@ async def _list(session: "ApiSession", kind: "Served") -> list[Body]:
 
 # --- what is kept of an object --------------------------------------------------------------------------------------
 
+_Kept = Mapping[str, Any]
+"""What is kept of a mapping: by the name of a field what is kept of it, None for all of it."""
+
+
+def _all(*names: str) -> _Kept:
+    return dict.fromkeys(names)
+
+
+_NAME: Final = _all("name", "namespace", "uid")
+_IDENTITY: Final = {**_NAME, **_all("creationTimestamp", "deletionTimestamp")}
+_CONTAINER: Final = {
+    **_all("name", "restartPolicy"),
+    "resources": _all("requests", "limits"),
+    "ports": _all("containerPort", "hostPort", "hostIP", "protocol"),
+}
+_CONTAINERS: Final = {"initContainers": _CONTAINER, "containers": _CONTAINER}
+_BESIDE: Final = {"requiredDuringSchedulingIgnoredDuringExecution": _all("topologyKey")}
+"""Of affinity to other pods that it is there, without their labels."""
+_NODE: Final = {
+    "metadata": _all("name", "labels", "deletionTimestamp"),
+    "spec": _all("unschedulable", "taints"),
+    "status": {"conditions": _all("type", "status"), **_all("declaredFeatures", "allocatable")},
+}
+_NAMESPACE: Final = {"metadata": _all("name", "labels")}
+_GROUP: Final = {
+    "metadata": _IDENTITY,
+    "spec": _all("resourceClaims"),
+    "status": _all("resourceClaimStatuses"),
+}
+_POD: Final = {
+    "metadata": {**_IDENTITY, **_all("ownerReferences")},
+    "spec": {
+        **_all(
+            "nodeName", "resourceClaims", "schedulingGroup", "priority", "schedulingGates", "nodeSelector"
+        ),
+        **_all("tolerations", "resources", "overhead", "hostNetwork", "hostUsers"),
+        "affinity": {**_all("nodeAffinity"), "podAffinity": _BESIDE, "podAntiAffinity": _BESIDE},
+        "topologySpreadConstraints": _all("maxSkew", "topologyKey", "whenUnsatisfiable"),
+        **_CONTAINERS,
+    },
+    "status": {
+        **_all("phase", "resourceClaimStatuses", "nominatedNodeName"),
+        "extendedResourceClaimStatus": _all("resourceClaimName"),
+    },
+}
+_RESIDENT: Final = {
+    "metadata": _NAME,
+    "spec": {**_all("nodeName", "resources", "overhead", "hostNetwork"), **_CONTAINERS},
+    "status": _all("phase"),
+}
+"""What nobody else can have of a node: kube-scheduler counts requests, ports, and the pod."""
+
+
+def _keep(value: Any, kept: _Kept | None) -> Any:
+    if kept is None or not value:
+        return value
+    if isinstance(value, list):
+        return [_keep(item, kept) for item in value]
+    return {
+        name: found for name in kept if (found := _keep(value.get(name), kept[name])) not in (None, {}, [])
+    }
+
+
+def _some(body: Body, kept: _Kept) -> Body:
+    return {"apiVersion": body["apiVersion"], "kind": body["kind"], **_keep(body, kept)}
+
 
 def _whole(body: Body) -> Body | None:
     return {**body, "metadata": _metadata(body)}
@@ -152,24 +218,9 @@ def _claim(body: Body) -> Body | None:
 
 
 def _node(body: Body) -> Body | None:
-    status, spec = body.get("status") or {}, body.get("spec") or {}
-    ready = [
-        {"type": item["type"], "status": item.get("status", "")}
-        for item in status.get("conditions") or ()
-        if item.get("type") == "Ready"
-    ]
-    kept = {"conditions": ready, **_some(status, "declaredFeatures", "allocatable")}
-    metadata = _some(body["metadata"], "name", "labels", "deletionTimestamp")
-    return {
-        **_kind(body),
-        "metadata": metadata,
-        "spec": _some(spec, "unschedulable", "taints"),
-        "status": kept,
-    }
-
-
-def _namespace(body: Body) -> Body | None:
-    return {**_kind(body), "metadata": _some(body["metadata"], "name", "labels")}
+    status = {**(body.get("status") or {})}
+    status["conditions"] = [item for item in status.get("conditions") or () if item.get("type") == "Ready"]
+    return _some({**body, "status": status}, _NODE)
 
 
 def _pod(body: Body) -> Body | None:
@@ -179,75 +230,10 @@ def _pod(body: Body) -> Body | None:
     """
     spec, status = body.get("spec") or {}, body.get("status") or {}
     extends = not spec.get("nodeName") and _asks_for_extended_resources(spec)
-    if not (spec.get("resourceClaims") or status.get("extendedResourceClaimStatus") or extends):
-        is_there = spec.get("nodeName") and status.get("phase") not in ENDED_PHASES
-        return _resident(body) if is_there else None
-    containers = {name: list(map(_container, spec.get(name) or ())) for name in _CONTAINERS}
-    metadata = _some(body["metadata"], *_IDENTITY, "ownerReferences")
-    extended = _some(status.get("extendedResourceClaimStatus") or {}, "resourceClaimName")
-    return {
-        **_kind(body),
-        "metadata": metadata,
-        "spec": {
-            **_some(spec, *_OF_PODS),
-            **_affinity(spec),
-            **{name: part for name, part in containers.items() if part},
-        },
-        "status": {
-            **_some(status, "phase", "resourceClaimStatuses", "nominatedNodeName"),
-            **({"extendedResourceClaimStatus": extended} if extended else {}),
-        },
-    }
-
-
-def _resident(body: Body) -> Body:
-    """Return of a pod what nobody else can have of its node: kube-scheduler counts requests, ports, and the pod."""
-    spec = body["spec"]
-    return {
-        **_kind(body),
-        "metadata": _some(body["metadata"], "name", "namespace", "uid"),
-        "spec": {
-            **_some(spec, "nodeName", "resources", "overhead", "hostNetwork"),
-            **{name: list(map(_container, spec[name])) for name in _CONTAINERS if spec.get(name)},
-        },
-        "status": _some(body.get("status") or {}, "phase"),
-    }
-
-
-def _affinity(spec: Body) -> dict[str, Any]:
-    """Return the affinity to nodes, and that a pod must be beside others or apart from them, without their labels."""
-    given = spec.get("affinity") or {}
-    affinity = _some(given, "nodeAffinity")
-    for name in ("podAffinity", "podAntiAffinity"):
-        if terms := (given.get(name) or {}).get(_REQUIRED):
-            affinity[name] = {_REQUIRED: [_some(term, "topologyKey") for term in terms]}
-    spread = [
-        _some(each, "maxSkew", "topologyKey", "whenUnsatisfiable")
-        for each in spec.get("topologySpreadConstraints") or ()
-    ]
-    return {
-        **({"affinity": affinity} if affinity else {}),
-        **({"topologySpreadConstraints": spread} if spread else {}),
-    }
-
-
-def _group(body: Body) -> Body | None:
-    spec, status = body.get("spec") or {}, body.get("status") or {}
-    return {
-        **_kind(body),
-        "metadata": _some(body["metadata"], *_IDENTITY),
-        "spec": _some(spec, "resourceClaims"),
-        "status": _some(status, "resourceClaimStatuses"),
-    }
-
-
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_IDENTITY = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
-_CONTAINERS = ("initContainers", "containers")
-_OF_PODS = (
-    *("nodeName", "resourceClaims", "schedulingGroup", "priority", "schedulingGates"),
-    *("nodeSelector", "tolerations", "resources", "overhead", "hostNetwork", "hostUsers"),
-)
+    if spec.get("resourceClaims") or status.get("extendedResourceClaimStatus") or extends:
+        return _some(body, _POD)
+    is_there = spec.get("nodeName") and status.get("phase") not in ENDED_PHASES
+    return _some(body, _RESIDENT) if is_there else None
 
 
 def _asks_for_extended_resources(spec: Body) -> bool:
@@ -258,29 +244,18 @@ def _asks_for_extended_resources(spec: Body) -> bool:
         is_extended(resource)
         for name in _CONTAINERS
         for container in spec.get(name) or ()
-        for amounts in (_container(container)["resources"]).values()
-        for resource in amounts or ()
+        for amounts in (container.get("resources") or {}).values()
+        if isinstance(amounts, Mapping)
+        for resource in amounts
     )
-
-
-def _container(body: Body) -> dict[str, Any]:
-    resources = _some(body.get("resources") or {}, "requests", "limits")
-    ports = [
-        _some(port, "containerPort", "hostPort", "hostIP", "protocol") for port in body.get("ports") or ()
-    ]
-    return {
-        **_some(body, "name", "restartPolicy"),
-        "resources": resources,
-        **({"ports": ports} if ports else {}),
-    }
 
 
 _TRIM: Mapping[str, Callable[[Body], Body | None]] = {
     "ResourceClaim": _claim,
     "Node": _node,
-    "Namespace": _namespace,
+    "Namespace": lambda body: _some(body, _NAMESPACE),
     "Pod": _pod,
-    "PodGroup": _group,
+    "PodGroup": lambda body: _some(body, _GROUP),
 }
 
 
@@ -293,14 +268,6 @@ def _metadata(body: Body) -> Body:
         if name != "kubectl.kubernetes.io/last-applied-configuration"
     }
     return {**metadata, "annotations": annotations} if annotations else metadata
-
-
-def _kind(body: Body) -> dict[str, Any]:
-    return {"apiVersion": body["apiVersion"], "kind": body["kind"]}
-
-
-def _some(part: Body, *names: str) -> dict[str, Any]:
-    return {name: part[name] for name in names if name in part}
 
 
 def _summary(bodies: Iterable[Body]) -> str:
