@@ -1,5 +1,7 @@
 """Audit: each fault that is put into a cluster is found, at its object, and nothing else is."""
 
+import re
+
 import pytest
 
 import clean_worlds as worlds
@@ -181,3 +183,14 @@ def test_finding_says_what_is_wrong_and_what_to_do(fault, message, action):
 
     assert message in found.message
     assert action in found.action
+
+
+def test_pool_that_is_not_complete_says_what_is_allocated_from_it():
+    """Its devices may well be in use: each node may see as many slices as are announced."""
+    world = worlds.make_world(1)
+    faults.slice_that_is_missing(world)
+
+    (found,) = [each for each in load(world).audit().findings if each.sort == Sort.POOL_NOT_COMPLETE]
+
+    assert "so its devices are not allocated" not in found.message
+    assert re.search(r"; (\d+|none) of its devices (are|is) allocated$", found.message)

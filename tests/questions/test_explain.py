@@ -44,17 +44,55 @@ def test_the_funnel_counts_devices_down_to_those_left():
     )
 
 
-def test_holders_are_told_as_in_the_message():
-    """Of claims of other namespaces the message has the number, and so has the step; it has their names beside it."""
+@pytest.mark.parametrize("is_reader", [True, False], ids=["all may be listed", "one namespace"])
+def test_holders_are_named_to_who_may_list_them(is_reader):
+    """Of claims of other namespaces the message has the number, as Events do; an admin reads their names beside it."""
     holders = [holding(f"held-{each}", "n2", each) for each in ("gpu-0", "gpu-1")]
     holders[1]["metadata"]["namespace"] = "other"
 
-    answer = cluster(waiting("waits", LARGE, count=2), *holders).explain("ResourceClaim/team/waits")
+    unread = {} if is_reader else {"ResourceClaim": "not permitted"}
+    state = cluster(waiting("waits", LARGE), *holders, unread=unread)
+    answer = state.explain("ResourceClaim/team/waits")
 
-    step = answer.requests[0].steps[-1]
-    assert step.holders == "held-gpu-0, 1 of another namespace"
-    assert f"in use by 2 claims ({step.holders})" in answer.message
+    step, counted = answer.requests[0].steps[-1], "held-gpu-0, 1 of another namespace"
+    assert step.holders == ("held-gpu-0, other/held-gpu-1" if is_reader else counted)
+    assert f"in use by 2 claims ({counted})" in answer.message
     assert step.claims == ("other/held-gpu-1", "team/held-gpu-0")
+    foreign = cluster(
+        waiting("waits", LARGE),
+        *[{**each, "metadata": {**each["metadata"], "namespace": "other"}} for each in holders],
+        unread=unread,
+    )
+    (change,) = [
+        each.text for each in foreign.explain("claim/team/waits").changes if each.kind == "claims end"
+    ]
+    assert change == ("claim other/held-gpu-0 ended" if is_reader else "a claim of another namespace ended")
+
+
+def test_what_the_operator_wrote_goes_with_an_answer_that_lacks_something():
+    """It could read all: with fewer rights its word comes before what can be computed."""
+    asked = waiting(annotations={"dra-operator.io/pending": "NotEnoughDevices: 4 in use"})
+
+    partial = cluster(asked, unread={"ResourceClaim": "not permitted"}).explain("claim/team/waits")
+
+    assert (partial.state, partial.conclusion.value) == ("fits", "cannot say")
+    assert partial.written == ("NotEnoughDevices: 4 in use",)
+    assert cluster(asked).explain("claim/team/waits").written == ()
+
+
+def test_what_keeps_few_devices_away_is_summed_up():
+    """Of many causes the first are told, and how many devices the others keep away."""
+    nodes = [
+        body
+        for number in range(8)
+        for body in (node(f"m{number}", unschedulable=True), devices(f"m{number}", "d"))
+    ]
+
+    answer = cluster(*nodes, waiting("waits", count=9)).explain("claim/team/waits")
+
+    (step,) = [each for each in answer.requests[0].steps if each.name == "NodeUnusable"]
+    assert [each.devices for each in step.near_misses] == [1, 1, 1, 1, 1, 3]
+    assert step.near_misses[-1].text == "others"
 
 
 def test_the_smallest_changes_are_given_by_kind():

@@ -133,7 +133,7 @@ class _Search:
         """Return the change that the best set is."""
         if not self.best:
             return None
-        text = _name_claims(self.best, self.situation.namespace)
+        text = name_claims(self.best, self.situation.namespace)
         is_fewest = self.is_exact and len(self.best) <= LARGEST
         text = f"{text} ended" if is_fewest else f"enough claims ended, such as {text}"
         return Change(Kind.CLAIMS_ENDED, text, self.holders.size(self.best), {"ended": frozenset(self.best)})
@@ -228,10 +228,12 @@ class _Holders:
         return True
 
 
-def _name_claims(keys: Iterable[ClaimKey], namespace: str) -> str:
-    """Return the claims of a namespace by name, and how many others there are."""
+def name_claims(keys: Iterable[ClaimKey], namespace: str, *, are_all_named: bool = False) -> str:
+    """Return the claims of a namespace by name, and how many others there are, or their names for who may know them."""
     names = sorted(name for space, name in keys if space == namespace)
     others = sum(space != namespace for space, _ in keys)
+    if are_all_named:
+        names, others = [*names, *sorted("/".join(key) for key in keys if key[0] != namespace)], 0
     if not names:
         return "a claim of another namespace" if others == 1 else f"{others} claims of other namespaces"
     texts = names if len(names) <= _MOST_NAMES else [*names[:_MOST_NAMES], f"{len(names) - _MOST_NAMES} more"]

@@ -560,9 +560,10 @@ def _find_incomplete_pools(view: _View) -> Iterator[Finding]:
         verdict, first = pool.judgement.verdict, pool.slices[0] if pool.slices else None
         if verdict is Verdict.COMPLETE or first is None:
             continue
-        text = (
-            f"pool {pool.path} is {verdict.value}, so its devices are not allocated: {pool.judgement.reason}"
-        )
+        ledger = view.state.ledger
+        held = {*ledger.held(pool.key), *ledger.shared(pool.key)}
+        text = f"pool {pool.path} is {verdict.value}: {pool.judgement.reason}; "
+        text += f"{len(held)} of its devices are allocated" if held else "none of its devices is allocated"
         if verdict is not Verdict.INCOMPLETE:
             action = "the driver contradicts itself: give each device of the pool its own name, and counters that exist"
         elif len(pool.slices) > first.slice_count:

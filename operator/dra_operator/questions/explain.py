@@ -15,14 +15,15 @@ from dra_operator.allocator.extended import classes_by_resource, extended_resour
 from dra_operator.allocator.plan import Alternative
 from dra_operator.api.core import Pod
 from dra_operator.api.likeness import near_object
-from dra_operator.api.names import DEFAULT_SCHEDULER, ENDED_PHASES, GATE
-from dra_operator.api.text import listed, printable
+from dra_operator.api.names import DEFAULT_SCHEDULER, ENDED_PHASES, GATE, PENDING_ANNOTATION
+from dra_operator.api.text import listed, printable, shortened
 from dra_operator.api.types import ResourceClaim
 from dra_operator.explain import TITLES, DeviceCounts, Refusals
 from dra_operator.explain.sentence import holders_text
 from dra_operator.ledger import ClaimKey
 from dra_operator.pods.claims import is_over, named_claims
-from dra_operator.pods.edits import Change, Kind
+from dra_operator.pods.edits import Kind
+from dra_operator.pods.ended_claims import name_claims
 from dra_operator.pods.explanation import EXTENDED, PodExplainer, PodExplanation, count_obstacles
 from dra_operator.pods.gate import (
     CLAIM_NOT_GATED,
@@ -135,7 +136,8 @@ class ExplainAnswer:
     """Why something waits, or that it does not.
 
     `state` is `waits`, `fits` (nothing is in the way, on `node`), `allocated`, `broken` or `does not wait`. `searched`
-    says what is known where no change is given, or not all kinds of them could be tried. `partial` has a line for each
+    says what is known where no change is given, or not all kinds of them could be tried. `written` is what the operator
+    wrote on the claims that wait, of an answer that lacks something: it could read more. `partial` has a line for each
     thing that the answer lacks, `assumed` for each that it assumes.
     """
 
@@ -149,6 +151,7 @@ class ExplainAnswer:
     requests: tuple[RequestFunnel, ...] = ()
     changes: tuple[ChangeAnswer, ...] = ()
     searched: str = ""
+    written: tuple[str, ...] = ()
     partial: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
 
@@ -170,15 +173,29 @@ def explain(state: ClusterState, subject: Subject, effort: Effort | None = EFFOR
         pods = [each for each in state.objects.of_kind("Pod") if _uses(each.obj, claim_key(record.obj))]
         # Pods that cannot be read may use it as well.
         kinds = ("Pod", *_find_kinds(state, pods, record.obj))
-        return _Question(state, effort, kinds, (), _title(record)).explain_claim(record)
+        found = _Question(state, effort, kinds, (), _title(record)).explain_claim(record)
+        return _with_written(found, [record.obj])
     if record is not None and isinstance(record.obj, Pod) and record.obj.metadata.uid:
         unchecked = find_unchecked([record.body])
-        kinds = _find_kinds(state, [record])
-        return _Question(state, effort, kinds, unchecked, _title(record)).explain_pod(record)
+        found = _Question(state, effort, _find_kinds(state, [record]), unchecked, _title(record)).explain_pod(
+            record
+        )
+        keys = [(record.obj.metadata.namespace, name) for name in named_claims(record.obj)]
+        return _with_written(found, [claim for key in keys if (claim := state.find_claim(key)) is not None])
     state, template = find_template(state, subject)
     kinds = template.find_kinds(state.inventory)
     question = _Question(state, effort, kinds, template.find_unchecked(), template.subject)
     return replace(question.explain_copy(template), assumed=template.assumed)
+
+
+def _with_written(answer: ExplainAnswer, claims: Iterable[ResourceClaim]) -> ExplainAnswer:
+    """Return an answer with what the operator wrote on claims that wait, if the answer lacks something."""
+    texts = {
+        claim.metadata.annotations.get(PENDING_ANNOTATION, "")
+        for claim in claims
+        if answer.partial and claim.status.allocation is None
+    }
+    return replace(answer, written=tuple(sorted(map(printable, texts - {""}))))
 
 
 def _find_kinds(state: ClusterState, pods: Sequence[ObjectRecord], *claims: ResourceClaim) -> tuple[str, ...]:
@@ -203,6 +220,23 @@ class _Question:
     """The names of claims, by entry."""
     is_aborted: bool = False
     """Whether a search ran out of its budget."""
+
+    @property
+    def are_all_named(self) -> bool:
+        """Whether claims of other namespaces are named: who asks may list them all. Events name none."""
+        return "ResourceClaim" not in self.state.unread
+
+    def _changes(self, found: SmallestChanges | None, namespace: str) -> tuple[ChangeAnswer, ...]:
+        answers: list[ChangeAnswer] = []
+        for change in () if found is None else found.changes:
+            text = change.text
+            if change.kind is Kind.CLAIMS_ENDED and self.are_all_named:
+                keys = change.fields["ended"]
+                text = text.replace(
+                    name_claims(keys, namespace), name_claims(keys, namespace, are_all_named=True)
+                )
+            answers.append(ChangeAnswer(_KINDS[change.kind], printable(text)))
+        return tuple(answers)
 
     def explain_pod(self, record: ObjectRecord) -> ExplainAnswer:
         """Explain a pod of the cluster."""
@@ -440,7 +474,7 @@ class _Question:
         explainer = self.state.explainers[decider]
         found = explainer.explain([claim], decision, decider=decider)[0]
         counts = {entry: explainer.count_devices(claim, decider=decider)}
-        requests = build_funnels(counts, claim.metadata.namespace)
+        requests = build_funnels(counts, claim.metadata.namespace, are_all_named=self.are_all_named)
         changes = None
         if self.effort is not None:
             situation = Situation(
@@ -456,7 +490,7 @@ class _Question:
             found.message,
             reason=found.reason.value,
             requests=requests,
-            changes=_changes(changes),
+            changes=self._changes(changes, claim.metadata.namespace),
             searched=_searched(changes),
         )
 
@@ -471,7 +505,7 @@ class _Question:
         if found.node:
             return self._answer("fits", found.message, reason=found.reason.value, node=found.node)
         counts = explainer.count_devices(pod, requirements, extended)
-        requests = build_funnels(counts, pod.metadata.namespace)
+        requests = build_funnels(counts, pod.metadata.namespace, are_all_named=self.are_all_named)
         # Nobody can edit the requests that kube-scheduler makes of extended resources.
         effort = None if extended is not None else self.effort
         changes = None if effort is None else explainer.find_changes(pod, requirements, effort)
@@ -481,7 +515,7 @@ class _Question:
             reason=found.reason.value,
             claims=tuple(self._claims(found.claims)),
             requests=requests,
-            changes=_changes(changes),
+            changes=self._changes(changes, pod.metadata.namespace),
             searched=_searched(changes),
         )
 
@@ -522,7 +556,7 @@ class _Question:
             requests,
             changes,
             searched,
-            partial,
+            partial=partial,
         )
 
     def _find_missing(self, state: str, reason: str) -> tuple[str, ...]:
@@ -539,30 +573,33 @@ class _Question:
         return missing if state == "waits" else (*missing, *self.unchecked)
 
 
-def build_funnels(counts: _Counts, namespace: str) -> tuple[RequestFunnel, ...]:
+def build_funnels(
+    counts: _Counts, namespace: str, *, are_all_named: bool = False
+) -> tuple[RequestFunnel, ...]:
     """Return how many devices each condition leaves, for each alternative of each request, by claim.
 
-    `namespace` is that of the claims.
+    `namespace` is that of the claims; holders of others are named to who may list them.
     """
     return tuple(
-        [_funnel(claim, item, each, namespace) for claim, pairs in counts.items() for item, each in pairs]
+        [
+            RequestFunnel(
+                claim,
+                item.name,
+                item.device_class.metadata.name,
+                "all" if item.count is None else str(item.count),
+                tuple(_steps(item, each, "" if are_all_named else namespace, namespace)),
+                each.figures.left,
+                each.most_on_a_node,
+                each.node,
+            )
+            for claim, pairs in counts.items()
+            for item, each in pairs
+        ]
     )
 
 
-def _funnel(claim: str, item: Alternative, counts: DeviceCounts, namespace: str) -> RequestFunnel:
-    return RequestFunnel(
-        claim,
-        item.name,
-        item.device_class.metadata.name,
-        "all" if item.count is None else str(item.count),
-        tuple(_steps(item, counts, namespace)),
-        counts.figures.left,
-        counts.most_on_a_node,
-        counts.node,
-    )
-
-
-def _steps(item: Alternative, counts: DeviceCounts, namespace: str) -> Iterator[FunnelStep]:
+def _steps(item: Alternative, counts: DeviceCounts, only: str, namespace: str) -> Iterator[FunnelStep]:
+    """Yield the steps of one alternative; holders of other namespaces than `only`, if that is given, are counted."""
     figures = counts.figures
     yield FunnelStep("published", "published", 0, figures.published)
     left = figures.in_class
@@ -579,23 +616,24 @@ def _steps(item: Alternative, counts: DeviceCounts, namespace: str) -> Iterator[
             left -= refusals.count
             keys = counts.holders.get(reason, ())
             claims = tuple(sorted("/".join(key) for key in keys))
-            holders = _holders(keys, namespace) if keys else ""
+            holders = _holders(keys, only, namespace) if keys else ""
             yield FunnelStep(reason.value, title, refusals.count, left, _near(refusals), claims, holders)
 
 
-def _holders(claims: Collection[ClaimKey], namespace: str) -> str:
-    number, names = holders_text(claims, namespace)
-    return names or number.removeprefix("by ")
+def _holders(claims: Collection[ClaimKey], only: str, namespace: str) -> str:
+    if only:
+        number, names = holders_text(claims, only)
+        return names or number.removeprefix("by ")
+    own = sorted(name for space, name in claims if space == namespace)
+    return ", ".join(shortened([*own, *sorted("/".join(key) for key in claims if key[0] != namespace)]))
 
 
 def _near(refusals: Refusals) -> tuple[NearMiss, ...]:
+    """Return what keeps most of some devices away, and how many others there are."""
     ranked = sorted(refusals.details.items(), key=lambda item: (-item[1], item[0]))
-    return tuple([NearMiss(printable(text), count) for text, count in ranked[:_MOST_NEAR]])
-
-
-def _changes(found: SmallestChanges | None) -> tuple[ChangeAnswer, ...]:
-    changes: Iterable[Change] = () if found is None else found.changes
-    return tuple([ChangeAnswer(_KINDS[each.kind], printable(each.text)) for each in changes])
+    found = [NearMiss(printable(text), count) for text, count in ranked[:_MOST_NEAR]]
+    rest = sum(count for _, count in ranked[_MOST_NEAR:])
+    return (*found, *([NearMiss("others", rest)] if rest else []))
 
 
 def _searched(found: SmallestChanges | None) -> str:

@@ -15,6 +15,7 @@ from dra_operator.allocator import Decider, Reason
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Pod
 from dra_operator.api.kinds import RESOURCE_GROUP
+from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.text import listed, shown
 from dra_operator.api.types import DeviceTaint, DeviceTaintRule, ResourceClaim
 from dra_operator.inventory import bits
@@ -117,7 +118,8 @@ class ClaimImpact:
 
     `after_seconds` is how long its toleration still lasts. `fits_elsewhere` says whether it gets devices if it is
     decided anew after the change: on `new_node`, `new_devices`; or `reason` and `message` why not. It is None if that
-    cannot be said, as not everything could be read or as a search ran out of its time.
+    cannot be said, as not everything could be read or as a search ran out of its time. `is_moved`: no pod names it, so
+    the operator gives it other devices by itself.
     """
 
     namespace: str
@@ -132,6 +134,7 @@ class ClaimImpact:
     message: str = ""
     after_seconds: int | None = None
     is_being_deleted: bool = False
+    is_moved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +260,16 @@ def _build_claim(
         message=outcome.message,
         after_seconds=hit.after_seconds,
         is_being_deleted=hit.claim.metadata.deletion_timestamp is not None,
+        is_moved=hit.effect in (Effect.EVICTED, Effect.LOST) and _is_for_nobody(consumers, hit.claim),
     )
+
+
+def _is_for_nobody(consumers: ConsumerIndex, claim: ResourceClaim) -> bool:
+    """Return whether the operator decides a claim: nobody uses it, and it has not opted out."""
+    metadata = claim.metadata
+    is_ours = metadata.labels.get(OPT_OUT_LABEL) != "false" and metadata.deletion_timestamp is None
+    is_made = any(owner.controller for owner in metadata.owner_references)
+    return is_ours and not is_made and consumers.are_pods_known and not [*consumers.find_consumers(claim)]
 
 
 def _find_users(

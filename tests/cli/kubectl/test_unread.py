@@ -95,3 +95,26 @@ async def test_cluster_whose_last_node_is_gone_has_room_for_nothing(cluster, dra
     result = await dra("fit", "class/gpu", "--without", "node/node-1", "--without", "node/node-2")
 
     assert result.exit_code == 1, result.output
+
+
+async def test_free_devices_are_headed_as_what_they_are_at_most(used, dra):
+    """Claims that cannot be read may hold some of them."""
+    whole = await dra("top")
+    forbid(used, "ResourceClaim")
+    partial = await dra("top")
+
+    assert [each.stdout.splitlines()[0].split()[3] for each in (whole, partial)] == ["FREE", "FREE<="]
+
+
+async def test_the_word_of_the_operator_comes_first(used, dra):
+    """Before what can be computed with fewer rights."""
+    asked = claim("told")
+    asked["metadata"]["annotations"] = {"dra-operator.io/pending": "NotEnoughDevices: 4 in use"}
+    used.put(asked)
+    forbid(used, "Node")
+
+    result = await dra("explain", "claim/told")
+
+    lines = result.stdout.splitlines()
+    assert lines[:2] == ["the operator says: NotEnoughDevices: 4 in use", "as far as you can read:"]
+    assert result.exit_code == 2

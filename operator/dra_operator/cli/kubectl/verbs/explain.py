@@ -158,6 +158,10 @@ def _claims(question: Question, kind: str, namespace: str, name: str) -> list[st
 
 
 def _lines(style: Style, report: "ExplainAnswer", *, would: bool) -> Any:
+    for text in report.written:
+        yield from wrapped(f"the operator says: {text}", style)
+    if report.written:
+        yield "as far as you can read:"
     yield from _headline(style, report, would=would)
     for each in report.claims if len(report.claims) > 1 else ():
         yield from wrapped(f"claim {each.name or each.claim}: {each.reason}: {each.message}", style, "  ")
@@ -211,7 +215,8 @@ def _number(step: "FunnelStep") -> str:
 
 def _are_left_out(step: "FunnelStep") -> bool:
     """Return whether some claims are there by number only."""
-    return not {name.partition("/")[2] for name in step.claims} <= {*step.holders.split(", ")}
+    shown = {*step.holders.split(", ")}
+    return any(name not in shown and name.partition("/")[2] not in shown for name in step.claims)
 
 
 def _because(step: "FunnelStep") -> str:

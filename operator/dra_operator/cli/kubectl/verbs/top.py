@@ -104,7 +104,8 @@ def _lines(question: Question, report: "UsageReport", by: str) -> list[str]:
         return listing([name, *map(_counted, ("used", "shared", "idle", "claims"))], rows, question.style)
     columns = [
         name,
-        *map(_counted, ("total", "used", "free")),
+        *map(_counted, ("total", "used")),
+        replace(_counted("free"), title="FREE<=" if report.is_at_most else "FREE"),
         *[
             replace(_counted(each), is_optional=True)
             for each in ("shared", "tainted", "blocked", "idle", "owned")
@@ -137,4 +138,5 @@ def _sums(rows: "tuple[UsageRow, ...]") -> dict[str, str]:
     for field in ("total", "used", "free", "shared", "tainted", "blocked", "idle", "owned"):
         numbers = [getattr(row, field) for row in rows]
         found[field.upper()] = "-" if None in numbers else str(sum(numbers))
+    found["FREE<="] = found["FREE"]
     return found
