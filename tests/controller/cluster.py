@@ -168,7 +168,7 @@ class Cluster:
         """Delete a claim as kubectl does: its finalizers hold it."""
         await self.session.request("DELETE", f"/apis/{V1}/namespaces/{namespace}/resourceclaims/{name}")
 
-    async def until(self, condition: Callable[[], Any], what: str = "it", seconds: float = 5.0) -> None:
+    async def until(self, condition: Callable[[], Any], what: str = "it", seconds: float = 20.0) -> None:
         """Wait until a condition holds, and fail if it does not in time."""
         for _ in range(int(seconds / 0.01)):
             if condition():
@@ -225,7 +225,7 @@ class Operator:
 
     async def ready(self) -> "Operator":
         """Wait until it is ready."""
-        for _ in range(500):
+        for _ in range(2000):
             if not self.manager.unready():
                 return self
             await asyncio.sleep(0.01)

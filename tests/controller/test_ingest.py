@@ -96,54 +96,6 @@ NAMESPACE = {
 
 
 @pytest.mark.parametrize(
-    ("before", "body"),
-    [
-        ([], resource_slice()),
-        ([resource_slice()], resource_slice(devices=[{"name": "gpu-1"}])),
-        ([], CLASS),
-        ([CLASS], {**CLASS, "spec": {"selectors": [{"cel": {"expression": "true"}}]}}),
-        ([resource_slice()], RULE),
-        ([], node()),
-        ([node()], {**node(), "metadata": {"name": "n", "labels": {"zone": "a"}}}),
-        ([node()], {**node(), "spec": {"unschedulable": True}}),
-        ([], NAMESPACE),
-    ],
-    ids=[
-        "slice added",
-        "slice changed",
-        "class added",
-        "class changed",
-        "rule added",
-        "node added",
-        "node relabelled",
-        "node cordoned",
-        "namespace permits admin access",
-    ],
-)
-def test_what_every_pending_claim_depends_on_is_a_wide_change(feed, before, body):
-    """Each event of dra-semantics 8.14 about something other than a claim has everything tried again."""
-    feed.apply(*before)
-
-    assert feed.apply(body).requeue_all
-
-
-@pytest.mark.parametrize(
-    ("body", "place"),
-    [
-        (resource_slice(), ("ResourceSlice", "", "s")),
-        (CLASS, ("DeviceClass", "", "c")),
-        (node(), ("Node", "", "n")),
-    ],
-    ids=["slice", "class", "node"],
-)
-def test_a_deletion_is_a_wide_change(feed, body, place):
-    """What is gone can change a decision, too: a shared pool may be complete now."""
-    feed.apply(body)
-
-    assert feed.apply(gone=[place]).requeue_all
-
-
-@pytest.mark.parametrize(
     ("before", "after"),
     [
         (node(), node(conditions=[{"type": "Ready", "status": "True", "lastHeartbeatTime": "2027"}])),

@@ -15,139 +15,107 @@ RULE = {
 }
 
 
-async def test_a_slice_that_is_added(cluster, operator):
-    """Devices that are published later are found."""
-    cluster.put(node(), CLASS, claim())
-    await cluster.waits()
-    cluster.put(resource_slice("gpu-0"))
-
-    assert await cluster.allocated() == ["gpu-0"]
+ZONE = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
+BROKEN_CLASS = {**CLASS, "spec": {"selectors": [{"cel": {"expression": 'device.driver == "other"'}}]}}
+GPU = (node(), CLASS, resource_slice("gpu-0"))
+ADMIN = {"resource.kubernetes.io/admin-access": "true"}
 
 
-async def test_a_slice_that_changes(cluster, operator):
-    """A device added to a slice is found."""
-    cluster.put(node(), CLASS, resource_slice(), claim())
-    await cluster.waits()
-    cluster.put(resource_slice("gpu-0", generation=2))
-
-    assert await cluster.allocated() == ["gpu-0"]
-
-
-async def test_a_slice_that_is_deleted(cluster, operator):
-    """A pool that had a slice too many is complete again."""
-    cluster.put(node(), CLASS, resource_slice("gpu-0"), resource_slice("gpu-1", name="slice-2"), claim())
-    await cluster.waits()
-    cluster.server.remove("ResourceSlice", "slice-2")
-
-    assert await cluster.allocated() == ["gpu-0"]
+def zonal():
+    """A slice for all nodes with a label."""
+    body = resource_slice("gpu-0")
+    del body["spec"]["nodeName"]
+    body["spec"]["nodeSelector"] = ZONE
+    return body
 
 
-async def test_a_taint_that_leaves_a_slice(cluster, operator):
-    """A device whose taint is gone may be used."""
-    cluster.put(node(), CLASS, resource_slice("gpu-0", taints=[TAINT]), claim())
-    await cluster.waits()
-    cluster.put(resource_slice("gpu-0"))
-
-    await cluster.allocated()
+def unready():
+    """A node that is not ready."""
+    body = node()
+    body["status"]["conditions"][0]["status"] = "False"
+    return body
 
 
-async def test_a_taint_rule_that_is_deleted(cluster, operator, gpu):
-    """So may one that a rule had tainted."""
-    cluster.put(RULE)
-    await operator.settled()
-    cluster.put(claim())
-    assert "taint" in await cluster.waits()
-    cluster.server.remove("DeviceTaintRule", "rule")
-
-    await cluster.allocated()
+def put(body):
+    """Put an object, or another state of it."""
+    return lambda cluster: cluster.put(body)
 
 
-async def test_a_taint_rule_that_changes(cluster, operator, gpu):
-    """A rule that points elsewhere now sets the device free."""
-    cluster.put(RULE)
-    await operator.settled()
-    cluster.put(claim())
-    await cluster.waits()
-    cluster.change(
-        "DeviceTaintRule", "rule", lambda rule: rule["spec"]["deviceSelector"].update(driver="other")
-    )
-
-    await cluster.allocated()
+def remove(kind, name):
+    """Remove an object."""
+    return lambda cluster: cluster.server.remove(kind, name)
 
 
-async def test_a_taint_rule_that_is_added_keeps_later_claims_away(cluster, operator, gpu):
-    """A new rule counts at once; what is allocated stays."""
-    cluster.put(RULE)
-    await operator.settled()
-    cluster.put(claim())
-
-    assert "taint" in await cluster.waits()
-
-
-async def test_a_class_that_is_added(cluster, operator):
-    """A claim may come before its class."""
-    cluster.put(node(), resource_slice("gpu-0"), claim())
-    assert "class" in await cluster.waits()
-    cluster.put(CLASS)
-
-    await cluster.allocated()
-
-
-async def test_a_class_that_changes(cluster, operator):
-    """A selector that is mended finds the device."""
-    broken = {**CLASS, "spec": {"selectors": [{"cel": {"expression": 'device.driver == "other"'}}]}}
-    cluster.put(node(), broken, resource_slice("gpu-0"), claim())
-    await cluster.waits()
-    cluster.put(CLASS)
-
-    await cluster.allocated()
-
-
-async def test_a_node_that_is_added(cluster, operator):
-    """Devices of a node that is not there yet are of no use."""
-    cluster.put(CLASS, resource_slice("gpu-0"), claim())
-    await cluster.waits()
-    cluster.put(node())
-
-    await cluster.allocated()
+def change(kind, name, edit):
+    """Change an object."""
+    return lambda cluster: cluster.change(kind, name, edit)
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("before", "request_fields", "happens"),
     [
-        (
-            lambda body: body["spec"].update(unschedulable=True),
-            lambda body: body["spec"].pop("unschedulable"),
+        pytest.param((node(), CLASS), {}, put(resource_slice("gpu-0")), id="a slice is added"),
+        pytest.param(
+            (node(), CLASS, resource_slice()),
+            {},
+            put(resource_slice("gpu-0", generation=2)),
+            id="a slice has a device more",
         ),
-        (
-            lambda body: body["status"]["conditions"][0].update(status="False"),
-            lambda body: body["status"]["conditions"][0].update(status="True"),
+        pytest.param(
+            (*GPU, resource_slice("gpu-1", name="slice-2")),
+            {},
+            remove("ResourceSlice", "slice-2"),
+            id="a slice too many is deleted",
+        ),
+        pytest.param(
+            (node(), CLASS, resource_slice("gpu-0", taints=[TAINT])),
+            {},
+            put(resource_slice("gpu-0")),
+            id="a taint leaves a slice",
+        ),
+        pytest.param((*GPU, RULE), {}, remove("DeviceTaintRule", "rule"), id="a rule is deleted"),
+        pytest.param(
+            (*GPU, RULE),
+            {},
+            change(
+                "DeviceTaintRule", "rule", lambda rule: rule["spec"]["deviceSelector"].update(driver="other")
+            ),
+            id="a rule points elsewhere",
+        ),
+        pytest.param((node(), resource_slice("gpu-0")), {}, put(CLASS), id="a class is added"),
+        pytest.param((node(), BROKEN_CLASS, resource_slice("gpu-0")), {}, put(CLASS), id="a class is mended"),
+        pytest.param((CLASS, resource_slice("gpu-0")), {}, put(node()), id="a node is added"),
+        pytest.param(
+            (*GPU[1:], {**node(), "spec": {"unschedulable": True}}),
+            {},
+            put(node()),
+            id="a node is uncordoned",
+        ),
+        pytest.param((*GPU[1:], unready()), {}, put(node()), id="a node is ready"),
+        pytest.param(
+            (node(), CLASS, zonal()),
+            {},
+            change("Node", "node-1", lambda body: body["metadata"].update(labels={"zone": "a"})),
+            id="a node gets the label",
+        ),
+        pytest.param(
+            GPU,
+            {"adminAccess": True},
+            change("Namespace", "default", lambda body: body["metadata"].update(labels=ADMIN)),
+            id="a namespace permits admin access",
         ),
     ],
-    ids=["cordoned", "not ready"],
 )
-async def test_a_node_that_becomes_usable(cluster, operator, gpu, before, after):
-    """A node that is uncordoned or ready again is used."""
-    cluster.change("Node", "node-1", before)
+async def test_a_claim_that_waits_is_tried_again(cluster, operator, before, request_fields, happens):
+    """It gets its device as soon as there is one for it."""
+    cluster.put(*before)
     await operator.settled()
-    cluster.put(claim())
+    cluster.put(claim(request=request_fields))
     await cluster.waits()
-    cluster.change("Node", "node-1", after)
 
-    await cluster.allocated()
+    happens(cluster)
 
-
-async def test_a_node_that_gets_a_label(cluster, operator):
-    """A slice for all nodes with a label applies to a node that gets it."""
-    body = resource_slice("gpu-0")
-    del body["spec"]["nodeName"]
-    zone = {"key": "zone", "operator": "In", "values": ["a"]}
-    body["spec"]["nodeSelector"] = {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}
-    cluster.put(node(), CLASS, body, claim())
-    await cluster.waits()
-    cluster.change("Node", "node-1", lambda found: found["metadata"].update(labels={"zone": "a"}))
-
-    await cluster.allocated()
+    assert await cluster.allocated() == ["gpu-0"]
 
 
 @pytest.fixture
@@ -246,21 +214,6 @@ async def test_a_claim_released_by_its_last_pod_is_allocated_again(cluster, oper
 
     cluster.change("ResourceClaim", "claim", release, "default")
     await cluster.allocated()
-
-
-async def test_a_namespace_that_permits_admin_access(cluster, operator, gpu):
-    """A claim with admin access is refused until its namespace has the label."""
-    cluster.put(claim(request={"adminAccess": True}))
-    assert "admin" in await cluster.waits()
-    cluster.change(
-        "Namespace",
-        "default",
-        lambda body: (
-            body["metadata"].setdefault("labels", {}).update({"resource.kubernetes.io/admin-access": "true"})
-        ),
-    )
-
-    assert await cluster.allocated() == ["gpu-0"]
 
 
 async def test_a_claim_that_is_no_longer_opted_out(cluster, operator, gpu):
