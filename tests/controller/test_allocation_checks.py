@@ -51,31 +51,11 @@ def test_both_claims_are_told_and_neither_is_written_to(bench, used):
     assert bench.metric("device_collisions") == 1
 
 
-def test_a_claim_of_another_namespace_is_not_named(bench):
-    """Whoever may read a claim need not know what others have."""
-    claims = [
-        holder(bench, "a"),
-        holder(bench, "b", namespace="other"),
-        holder(bench, "c", namespace="third"),
-    ]
-    found = said(bench.run(*claims))
-
-    assert "to default/a and to 2 claims of other namespaces;" in found["a"]
-    assert "default" not in found["b"]
-
-
 def test_a_device_held_alone_beside_a_share_is_held_twice(bench):
     """A driver made it shareable, or exclusive, while it was held."""
     effects = bench.run(holder(bench, "alone"), holder(bench, "sharing", share="s"))
 
     assert sorted(said(effects)) == ["alone", "sharing"]
-
-
-def test_shares_of_one_device_are_no_collision(bench):
-    """That is what they are for."""
-    effects = bench.run(holder(bench, "a", share="s"), holder(bench, "b", share="t"))
-
-    assert event_reasons(effects) == []
 
 
 def test_a_deleted_claim_is_not_cleared_beside_another_holder(bench):
@@ -252,16 +232,6 @@ def test_what_is_mended_is_told_no_more(held):
     assert event_reasons(held.run(gone("Node", "node-1"))) == ["AllocationBroken"]
 
 
-def test_what_was_told_stays_while_slices_are_away(held, clock):
-    """That nothing is known mends nothing."""
-    held.run(put("ResourceSlice", resource_slice("gpu-1", generation=2)))
-    clock.now += 60
-    annotated(held, held.run())
-
-    assert held.run(gone("ResourceSlice", "slice-1")) == []
-    assert held.metric("broken_allocations", cause="device-missing") == 1
-
-
 def test_what_an_earlier_operator_told_is_not_told_again(bench, clock):
     """Nor taken off until it is known to be over; a missing device need not be missing for another minute."""
     told = claim("theirs", annotations={BROKEN_ANNOTATION: MISSING})
@@ -311,7 +281,6 @@ async def test_a_broken_claim_is_told_on_the_api_server(cluster, operator):
     await cluster.until(lambda: told() is None, "the end of the annotation")
 
 
-FAILS = "request gpu: selector #0 fails on 2 of 3 devices: no such key: ready"
 READY = "device.attributes['gpu.example.com'].ready"
 
 
@@ -342,13 +311,3 @@ async def test_an_event_says_on_how_many_devices_the_selector_fails(cluster, ope
         f"{fault_texts.NOT_REACHED}"
     )
     assert cluster.annotation() is None
-
-
-def test_the_warning_follows_the_allocation(bench):
-    """Both are told once; nothing is said while the allocation is on its way."""
-    bench.allocator.failing = {"claim": [FAILS]}
-    effects = store(bench, "claim")
-
-    assert event_reasons(effects) == ["Allocated", "SelectorFailed"]
-    assert event_reasons(bench.run()) == []
-    assert bench.allocator.looked_at == ["claim"]

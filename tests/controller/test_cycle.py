@@ -1,7 +1,7 @@
 """The pass: order, budget, and what a decision or its failure leads to."""
 
 import pytest
-from cycle_bench import FITS, KEY, event_reasons, said_by, writes
+from cycle_bench import FITS, KEY, event_reasons, writes
 from structlog.testing import capture_logs
 
 from cluster import FINALIZER, claim
@@ -17,26 +17,6 @@ from dra_operator.controller.write_results import WriteResultHandler
 
 # --- deciding
 # -------------------------------------------------------------------------------------------------------------
-
-
-def test_claims_are_decided_oldest_first_then_by_name(bench):
-    """The order of a pass is creationTimestamp, namespace, name, whatever order they arrived in."""
-    bench.run(
-        bench.delta(claim("c", creationTimestamp="2026-01-02T00:00:00Z")),
-        bench.delta(claim("b", creationTimestamp="2026-01-01T00:00:00Z")),
-        bench.delta(claim("a", creationTimestamp="2026-01-01T00:00:00Z")),
-    )
-
-    assert bench.allocator.asked == ["a", "b", "c"]
-
-
-def test_learning_decides_nothing(bench):
-    """Before everything is listed, claims are only taken in; the first pass decides them."""
-    bench.cycle.observe([bench.delta(claim())])
-    assert bench.allocator.asked == []
-
-    bench.run(Tick())
-    assert bench.allocator.asked == ["claim"]
 
 
 def test_what_was_learned_first_is_tidied_as_well(bench):
@@ -75,40 +55,11 @@ def test_decisions_are_on_their_way_before_anything_is_explained(bench, steps):
     assert steps == ["b", "a"]
 
 
-def test_what_needs_no_decision_is_on_its_way_before_anything_is_decided(bench):
-    """A device that comes back is there for the next pass, however long this one takes."""
-    going = claim("going", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[FINALIZER])
-    asked = []
-
-    def emit(effects):
-        asked.extend(len(bench.allocator.asked) for _ in writes(effects, "deallocate"))
-
-    bench.cycle.run([bench.delta(claim()), bench.delta(going)], emit, lambda: False)
-
-    assert asked == [0]
-
-
 def test_the_write_carries_what_makes_it_conditional(bench, write):
     """Version and uid of the claim that was decided on, and a timestamp."""
     assert (write.version, write.uid) == ("1", "uid-claim")
     assert write.allocation["allocationTimestamp"].endswith("Z")
     assert not write.annotations
-
-
-def test_a_claim_that_waits_is_not_tried_for_nothing(bench):
-    """A pass without a change that could help asks only about what is new."""
-    bench.run(bench.delta(claim("one")))
-    bench.run(bench.delta(claim("two")))
-
-    assert bench.allocator.asked == ["one", "two"]
-
-
-def test_a_tick_has_everything_tried_again(bench):
-    """The full pass is the net under all triggers."""
-    bench.run(bench.delta(claim()))
-    bench.run(Tick())
-
-    assert bench.allocator.asked == ["claim", "claim"]
 
 
 def test_a_pass_stops_between_two_claims(bench):
@@ -144,17 +95,6 @@ def test_a_claim_that_used_up_its_deadline_is_put_off(bench, clock):
     clock.now += module.ABORTED[0]
     bench.run()
     assert bench.allocator.asked == ["claim", "claim"]
-
-
-def test_an_annotation_does_not_end_the_wait_of_a_claim_that_was_put_off(bench):
-    """Our own write about a claim that used up its deadline must not have it tried again."""
-    bench.allocator.answers = {"claim": Failed("aborted", "10 s", Reason.SEARCH_ABORTED, KEY)}
-    (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
-    annotated = claim(annotations={"dra-operator.io/pending": said_by(annotate)})
-    bench.run(bench.delta(annotated), Stored(annotate, {}))
-    bench.run(Tick())
-
-    assert bench.allocator.asked == ["claim"]
 
 
 def test_a_defect_costs_one_claim_a_wait_and_the_others_nothing(bench, clock):
@@ -243,15 +183,6 @@ def about(effects, kind):
     return [effect for effect in effects if isinstance(effect, EventRequest) and effect.subject.kind == kind]
 
 
-def test_claims_that_stumble_over_one_object_on_other_devices_say_one_thing(bench, device_class):
-    """The device that the message names is not what is wrong; one Event, however often they are tried."""
-    bench.allocator.answers = {"a": stumble("gpu-0"), "b": stumble("gpu-1")}
-    effects = bench.run(bench.delta(claim("a")), bench.delta(claim("b")))
-    effects += bench.run(Tick()) + bench.run(Tick())
-
-    assert len(about(effects, "DeviceClass")) == 1
-
-
 @pytest.mark.parametrize("end", ["gone", "fits", "waits", "pod", "defect"])
 def test_an_object_is_blamed_while_a_claim_stumbles_over_it(bench, clock, device_class, end):
     """When the last claim is gone, or decided otherwise, or not ours, nothing is told again of the object."""
@@ -294,16 +225,6 @@ def test_objects_with_a_problem_are_counted(bench, clock, device_class):
     bench.allocator.answers = {}
     bench.run(Tick())
     assert bench.metric("problems") == 0
-
-
-def test_a_namespace_is_not_blamed(bench):
-    """That it does not permit admin access is told on the claim that wants it."""
-    failed = Failed("fatal", "no label", Reason.ADMIN_ACCESS_DENIED, KEY, "gpu", ("Namespace", "default"))
-    bench.allocator.answers = {"claim": failed}
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "uid": "u"}}
-    effects = bench.run(Delta("Namespace", "", "default", namespace), bench.delta(claim()))
-
-    assert event_reasons(effects) == ["AdminAccessDenied"]
 
 
 def test_a_reason_that_flaps_is_told_by_the_pass_that_its_turn_wakes(bench, clock):

@@ -7,7 +7,6 @@ from cluster import FINALIZER, allocation, claim, resource_slice
 from dra_operator.api.names import OWNED_FINALIZER, OWNED_KEY, SETTLED_ANNOTATION
 from dra_operator.cluster.ownership_policy import RuleAnswer, RuleProbe, RulesFence
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.session import ApiUnreachable
 from dra_operator.cluster.writes import Stored
 from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.owned_devices import PolicyState
@@ -134,21 +133,6 @@ def test_a_rule_that_the_api_server_does_not_know_waits_and_readyz_says_why(benc
 
     assert is_used(bench)
     assert bench.cycle.notes() == []
-
-
-def test_an_answer_that_did_not_come_counts_as_no(bench):
-    """What cannot be found out is not relied on, and readyz says why."""
-    bench.run(POLICY, rule(), devices(), bench.delta(claim("waits")))
-    bench.clock.now += 30
-    (probe,) = probes(bench.run())
-
-    bench.run(RuleAnswer(probe, is_known=False, error=ApiUnreachable("no answer in 5 s")))
-
-    assert not is_used(bench)
-    assert (
-        "a dry run does not show whether kube-apiserver knows the rule: no answer in 5 s"
-        in bench.cycle.notes()[0]
-    )
 
 
 def test_an_allocation_by_somebody_else_ends_the_use_of_what_the_policy_protects(bench):

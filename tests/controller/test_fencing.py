@@ -73,12 +73,6 @@ async def late(cluster, gpu, die):
     return await die()
 
 
-def asked_to_patch(cluster):
-    """Return how many patches of claims reached the API server, by subresource."""
-    counts = cluster.server.requests
-    return counts["patch ResourceClaim"], counts["patch ResourceClaim/status"]
-
-
 # --- what must not happen
 # ---------------------------------------------------------------------------------------------------
 
@@ -149,18 +143,6 @@ async def test_an_allocation_that_is_stored_before_the_fence_counts(cluster, pro
     assert cluster.devices("first") == ["gpu-0"]
 
 
-async def test_a_claim_that_is_deleted_is_fenced(cluster, proxy, late, start):
-    """There is nothing that the late allocation could be stored in."""
-    proxy.holds = is_release
-    await start()
-    await cluster.until(lambda: len(proxy.held) == 2)
-    cluster.server.remove("ResourceClaim", "first", "default")
-    older(cluster)
-
-    assert await cluster.allocated("second") == ["gpu-0"]
-    assert await proxy.let_through() == [404, 404]
-
-
 async def test_a_claim_that_nobody_can_understand_is_fenced(cluster, proxy, late, start, monkeypatch):
     """It could be understood when its allocation was sent, by an operator of another version."""
 
@@ -226,20 +208,6 @@ def test_claims_that_no_operator_was_allocating_are_left_alone(bench, metadata, 
     assert bench.cycle._fence.reasons() == ()
 
 
-async def test_nothing_is_written_where_nothing_was_under_way(cluster, gpu, start):
-    """A start in a cluster where all is written sends no patch at all."""
-    cluster.put(claim("first"), claim("second"))
-    first = await start()
-    await cluster.allocated("first")
-    await cluster.waits("second")
-    await first.manager.close()
-    before = asked_to_patch(cluster)
-    second = await start()
-    await second.ready()
-
-    await cluster.stays(lambda: asked_to_patch(cluster) == before)
-
-
 # --- when it is not possible
 # ------------------------------------------------------------------------------------------------
 
@@ -288,21 +256,6 @@ async def test_a_fence_that_never_succeeds_is_given_up(cluster, late, start, mon
 
     assert await cluster.allocated("second") == ["gpu-0"]
     await operator.ready()
-
-
-def test_who_waits_for_the_fence_is_told_for_how_long(bench, clock):
-    """At most so long as a write can be under way; readiness counts the seconds, and says nothing when it is over."""
-    bench.cycle.observe([bench.delta(claim(finalizers=[FINALIZER]))])
-    assert bench.cycle._fence.reasons() == (), "nothing is decided yet anyhow"
-    bench.run()
-    clock.now += 20
-
-    (text,) = bench.cycle._fence.reasons()
-    assert text.startswith("an earlier operator may still be writing to default/claim; ")
-    assert text.endswith(", 100 s at most")
-    clock.now += 100
-    bench.run()
-    assert bench.cycle._fence.reasons() == ()
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,11 @@
 """Gated pods, with the API server in memory: their claims are allocated together, and then the pod is let go."""
 
 import asyncio
-from datetime import UTC, datetime
-from itertools import count
-from types import SimpleNamespace
 
 import pytest
 
 from cluster import CLASS, Operator, allocation, claim, resource_slice
 from cluster import node as bare_node
-from dra_operator.allocator import Failed, Reason
-from dra_operator.pods.pod_decision import PodDecider
 
 from .conftest import defects
 
@@ -142,36 +137,6 @@ async def test_nomination_that_somebody_else_set_stays(cluster, pods, operator, 
     await cluster.stays(lambda: pods.nominated() == "node-2")
 
 
-async def test_claim_is_taken_back_although_somebody_else_nominated_the_pod(cluster, pods, start_gated):
-    """Its node is cordoned; the nomination stays, and does not keep the devices."""
-    await start_gated(claims="all")
-    cluster.put(claim("a"))
-    await cluster.allocated("a")
-    for name in ("node-1", "node-2"):
-        cluster.change("Node", name, lambda body: body["spec"].update(unschedulable=True))
-    cluster.put(pod("pod", "a", gates=(GATE, "example.com/other")))
-    await cluster.nominate("node-1", manager="autoscaler")
-
-    cluster.change("Pod", "pod", leave_our_gate, "default")
-
-    await cluster.until(lambda: not cluster.devices("a"), "the end of the allocation")
-    await cluster.stays(lambda: pods.nominated() == "node-1")
-
-
-async def test_all_allocations_of_a_pod_have_one_time(cluster, pods, operator, monkeypatch):
-    """kube-scheduler counts the time that devices may take to get ready from the time of the allocation."""
-    times = (datetime.fromtimestamp(seconds, UTC) for seconds in count(1e9))
-    monkeypatch.setattr(
-        "dra_operator.controller.cycle.datetime", SimpleNamespace(now=lambda _zone: next(times))
-    )
-    cluster.put(claim("a"), claim("b"), pod("pod", "a", "b"))
-
-    await pods.let_go()
-
-    found = {cluster.claim(name)["status"]["allocation"]["allocationTimestamp"] for name in ("a", "b")}
-    assert len(found) == 1
-
-
 async def test_pod_with_another_gate_waits_for_that(cluster, pods, operator):
     """Who holds the other gate may still change where the pod can run: its claims get nothing before."""
     cluster.put(claim("a"), pod("pod", "a", gates=(GATE, "kueue.x-k8s.io/admission")))
@@ -256,16 +221,6 @@ async def test_pod_of_the_highest_priority_goes_first(cluster, pods, start_gated
     await pods.let_go("high")
     assert not cluster.devices("low")
     assert pods.gates("low") == [GATE]
-
-
-async def test_devices_that_are_not_ours_are_named(cluster, pods, start_gated):
-    """Where devices are owned, a pod that needs others says so."""
-    await start_gated(devices="owned")
-    cluster.put(claim("a"), pod("pod", "a"))
-
-    await cluster.until(lambda: cluster.events("pod", "Pod"), "the Event")
-
-    assert cluster.reasons("pod", "Pod") == ["DeviceNotOwned"]
 
 
 @pytest.mark.parametrize("subresource", ["", "status"], ids=["gate", "nomination"])
@@ -497,23 +452,6 @@ async def test_pod_with_an_allocated_claim_that_opted_out_is_let_go_at_once(clus
     assert "reservedFor" not in cluster.claim("a")["status"]
 
 
-async def test_claim_that_is_reserved_for_a_pod_that_is_gone_is_reserved_before_the_gate_comes_off(
-    cluster, pods, start_gated
-):
-    """Else kube-controller-manager would clear it with that reservation, while the pod is being let go."""
-    await start_gated()
-    fault = cluster.server.faults.answer(503, verb="patch", kind="Pod", times=None)
-    cluster.put(claim("a"), pod("pod", "a"))
-    await cluster.allocated("a")
-    left = {"resource": "pods", "name": "before", "uid": "gone"}
-    cluster.change("ResourceClaim", "a", lambda body: body["status"].update(reservedFor=[left]), "default")
-    fault.times = 0
-
-    await pods.let_go()
-
-    assert [each["name"] for each in cluster.claim("a")["status"]["reservedFor"]] == ["before", "pod"]
-
-
 @pytest.mark.parametrize("is_gone", [False, True], ids=["cordoned", "pod gone"])
 async def test_allocation_stays_while_another_claim_holds_its_device(cluster, pods, start_gated, is_gone):
     """kube-scheduler would take the device for free; once the other claim is gone it is taken back."""
@@ -562,34 +500,3 @@ async def test_sound_allocation_stays_while_a_pod_is_not_ready(cluster, pods, st
     await cluster.until(lambda: cluster.reasons("pod", "Pod"), "the Event")
     assert cluster.claim("a")["status"].get("allocation") == before
     assert pods.gates() == [GATE]
-
-
-async def test_sound_allocation_stays_when_the_search_is_aborted(cluster, pods, start_gated, monkeypatch):
-    """Nobody knows then whether there is room; the pod says so."""
-    await start_gated(claims="all")
-    cluster.put(claim("a"))
-    await cluster.allocated("a")
-    aborted = Failed("aborted", "given up after 10 s", Reason.SEARCH_ABORTED)
-    monkeypatch.setattr(PodDecider, "find_node", lambda *_: aborted)
-
-    cluster.put(pod("pod", "a"))
-
-    await cluster.until(lambda: cluster.reasons("pod", "Pod"), "the Event")
-    assert cluster.devices("a")
-    assert pods.gates() == [GATE]
-
-
-async def test_successor_ends_writes_against_any_allocation(cluster, pods, start_gated):
-    """The last operator may have sent that a claim has to move that no pod named: it gets another version first."""
-    first = await start_gated(claims="all")
-    cluster.put(claim("a"))
-    await cluster.allocated("a")
-    await first.kill()
-    before = cluster.claim("a")["metadata"]["resourceVersion"]
-    await start_gated(claims="all")
-    assert cluster.claim("a")["metadata"]["resourceVersion"] == before
-
-    cluster.put(pod("pod", "a"))
-
-    await pods.let_go()
-    assert cluster.claim("a")["metadata"]["resourceVersion"] != before

@@ -250,13 +250,6 @@ def test_pod_whose_claim_the_scheduler_cleared_is_told_as_well(bench, nominated,
     assert bench.metrics.registry.get_sample_value("dra_operator_handed_back_pods_total") == 1
 
 
-def test_allocation_of_somebody_else_is_left_alone(bench):
-    """Kube-scheduler may have served the pod from devices that are not ours."""
-    bench.foreign.add("claim")
-
-    assert bench.wait() == []
-
-
 def test_device_that_another_claim_holds_is_not_set_free(bench):
     """Else kube-scheduler would give it to the next pod."""
     bench.shared.add(KEY)
@@ -293,15 +286,6 @@ def test_pod_that_has_only_shared_claims_is_told_that_they_stay(bench):
     assert not bench.is_handed_back()
 
 
-def test_claim_that_only_stuck_pods_name_is_taken_back(bench):
-    """Each of them names it, and none of them can be placed."""
-    other = replace(POD, name="other", uid="uid-other")
-    bench.claims.put_pod(PodUse("default", "other", other.claims))
-    bench.see(other)
-
-    assert bench.wait() == [withdrawal()]
-
-
 def test_write_that_was_not_accepted_is_repeated_after_its_pause(bench):
     """And nothing is said before it is done."""
     (write,) = bench.wait()
@@ -330,13 +314,3 @@ def test_pod_that_is_bound_after_all_is_not_handed_back(bench):
     assert bench.run(600.0) == []
     assert not bench.is_handed_back()
     assert bench.changed == []
-
-
-def test_nomination_that_somebody_else_set_stays(bench):
-    """An autoscaler may have set the same node before us, as the API server records; it is not ours to clear."""
-    bench.observe(is_nominated_by_operator=False)
-    bench.wait()
-    bench.put(allocated=False, finalizers=())
-
-    assert bench.run() == []
-    assert bench.is_handed_back()

@@ -130,28 +130,6 @@ async def test_claim_with_nothing_but_admin_access_is_not_taken_for_ours(cluster
     assert cluster.reasons("pod", "Pod") == []
 
 
-async def test_next_operator_hands_back_a_claim_that_the_pod_only_names(cluster, pods, start):
-    """The nomination is its predecessor's, which shows that the pod was let go."""
-    first = await start()
-    cluster.put(claim(), pod("pod", "claim"))
-    await pods.let_go()
-    await first.manager.close()
-    refuse(cluster)
-    await start()
-
-    await is_handed_back(cluster, pods)
-
-
-async def test_next_operator_ends_what_was_taken_back_and_not_told(cluster, pods, start):
-    """An operator was killed after its claims were free: the nomination would stay, and nobody would be told."""
-    cluster.put(claim(finalizers=[FINALIZER]), pod("pod", "claim", gates=()))
-    await cluster.nominate("node-1")
-    refuse(cluster)
-    await start()
-
-    await is_handed_back(cluster, pods)
-
-
 def clear(cluster):
     """Take allocation and nomination back, as kube-scheduler's PostFilter does, which leaves the finalizer."""
     cluster.change("ResourceClaim", "claim", lambda body: body["status"].pop("allocation"), "default")

@@ -55,20 +55,6 @@ async def test_not_ready_names_each_reason_and_is_still_alive(served):
     assert (await ask("/healthz"))[0] == 200
 
 
-async def test_what_is_amiss_is_named_though_the_operator_is_ready():
-    """A note changes the text alone, and is left out where there are reasons."""
-    unready = []
-    server = server_at("127.0.0.1:0", unready=unready, notes=["not permitted to create events"])
-    address = await server.start()
-    async with aiohttp.ClientSession() as session:
-        async with session.get(f"http://{address}/readyz") as response:
-            assert (response.status, await response.text()) == (200, "ok\nnot permitted to create events\n")
-        unready.append("API server: away")
-        async with session.get(f"http://{address}/readyz") as response:
-            assert (response.status, await response.text()) == (503, "API server: away\n")
-    await server.stop()
-
-
 async def test_stuck_is_not_alive(served):
     """Only what a restart would mend is red in /healthz."""
     stuck, _, ask = served

@@ -94,15 +94,6 @@ async def test_kopf_runs_the_operator_and_stops_it_with_0(apart, shell):
         assert await asyncio.wait_for(task, 10) == 0
 
 
-async def test_nothing_is_waited_for_that_cannot_be_had(shell, unused_port):
-    """While nobody answers, neither at the start nor later, the operator ends with 0 and at once when told to."""
-    async with shell(f"http://127.0.0.1:{unused_port}") as (task, runtime, stop):
-        await told(runtime, "API server")
-        stop.set()
-
-        assert await asyncio.wait_for(task, 10) == 0
-
-
 @pytest.fixture
 def refusing():
     """The address of an API server that takes no credentials, and what it was asked for."""

@@ -1,6 +1,5 @@
 """Of several operators one decides, and one that stands by says whether it could."""
 
-import asyncio
 import contextlib
 
 import aiohttp
@@ -11,8 +10,6 @@ from cluster import Operator, access_to, claim
 from dra_operator.api.kinds import KINDS
 from dra_operator.cluster.session import ApiError, ApiUnreachable
 from dra_operator.controller.leader_election import (
-    AGAIN_SECONDS,
-    RETRY_SECONDS,
     LeaderElection,
     StandbyAccess,
 )
@@ -180,21 +177,6 @@ async def test_right_that_is_missing_is_named(cluster, start):
     await operator.ready()
 
 
-async def test_lease_in_a_namespace_that_does_not_exist_is_named(cluster, start):
-    """It is no API server that is away: whoever reads it finds the setting, or makes the namespace."""
-    with capture_logs() as logs:
-        operator = await start("first", lease_namespace="misspelt")
-        await cluster.until(
-            lambda: len(operator.manager.unready()) == 1 and "404" in operator.manager.unready()[0]
-        )
-
-    why = 'Lease misspelt/dra-operator: create leases: 404 NotFound: namespaces "misspelt" not found'
-    assert operator.manager.unready() == [why]
-    assert [(line["event"], line["why"]) for line in logs if line["log_level"] == "warning"] == [
-        ("lease refused", why)
-    ]
-
-
 async def test_without_the_namespace_of_its_lease_the_operator_ends(cluster, start):
     """Where none is set: to wait would help nobody who has just typed `dra-operator run`."""
     with capture_logs() as logs:
@@ -207,21 +189,6 @@ async def test_without_the_namespace_of_its_lease_the_operator_ends(cluster, sta
     assert [(line["event"], line["why"]) for line in logs if line["log_level"] == "critical"] == [
         ("lease refused", why)
     ]
-
-
-async def test_right_that_is_withdrawn_is_named(cluster, start):
-    """Also of an operator that decides: in /readyz with verb and resource, and in an Event."""
-    operator = await (await start("first")).ready()
-    message = (
-        'leases.coordination.k8s.io "dra-operator" is forbidden: User "x" cannot update resource "leases"'
-    )
-    fault = cluster.server.faults.answer(403, times=None, kind="Lease", message=message)
-    await cluster.until(operator.manager.unready)
-
-    assert f"(not permitted to update leases: {message})" in operator.manager.unready()[0]
-    await cluster.until(lambda: "Forbidden" in cluster.reasons("dra-operator", "Namespace"))
-    fault.times = 0
-    await operator.ready()
 
 
 async def test_one_that_stands_by_and_may_not_list_says_so(cluster, start, monkeypatch):
@@ -243,30 +210,6 @@ async def test_one_that_stands_by_and_may_not_list_says_so(cluster, start, monke
     assert [line["resource"] for line in logs if line["event"] == "forbidden"] == ["nodes"]
 
 
-async def test_one_whose_take_met_a_conflict_does_not_stand_by_for_itself(cluster, start):
-    """A container that is started anew finds its own name, which is nobody else's."""
-    await (await start("pod")).kill()
-    cluster.server.faults.answer(409, times=3, verb="update", kind="Lease")
-    with capture_logs() as logs:
-        operator = await start("pod")
-        await operator.ready()
-
-    assert "standing by" not in [line["event"] for line in logs]
-
-
-async def test_end_does_not_wait_long_for_the_lease(cluster, start, monkeypatch):
-    """Where the API server is silent the next operator waits a little longer, which is logged; the kubelet does not."""
-    monkeypatch.setattr("dra_operator.controller.leader_election.GIVE_UP_SECONDS", 0.1)
-    operator = await (await start("first", lease_seconds=60)).ready()
-    cluster.server.faults.delay(5, kind="Lease")
-    with capture_logs() as logs:
-        async with asyncio.timeout(2):
-            await operator.manager.close()
-
-    told = [(line["event"], line.get("why")) for line in logs]
-    assert ("lease not given up", "no answer in 0.1 s") in told
-
-
 async def test_without_leader_election_there_is_no_lease(cluster, start):
     """Whoever says `none` decides at once."""
     operator = await (await start("first", leader_election="none")).ready()
@@ -276,14 +219,6 @@ async def test_without_leader_election_there_is_no_lease(cluster, start):
         (200, "ok\n"),
         "dra_operator_leading 1.0",
     )
-
-
-async def test_lease_is_in_the_namespace_of_the_operator_where_none_is_given(cluster, start):
-    """As its credentials name it, so that its role for Leases fits."""
-    cluster.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "dra-operator"}})
-    await (await start("first", lease_namespace="")).ready()
-
-    assert cluster.server.get("Lease", "dra-operator", "dra-operator") is not None
 
 
 async def test_operator_whose_lease_went_back_ends(cluster, start):
@@ -428,24 +363,3 @@ async def test_each_right_that_is_missing_has_a_line(standby, session, verb):
         f"not permitted to {verb} nodes",
         f"not permitted to {verb} pods",
     ]
-
-
-@pytest.mark.parametrize(
-    "trouble",
-    [ApiUnreachable("no answer in time"), ApiError(503, "Unavailable", "later")],
-    ids=["silent", "busy"],
-)
-async def test_trouble_that_is_no_refusal_changes_nothing_that_is_known(standby, session, now, trouble):
-    """Before the first answer it is the reason; afterwards whoever holds the Lease says that there is trouble."""
-    session.troubles["watch", "nodes"] = trouble
-    await standby.check(session)
-    assert standby.reasons() == [f"API server: {trouble}"]
-
-    session.troubles.clear()
-    now[0] += RETRY_SECONDS
-    await standby.check(session)
-    session.troubles["watch", "nodes"] = trouble
-    now[0] += AGAIN_SECONDS
-    await standby.check(session)
-
-    assert standby.reasons() == []

@@ -60,19 +60,6 @@ async def test_only_owned_devices_are_allocated(cluster, operator):
     assert "1 in use" in text
 
 
-async def test_a_claim_for_what_is_not_owned_waits_for_that_reason(cluster, operator):
-    """Without a rule the reason is DeviceNotOwned, with no command that only admins may run; the first rule ends it."""
-    cluster.put(claim())
-    text = await cluster.waits()
-    assert text.endswith("owned:NoSchedule on 2; an admin takes the devices for the operator)")
-    assert "dra-operator own" not in text
-    await cluster.until(lambda: "DeviceNotOwned" in cluster.reasons("claim"), "the Event")
-
-    cluster.put(rule())
-
-    assert await cluster.allocated() == ["gpu-0"]
-
-
 async def test_all_fails_on_a_node_of_which_one_device_is_not_owned(cluster, operator):
     """A request for all devices gets none where one that matches is not ours."""
     cluster.put(rule(device="gpu-0"))
@@ -165,17 +152,6 @@ async def test_with_all_devices_a_rule_is_only_let_go(cluster):
         await cluster.until(lambda: not rule_metadata(cluster, "held"), "the end of the rule")
         assert "finalizers" not in rule_metadata(cluster, "free")
         assert operator.manager.notes() == []
-    finally:
-        await operator.manager.close()
-
-
-async def test_a_rule_that_has_not_settled_is_not_used(cluster):
-    """Its devices are ours, but not yet: the claim is told so."""
-    cluster.put(node(), CLASS, resource_slice("gpu-0"), rule(), claim())
-    operator = await Operator(cluster.server.url, devices="owned", ownership_quiet_seconds=600).start()
-    try:
-        assert "owned, but not settled yet on 1" in await cluster.waits()
-        assert SETTLED_ANNOTATION not in rule_metadata(cluster).get("annotations", {})
     finally:
         await operator.manager.close()
 

@@ -8,7 +8,7 @@ from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.faults import UNCOUNTED
 from dra_operator.controller.annotations import Annotations
 from dra_operator.controller.claims import ClaimStore
-from dra_operator.controller.facts import Facts, one_line
+from dra_operator.controller.facts import Facts
 from dra_operator.controller.pending_status import PendingReason, PendingStatus
 from dra_operator.controller.queue import Backoff, InFlightWrites
 from dra_operator.controller.timers import Timers
@@ -139,18 +139,3 @@ def test_other_numbers_of_many_claims_go_out_at_a_bounded_rate(pending, clock):
 def test_a_restart_tells_nothing_twice(pending):
     """A claim whose annotation already says so gets no second Event."""
     assert pending.say(claim(IN_USE.message), IN_USE) == ([], [])
-
-
-def test_a_claim_that_waits_no_more_is_told_anew_when_it_waits_again(pending):
-    """Pending, allocated, pending: two Events."""
-    pending.say(claim(), IN_USE)
-    pending.clear(KEY)
-
-    assert (pending.counts(), pending.reason(KEY)) == ({}, None)
-    assert pending.say(claim(), IN_USE)[0] == ["DeviceInUse"]
-
-
-def test_texts_are_one_line_and_bounded():
-    """Whatever a message holds, somebody can read it."""
-    assert one_line("a\n  b") == "a b"
-    assert len(one_line("\u20ac" * 5000).encode()) <= 2048

@@ -52,16 +52,6 @@ def test_who_had_a_turn_waits_for_the_others(active):
     assert begin(active) == [A]
 
 
-def test_a_round_ends_when_all_have_had_a_turn_or_need_none(active):
-    """Then each of them may be due at once."""
-    active.start(A)
-    active.remove(B)
-    assert active.end_cycle()
-    active.add({A})
-
-    assert begin(active) == [A]
-
-
 @pytest.mark.parametrize(
     ("seconds", "passes_since", "order"),
     [
@@ -137,18 +127,6 @@ def test_what_was_decided_does_not_wait_for_a_claim_of_another_namespace_that_ta
     assert (handed, clock.now - at) == ([at], cycle.BUDGET)
 
 
-def test_changes_that_take_all_the_time_of_a_pass_do_not_keep_claims_waiting(bench, clock):
-    """A driver that publishes all its slices anew costs as much to take in, pass after pass."""
-
-    def slowly(*items):
-        clock.now += cycle.BUDGET
-        yield from items
-
-    bench.cycle.run(slowly(bench.delta(claim("a")), bench.delta(claim("b"))), print, lambda: False)
-
-    assert bench.allocator.asked == ["a", "b"]
-
-
 @pytest.fixture
 def explained(bench, clock):
     """The names of the claims that are explained, where a pass has time for one of them."""
@@ -161,15 +139,6 @@ def explained(bench, clock):
 
     bench.allocator.explain = slowly
     return names
-
-
-def test_changes_that_keep_coming_do_not_keep_the_youngest_from_being_told(bench, explained):
-    """Three passes explain three, though each decides all of them anew."""
-    bench.run(*(bench.delta(claim(name)) for name in "abc"))
-    for _ in range(5):
-        bench.run(Tick())
-
-    assert "".join(explained) == "abcabc"
 
 
 @pytest.fixture
@@ -256,36 +225,12 @@ def test_each_wait_is_twice_as_long_up_to_the_longest(backoff):
     assert waits == [1, 2, 4, 5, 5]
 
 
-def test_a_wait_for_time_outlasts_new_versions(backoff, clock):
-    """Our own annotation makes a new version; it must not end the wait."""
-    backoff.add(KEY, "uid", 10, 10)
-
-    assert backoff.holds(KEY, "uid", "2")
-    clock.now += 10
-    backoff.pop_expired()
-    assert not backoff.holds(KEY, "uid", "2")
-
-
 def test_a_wait_for_a_version_ends_with_it(backoff):
     """What lost a race is tried again as soon as the version that won is here."""
     backoff.add(KEY, "uid", 10, 10, version="1")
 
     assert backoff.holds(KEY, "uid", "1")
     assert not backoff.holds(KEY, "uid", "2")
-
-
-def test_a_claim_whose_wait_ends_during_a_pass_is_tried_in_the_next(bench, write, clock):
-    """That pass comes at once, although nothing else needs it."""
-
-    def takes():
-        clock.now += 2
-
-    bench.allocator.takes = takes
-    bench.run(Denied(write, "failed calling webhook"), bench.delta(claim("other")))
-    assert bench.wake_at < clock.now
-    bench.run()
-
-    assert bench.allocator.asked == ["claim", "other", "claim"]
 
 
 def test_a_write_that_fails_time_and_again_is_tried_later_each_time(bench, write, clock):
@@ -385,14 +330,3 @@ def test_a_claim_has_one_write_in_flight(in_flight, sent, annotate):
 
     assert sent == [annotate]
     assert in_flight.is_allocating(KEY)
-
-
-def test_an_allocation_is_kept_until_the_answer(in_flight, sent, annotate):
-    """After the answer to the first write it can be sent, on the version that this made."""
-    in_flight.submit(annotate)
-    in_flight.allocate(WAITING, DECIDED)
-
-    assert in_flight.finish(annotate)
-    assert (KEY in in_flight, in_flight.assumed(KEY)) == (False, DECIDED)
-    in_flight.allocate(WAITING, DECIDED)
-    assert [write.kind for write in sent] == ["annotate", "allocate"]

@@ -103,11 +103,6 @@ def test_device_must_be_missing_for_five_minutes(world):
     assert world.wait(1) == ["ours"]
 
 
-def test_taint_that_is_not_tolerated_moves_a_claim(world):
-    """At once, since it is there for that."""
-    assert world.moved(devices("gpu-0", taints=[EVICTING], generation=2)) == ["ours"]
-
-
 def test_taint_must_outlast_its_toleration(bench, clock):
     """The claim keeps its device for as long as its request tolerates the taint."""
     start = datetime(2026, 1, 1, tzinfo=UTC).timestamp() + 10
@@ -254,16 +249,3 @@ class TestQuarter:
         found = [world.moved(NODE)] + [world.wait(60) for _ in range(2)]
 
         assert [len(moved) for moved in found] == [2, 2, 2]
-
-    def test_claim_with_more_moves_alone(self, bench):
-        """Else it would never move."""
-        world = World(bench)
-        has = allocation()
-        more = [{**has["devices"]["results"][0], "device": f"gpu-{number}"} for number in range(1, 4)]
-        has["devices"]["results"] += more
-        world.run(
-            bench.delta(claim("large", finalizers=[FINALIZER]), allocation=has), world.has("small", "gpu-5")
-        )
-
-        assert world.moved(NODE) == ["large"]
-        assert world.wait(60) == ["small"]

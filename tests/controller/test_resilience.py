@@ -158,35 +158,6 @@ async def test_nothing_is_allocated_before_everything_is_listed(cluster, gpu, st
     await operator.ready()
 
 
-async def test_an_outage_is_one_reason_not_to_be_ready(cluster, operator, gpu):
-    """Not one for each kind; another trouble of a kind has a line of its own."""
-    cluster.server.faults.answer(404, times=None, verb="watch", kind="Node", message="none of mine")
-    cluster.server.faults.answer(503, times=None)
-    cluster.server.faults.cut_watches()
-    await cluster.until(lambda: any(line.startswith("Node: ") for line in operator.manager.unready()))
-
-    heard = [line.partition(": ")[0] for line in operator.manager.unready() if "the Lease" not in line]
-    assert sorted(heard) == [
-        "Node",
-        "ResourceClaim, ResourceSlice, DeviceClass, DeviceTaintRule, Namespace, Pod",
-    ]
-
-
-async def test_a_deletion_that_the_watch_missed_frees_the_device(cluster, operator):
-    """A claim deleted while the watch was broken does not hold its device for ever."""
-    cluster.put(node(), CLASS, resource_slice("gpu-0"), claim("first"))
-    await cluster.allocated("first")
-    cluster.put(claim("second"))
-    await cluster.waits("second")
-    cluster.server.faults.stall_watches("ResourceClaim")
-    cluster.server.remove("ResourceClaim", "first", "default")
-    cluster.server.faults.expire()
-    cluster.server.faults.cut_watches()
-    cluster.server.faults.resume_watches("ResourceClaim")
-
-    assert await cluster.allocated("second") == ["gpu-0"]
-
-
 @pytest.fixture
 def one_by_one(monkeypatch):
     """Lists come in pages of one object, and every page takes its time."""
@@ -392,28 +363,6 @@ async def test_a_write_that_lands_after_the_death_of_its_operator_is_respected(c
 
     given = await cluster.allocated("first") + await cluster.allocated("second")
     assert sorted(given) == ["gpu-0", "gpu-1"]
-
-
-async def test_a_restart_says_nothing_twice(cluster, start):
-    """A claim that waited before waits on: one Event, and its count does not grow."""
-    cluster.put(node(), CLASS, claim())
-    first = await start()
-    await cluster.until(lambda: cluster.events("claim"))
-    await cluster.waits()
-    await first.manager.close()
-    second = await start()
-    await second.ready()
-
-    await cluster.stays(lambda: [event.get("count") for event in cluster.events("claim")] == [1])
-
-
-async def test_silence_of_the_api_server_is_told(operator):
-    """Not ready when a kind has not been heard of for longer than a quiet cluster is silent."""
-    reflector = operator.manager._reflectors["ResourceClaim"]
-    later = reflector.last_contact + 130
-    reflector._clock = lambda: later
-
-    assert "ResourceClaim: nothing heard from the API server for 130 s" in operator.manager.unready()
 
 
 async def test_a_stale_annotation_of_an_earlier_operator_is_taken_off(cluster, gpu, start):

@@ -31,13 +31,6 @@ def test_a_flag_beats_the_environment_which_beats_the_file(monkeypatch, configur
     assert (settings.log_level, settings.ownership_settle_seconds) == ("debug", 30)
 
 
-def test_the_environment_can_name_the_configuration_file(monkeypatch, configuration):
-    """DRA_OPERATOR_CONFIG does what --config does."""
-    monkeypatch.setenv("DRA_OPERATOR_CONFIG", configuration("log_level: debug"))
-
-    assert load({}).settings.log_level == "debug"
-
-
 @pytest.mark.parametrize(
     ("flags", "text"),
     [

@@ -56,15 +56,6 @@ def test_with_the_policy_a_rule_settles_after_its_time(timer):
     assert settled(timer, 40, rule()).rules == {"own"}
 
 
-def test_a_changed_rule_settles_anew(timer):
-    """Another generation of a rule selects other devices, so the time starts again."""
-    timer.observe_policy(RULES, 0)
-    settled(timer, 0, rule())
-
-    assert not settled(timer, 31, rule(generation=2)).rules
-    assert settled(timer, 61, rule(generation=2)).rules == {"own"}
-
-
 def test_a_rule_settles_no_earlier_than_its_policy(timer):
     """A policy that was installed after the rule protects from then on, and from then the time counts."""
     timer.observe_policy(NO_FENCE, 0)
@@ -106,14 +97,6 @@ def test_rules_are_marked_when_all_that_they_own_is_used(timer):
     assert settled(timer, 1030, rule()).marked == {"own": "uid-own/1/list/its"}
 
 
-def test_without_the_policy_a_restart_begins_the_quiet_time_anew(timer):
-    """What somebody stored before this operator began is not known, whatever the annotation says."""
-    timer.observe_policy(NO_FENCE, 0)
-
-    assert not settled(timer, 599, rule(settled="uid-own/1", pool="one")).pools
-    assert settled(timer, 1199, rule(settled="uid-own/1", pool="one")).pools == {POOL}
-
-
 def test_without_the_policy_a_pool_must_have_been_quiet(timer):
     """A pool is used when nobody else has stored an allocation there for 600 s, and is not protected."""
     timer.observe_policy(NO_FENCE, 0)
@@ -135,16 +118,6 @@ def test_a_pool_that_others_use_is_not_quiet_however_old_the_rule(timer):
     timer.observe_allocation(POOL, 601)
 
     assert not settled(timer, 1200, rule(pool="one")).pools
-
-
-def test_taints_in_slices_are_not_protected_by_the_policy_for_rules(timer):
-    """The policy knows rules only, so devices that are owned by their slice wait until the pool is quiet."""
-    timer.observe_policy(RULES, 0)
-    timer.observe_published(POOL, 0, owned=True)
-
-    assert settled(timer, 31).unfenced == {POOL}
-    assert not settled(timer, 599).pools
-    assert settled(timer, 600).pools == {POOL}
 
 
 def test_a_policy_for_pools_protects_the_pools_that_it_names(timer):

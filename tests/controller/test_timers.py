@@ -85,16 +85,6 @@ def test_each_defect_puts_it_off_for_longer_up_to_a_bound(waits, counted):
     assert len(counted) == 1100
 
 
-def test_it_is_not_done_before_its_time(task, clock):
-    """Whatever else makes a cycle necessary."""
-    work = Work()
-    task.run(work)
-    clock.now += 0.999
-    task.run(work)
-
-    assert work.done == 1
-
-
 def test_once_it_was_done_it_waits_for_nothing_but_its_own_time(task, timers, waits):
     """It is due when there is work, and the next defect is the first again."""
     work = Work()

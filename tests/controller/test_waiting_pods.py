@@ -154,14 +154,6 @@ def test_pod_that_waits_is_told_why_on_itself_and_on_its_claim(bench):
     assert not writes(bench.effects, "allocate")
 
 
-def test_nothing_is_told_in_the_first_five_seconds(bench):
-    """kube-scheduler may be about to place the pod."""
-    bench.put(claim("other", status=HELD), *made("p"))
-    bench.after(4.9)
-    assert bench.told == []
-    assert bench.annotation("p-gpu") is None
-
-
 def test_pod_that_fits_is_told_of_after_forty_seconds(bench):
     """Only when its claims have fitted all the time; then the message has the node."""
     bench.put(*made("p"))
@@ -173,16 +165,6 @@ def test_pod_that_fits_is_told_of_after_forty_seconds(bench):
     assert reason == "NotScheduled"
     assert message.startswith("its claims have fitted for 40 s, now on node n1")
     assert bench.annotation("p-gpu") is None
-
-
-def test_claim_that_was_missing_is_seen_when_it_comes(bench):
-    """Nothing else needs to change for the pod to be told what it waits for now."""
-    bench.put(claim("other", status=HELD), pod("p", named("gpu", "late")))
-    bench.after(10)
-    bench.put(claim("late"))
-    bench.after(12)
-
-    assert [reason for _, reason, _ in bench.told] == ["ClaimNotFound", "DeviceInUse"]
 
 
 def test_reason_that_changes_is_told_again_and_the_annotation_once_a_minute(bench):
@@ -333,49 +315,3 @@ def test_text_of_an_earlier_operator_is_taken_off_a_claim_that_fits(bench):
     bench.after(10)
 
     assert bench.annotation("p-gpu") is None
-
-
-def test_claim_that_opted_out_gets_no_annotation(bench):
-    """Its pod is told."""
-    body, its_claim = made("p")
-    its_claim["metadata"]["labels"] = {"dra-operator.io/allocate": "false"}
-    bench.put(claim("other", status=HELD), body, its_claim)
-    bench.after(10)
-
-    assert [reason for _, reason, _ in bench.told] == ["DeviceInUse"]
-    assert writes(bench.effects, "annotate") == []
-
-
-def test_volumes_count_when_they_are_known(bench):
-    """Before, as without the right to list them, no pod is told that its volume is missing."""
-    body, its_claim = made("p")
-    body["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
-    bench.heard.clear()
-    bench.put(body, its_claim)
-    bench.after(30)
-    assert bench.told == []
-
-    bench.heard.update(("PersistentVolume", "PersistentVolumeClaim"))
-    bench.after(30)
-    ((_, reason, message),) = bench.told
-    assert reason == "NodeUnsuitable"
-    assert "volume (claim data is not there)" in message
-
-
-def test_template_that_is_there_and_cannot_be_read_is_not_missing(bench):
-    """What cannot be understood has its Event, and pods are not told that it does not exist."""
-    bad = {
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": "gpu", "namespace": NAMESPACE},
-        "spec": {"spec": 1},
-    }
-    bench.put(bad, pod("p", templated("gpu")))
-    bench.after(40)
-
-    assert [reason for _, reason, _ in bench.told] == ["ClaimNotCreated"]
-    reasons = [
-        item.reason
-        for item in bench.effects
-        if isinstance(item, EventRequest) and item.subject.kind == "ResourceClaimTemplate"
-    ]
-    assert reasons == ["InvalidObject"]

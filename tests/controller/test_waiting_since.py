@@ -71,15 +71,6 @@ def test_a_claim_keeps_its_time_when_its_reason_changes(bench, wait, try_again, 
     assert since("SelectorFailed") == 0
 
 
-def test_a_claim_that_was_made_anew_has_not_waited_yet(bench, wait, clock, since):
-    """Also when its end and its beginning are heard of at once, as of one that was replaced."""
-    wait("claim")
-    clock.now += 30
-    bench.run(Delta("ResourceClaim", "default", "claim", None), bench.delta(claim("claim", uid="another")))
-
-    assert since("DeviceInUse") == 30
-
-
 @pytest.mark.parametrize(
     "taken",
     [

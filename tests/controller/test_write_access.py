@@ -4,7 +4,7 @@ import pytest
 from cycle_bench import KEY, event_reasons, fits, said_by, writes
 from structlog.testing import capture_logs
 
-from cluster import FINALIZER, PENDING, claim
+from cluster import claim
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import Denied, Stored
@@ -71,18 +71,6 @@ def test_all_that_were_denied_a_right_are_tried_when_it_is_there(bench, clock):
     assert [write.key[1] for write in told(bench.run(written, Stored(late, {})))] == ["a", "b"]
 
 
-def test_a_right_that_is_there_is_told_no_more(bench, clock):
-    """The claim goes on to wait, and its annotation could be written at last."""
-    (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
-    bench.run(Denied(annotate, "no", denied("resourceclaims")))
-    clock.now += 10
-    (annotate,) = writes(bench.run(), "annotate")
-    bench.run(bench.delta(claim(annotations={PENDING: said_by(annotate)})), Stored(annotate, {}))
-    clock.now += 1200
-
-    assert event_reasons(bench.run()) == ["DeviceInUse"]
-
-
 def test_a_missing_right_is_logged_once(bench, write, clock):
     """Not again for each claim and each attempt, until it was there in between."""
     with capture_logs() as logs:
@@ -110,27 +98,6 @@ def test_a_claim_that_may_not_be_allocated_says_so(bench, write):
     assert [effect.message for effect in effects if isinstance(effect, EventRequest)] == [why]
     assert [said_by(said) for said in writes(effects, "annotate")] == [why]
     assert [line["event"] for line in logs] == ["forbidden", "pending"]
-
-
-def test_claims_that_may_not_be_written_count_as_pending(bench, write, clock):
-    """Whoever looks at the numbers at night sees them, until the right is there."""
-    deny(bench, write, "resourceclaims/status")
-    assert bench.metric("pending_claims", reason="Forbidden") == 1
-
-    clock.now += 11
-    (again,) = writes(bench.run())
-    bench.run(bench.delta(claim(), allocation=dict(again.allocation)), Stored(again, {}))
-    assert bench.metric("pending_claims", reason="Forbidden") is None
-
-
-def test_a_claim_that_may_not_be_let_go_keeps_the_right_named(bench):
-    """Somebody deleted it, and nothing but the right is in the way."""
-    going = claim(finalizers=[FINALIZER], deletionTimestamp="2026-01-01T00:00:00Z")
-    (write,) = writes(bench.run(bench.delta(going)), "deallocate")
-    bench.run(Denied(write, "no", denied("resourceclaims")))
-    bench.run(bench.delta(going))
-
-    assert bench.cycle._access.reasons() == ("not permitted to patch resourceclaims: no",)
 
 
 @pytest.mark.parametrize("end", ["gone", "pod"])

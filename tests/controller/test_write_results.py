@@ -6,7 +6,7 @@ import pytest
 from cycle_bench import FITS, KEY, event_reasons, said_by, writes
 from structlog.testing import capture_logs
 
-from cluster import FINALIZER, PENDING, allocation, claim
+from cluster import FINALIZER, PENDING, claim
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import Denied, Stale, Stored
@@ -18,14 +18,6 @@ from dra_operator.controller.facts import EventRequest
 def denied(verb="patch"):
     """Return the refusal of a request."""
     return ApiError(403, "Forbidden", "no", verb=verb, resource="resourceclaims")
-
-
-def test_a_written_allocation_is_announced(bench, write):
-    """Event and metrics follow the API server's answer, not the decision."""
-    effects = bench.run(bench.delta(claim(), allocation=dict(write.allocation)), Stored(write, {}))
-
-    assert event_reasons(effects) == ["Allocated"]
-    assert bench.ledger.holders(("d", "p"), ["gpu-0"]) == {KEY}
 
 
 @pytest.mark.parametrize(
@@ -87,31 +79,6 @@ def test_a_device_that_another_was_faster_to_take_is_no_collision(bench, write):
 
     assert event_reasons(bench.run(taken)) == []
     assert event_reasons(bench.run(Stale(write, None, "changed"))) == []
-
-
-@pytest.mark.parametrize(
-    ("outcome", "why"),
-    [
-        (lambda write: Stale(write, None, "somebody was faster"), "somebody was faster"),
-        (lambda write: Stale(write, None, "it is gone"), "it is gone"),
-    ],
-    ids=["conflict", "gone"],
-)
-def test_a_write_that_was_in_vain_is_logged_with_what_was_in_the_way(bench, write, outcome, why):
-    """Somebody who was faster and somebody who took it away are not one thing."""
-    with capture_logs() as logs:
-        bench.run(outcome(write))
-
-    assert [line["why"] for line in logs if line["event"] == "write conflict"] == [why]
-
-
-def test_a_conflict_is_tried_again_with_the_version_that_won(bench, write):
-    """Not before it is here: the same would happen again."""
-    bench.run(Stale(write, None, "changed"))
-    assert bench.allocator.asked == ["claim"]
-
-    (again,) = writes(bench.run(bench.delta(claim())))
-    assert again.version == "2"
 
 
 def test_a_refusal_is_told_and_put_off(bench, write, clock):
@@ -199,35 +166,6 @@ def test_an_annotation_that_cannot_be_written_does_not_put_the_allocation_off(be
     assert len(writes(bench.run(Tick()))) == 1
 
 
-@pytest.mark.parametrize(
-    "outcome",
-    [
-        lambda write: Denied(write, "no"),
-        lambda write: Denied(write, "no", denied()),
-    ],
-    ids=["refused", "forbidden"],
-)
-@pytest.mark.parametrize("annotated", [False, True], ids=["allocation", "annotation"])
-def test_nothing_is_told_of_a_claim_that_is_gone(bench, write, outcome, annotated):
-    """Whatever the API server said."""
-    if annotated:
-        (write,) = writes(bench.run(Denied(write, "policy")), "annotate")
-    bench.run(Delta("ResourceClaim", *KEY, None))
-
-    assert bench.run(outcome(write)) == []
-
-
-def test_the_answer_for_a_claim_that_was_recreated_changes_nothing(bench, write):
-    """An old write's success is not the new claim's."""
-    bench.run(Delta("ResourceClaim", *KEY, None), bench.delta(claim(uid="new")))
-    assert bench.allocator.asked == ["claim"]
-    effects = bench.run(Stale(write, None, "it is gone"))
-
-    (again,) = writes(effects)
-    assert again.uid == "new"
-    assert event_reasons(effects) == []
-
-
 def test_an_allocation_decided_while_an_annotation_is_on_its_way_is_held(bench):
     """It goes out with the version that the annotation made, and takes the annotation off."""
     (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
@@ -269,15 +207,6 @@ def test_a_held_allocation_does_not_go_out_to_a_claim_that_is_not_ours_any_more(
     assert bench.allocator.asked.count("other") == 2
 
 
-def test_a_held_allocation_is_decided_anew_when_an_annotation_may_be_stored(bench):
-    """It was never sent, so nothing of it is in doubt; it must not lie there for as long as no change helps anybody."""
-    (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
-    bench.allocator.answers = {"claim": FITS}
-    bench.run(Tick())
-
-    assert len(writes(bench.run(Denied(annotate, "no", denied("get"))))) == 1
-
-
 def test_the_event_of_a_claim_that_waits_is_refreshed(bench, clock):
     """It is told again before the API server forgets it, by a pass that time alone brings about."""
     effects = bench.run(bench.delta(claim()))
@@ -292,36 +221,3 @@ def test_the_event_of_a_claim_that_waits_is_refreshed(bench, clock):
 
 
 GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
-
-
-@pytest.mark.parametrize(
-    ("status", "patches"),
-    [
-        ({"allocation": allocation()}, ["status.allocation", "metadata.finalizers"]),
-        ({}, ["metadata.finalizers"]),
-    ],
-    ids=["allocated", "not allocated"],
-)
-def test_a_deleted_claim_loses_its_devices_before_it_can_vanish(bench, status, patches):
-    """The finalizer goes last, and nothing is cleared that is not there."""
-    (write,) = writes(bench.run(bench.delta(claim(finalizers=[FINALIZER], **GOING), **status)), "deallocate")
-
-    assert [step.place for step in write.patches] == patches
-
-
-def test_nothing_is_written_to_a_claim_that_is_being_deleted_but_what_lets_it_go(bench):
-    """What others hold is theirs, and our annotation goes with it."""
-    going = claim(finalizers=["example.com/own"], annotations={PENDING: "waits"}, **GOING)
-
-    assert bench.run(bench.delta(going)) == []
-
-
-def test_an_annotation_that_somebody_took_off_is_written_again(bench, clock):
-    """The claim still waits, and says so."""
-    (annotate,) = writes(bench.run(bench.delta(claim())), "annotate")
-    bench.run(bench.delta(claim(annotations={PENDING: said_by(annotate)})), Stored(annotate, {}))
-    clock.now += 60
-    effects = bench.run(bench.delta(claim()))
-
-    assert [said_by(write) for write in writes(effects, "annotate")] == [said_by(annotate)]
-    assert event_reasons(effects) == []
