@@ -46,24 +46,6 @@ def test_a_claim_that_waits_in_vain_is_told_so(pair: Any, ask: Any) -> None:
     )
 
 
-def test_so_is_one_that_has_some_left(pair: Any, ask: Any) -> None:
-    """Beside what is left."""
-    pair.ledger.remove("team", "n2-b")
-    found = pair.explain(pair.claim(ask("r", 3)))
-
-    assert found.message.endswith(
-        "1 left, at most 1 on one node (n2), 3 requested; it would not fit even if no device were in use or tainted"
-    )
-
-
-def test_a_claim_that_would_fit_then_waits_for_devices_in_use(pair: Any, ask: Any) -> None:
-    """And nothing is said of what a node has."""
-    found = pair.explain(pair.claim(ask("r", 2)))
-
-    assert found.reason is Reason.DEVICE_IN_USE
-    assert found.message.endswith("4 in use by 4 claims (n1-a, n1-b, n2-a, 1 more)")
-
-
 def test_the_numbers_of_the_details_add_up(scene: Any, ask: Any) -> None:
     """Of more than three the rest are told together: on how many devices they are, not how many they are."""
     scene.nodes("n1")

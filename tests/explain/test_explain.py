@@ -50,66 +50,6 @@ def test_the_first_selector_that_refuses_is_told(gpus: Any, ask: Any) -> None:
     assert found.message.endswith("8 match selector #0, 0 match selector #1 (memory 40Gi < 80Gi on 8)")
 
 
-def test_a_class_that_no_device_belongs_to(gpus: Any, ask: Any) -> None:
-    """The line shows what the selectors of the class compared."""
-    gpus.device_class("gpu", 'device.driver == "tpu"')
-    found = gpus.explain(gpus.claim(ask()))
-
-    assert found.reason is Reason.CLASS_MATCHES_NO_DEVICE
-    assert found.message == (
-        "request r: 16 devices published, 0 in class gpu "
-        "(driver gpu.example.com != tpu on 8, driver nic != tpu on 8)"
-    )
-
-
-def test_devices_in_use(gpus: Any, ask: Any) -> None:
-    """The line says by how many claims devices are used, and by which."""
-    for name in "ab":
-        gpus.use(name, ask("r", 4))
-    found = gpus.explain(gpus.claim(ask()))
-
-    assert found.reason is Reason.DEVICE_IN_USE
-    assert found.message == "request r: 16 devices published, 8 in class gpu, 8 in use by 2 claims (a, b)"
-
-
-def test_not_enough_on_one_node(gpus: Any, ask: Any) -> None:
-    """Free devices on different nodes do not add up."""
-    gpus.use("a", ask("r", 1))
-    found = gpus.explain(gpus.claim(ask("r", 5)))
-
-    assert found.reason is Reason.NOT_ENOUGH_DEVICES
-    assert found.message == (
-        "request r: 16 devices published, 8 in class gpu, 1 in use by 1 claim (a), 7 left, "
-        "at most 4 on one node (n2), 5 requested; it would not fit even if no device were in use or tainted"
-    )
-
-
-def test_taints_are_named(gpus: Any, ask: Any) -> None:
-    """The line has key, value and effect of a taint that the claim does not tolerate."""
-    rule = {"deviceSelector": {}, "taint": {"key": "broken", "value": "yes", "effect": "NoSchedule"}}
-    gpus.put("DeviceTaintRule", "rule", spec=rule)
-    found = gpus.explain(gpus.claim(ask()))
-
-    assert found.reason is Reason.DEVICE_TAINTED
-    assert found.message.endswith("8 tainted (broken=yes:NoSchedule on 8; set by DeviceTaintRule rule)")
-
-
-def test_nodes_that_cannot_be_used(gpus: Any, ask: Any) -> None:
-    """The line names the nodes that match but cannot be used, and says why."""
-    gpus.put("Node", "n1", spec={"unschedulable": True})
-    gpus.inventory.remove("Node", "n2")
-    found = gpus.explain(gpus.claim(ask()))
-
-    assert found.reason is Reason.NO_NODES
-    assert found.message == "none of 1 nodes can be used (1 cordoned)"
-    gpus.nodes("n3")
-    found = gpus.explain(gpus.claim(ask()))
-    assert found.reason is Reason.NODE_UNUSABLE
-    assert found.message.endswith(
-        "8 on nodes that cannot be used (node n1 cordoned on 4, node n2 does not exist on 4)"
-    )
-
-
 ZONE = {"key": "zone", "operator": "In", "values": ["a", "b"]}
 
 
@@ -134,36 +74,6 @@ def test_devices_that_reach_no_node(scene: Any, ask: Any, where: dict[str, Any],
 
     assert found.reason is Reason.NODE_UNUSABLE
     assert found.message.endswith(f", 2 on nodes that cannot be used ({text})")
-
-
-def test_devices_of_a_slice_that_uses_what_is_switched_off(scene_with: Any, ask: Any) -> None:
-    """No node sees them, whatever the nodes are like."""
-    scene = scene_with(partitionable_devices=False)
-    scene.nodes("n1")
-    scene.slice("s", {"name": "a", "allNodes": True}, perDeviceNodeSelection=True)
-    found = scene.explain(scene.claim(ask()))
-
-    assert found.reason is Reason.NODE_UNUSABLE
-    assert found.message.endswith("(ResourceSlice s uses a feature that is switched off on 1)")
-
-
-def test_a_slice_too_many_that_uses_what_is_switched_off(scene_with: Any, ask: Any) -> None:
-    """Without it the pool is complete, and its counters are those of the others."""
-    scene = scene_with(compatibility_groups=False)
-    scene.nodes("n1")
-    uses: dict[str, Any] = {"counterSet": "set", "counters": {"cores": {"value": "2"}}}
-    total = {"name": "set", "counters": {"cores": {"value": "1"}}}
-    grouped = {**uses, "compatibilityGroups": ["g"]}
-    scene.slice("c", sharedCounters=[total], pool="pool", count=2)
-    scene.slice("s", {"name": "a", "consumesCounters": [uses]}, pool="pool", count=2)
-    scene.slice("t", {"name": "b", "consumesCounters": [grouped]}, pool="pool", count=2)
-    found = scene.explain(scene.claim(ask()))
-
-    assert found.reason is Reason.COUNTERS_EXHAUSTED
-    assert (
-        "1 on nodes that cannot be used (ResourceSlice t uses a feature that is switched off on 1)"
-        in found.message
-    )
 
 
 @pytest.mark.parametrize(
@@ -196,14 +106,6 @@ def test_incomplete_and_invalid_pools_are_named(scene: Any, ask: Any) -> None:
     assert "duplicate device name d" in invalid.message
 
 
-def test_too_little_capacity(gpus: Any, ask: Any) -> None:
-    """The line shows what the device has and what is requested."""
-    found = gpus.explain(gpus.claim(ask("r", 1, capacity={"requests": {"memory": "80Gi"}})))
-
-    assert found.reason is Reason.CAPACITY_TOO_SMALL
-    assert found.message.endswith("8 whose capacity does not fit (memory 40Gi < 80Gi on 8)")
-
-
 def test_each_alternative_is_told_briefly(gpus: Any, ask: Any) -> None:
     """They are told in order, and the reason is that of the one the user wants most."""
     alternatives = [
@@ -218,33 +120,6 @@ def test_each_alternative_is_told_briefly(gpus: Any, ask: Any) -> None:
     )
     assert found.message.endswith(
         "; many: 16 devices published, 8 in class gpu, 8 left, at most 4 on one node (n1), 9 requested"
-    )
-
-
-def test_an_alternative_whose_selector_fails_is_told_among_the_others(gpus: Any, ask: Any) -> None:
-    """Under its own name, which is not said twice."""
-    gpus.use("a", ask("r", 4))
-    gpus.use("b", ask("r", 4))
-    typo = ask("", 1, 'device.attributes["gpu.example.com"].modle == "a"')["exactly"]
-    alternatives = [{"name": "any", **ask("")["exactly"]}, {"name": "typo", **typo}]
-    found = gpus.explain(gpus.claim({"name": "gpu", "firstAvailable": alternatives}))
-
-    assert found.reason is Reason.DEVICE_IN_USE
-    assert (
-        "8 in use by 2 claims (a, b); typo: selector #0 fails on device gpu.example.com/n1/d0"
-        in found.message
-    )
-
-
-def test_devices_whose_nodes_cannot_skip_operations(scene: Any, ask: Any) -> None:
-    """The line says that the node does not declare the feature."""
-    scene.nodes("n1")
-    scene.slice("s", "a", nodeName="n1", skipNodeOperations=["*"])
-    found = scene.explain(scene.claim(ask()))
-
-    assert found.reason is Reason.NODE_OPERATIONS_UNSUPPORTED
-    assert found.message.endswith(
-        "1 on nodes that lack a feature (their nodes cannot skip node operations on 1)"
     )
 
 
@@ -390,13 +265,6 @@ def test_a_broken_derived_attribute_is_told_like_a_broken_selector(
     assert found.message == f"request broken: derived attribute d/x {text}"
 
 
-def test_a_selector_that_does_not_compile_is_told_even_without_nodes(scene: Any, ask: Any) -> None:
-    """The selector has to be mended first, as nodes would not help."""
-    found = scene.explain(scene.claim(ask("r", 1, "nonsense")))
-
-    assert found.reason is Reason.SELECTOR_INVALID
-
-
 def test_a_selector_that_fails_on_some_devices_keeps_only_those_away(gpus: Any, ask: Any) -> None:
     """The error stands in the line, and what keeps the others is the reason."""
     gpus.slice("n1", gpu("d0"), gpu("d1", attributes={"model": {"string": "a"}}), nodeName="n1")
@@ -406,14 +274,6 @@ def test_a_selector_that_fails_on_some_devices_keeps_only_those_away(gpus: Any, 
 
     assert found.reason is Reason.DEVICE_IN_USE
     assert found.message.endswith("1 match selector #0 (no such key: model on 1), 1 in use by 1 claim (a)")
-
-
-def test_classes_with_equal_selectors_keep_their_names(gpus: Any, ask: Any) -> None:
-    """Claims of both ask the same of devices, and each is told of its own class."""
-    gpus.device_class("other", 'device.driver == "gpu.example.com"')
-    claims = [gpus.claim(ask("r", 9)), gpus.claim(ask("r", 9, deviceClassName="other"))]
-
-    assert ["in class gpu," in gpus.explain(claim).message for claim in claims] == [True, False]
 
 
 def test_an_explanation_is_one_line_and_always_the_same(gpus: Any, ask: Any) -> None:
@@ -434,13 +294,6 @@ def test_an_explanation_follows_the_state(gpus: Any, ask: Any) -> None:
 
     assert "8 left" in before.message
     assert "4 in use by 1 claim (a), 4 left" in after.message
-
-
-def test_an_allocation_needs_no_explanation(gpus: Any, ask: Any) -> None:
-    """For a claim that is allocated there is no line."""
-    claim = gpus.claim(ask())
-
-    assert gpus.explainer.explain((claim,), gpus.decide(claim)) == ()
 
 
 def test_a_claim_that_does_not_fit_beside_others(gpus: Any, ask: Any) -> None:

@@ -80,16 +80,6 @@ def test_an_invalid_pool_that_alone_keeps_the_claim_waiting_is_named(migs: Any, 
     )
 
 
-def test_so_is_one_that_ends_the_attempt_on_the_node_of_the_devices(migs: Any, put_invalid: Any) -> None:
-    """A pool of another driver beside devices that are free."""
-    migs.ledger.remove("team", "holder")
-    put_invalid("dup", "m1")
-    found = migs.explain(migs.claim(wants_all()))
-
-    assert found.reason is Reason.POOL_INVALID
-    assert "resource pool dup/m1 is currently invalid" in found.message
-
-
 def test_an_invalid_pool_that_has_such_devices_is_named_beside_those_in_use(
     migs: Any, put_invalid: Any
 ) -> None:
@@ -102,15 +92,6 @@ def test_an_invalid_pool_that_has_such_devices_is_named_beside_those_in_use(
         "request r: 6 devices published, 4 in class mig, 2 in invalid pools (mig/m2: duplicate device name x on 2), "
         "1 in use by 1 claim (holder), 1 left, all requested"
     )
-
-
-def test_an_incomplete_pool_comes_after_the_devices_that_there_are(migs: Any, put_pool: Any) -> None:
-    """It may still get some."""
-    put_pool("late", "m2", "x", count=2)
-    found = migs.explain(migs.claim(wants_all()))
-
-    assert found.reason is Reason.DEVICE_IN_USE
-    assert found.message.endswith("1 in use by 1 claim (holder), 1 left, all requested")
 
 
 def test_where_no_node_has_such_devices_an_incomplete_pool_is_the_cause(migs: Any, put_pool: Any) -> None:
@@ -130,20 +111,6 @@ def test_where_no_node_has_such_devices_an_incomplete_pool_is_the_cause(migs: An
     assert invalid.reason is Reason.CLASS_MATCHES_NO_DEVICE
     assert invalid.message == (
         "request r: 4 devices published, 0 in class none (driver late != none on 2, driver mig != none on 2)"
-    )
-
-
-def test_devices_of_an_incomplete_pool_are_told_once(scene: Any, put_pool: Any) -> None:
-    """They wait for the rest of its slices."""
-    scene.nodes("m1")
-    scene.device_class("mig", MIG)
-    put_pool("mig", "m1", "a", count=2)
-    found = scene.explain(scene.claim(wants_all()))
-
-    assert found.reason is Reason.POOL_INCOMPLETE
-    assert found.message == (
-        "request r: 1 device published, 1 in class mig, 1 in incomplete pools "
-        "(mig/m1: 1 of 2 slices of generation 1 missing on 1)"
     )
 
 

@@ -31,21 +31,6 @@ def test_a_device_that_draws_more_than_there_is_waits_for_nobody(scene: Any, ask
     )
 
 
-def test_pools_whose_counters_differ_in_all_are_told_apart(scene: Any, ask: Any) -> None:
-    """Also where the same is left of them."""
-    scene.nodes("n1", "n2")
-    for node, total in (("n1", "40Gi"), ("n2", "80Gi")):
-        counters = [{"name": "set", "counters": {"memory": {"value": total}}}]
-        scene.slice(f"c-{node}", nodeName=node, count=2, sharedCounters=counters)
-        devices = [{"name": name, "consumesCounters": draws("40Gi")} for name in "ab"]
-        devices[1]["consumesCounters"] = draws("80Gi")
-        scene.slice(node, *devices, nodeName=node, count=2)
-    scene.hold("holder", "a", "n2")
-    found = scene.explain(scene.claim(ask("r", 2)))
-
-    assert "set/memory 40Gi in all < 80Gi on 1, set/memory 40Gi left < 80Gi on 1; in use" in found.message
-
-
 @pytest.mark.parametrize(
     ("nodes", "told"),
     [

@@ -10,7 +10,6 @@ from dra_operator.explain import Explainer
 from dra_operator.explain.stages import PublishedSlices
 
 MODEL = 'device.attributes["gpu.example.com"].model == "{}"'
-OPTIONAL_MODEL = 'device.attributes["gpu.example.com"].?model.orValue("") == "a"'
 INDEX = 'device.attributes["gpu.example.com"].index == {}'
 SHARE = {"capacity": {"requests": {"memory": "30Gi"}}}
 COUNTERS = [{"name": "set", "counters": {"memory": {"value": "40Gi"}}}]
@@ -129,36 +128,4 @@ def test_its_devices_are_counted_and_told(moved: Any, ask: Any) -> None:
     assert found.message == (
         "request r: 3 devices published, 3 in class gpu, 2 in use by 1 claim (holder), 1 left, "
         "at most 1 on one node (n1), 2 requested"
-    )
-
-
-def test_what_it_has_is_not_said_to_be_on_no_device(moved: Any, ask: Any) -> None:
-    """Nor is it blamed on a letter."""
-    moved.hold("holder", "old", "p")
-    found = moved.explain(
-        moved.claim(ask("r", 1, OPTIONAL_MODEL), constraints=[{"matchAttribute": "gpu.example.com/model"}])
-    )
-
-    assert found.message == (
-        "request r: 3 devices published, 3 in class gpu, 1 match selector #0, 1 in use by 1 claim (holder)"
-    )
-
-
-def test_its_counters_are_its_own(scene: Any, ask: Any) -> None:
-    """Devices of both generations draw on what their own slices have."""
-    scene.nodes("n1", "n2")
-    draw = [{"counterSet": "set", "counters": {"memory": {"value": "30Gi"}}}]
-    for generation, node, total in ((1, "n1", "40Gi"), (2, "n2", "50Gi")):
-        counters = [{"name": "set", "counters": {"memory": {"value": total}}}]
-        options = {"pool": "p", "generation": generation, "count": 2, "nodeName": node}
-        scene.slice(f"c{generation}", sharedCounters=counters, **options)
-        devices = [{"name": name, "consumesCounters": draw} for name in ("a", f"b{generation}")]
-        scene.slice(f"d{generation}", *devices, **options)
-    scene.hold("holder", "a", "p")
-    found = scene.explain(scene.claim(ask("r", 1)))
-
-    assert found.reason is Reason.COUNTERS_EXHAUSTED
-    assert (
-        "(set/memory 10Gi left < 30Gi on 1, set/memory 20Gi left < 30Gi on 1; in use by 1 claim: holder)"
-        in found.message
     )

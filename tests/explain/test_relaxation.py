@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Limits, Reason, Unsatisfied
+from dra_operator.allocator import Reason, Unsatisfied
 from dra_operator.allocator.decision import PreemptedError
 
 DRIVER = "gpu.example.com"
@@ -116,19 +116,6 @@ def test_devices_that_draw_on_the_same_counters(scene: Any, ask: Any) -> None:
     assert every.message.endswith("3 left, all requested, but not all of them together on one node" + NEVER)
 
 
-def test_the_node_that_is_named_has_so_many_together(scene: Any, ask: Any) -> None:
-    """On the first node the two that are left draw on the same counter, which has enough for one of them."""
-    scene.nodes("n1", "n2")
-    total = {"name": "set", "counters": {"cores": {"value": "1"}}}
-    draws = {"consumesCounters": [{"counterSet": "set", "counters": {"cores": {"value": "1"}}}]}
-    scene.slice("s1", sharedCounters=[total], nodeName="n1", count=2)
-    scene.slice("s2", {"name": "a", **draws}, {"name": "b", **draws}, nodeName="n1", count=2)
-    scene.slice("s3", "a", "b", nodeName="n2")
-    found = scene.explain(scene.claim(ask("r", 3)))
-
-    assert found.message.endswith("4 left, at most 2 on one node (n2), 3 requested" + NEVER)
-
-
 def test_of_many_requests_those_that_are_stuck_are_named(scene: Any, ask: Any) -> None:
     """The others have nothing to do with it."""
     scene.nodes("n1", "n2")
@@ -141,20 +128,6 @@ def test_of_many_requests_those_that_are_stuck_are_named(scene: Any, ask: Any) -
     assert found.message == (
         "each request fits alone (x on n1, y on n1, z on n2), but no node has room for all of them, "
         "not even for x and y; they would fit with 1 instead of 2 for y" + NEVER
-    )
-
-
-def test_an_explanation_that_takes_too_long_is_no_search_given_up(ticking: Any, ask: Any) -> None:
-    """The search has said no; only why is open."""
-    scene = ticking(Limits(seconds=0))
-    scene.nodes("n1")
-    scene.slice("s", *(device(f"d{number}", row=number) for number in range(100)))
-    claim = scene.claim(ask("g", 1, f'device.attributes["{DRIVER}"].row < 0'))
-    (found,) = scene.explainer.explain((claim,), Unsatisfied())
-
-    assert found.reason is Reason.SEARCH_ABORTED
-    assert found.message == (
-        "it fits on no node; the cause was not found, as the search was given up after 0 s"
     )
 
 
@@ -194,35 +167,6 @@ def test_a_selector_that_fails_where_others_do_not_fit_is_not_blamed(scene: Any,
     assert found.message == (
         "leaving aside r (SelectorFailed), each request fits alone (p on n1, q on n1), "
         "but no node has room for all of them"
-    )
-
-
-def test_a_selector_that_fails_on_the_only_device_left_is_told(scene: Any, ask: Any) -> None:
-    """The claim never comes to it either, but the others fit together, and nothing else is there for the request."""
-    scene.nodes("n1", "n2")
-    scene.slice("n1", device("a", k="a"), nodeName="n1")
-    scene.slice("n2", device("c", k="c"), nodeName="n2")
-    kind = f'device.attributes["{DRIVER}"].k == "{{}}"'
-    fails = f'{kind.format("c")} && device.attributes["{DRIVER}"].z == 1'
-    found = scene.explain(scene.claim(ask("p", 1, kind.format("a")), ask("r", 1, fails)))
-
-    assert (found.reason, found.request) == (Reason.SELECTOR_FAILED, "r")
-
-
-def test_a_selector_that_fails_without_any_constraint_is_not_blamed(scene: Any, ask: Any) -> None:
-    """Whether a constraint is in the way is not known then, and only that the claim is bound by it is told."""
-    scene.nodes("n1", "n2")
-    scene.slice("n1", device("c", k="c", z=1), nodeName="n1")
-    scene.slice("n2", device("a", k="a", x=1), device("b", k="b", x=2), device("c", k="c"), nodeName="n2")
-    kinds = {name: f'device.attributes["{DRIVER}"].k == "{name}"' for name in "abc"}
-    fails = f'{kinds["c"]} && device.attributes["{DRIVER}"].z == 1'
-    constraint = {"matchAttribute": f"{DRIVER}/x", "requests": ["a", "b"]}
-    requests = (ask("a", 1, kinds["a"]), ask("b", 1, kinds["b"]), ask("c", 1, fails))
-    found = scene.explain(scene.claim(*requests, constraints=[constraint]))
-
-    assert found.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER
-    assert found.message == (
-        "each request fits alone (a on n2, b on n2, c on n1), but no node has room for all of them" + NEVER
     )
 
 

@@ -66,27 +66,6 @@ def test_an_attribute_that_some_devices_have(gpus: Any, ask: Any) -> None:
     )
 
 
-def test_one_device_has_nothing_to_agree_with(gpus: Any, ask: Any) -> None:
-    """Where the request is for one, nothing is said of several; whoever uses one that has the attribute is named."""
-    name = f"{DRIVER}/serial"
-    gpus.use("first", ask())
-    gpus.slice("n2", nodeName="n2")
-    found = gpus.explain(gpus.claim(ask("g"), constraints=[{"matchAttribute": name}]))
-
-    assert found.message == (
-        f"request g: devices are free, but none satisfies constraint #0 (matchAttribute {name}); "
-        f"attribute {name} is on 1 of 2 matching devices"
-    )
-
-
-def test_only_devices_that_the_selectors_select_are_counted(gpus: Any, ask: Any) -> None:
-    """The others would not be given to the request anyway."""
-    request = ask("g", 1, f'!has(device.attributes["{DRIVER}"].serial)')
-    found = gpus.explain(gpus.claim(request, constraints=[{"matchAttribute": f"{DRIVER}/serial"}]))
-
-    assert found.message.endswith(f"attribute {DRIVER}/serial is on 0 of 2 matching devices{NEVER}")
-
-
 def test_each_attribute_of_several_constraints_is_told(gpus: Any, ask: Any) -> None:
     """Where no single constraint is to blame, whoever lacks something is told for each."""
     constraints = [{"matchAttribute": f"{DRIVER}/{name}"} for name in ("zone", "model", "rack")]
@@ -110,30 +89,6 @@ def test_an_attribute_that_all_have_is_not_the_obstacle(gpus: Any, ask: Any) -> 
     )
 
 
-def test_a_derived_attribute_is_on_every_device(gpus: Any, ask: Any) -> None:
-    """It is computed, so nobody lacks it, whatever is published."""
-    derived = {"derivedAttributes": [{"name": "d/x", "expression": "device.driver"}]}
-    found = gpus.explain(gpus.claim(ask("g", 2, **derived), constraints=[{"distinctAttribute": "d/x"}]))
-
-    assert found.message.endswith(
-        f"none together satisfy constraint #0 (distinctAttribute d/x), at most 1 together, 2 requested{NEVER}"
-    )
-
-
-def test_what_is_told_follows_what_is_published(gpus: Any, ask: Any) -> None:
-    """A use changes nothing of it, a slice does."""
-    claim = gpus.claim(ask("g", 2), constraints=[{"distinctAttribute": f"{DRIVER}/serial"}])
-    before = gpus.explain(claim)
-    gpus.use("other", ask())
-    used = gpus.explain(claim)
-    gpus.slice("n1", device("a", model="x"), device("b", model="x"), device("c", model="x"), nodeName="n1")
-    after = gpus.explain(claim)
-
-    assert before.message.endswith("is on 2 of 4 matching devices" + NEVER)
-    assert used.message == before.message
-    assert after.message.endswith("is on 1 of 5 matching devices" + NEVER)
-
-
 @pytest.mark.parametrize(
     ("expression", "hint"),
     [
@@ -150,14 +105,6 @@ def test_a_selector_that_guards_what_no_device_has(gpus: Any, ask: Any, expressi
     assert found.message.endswith(
         f'0 match selector #0 (no {hint} on 4); for {hint}, did you mean "{DRIVER}/model"?'
     )
-
-
-def test_a_name_that_only_devices_of_others_have_is_not_offered(gpus: Any, ask: Any) -> None:
-    """They do not belong to the class."""
-    guarded = ask("g", 1, 'device.attributes["other"].?typo.orValue("") == "x"')
-    found = gpus.explain(gpus.claim(guarded))
-
-    assert found.message.endswith("0 match selector #0 (no other/typo on 4)")
 
 
 @pytest.mark.parametrize(
@@ -277,15 +224,3 @@ def test_the_rules_that_set_a_taint_are_named(scene: Any, ask: Any) -> None:
     found = scene.explain(scene.claim(ask()))
 
     assert found.message.endswith("2 tainted (drain:NoSchedule on 2; set by DeviceTaintRule one, two)")
-
-
-def test_a_rule_that_sets_the_same_taint_elsewhere_is_not_named(scene: Any, ask: Any) -> None:
-    """The driver itself publishes it here; and so it stays when such a rule comes."""
-    scene.nodes("n1")
-    scene.slice("s", {"name": "a", "taints": [taint("drain")]})
-    claim = scene.claim(ask())
-    before = scene.explain(claim)
-    scene.put("DeviceTaintRule", "rule", spec={"deviceSelector": {"device": "b"}, "taint": taint("drain")})
-
-    assert before.message.endswith("1 tainted (drain:NoSchedule on 1)")
-    assert scene.explain(claim) == before

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import Allocated, Reason
-from dra_operator.inventory.pool import surplus_advice
 
 PutSlice = Callable[..., None]
 TOO_MANY = "too many slices of generation 1 (2 where 1 is announced)"
@@ -61,17 +60,6 @@ def test_nodes_that_use_one_pool_name(scene: Any, put_slice: PutSlice, ask: Any)
     )
 
 
-def test_devices_of_one_name_are_in_use_together(scene: Any, put_slice: PutSlice, ask: Any) -> None:
-    """The pool is as the nodes see it, so what keeps the claim waiting is who uses the device."""
-    put_slice("a", "x", nodeName="n1")
-    put_slice("b", "x", nodeName="n2")
-    scene.use("first", ask("r"))
-    found = scene.explain(scene.claim(ask("r")))
-
-    assert found.reason is Reason.DEVICE_IN_USE
-    assert found.message == "request r: 2 devices published, 2 in class gpu, 2 in use by 1 claim (first)"
-
-
 def test_a_request_for_all_devices_of_a_node_that_sees_others(scene: Any, put_slice: PutSlice) -> None:
     """The pool is told with what is wrong, not as one that is being updated."""
     put_slice("a", "x", nodeName="n1", count=2)
@@ -84,21 +72,6 @@ def test_a_request_for_all_devices_of_a_node_that_sees_others(scene: Any, put_sl
     assert "being updated" not in found.message
     assert "too many slices of generation 1 (3 where" in found.message
     assert "delete those that nobody updates" in found.message
-
-
-def test_pools_with_slices_missing_and_with_too_many(scene: Any, put_slice: PutSlice, ask: Any) -> None:
-    """Both are told, each with what is wrong."""
-    put_slice("a", "x", allNodes=True)
-    put_slice("b", "y", allNodes=True)
-    pool = {"name": "q", "generation": 1, "resourceSliceCount": 2}
-    spec = {"driver": "gpu", "pool": pool, "allNodes": True, "devices": [{"name": "z"}]}
-    scene.put("ResourceSlice", "q", spec=spec)
-    found = scene.explain(scene.claim(ask("r")))
-
-    assert (
-        f"3 in pools with slices missing or too many (gpu/p: {TOO_MANY} on 2, "
-        "gpu/q: 1 of 2 slices of generation 1 missing on 1; two publishers use" in found.message
-    )
 
 
 def test_a_pool_with_too_many_slices_gets_no_more_devices(scene: Any, put_slice: PutSlice) -> None:
@@ -128,12 +101,3 @@ def test_counters_of_a_pool_that_a_node_uses_nevertheless(scene: Any, put_slice:
         "request r: 4 devices published, 4 in class gpu, 2 in use by 1 claim (first), 2 without enough left of their "
         "counters (s/c 0 left < 1 on 2; in use by 1 claim: first)"
     )
-
-
-def test_a_pool_that_is_meant_for_several_nodes(scene: Any, put_slice: PutSlice) -> None:
-    """As many as it announces slices: that there is one more is not for want of names."""
-    for name, node in (("a", "n1"), ("b", "n2"), ("c", "n2")):
-        put_slice(name, name, count=2, nodeName=node)
-
-    advice = surplus_advice(scene.inventory.pools["gpu", "p"])
-    assert advice.startswith("two publishers use one pool name")

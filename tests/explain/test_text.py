@@ -9,7 +9,6 @@ from dra_operator.explain.sentence import holders_text
 
 NAMES = [f"request-with-a-long-name-number-{number}" for number in range(32)]
 SHARED = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "40Gi"}}}
-WANTS = {"capacity": {"requests": {"memory": "30Gi"}}}
 
 
 @pytest.fixture
@@ -80,34 +79,6 @@ def test_claims_of_the_same_namespace_are_named(claims: list[str], told: tuple[s
     namespaces_and_names = {tuple(claim.split("/")) for claim in claims}
 
     assert holders_text(namespaces_and_names, "team") == told  # type: ignore[arg-type]
-
-
-def test_claims_that_ask_the_same_are_told_of_their_own_namespace(scene: Any, ask: Any) -> None:
-    """One explanation does not do for both."""
-    scene.nodes("n1")
-    scene.slice("s", "a", "b")
-    scene.hold("mine", "a", "pool")
-    scene.hold("too", "b", "pool")
-    here = scene.explain(scene.claim(ask()))
-    there = scene.explain(scene.claim(ask(), namespace="other"))
-
-    assert here.message.endswith("2 in use by 2 claims (mine, too)")
-    assert there.message.endswith("2 in use by 2 claims of other namespaces")
-
-
-def test_holders_of_shares_do_not_use_whole_devices(scene: Any, ask: Any) -> None:
-    """Each obstacle is due to claims of its own."""
-    scene.nodes("n1")
-    scene.slice("s", {"name": "d", **SHARED}, {"name": "e", "capacity": SHARED["capacity"]})
-    scene.use("sharer", ask("r", 1, **WANTS))
-    scene.use("whole", ask("r", 1, **WANTS))
-    found = scene.explain(scene.claim(ask("r", 1, **WANTS)))
-
-    assert found.reason is Reason.CAPACITY_EXHAUSTED
-    assert found.message.endswith(
-        "1 in use by 1 claim (whole), 1 without enough capacity left "
-        "(memory 10Gi left < 30Gi on 1; in use by 1 claim: sharer)"
-    )
 
 
 def test_counters_are_in_use_by_those_whose_devices_draw_on_them(scene: Any, ask: Any) -> None:

@@ -2,7 +2,6 @@
 
 import pytest
 
-from dra_operator.api.read import ObjectError
 from dra_operator.pods.bound_volumes import read_volume
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.field_reader import FieldReader
@@ -136,16 +135,3 @@ def test_an_ephemeral_volume_must_be_made_for_the_pod(cluster):
         "PersistentVolumeClaim", claim("v", annotations=BOUND, name="p-x", ownerReferences=owner("u1"))
     )
     assert obstacle(cluster, ephemeral) is None
-
-
-def test_a_volume_whose_affinity_cannot_be_read_is_not_there(cluster):
-    """Nobody knows where it can be reached."""
-    cluster.put("PersistentVolumeClaim", claim("v", annotations=BOUND))
-    with pytest.raises(ObjectError, match=r"spec\.nodeAffinity\.required"):
-        cluster.put(
-            "PersistentVolume", {"metadata": {"name": "v"}, "spec": {"nodeAffinity": {"required": 1}}}
-        )
-
-    assert obstacle(cluster, {"name": "x", "persistentVolumeClaim": {"claimName": "data"}}).endswith(
-        "not there)"
-    )

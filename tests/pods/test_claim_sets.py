@@ -1,9 +1,5 @@
 """The claims of a pod are decided together on one node, as kube-scheduler does it; `simulate` is asked from outside."""
 
-import json
-import subprocess
-import sys
-
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -70,42 +66,6 @@ def test_a_pod_that_wants_all_devices_of_a_node_and_one_more_waits(simulate):
     )
 
 
-def test_the_job_of_the_documentation_waits(repository):
-    """Its pods want all GPUs of a node twice: in the claim that they share, and in one of their own."""
-    folder = repository / "examples" / "walkthrough"
-    files = [option for number in range(1, 6) for option in ("-f", str(next(folder.glob(f"{number}-*"))))]
-    done = subprocess.run(
-        [sys.executable, "-m", "dra_operator", "simulate", "-o", "json", *files],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.returncode == 1
-    claims = json.loads(done.stdout)["items"]
-    assert [claim["metadata"]["name"] for claim in claims if "allocation" in claim.get("status", {})] == []
-
-
-def test_claims_go_to_the_first_node_with_room_for_all(simulate):
-    """Where each by itself would have gone to the first node."""
-    slices = devices("a"), devices("a", "b", on="node-2")
-    code, rows = simulate(*NODES, *slices, ONE, template("two"), pod("job", templates=("one", "two")))
-
-    assert code == 0
-    assert {row[1] for row in rows.values()} == {"node-2"}
-
-
-def test_a_claim_that_is_allocated_leads_the_others_to_its_node(simulate):
-    """Its devices are there, so the pod goes there."""
-    slices = devices("a", "b"), devices("a", on="node-2")
-    code, rows = simulate(
-        *NODES, *slices, holding("a"), ONE, pod("job", templates=("one",), names=("holder",))
-    )
-
-    assert code == 0
-    assert found(rows, "job-one-") == ["allocated", "node-1", "gpu: gpu.example.com/node-1/b"]
-
-
 def test_a_claim_that_is_allocated_keeps_the_others_from_other_nodes(simulate):
     """What is free elsewhere is of no use to the pod."""
     slices = devices("a"), devices("a", on="node-2")
@@ -152,25 +112,6 @@ def test_older_pods_and_claims_come_first(simulate):
     assert found(rows, "early-one-")[2] == "gpu: gpu.example.com/node-1/a"
     assert rows["alone"][2] == "gpu: gpu.example.com/node-1/b"
     assert found(rows, "late-one-")[0] == "pending"
-
-
-def test_constraints_bind_the_claims_that_have_them(simulate):
-    """Where the pod waits for something else, the constraint of another claim is not told."""
-    spec = template("pair", count=2)["spec"]["spec"]
-    spec["devices"]["constraints"] = [{"distinctAttribute": "gpu.example.com/index"}]
-    pair = {**template("pair"), "spec": {"spec": spec}}
-    slices = devices("a", "b", "c")
-    for number, device in enumerate(slices["spec"]["devices"]):
-        device["attributes"] = {"index": {"int": number}}
-    code, rows = simulate(
-        NODES[0], slices, pair, template("two", count=2), pod("job", templates=("pair", "two"))
-    )
-
-    assert code == 1
-    (text,) = {row[2] for row in rows.values()}
-    assert text.endswith(
-        "they would fit with 1 instead of 2 for gpu of pair; it would not fit even if no device were in use or tainted"
-    )
 
 
 def test_a_class_that_one_claim_lacks_is_told_on_that_claim(simulate):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.pods.claims import generate_name, make_claims
+from dra_operator.pods.claims import make_claims
 from dra_operator.pods.objects import Manifest, Place
 from dra_operator.questions.load import gather
 from slips_of_names import PODS
@@ -59,21 +59,6 @@ def test_a_claim_is_what_the_template_says():
     assert metadata.creation_timestamp == "2026-01-01T00:00:00Z"
     assert metadata.name.startswith("train-gpu-")
     assert len(metadata.name) == len("train-gpu-") + 5
-
-
-@pytest.mark.parametrize(
-    ("name", "entry", "expected"),
-    [
-        ("train", "gpu", "train-gpu-"),
-        ("p" * 50, "e" * 5, "p" * 50 + "-" + "e" * 5 + "-"),
-        ("p" * 100, "e" * 20, "p" * 46 + "-" + "e" * 9),
-    ],
-    ids=["short", "just short enough", "too long"],
-)
-def test_long_names_lose_their_ends(name, entry, expected):
-    """What does not fit 57 bytes is cut in proportion. Source: kube-controller-manager."""
-    assert generate_name(name, entry) == expected
-    assert len(expected) <= 57
 
 
 @pytest.mark.parametrize(
@@ -163,15 +148,6 @@ def test_a_name_that_is_nearly_right_is_told(body, told):
     assert problem.endswith(f'entry "gpu": {told}')
 
 
-def test_a_claim_that_is_gone_is_made_again():
-    """The status of the pod names a claim that does not exist any more."""
-    status = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "gone"}]}
-
-    claims, _ = made(TEMPLATE, pod(status=status))
-
-    assert len(claims) == 1
-
-
 @pytest.mark.parametrize(
     ("entry", "missing"),
     [
@@ -210,13 +186,6 @@ def test_no_claim_is_made_that_could_not_have_its_name(name, entry, cause):
 
     assert claims == []
     assert f'entry "{entry}": {cause}' in problem
-
-
-def test_entries_of_one_name_get_one_claim():
-    """What is made for an entry is known by its name, so there can be no second one."""
-    records, _ = made(TEMPLATE, {**pod(), "spec": {"containers": [], "resourceClaims": [ENTRY, ENTRY]}})
-
-    assert len(records) == 1
 
 
 @pytest.mark.parametrize(
@@ -273,24 +242,6 @@ def prefixes(claims):
     return [record.body["metadata"]["generateName"] for record in claims]
 
 
-def test_pods_share_the_claims_of_their_group():
-    """One is made for the group, which owns it, whether or not a pod uses it."""
-    unused = {**ENTRY, "name": "unused"}
-    claims, problems = made(TEMPLATE, member("a"), member("b"), group(ENTRY, unused, uid="uid-2"))
-
-    assert problems == []
-    assert prefixes(claims) == ["team-gpu-", "team-unused-"]
-    assert claims[0].body["metadata"]["ownerReferences"] == [
-        {
-            "apiVersion": "scheduling.k8s.io/v1beta1",
-            "kind": "PodGroup",
-            "name": "team",
-            "uid": "uid-2",
-            "controller": True,
-        }
-    ]
-
-
 @pytest.mark.parametrize(
     "entry",
     [{**ENTRY, "name": "other"}, {**ENTRY, "resourceClaimTemplateName": "two-gpus"}],
@@ -312,16 +263,3 @@ def test_a_group_that_is_not_there_is_told():
     assert prefixes(claims) == ["team-gpu-"]
     text = 'spec.schedulingGroup.podGroupName: there is no PodGroup "default/taem"; did you mean "team"?'
     assert problem.endswith(f'Pod "default/a": {text}')
-
-
-def test_what_is_wrong_with_the_claims_of_a_group_is_told_once():
-    """Of the group, not of each pod that shares them."""
-    entries = [{**ENTRY, "name": f"gpu-{number}", "resourceClaimTemplateName": "t"} for number in range(5)]
-    claims, problems = made(group(*entries), member("a", entries[0]))
-
-    assert claims == []
-    assert len(problems) == 6
-    assert problems[0].endswith(
-        'PodGroup "default/team": spec.resourceClaims: 5 are more than the 4 that a PodGroup can have'
-    )
-    assert all('PodGroup "default/team": ' in problem for problem in problems)

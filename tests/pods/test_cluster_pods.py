@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dra_operator.api.read import ObjectError
 from dra_operator.pods.cluster_pods import ClusterPods
-from dra_operator.pods.node_fit import Obstacle, read_requirements
+from dra_operator.pods.node_fit import read_requirements
 from naive_node_fit import find_condition
 from node_fit_scenarios import ZONE, bound, random_node, random_pod
 
@@ -53,41 +53,6 @@ def obstacle(cluster, body, name="n1"):
     """Return what keeps a pod from a node, as people read it."""
     found = cluster.find_obstacle(read_requirements(body), name)
     return None if found is None else str(found)
-
-
-def test_a_pod_that_is_being_deleted_has_what_it_had(cluster):
-    """Until it has ended."""
-    cluster.put("Pod", pod("there", on="n1", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
-
-    assert obstacle(cluster, pod(cpu="4")) == "cpu (3 left of 4, 4 requested)"
-
-
-def test_resources_that_classes_serve_are_devices(cluster):
-    """Where a node has none of them; where a device plugin has, those count."""
-    body = pod(containers=[{"name": "c", "resources": {"limits": {"example.com/gpu": "9"}}}])
-    assert obstacle(cluster, body) == "example.com/gpu (0 left of 0, 9 requested)"
-
-    gpu = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
-    cluster.put("DeviceClass", gpu)
-    assert obstacle(cluster, body) is None
-    cluster.put("Node", node("n2", **{"example.com/gpu": "8"}))
-    assert obstacle(cluster, body, "n2") == "example.com/gpu (8 left of 8, 9 requested)"
-
-    cluster.remove("DeviceClass", "", "gpu")
-    assert obstacle(cluster, body) == "example.com/gpu (0 left of 0, 9 requested)"
-
-
-def test_obstacles_are_of_all_nodes_that_do_not_suit(cluster):
-    """Those that suit are not in it."""
-    cluster.put("Node", node("n2", labels={"disk": "ssd"}))
-    cluster.put("Node", node("n3", cpu="500m", labels={"disk": "ssd"}))
-
-    found = cluster.find_obstacles(read_requirements(pod(nodeSelector={"disk": "ssd"})))
-
-    assert found == {
-        "n1": Obstacle("nodeSelector", "disk=ssd"),
-        "n3": Obstacle("cpu", "(500m left of 500m, 1 requested)"),
-    }
 
 
 @pytest.mark.parametrize(
@@ -199,13 +164,6 @@ def test_a_pod_that_names_a_claim_and_has_no_node_waits(cluster):
     assert cluster.changed == {("default", "p")}
 
 
-def test_a_pod_with_extended_resources_waits_once_it_has_its_claim(cluster):
-    """Its spec names none."""
-    cluster.put("Pod", pod(status={"extendedResourceClaimStatus": {"resourceClaimName": "x"}}))
-
-    assert cluster.waiting.keys() == {("default", "p")}
-
-
 # --- what cannot be read
 
 
@@ -264,14 +222,6 @@ def test_another_object_that_cannot_be_read_counts_as_absent(cluster, kind, body
     assert str(caught.value) == text
     assert sorted(cluster.nodes) == (["n2"] if kind == "Node" else ["n1", "n2"])
     assert obstacle(cluster, pod(), "n2") is None
-
-
-def test_a_waiting_pod_that_cannot_be_read_does_not_wait(cluster):
-    """Its claims could not be told."""
-    with pytest.raises(ObjectError):
-        cluster.put("Pod", pod(claims=[3]))
-
-    assert cluster.waiting == {}
 
 
 # --- laws
@@ -541,15 +491,3 @@ def test_gated_pod_counts_on_the_node_that_it_was_decided_for(cluster):
     assert assumed is not None
     assert updated == assumed
     assert obstacle(cluster, other) is None
-
-
-def test_nomination_outlives_the_decision(cluster):
-    """What is stored of a pod counts, also when its decision is withdrawn."""
-    cluster.put(
-        "Pod",
-        pod("ours", cpu="3", claims=["a"], schedulingGates=GATED, status={"nominatedNodeName": "n1"}),
-    )
-    cluster.assume(("default", "ours"), "n1")
-    cluster.withdraw(("default", "ours"))
-
-    assert obstacle(cluster, pod("other", cpu="2")) is not None

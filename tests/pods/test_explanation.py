@@ -105,14 +105,6 @@ def test_each_reason_about_pods_has_its_scene() -> None:
     assert examples().keys() - {"NotScheduled"} == SCENES.keys()
 
 
-def test_pod_whose_claims_fit_waits_for_nobody() -> None:
-    """The explanation has the first node on which the claims fit, and tells nothing about claims."""
-    world = PodWorld(*BASE, *GPUS, claim("c"), pod("train-0", named("gpu", "c")))
-    found = world.explain("train-0")
-    assert found is not None
-    assert (found.reason, found.node, found.claims) == (Reason.NOT_SCHEDULED, "n1", {})
-
-
 def test_claim_that_fits_nowhere_has_its_own_reason_and_the_others_wait_for_it() -> None:
     """The pod has the reason of the claim, by the name of its entry; a claim that fits waits for that one."""
     world = PodWorld(
@@ -126,34 +118,6 @@ def test_claim_that_fits_nowhere_has_its_own_reason_and_the_others_wait_for_it()
     )
     assert found.claims["gpu"].message == 'claim "nic" of the same pod waits'
     assert found.claims["nic"].message.startswith("request gpu: 2 devices published")
-
-
-def test_devices_on_nodes_that_do_not_suit_are_counted_as_such() -> None:
-    """Where some devices are in use and the others are on nodes that the pod cannot use, both are told."""
-    world = PodWorld(
-        *BASE,
-        *GPUS,
-        node("n2", taints=ML),
-        claim("other", status={"allocation": allocation("n1", "gpu-0")}),
-        claim("c", 2),
-        pod("train-0", named("gpu", "c")),
-    )
-    told = world.message("train-0")
-    assert "1 on nodes that cannot be used (node n2 unsuitable: taint dedicated=ml:NoSchedule on 1)" in told
-    assert "1 in use by 1 claim (other)" in told
-
-
-def test_claim_that_is_allocated_keeps_the_pod_to_its_node() -> None:
-    """The second claim is decided on the node of the first, and what is elsewhere is out of reach."""
-    world = PodWorld(
-        *BASE,
-        *GPUS,
-        resource_slice("n2", "nic-0", driver=NIC),
-        claim("c", status={"allocation": allocation("n1", "gpu-0")}),
-        claim("d", of=NIC),
-        pod("train-0", named("gpu", "c"), named("nic", "d")),
-    )
-    assert 'node n2 not where claim "gpu" is allocated on 1' in world.message("train-0")
 
 
 def test_other_namespaces_are_not_named() -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from dra_operator.api.names import GATE, LET_GO_ANNOTATION
-from dra_operator.pods.gate import LetGo, handed_back, let_go_mark, order, read_scheduling_pod
+from dra_operator.pods.gate import LetGo, handed_back, let_go_mark, read_scheduling_pod
 
 OTHER = "kueue.x-k8s.io/admission"
 
@@ -85,22 +85,6 @@ def test_scheduler_that_found_no_node_is_recognized():
     assert found["Unschedulable"].is_unschedulable
     assert not found["SchedulingGated"].is_unschedulable
     assert found["Unschedulable"].scheduled.message == "0/3"
-
-
-def test_order_is_by_priority_then_age_then_name():
-    """The highest priority goes first, then the oldest, then the first by namespace and name."""
-    old = {"creationTimestamp": "2025-01-01T00:00:00Z"}
-    entry = {"name": "a", "resourceClaimName": "a"}
-    pods = [
-        pod(entry, name="b"),
-        pod(entry, name="a"),
-        pod(entry, name="old", metadata=old),
-        pod(entry, name="high", priority=10),
-    ]
-
-    found = sorted(map(read_scheduling_pod, pods), key=order)
-
-    assert [each.name for each in found] == ["high", "old", "a", "b"]
 
 
 def test_what_cannot_be_read_counts_as_absent():

@@ -1,6 +1,5 @@
 """Names made of a `generateName`."""
 
-from dra_operator.pods.generated_names import name_from
 from simulation import CLASS, claim, devices, states
 
 
@@ -26,20 +25,6 @@ def test_objects_get_the_names_that_they_leave_open(simulate):
     assert [name[:-5] for name in names] == ["default/train-", "default/train-", "team/train-"]
     assert result.exit_code == 0
     assert states(simulate(*bodies)) == states(result)
-
-
-def test_a_name_that_is_there_counts(simulate):
-    """The other is only where it came from."""
-    assert states(simulate(CLASS, devices("a"), claim("one", generateName="train-"))) == {
-        "default/one": "allocated"
-    }
-
-
-def test_a_long_beginning_is_cut():
-    """As by the API server."""
-    name = name_from("a" * 100, "purpose")
-
-    assert (len(name), name[:58]) == (63, "a" * 58)
 
 
 def test_a_name_of_another_type_is_refused(simulate):

@@ -8,7 +8,6 @@ from dra_operator.pods.field_reader import FieldReader
 from dra_operator.pods.node_fit import (
     NodeFit,
     NodeInfo,
-    Obstacle,
     read_node_info,
     read_ports,
     read_requirements,
@@ -151,13 +150,6 @@ def test_one_term_of_the_affinity_must_match(terms, matches):
     assert (obstacle(affinity(*terms), node(disk="ssd", size="4")) is None) is matches
 
 
-def test_the_affinity_is_told():
-    """In one short line."""
-    body = affinity(labels("disk", "In", "ssd", "nvme"), labels("size", "Gt", "3"))
-
-    assert obstacle(body, node()) == "affinity disk In ssd,nvme or size Gt 3"
-
-
 def test_a_node_that_is_not_named_is_left_out_before_all_else():
     """As kube-scheduler has it: pods of DaemonSets name one, and its taints are asked about that one alone."""
     there = node({"taints": [TAINT], "unschedulable": True})
@@ -266,27 +258,6 @@ def test_features_that_a_node_must_declare(spec, feature):
     """What pods of 1.37 may need. Source: k8s.io/component-helpers/nodedeclaredfeatures."""
     assert obstacle(pod(**spec), node()) == f"features {feature}"
     assert obstacle(pod(**spec), node(declared=[feature, "Other"])) is None
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"hostNetwork": True},
-        {"hostUsers": False},
-        {"containers": [{"restartPolicyRules": [{"action": "Restart"}]}]},
-        {"containers": [{"volumeMounts": [{"name": "v", "mountPath": "/v"}]}]},
-    ],
-)
-def test_what_needs_no_feature(spec):
-    """All that older nodes can do."""
-    assert read_requirements(pod(**spec)).features == ()
-
-
-def test_an_obstacle_to_all_nodes_comes_first():
-    """A claim for a volume that is not there is said of each node, as kube-scheduler does."""
-    missing = Obstacle("volume", "(claim data is not there)")
-
-    assert obstacle(pod(), node({"taints": [TAINT]}), missing) == "volume (claim data is not there)"
 
 
 def test_volumes_that_a_pod_claims():

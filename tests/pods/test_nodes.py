@@ -5,7 +5,7 @@ import yaml
 from typer.testing import CliRunner
 
 from dra_operator.cli.simulate import app
-from simulation import states, table
+from simulation import states
 
 V1 = "resource.k8s.io/v1"
 CLASS = {"apiVersion": V1, "kind": "DeviceClass", "metadata": {"name": "any"}}
@@ -72,37 +72,6 @@ def notes(result):
     return [line for line in result.stderr.splitlines() if "cannot use its claims" in line]
 
 
-@pytest.mark.parametrize(
-    ("spec", "where"),
-    [
-        ({}, "n1"),
-        ({"nodeName": "n2"}, "n2"),
-        ({"nodeSelector": {"zone": "n2"}}, "n2"),
-        ({"nodeSelector": None}, "n1"),
-    ],
-    ids=["anywhere", "bound", "selects", "selects nothing"],
-)
-def test_claims_are_decided_for_a_node_on_which_the_pod_can_run(simulate, spec, where):
-    """The first that it is bound to, or selects."""
-    slices = [device(driver, on, nodeName=on) for driver in ("gpu", "nic") for on in ("n1", "n2")]
-    result = simulate(N1, N2, *slices, pod(**spec))
-
-    assert {row[2] for row in table(result)} == {where}
-    assert (result.exit_code, notes(result)) == (0, [])
-
-
-def test_without_such_a_node_claims_wait(simulate):
-    """Each names the nodes where they fit, and what is missing on those of the pod."""
-    slices = [device("gpu", nodeName="n1"), device("nic", nodeName="n1")]
-    result = simulate(N1, N2, *slices, pod(nodeSelector={"zone": "n2"}))
-
-    assert result.exit_code == 1
-    (text,) = {row[3] for row in table(result)}
-    assert text.startswith(
-        "NoDevices: request r: no devices are published; counted on n2, to which its nodeSelector keeps the pod"
-    )
-
-
 def test_labels_of_nodes_that_are_assumed_do_not_count(simulate):
     """Nobody knows them; so the pod is named instead."""
     slices = [device("gpu", nodeName="n1"), device("nic", nodeName="n1")]
@@ -138,12 +107,3 @@ def test_a_device_without_a_node_goes_where_the_others_are(simulate):
     result = simulate(N1, N2, *slices, pod())
 
     assert (result.exit_code, set(states(result).values()), notes(result)) == (0, {"allocated"}, [])
-
-
-def test_a_device_that_skips_node_operations_needs_a_node_that_can(simulate):
-    """A device of every node is only used on those that declare the feature, which is not where the other device is."""
-    able = node("n1", status={"declaredFeatures": ["DRAOptionalNodeOperations"]})
-    slices = [device("gpu", allNodes=True, skipNodeOperations=["*"]), device("nic", nodeName="n2")]
-    result = simulate(able, N2, *slices, pod())
-
-    assert (result.exit_code, set(states(result).values())) == (1, {"pending"})

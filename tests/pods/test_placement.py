@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulation import CLASS, claim, devices, holding, states, table
+from simulation import CLASS, claim, devices, states, table
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 TAINT = {"key": "dedicated", "effect": "NoSchedule"}
@@ -122,15 +122,6 @@ def test_what_earlier_pods_request_is_not_left(simulate):
     )
 
 
-def test_a_pod_whose_claim_is_allocated_has_a_place_there(simulate):
-    """What it requests is not left for the next."""
-    pods = pod("first", uses=("holder",), cpu="3"), pod("second", cpu="3")
-    nodes = node("node-1", cpu="4"), node("node-2", cpu="4")
-    result = simulate(CLASS, claim("c"), holding("a"), *nodes, *SLICES, *pods)
-
-    assert [row[2] for row in table(result) if row[1] == "allocated"] == ["node-2"]
-
-
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -213,22 +204,3 @@ def test_what_cannot_be_read_is_told(simulate, body, problem):
 
     assert result.exit_code == 2
     assert problem in result.stderr
-
-
-def test_pods_of_which_little_is_known_do_no_harm(simulate):
-    """One without a spec, and one whose status cannot be read; what its spec says counts."""
-    empty = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "empty"}}
-    statuses = [{"name": "main", "allocatedResources": {"cpu": "much"}}]
-    odd = {**pod("odd", uses=(), cpu="3", on="node-1"), "status": {"containerStatuses": statuses}}
-    nodes = node("node-1", cpu="4"), node("node-2", cpu="4")
-    result = simulate(CLASS, claim("c"), *nodes, *SLICES, empty, odd, pod(cpu="2"))
-
-    assert [row[1:3] for row in table(result)] == [["allocated", "node-2"]]
-
-
-def test_a_pod_of_an_old_snapshot_runs_anywhere(simulate):
-    """What it tolerates was not taken; an API server takes no pod without containers."""
-    trimmed = pod(containers=[], metadata={"uid": "u"})
-    result = simulate(CLASS, claim("c"), node("node-1", spec={"taints": [TAINT]}), SLICES[0], trimmed)
-
-    assert states(result) == {"default/c": "allocated"}

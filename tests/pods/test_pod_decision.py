@@ -48,21 +48,6 @@ def devices(found):
     }
 
 
-def test_all_claims_get_the_first_node_with_room_for_all():
-    """The first node by name has one device, and the claims of the pod need two."""
-    world = PodWorld(*BASE, *GPUS, claim("c"), claim("d"), gated(named("a", "c"), named("b", "d")))
-
-    assert devices(world.decide("p")) == ("n2", {"c": ["gpu-0"], "d": ["gpu-1"]})
-
-
-def test_claim_that_is_allocated_keeps_the_pod_to_its_node():
-    """It is not decided again; the other claim goes to the same node."""
-    held = claim("c", status={"allocation": allocation("n2", "gpu-0")})
-    world = PodWorld(*BASE, *GPUS, held, claim("d"), gated(named("a", "c"), named("b", "d")))
-
-    assert devices(world.decide("p")) == ("n2", {"d": ["gpu-1"]})
-
-
 def test_pod_with_all_it_asks_for_is_decided_without_devices():
     """A killed operator may have stored all claims of a pod before it let the pod go."""
     held = claim("c", status={"allocation": allocation("n2", "gpu-0")})
@@ -94,15 +79,6 @@ def test_node_that_is_not_ready_is_for_no_pod():
         "NodeUnsuitable",
         "its claims fit on node n1, which is not ready",
     )
-
-
-def test_nomination_of_another_pod_holds_its_cpu():
-    """A pod that has just been decided counts on its node."""
-    other = pod("other", cpu="3")
-    other["status"]["nominatedNodeName"] = "n1"
-    world = PodWorld(*BASE, *GPUS, other, claim("c"), gated(named("a", "c"), cpu="3"))
-
-    assert devices(world.decide("p"))[0] == "n2"
 
 
 def test_pod_waits_for_a_claim_that_is_not_there():
@@ -163,17 +139,6 @@ class TestOwnership:
 
         assert isinstance(found, PodExplanation)
         assert found.message.startswith('claim "extended resources": request container-0-request-1: ')
-
-
-def test_extended_resource_of_a_device_plugin_needs_no_device():
-    """On the first node the class must serve it, and the claim has the only device; the other has a plugin."""
-    served, plugged = device_class(), node("n2")
-    served["spec"]["extendedResourceName"] = RESOURCE
-    plugged["status"]["allocatable"][RESOURCE] = "1"
-    slices = resource_slice("n1", "gpu-0"), resource_slice("n2", "gpu-0")
-    world = PodWorld(served, node("n1"), plugged, *slices, claim("c"), with_resource(gated(named("a", "c"))))
-
-    assert devices(world.decide("p")) == ("n2", {"c": ["gpu-0"]})
 
 
 def test_message_may_end_with_what_would_help():

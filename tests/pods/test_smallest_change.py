@@ -3,13 +3,9 @@
 import pytest
 
 from changefuzz import find_differences, make_case
-from changefuzz.cluster import DRIVER, Case, build_allocator
-from dra_operator.allocator import Allocated, SearchMode
-from dra_operator.ledger import Ledger
-from dra_operator.pods.cluster_pods import ClusterPods
+from changefuzz.cluster import DRIVER, Case
+from dra_operator.allocator import Allocated
 from dra_operator.pods.edits import Kind
-from dra_operator.pods.node_fit import read_requirements
-from dra_operator.pods.situation import Situation, build_situation
 from dra_operator.pods.smallest_change import Effort, find_smallest_changes
 
 
@@ -177,17 +173,6 @@ def test_selectors_of_classes_are_left_alone():
     assert text == "; no single change helps: no device is in DeviceClass any"
 
 
-def test_the_request_and_the_claim_are_named_where_there_are_several():
-    """By path and entry."""
-    part = {"name": "big", "deviceClassName": "any", "count": 1}
-    part["selectors"] = [{"cel": {"expression": f"{ATTRIBUTES}.index == 7"}}]
-    asks = [claim(request(), name="first"), claim({"name": "r", "firstAvailable": [part]}, name="second")]
-
-    assert text_of(slice_of("n1", device("a", index=1), device("b", index=1)), asks=asks) == (
-        '; it would fit if index in selector #0 of request r/big of claim "second" were 1'
-    )
-
-
 # --- amounts and counts
 
 
@@ -223,44 +208,6 @@ def test_a_count_is_lowered_to_the_largest_that_fits():
 # --- nodes
 
 
-def test_one_condition_of_nodes_is_dropped_or_met():
-    """Of several that help, the one of the fewest nodes."""
-    slices = [slice_of(name, device("a")) for name in ("n1", "n2", "n3")]
-    obstacles = {"n1": "nodeSelector", "n2": "nodeSelector", "n3": "cpu"}
-
-    assert text_of(*slices, asks=[request()], obstacles=obstacles) == (
-        "; it would fit if the nodes had enough cpu"
-    )
-
-
-def test_a_node_with_two_obstacles_is_no_change(make_node, make_pod):
-    """To ignore the first does not help: the pod lacks memory as well."""
-    cluster = ClusterPods()
-    cluster.put("Node", make_node("n1", cpu="1", memory="1Gi"))
-    cluster.put("Node", make_node("n2", cpu="1", memory="8Gi", labels={"disk": "hdd"}))
-    requirements = read_requirements(make_pod(cpu="2", memory="4Gi", node_selector={"disk": "ssd"}))
-    slices = [slice_of(name, device("a")) for name in ("n1", "n2")]
-    whole = case(*slices, asks=[request()])
-
-    def situation(requirements):
-        return build_situation(
-            whole.read_claims(),
-            requirements,
-            {},
-            cluster=cluster,
-            allocator_with=lambda causes: build_allocator(
-                whole.inventory().with_unusable_nodes(causes), Ledger(), SearchMode.COUNTING
-            ),
-            find_claim={}.get,
-        )
-
-    assert find_smallest_changes(situation(requirements)).text == "; no single change helps"
-    requirements = read_requirements(make_pod(cpu="2", memory="4Gi", node_selector={}))
-    assert find_smallest_changes(situation(requirements)).text == (
-        "; it would fit if the nodes had enough cpu"
-    )
-
-
 @pytest.fixture
 def make_node():
     """Write a node."""
@@ -271,18 +218,6 @@ def make_node():
             "spec": {},
             "status": {"allocatable": {"pods": "10", **allocatable}},
         }
-
-    return make
-
-
-@pytest.fixture
-def make_pod():
-    """Write a pod."""
-
-    def make(*, node_selector, **requests):
-        containers = [{"name": "c", "resources": {"requests": requests}}]
-        spec = {"containers": containers, "nodeSelector": node_selector}
-        return {"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}
 
     return make
 
@@ -299,34 +234,6 @@ def ended(*holders, count=1, devices=("a", "b", "c", "d", "e"), **asked):
     return next((change for change in found.changes if change.kind is Kind.CLAIMS_ENDED), None)
 
 
-def test_an_unused_claim_ends_first():
-    """No pod has to go for it."""
-    holders = [holder("a", "a"), holder("b", "b", "c", "d", "e", used=False)]
-
-    assert ended(*holders).text == "claim b ended"
-
-
-def test_of_claims_in_use_the_one_with_the_fewest_devices_ends():
-    """Then the first by name."""
-    assert ended(holder("x", "a", "b"), holder("z", "c"), holder("y", "d", "e")).text == "claim z ended"
-
-
-def test_the_fewest_claims_end():
-    """One of three devices, not three of one."""
-    holders = [holder("a", "a"), holder("b", "b"), holder("w", "c", "d", "e")]
-
-    assert ended(*holders, count=3).text == "claim w ended"
-    assert ended(*holders, count=4).text == "claims a and w ended"
-
-
-def test_of_more_than_three_claims_it_is_not_said_that_they_are_the_fewest():
-    """They are found greedily."""
-    found = ended(*[holder(name, name) for name in "abcde"], count=4)
-
-    assert found.text == "enough claims ended, such as claims a, b, c and 1 more"
-    assert len(found.fields["ended"]) == 4
-
-
 def test_claims_of_other_namespaces_are_not_named():
     """They are counted."""
     others = [holder(name, name, namespace="other") for name in "ab"]
@@ -336,18 +243,6 @@ def test_claims_of_other_namespaces_are_not_named():
     assert ended(others[0], holder("b", "b"), devices="ab", count=2).text == (
         "claims b and 1 of another namespace ended"
     )
-
-
-def test_claims_of_the_pod_itself_do_not_end():
-    """It needs them."""
-    whole = case(slice_of("n1", device("a")), asks=[request()], holders=[holder("h", "a")])
-    situation = whole.situation()
-    kept = Situation(
-        situation.claims, situation.allocator, find_claim=situation.find_claim, kept=frozenset([("ns", "h")])
-    )
-
-    assert find_smallest_changes(situation).text == "; it would fit if claim h ended"
-    assert find_smallest_changes(kept).text == "; no single change helps"
 
 
 # --- all together
@@ -405,17 +300,6 @@ def test_nothing_is_said_when_the_effort_does_not_suffice():
     found = find_smallest_changes(whole.situation(), Effort(decisions=0))
 
     assert (found.changes, found.is_complete, found.text) == ((), False, "")
-
-
-def test_the_cluster_is_as_before():
-    """Claims end on a copy of the ledger."""
-    whole = case(slice_of("n1", device("a")), asks=[request()], holders=[holder("h", "a")])
-    situation = whole.situation()
-    version = situation.allocator.ledger.version
-    find_smallest_changes(situation)
-
-    assert situation.allocator.ledger.version == version
-    assert not isinstance(situation.decide(), Allocated)
 
 
 # --- at random

@@ -125,42 +125,6 @@ def test_a_pod_that_finds_no_device_waits_with_the_reason(simulate):
     assert claims["train"].startswith("request container-0-request-0: 1 device published, 1 in class gpu")
 
 
-def test_other_claims_come_first_and_then_the_oldest_pod(simulate):
-    """Each decision counts for the next."""
-    young = pod(name="young", created="2026-01-02T00:00:00Z")
-    old = pod(name="old", created="2026-01-01T00:00:00Z")
-
-    _, claims, _ = simulate(CLASS, devices("a", "b"), young, old, claim("first"))
-
-    assert claims["old"] == ["node-1/b"]
-    assert "in use by 2 claims" in claims["young"]
-
-
-def test_the_other_claims_of_the_pod_say_where(simulate):
-    """A pod runs on one node: devices of another are no use to it."""
-    mine = pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
-    pools = [devices("a", on="node-1"), devices("b", "c", "d", on="node-2")]
-
-    _, claims, _ = simulate(CLASS, *pools, claim("mine", 2), mine)
-    assert claims == {"train": ["node-2/d"]}
-
-
-def test_a_node_that_only_one_claim_of_the_pod_can_use_is_not_enough(simulate):
-    """The reason is that of the node on which the pod can run; the node that would have the devices is named."""
-    mine = pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
-    pools = [devices("a", on="node-1"), devices("b", "c", on="node-2")]
-
-    code, claims, _ = simulate(CLASS, *pools, claim("mine", 2), mine)
-
-    assert code == 1
-    assert claims == {
-        "train": (
-            "on node-2: request container-0-request-0: 2 devices published, 2 in class gpu, "
-            "2 in use by 1 claim (mine); it fits on node node-1, but the pod can only run on node-2"
-        )
-    }
-
-
 class TestDevicePlugins:
     """Nodes where a device plugin serves the resource."""
 

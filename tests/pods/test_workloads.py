@@ -1,7 +1,5 @@
 """The pods of workloads, and the claims of these pods."""
 
-import re
-
 import pytest
 
 from simulation import CLASS, V1, claim, devices, node, states, table
@@ -82,13 +80,6 @@ def test_the_pods_are_those_of_the_template(simulate):
     assert "pod team/train-0 cannot use its claims, which are on node node-1" in result.stderr
 
 
-def test_written_claims_come_before_those_made_for_pods(simulate):
-    """A claim of a pod is made when the pod is there, whatever its name."""
-    result = simulate(CLASS, devices("a"), TEMPLATE, workload(), claim("zebra"))
-
-    assert [row[1] for row in table(result)] == ["pending", "allocated"]
-
-
 def test_what_is_wrong_with_all_pods_is_told_once(simulate):
     """They come of one template, where it is mended."""
     result = simulate(CLASS, devices("a"), workload(replicas=3))
@@ -119,64 +110,12 @@ def test_a_number_of_pods_that_cannot_be_is_an_error(simulate, replicas, message
     assert f'Deployment "train": spec.replicas: {message}' in result.stderr
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {**workload(), "metadata": {"name": "train", "uid": "u"}},
-        workload(version="example.com/v1"),
-        workload("DaemonSet", version="example.com/v1"),
-        {**workload(), "spec": {"replicas": 1}},
-        {**workload(), "spec": None},
-    ],
-    ids=["it is in a cluster", "another group", "not of its group", "no template", "no spec"],
-)
-def test_other_workloads_are_passed_over(simulate, body):
-    """In a cluster their pods are there; of others nobody knows them."""
-    result = simulate(CLASS, devices("a"), TEMPLATE, body)
-
-    assert table(result) == []
-    assert f"note: ignored, and so are any pods that they would create: 1 {body['kind']}" in result.stderr
-
-
-def test_a_generated_name_is_as_good_as_one(simulate):
-    """Jobs often have one, as their names must differ; so do those that are made here, and their pods."""
-    body = {**workload("Job"), "metadata": {"generateName": "train-"}}
-    result = simulate(CLASS, devices("a", "b"), TEMPLATE, body, body)
-
-    names = [row[0] for row in table(result)]
-    assert len(names) == 2
-    assert all(re.fullmatch(r"default/train-\w{5}-0-gpu-\w{5}", name) for name in names)
-    assert "replaces" not in result.stderr
-
-
 def test_the_pods_of_a_job_share_what_it_says(simulate):
     """The Job controller makes a PodGroup of them, with the claims of `spec.scheduling`."""
     body = workload("Job", parallelism=2, scheduling={"resourceClaims": POD_SPEC["resourceClaims"]})
 
     assert [row[0][:-5] for row in table(simulate(CLASS, devices("a"), TEMPLATE, body))] == [
         "default/train-gpu-"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("kind", "pod"),
-    [("Job", {"schedulingGroup": {"podGroupName": "own"}}), ("CronJob", {})],
-    ids=["pods that have a group", "Jobs of a CronJob"],
-)
-def test_other_jobs_make_no_group(simulate, kind, pod):
-    """They leave that to whoever made the group, or to nobody."""
-    own = {
-        "apiVersion": "scheduling.k8s.io/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": "own"},
-        "spec": {},
-    }
-    job = workload("Job", pod={**POD_SPEC, **pod}, scheduling={"resourceClaims": POD_SPEC["resourceClaims"]})
-    if kind == "CronJob":
-        job = {**job, "kind": kind, "spec": {"jobTemplate": {"spec": job["spec"]}}}
-
-    assert [row[0][:-5] for row in table(simulate(CLASS, devices("a"), TEMPLATE, own, job))] == [
-        "default/train-0-gpu-"
     ]
 
 
@@ -288,18 +227,6 @@ def test_an_affinity_that_selects_no_nodes_is_an_error(simulate, affinity):
 
     assert result.exit_code == 2
     assert 'DaemonSet "watch": spec.template.spec.affinity.nodeAffinity: is no affinity that' in result.stderr
-
-
-def test_what_is_no_map_or_list_is_named(simulate):
-    """Where a pod can run cannot be told of it; the first mistake of each object is told."""
-    body = daemons(nodeSelector=[1], tolerations={"a": 1})
-    result = simulate(
-        CLASS, devices("x"), TEMPLATE, labelled("node-1"), labelled("other", {"taints": "b"}), body
-    )
-
-    assert (result.exit_code, claims(result)) == (2, {})
-    assert 'Node "other": spec.taints: "b" is not a list' in result.stderr
-    assert 'Pod "default/watch-node-1": spec.nodeSelector: [1] is not an object' in result.stderr
 
 
 def test_a_claim_that_all_pods_name_is_told_where_it_is_of_no_use(simulate):
