@@ -198,33 +198,6 @@ def test_eval_reads_any_json(run, document):
     assert result.stderr
 
 
-def test_an_argument_that_is_not_utf_8_is_refused(run):
-    """As a file is; a shell can hand on any bytes."""
-    for command in (["check"], ["eval", "--slices", "nowhere"]):
-        result = run(*command, '"é\udcff" + 1')
-
-        assert result.exit_code == 2
-        assert result.stderr == "error: the expression: byte 3 is not UTF-8\n"
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "No such file or directory"),
-        (b"'\xff' == 'a'", "byte 1 is not UTF-8"),
-    ],
-)
-def test_check_says_why_a_file_cannot_be_read(run, tmp_path, content, message):
-    """The name once, then why."""
-    file = tmp_path / "selector.cel"
-    if content is not None:
-        file.write_bytes(content)
-
-    result = run("check", "-f", file)
-
-    assert (result.exit_code, result.stderr) == (2, f"error: {file}: {message}\n")
-
-
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7][0-9;]*m")
 ANY_CODE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -246,16 +219,6 @@ def found():
 def shown(found):
     """Return a function from an expression to what a terminal of 100 columns gets, escape codes included."""
     return lambda text: "\n".join(coloured(found(text), 100))
-
-
-def test_a_text_that_is_no_quantity_is_a_problem(found):
-    """It compiles, and the API server takes it; on every device that comes so far it fails."""
-    told = found('device.capacity["d"].m.isLessThan(quantity("40GB")) || semver("1.0.0").major() > 1')
-    (line,) = plain(told)[3:]
-
-    assert line.startswith(
-        'it fails wherever this is evaluated: quantity("40GB") is no quantity; write one as'
-    )
 
 
 def test_a_terminal_gets_colours_and_the_share_of_the_limit(shown):
@@ -289,12 +252,6 @@ def test_nothing_that_a_terminal_would_obey_is_shown(shown):
 
     assert "\x1b[2J" not in text
     assert "\t" not in text
-
-
-def test_plain_lines_hold_nothing_that_a_terminal_would_obey(found):
-    """They may be read there all the same."""
-    for text in ("'\x1b[2J' +\t$", "device.attributes['\x1b[2J'].a == 1", "true '\x1b'"):
-        assert "\x1b" not in "\n".join(plain(found(text)))
 
 
 TOKENS = (

@@ -129,17 +129,3 @@ def test_the_demo_can_stay_up_until_ctrl_c():
 def test_the_demo_says_what_to_try_next(shown):
     """Nobody is left alone after it."""
     assert "dra-operator demo --serve" in shown.stdout
-
-
-def test_a_port_that_cannot_be_is_wrong_usage():
-    """It is refused before anything starts."""
-    result = subprocess.run(
-        [sys.executable, "-m", "dra_operator", "demo", "--port", "99999"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-    assert result.returncode == 2
-    assert "65535" in result.stderr

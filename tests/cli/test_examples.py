@@ -74,12 +74,6 @@ def test_example_comes_out_as_it_says(example):
     assert rows(simulate(example)) == expected(example, "Expected")
 
 
-@pytest.mark.parametrize("example", FEATURES, ids=named)
-def test_example_also_comes_out_with_the_nodes_of_make_cluster(example):
-    """The nodes of examples/nodes.yaml make no difference to an example that does not bring its own."""
-    assert rows(simulate(EXAMPLES / "nodes.yaml", example)) == expected(example, "Expected")
-
-
 @pytest.mark.parametrize(
     "example", [path for path in FEATURES if expected(path, "Expected configuration")], ids=named
 )
@@ -109,16 +103,6 @@ def test_story_comes_out_as_it_does_in_a_cluster(story):
     assert {name for name in told if not _OF_A_JOB.match(name)} == {
         f"default/{name}" for name in STORIES[story]
     }
-
-
-def test_claim_of_the_walkthrough_is_allocated_where_no_pod_uses_it():
-    """As long as it is applied without the Job."""
-    files = [EXAMPLES / "walkthrough" / name for name in ("1-class.yaml", "2-slices.yaml", "3-claim.yaml")]
-
-    devices = "driver.example.com/node-1/gpu-0, driver.example.com/node-1/gpu-1"
-    assert rows(simulate(EXAMPLES / "nodes.yaml", *files)) == [
-        f"default/example-resource-claim  allocated  node-1  single-gpu-claim: {devices}"
-    ]
 
 
 def test_every_story_is_here():

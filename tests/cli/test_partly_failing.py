@@ -52,16 +52,6 @@ def test_a_claim_is_allocated_until_a_device_is_reached_on_which_its_selector_fa
     assert notes(result) == ([text + WOULD_REFUSE] if failing else [])
 
 
-def test_a_claim_that_waits_says_so_itself_and_one_that_holds_devices_says_nothing(simulate):
-    """What is told is new with the allocation."""
-    pools = [published("node-1", True), published("node-2", False)]
-    first = simulate(CLASS, *pools, claim("a", READY), claim("b", READY))
-
-    assert states(first) == {"default/a": "allocated", "default/b": "pending"}
-    assert "SelectorFailed" in first.stdout
-    assert [line.partition(": ")[0] for line in notes(first)] == ['ResourceClaim "default/a"']
-
-
 def test_the_selectors_of_a_class_are_told_by_its_name(simulate):
     """And asked about those devices only that the ones before them select."""
     selectors = ["device.driver == 'gpu.example.com'", READY]
@@ -79,11 +69,3 @@ def test_the_selectors_of_a_class_are_told_by_its_name(simulate):
 
     (note,) = notes(result)
     assert 'ResourceClaim "default/c": class ready: selector #1 fails on 1 of 2 devices: ' in note
-
-
-def test_on_how_many_devices_it_fails_is_told(simulate):
-    """Of all that are published, on whichever node."""
-    pools = [published("node-01", True), *(published(f"node-{n:02}", *[False] * 128) for n in range(2, 12))]
-
-    (note,) = notes(simulate(CLASS, *pools, claim("c", READY)))
-    assert "fails on 1280 of 1281 devices: " in note

@@ -160,25 +160,3 @@ def test_what_decides_stays(shown):
     assert first["spec"]["devices"]["requests"][0]["exactly"] == {"deviceClassName": "gpu"}
     assert first["spec"]["devices"]["config"] == [{"opaque": {"driver": "gpu.example.com"}}]
     assert first["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-0"
-
-
-def test_a_claim_that_is_left_alone_stays_so():
-    """The label by which a claim opts out is no secret; what a tenant wrote there that means nothing may be one."""
-    label = "dra-operator.io/allocate"
-    bodies = redact([claim(name, labels={label: value}) for name, value in (("a", "false"), ("b", SECRET))])
-    left_alone, odd = [body["metadata"]["labels"][label] for body in bodies]
-
-    assert left_alone == "false"
-    assert odd not in (SECRET, "false", "true")
-
-
-def test_what_belongs_to_admins_stays_but_for_parameters():
-    """Slices are left as they are; a class loses the parameters of its configuration."""
-    opaque = {"driver": "gpu.example.com", "parameters": {"token": SECRET}}
-    device = {"name": "gpu-0", "attributes": {"opaque": {"string": "yes"}}}
-    classes, slices = manifest("DeviceClass", "gpu"), manifest("ResourceSlice", "s", {"devices": [device]})
-
-    first, second = redact([{**classes, "spec": {"config": [{"opaque": opaque}]}}, slices])
-
-    assert first["spec"] == {"config": [{"opaque": {"driver": "gpu.example.com"}}]}
-    assert second == slices

@@ -71,12 +71,3 @@ def test_a_device_held_alone_beside_a_share_is_noted(simulate, shareable):
         f"device {DRIVER}/node-1/nic-0 is allocated to team/alone and team/old-share; two allocators serve this "
         "driver; nothing is taken back: let no new pod start there"
     ) in result.stderr
-
-
-def test_shares_alone_are_not_noted(simulate):
-    """Also where the device is no longer shareable: all of them were given when it was."""
-    result = simulate(
-        CLASS, nic(), claim("a", PART, CONSUMING), claim("b", PART, {**CONSUMING, "shareID": "2"})
-    )
-
-    assert "is allocated to" not in result.stderr

@@ -16,30 +16,6 @@ from dra_operator.questions.load import gather
 from simulation import CLASS, V1, claim, devices, holding, node, states, table
 
 
-def test_claims_that_fit_end_with_0(simulate):
-    """Each has a row with its node and its devices."""
-    result = simulate(CLASS, node("node-1"), devices("a"), claim("one"))
-
-    assert table(result) == [["default/one", "allocated", "node-1", "gpu: gpu.example.com/node-1/a"]]
-    assert (result.exit_code, result.stderr) == (0, "1 allocated\n")
-
-
-def test_a_claim_that_waits_ends_with_1(simulate):
-    """Its row says why, with the reason first."""
-    result = simulate(CLASS, node("node-1"), devices("a"), claim("one", 2))
-
-    assert result.exit_code == 1
-    assert table(result)[0][1:3] == ["pending", "-"]
-    assert table(result)[0][3].startswith("NotEnoughDevices: request gpu: 1 device published, ")
-
-
-def test_each_decision_counts_for_the_next(simulate):
-    """What one claim gets the next does not, and what was allocated before is in use."""
-    result = simulate(CLASS, node("node-1"), devices("a", "b"), holding("a"), claim("one"), claim("two"))
-
-    assert states(result) == {"default/holder": "held", "default/one": "allocated", "default/two": "pending"}
-
-
 def test_claims_go_by_age_then_namespace_then_name(simulate):
     """The oldest first; a claim without a time is created now."""
     old, new = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
@@ -135,13 +111,6 @@ def selecting(operator, names):
 class TestNodes:
     """Which nodes claims may go to."""
 
-    def test_without_nodes_those_that_slices_name_are_assumed(self, simulate):
-        """And it is said."""
-        result = simulate(CLASS, devices("a", on="node-7"), claim("one"))
-
-        assert table(result)[0][2] == "node-7"
-        assert "note: no Node is given: node-7 assumed" in result.stderr
-
     def test_without_any_name_one_is_made_up(self, simulate):
         """Devices of the network can be tried without a node."""
         result = simulate(CLASS, devices("a", allNodes=True), claim("one"))
@@ -231,15 +200,6 @@ class TestNodes:
         assert "1 on nodes that cannot be used (node node-1 left out by --node on 1)" in table(result)[1][3]
         assert "note: only node-2 may be chosen; other nodes count as unusable" in result.stderr
 
-    def test_a_node_that_is_only_asked_for_is_told(self, simulate):
-        """Without Nodes, one that no slice names may be a slip of the hand: the note tells it apart."""
-        options = ["--node", "n2", "--node", "node-1"]
-
-        result = simulate(CLASS, devices("a"), claim("one"), options=options)
-
-        assert "note: no Node is given: n2, node-1 assumed" in result.stderr
-        assert "; only --node names n2, no slice does\n" in result.stderr
-
     def test_without_slices_it_is_told_where_they_are(self, simulate):
         """Most files with claims have none; a cluster that has none is another matter."""
         note = "note: no ResourceSlice is given: add what `kubectl get deviceclasses,resourceslices -o yaml` prints\n"
@@ -293,21 +253,6 @@ class TestOutput:
             "nodeSelector": {"nodeSelectorTerms": terms},
         }
 
-    def test_a_claim_that_waits_carries_the_annotation(self, simulate):
-        """With the text that the operator would write, beside what else is there."""
-        result = simulate(
-            CLASS,
-            node("node-1"),
-            devices("a"),
-            claim("one", 2, annotations={"mine": "kept"}),
-            options=["-o", "json"],
-        )
-
-        (item,) = json.loads(result.stdout)["items"]
-        assert item["metadata"]["annotations"]["mine"] == "kept"
-        assert item["metadata"]["annotations"]["dra-operator.io/pending"].startswith("request gpu: 1 device ")
-        assert "status" not in item
-
     def test_what_comes_out_can_go_in(self, simulate):
         """The claims of one run are held in the next, with the devices they got."""
         first = simulate(CLASS, node("node-1"), devices("a"), claim("one"), options=["-o", "yaml"])
@@ -337,14 +282,6 @@ class TestOutput:
 
 class TestNotes:
     """What is worth knowing about the objects themselves."""
-
-    def test_problems_of_objects_are_told(self, simulate):
-        """A class that does not compile is named, as its Event names it in a cluster."""
-        broken = {**CLASS, "spec": {"selectors": [{"cel": {"expression": "device.drive"}}]}}
-
-        (note,) = [line for line in simulate(broken).stderr.splitlines() if "DeviceClass" in line]
-
-        assert note.startswith('note: DeviceClass "gpu": selector #0 does not compile at column 7: ')
 
     def test_more_that_is_allocated_than_published_is_told(self, simulate):
         """With the slice, the amounts, the claims, and what to do."""
@@ -376,15 +313,6 @@ class TestNotes:
         assert f'{refused}[1].name: "B" is no name of a device: ' in result.stderr
         assert f'{refused}[2].name: "a" is the name of two devices of this slice: ' in result.stderr
         assert states(result) == {"default/one": "pending"}
-
-    def test_a_device_that_two_claims_hold_is_told(self, simulate):
-        """Both claims are named."""
-        result = simulate(CLASS, devices("a"), holding("a"), holding("a", namespace="other"))
-
-        assert (
-            "note: device gpu.example.com/node-1/a is allocated to default/holder and other/holder"
-            in result.stderr
-        )
 
 
 def test_a_terminal_gets_a_table_in_which_nothing_is_cut():

@@ -52,14 +52,6 @@ def test_what_is_left_is_not_for_the_other(simulate):
     )
 
 
-def test_without_the_taint_nothing_is_owned(simulate):
-    """Without a rule both take any device, and nothing is said of ownership."""
-    result = simulate(CLASS, node("node-1"), devices("a"), claim("alone"))
-
-    assert states(result) == {"default/alone": "allocated"}
-    assert "owns" not in result.stderr
-
-
 def test_pod_that_must_run_elsewhere_is_explained_although_no_claim_is_standalone(simulate):
     """Nothing was asked of the operator before, and its nodes are known all the same."""
     bound = pod("pod", "of-pod")

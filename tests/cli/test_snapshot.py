@@ -13,7 +13,7 @@ from click.testing import CliRunner
 # The small cluster of the controller's tests, with the operator beside it.
 sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
 
-from cluster import CLASS, Operator, claim, pod, resource_slice
+from cluster import Operator, claim, pod, resource_slice
 from dra_operator.cli.commands import app
 from dra_operator.cli.snapshot import read_objects
 
@@ -101,16 +101,6 @@ async def test_a_redacted_snapshot_decides_alike(cluster, snapshot):
     ]
 
 
-@pytest.mark.parametrize("options", [[], ["--redact"]], ids=["plain", "redacted"])
-async def test_what_comes_from_a_server_can_be_told(snapshot, options):
-    """Every object has a uid: `simulate` reads it even if the server is newer and has fields of its own."""
-    bodies = yaml.safe_load_all((await snapshot(*options)).read_bytes())
-
-    ours = [body for body in bodies if body["apiVersion"].startswith("resource.k8s.io/")]
-    assert {body["kind"] for body in ours} == {"DeviceClass", "ResourceSlice", "ResourceClaim"}
-    assert all(body["metadata"].get("uid") for body in ours)
-
-
 async def test_only_what_decides_is_taken(cluster):
     """Of nodes the state, of pods their claims and what they ask of a node, and no record of who wrote what."""
     plain = {"containers": [{"name": "main", "image": SECRET}]}
@@ -151,22 +141,6 @@ async def test_what_a_pod_asks_of_a_node_is_taken(cluster):
         "resourceClaims": body["spec"]["resourceClaims"],
         "containers": [container],
     }
-
-
-async def test_that_a_pod_must_be_apart_from_others_is_taken(cluster):
-    """So that a yes has that as its condition; by which labels is the tenant's business."""
-    required, apart = "requiredDuringSchedulingIgnoredDuringExecution", {"topologyKey": "zone"}
-    others = {"labelSelector": {"matchLabels": {"app": SECRET}}}
-    spread = {**apart, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
-    body = pod()
-    body["spec"]["affinity"] = {"podAntiAffinity": {required: [{**apart, **others}]}}
-    body["spec"]["topologySpreadConstraints"] = [{**spread, **others}]
-    cluster.put(body)
-
-    (taken,) = [body for body in (await read_objects(cluster.session)).bodies if body["kind"] == "Pod"]
-
-    assert taken["spec"]["affinity"] == {"podAntiAffinity": {required: [apart]}}
-    assert taken["spec"]["topologySpreadConstraints"] == [spread]
 
 
 async def test_a_list_that_is_forgotten_is_begun_again(cluster, monkeypatch):
@@ -219,32 +193,6 @@ async def test_what_is_not_permitted(cluster, monkeypatch, kind):
             await read_objects(cluster.session)
     else:
         assert (await read_objects(cluster.session)).notes == [f"not permitted to list {kind}: left out"]
-
-
-async def test_warnings_are_no_part_of_a_snapshot(cluster, tmp_path):
-    """What there is to warn of goes to stderr, and what is printed remains YAML."""
-    config = yaml.safe_load(cluster.server.kubeconfig())
-    config["users"][0]["user"] = {"token": "secret"}
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(yaml.safe_dump(config))
-
-    result = await asyncio.to_thread(CliRunner().invoke, app, ["snapshot", "--kubeconfig", str(kubeconfig)])
-
-    assert "credentials not sent" in result.stderr
-    assert "ResourceClaim" in [body["kind"] for body in yaml.safe_load_all(result.stdout)]
-
-
-@pytest.mark.parametrize(("node_name", "claims"), [(None, 1), ("node-1", 0)])
-async def test_pods_that_ask_for_extended_resources_are_taken(cluster, snapshot, node_name, claims):
-    """What `simulate` makes their claim of; a pod that is bound got past the scheduler without one."""
-    limits = {"cpu": "1", "deviceclass.resource.kubernetes.io/" + CLASS["metadata"]["name"]: "1"}
-    spec = {"containers": [{"name": "main", "image": SECRET, "resources": {"limits": limits}}]}
-    cluster.put({**pod("asks"), "spec": {**spec, **({"nodeName": node_name} if node_name else {})}})
-
-    for file in (await snapshot(), await snapshot("--redact", name="redacted.yaml")):
-        assert SECRET not in file.read_text()
-        made = [body for body in await simulated(file) if "generateName" in body["metadata"]]
-        assert len(made) == claims
 
 
 async def test_an_audit_finds_in_a_snapshot_what_it_needs(cluster, snapshot):

@@ -94,25 +94,6 @@ def test_what_cannot_be_judged_is_said():
     ]
 
 
-def test_files_without_nodes_accuse_no_node():
-    """That no Node is given proves nothing about nodes."""
-    world = worlds.make_world(2)
-    for name in world.nodes:
-        del world.objects["Node", "", name]
-
-    report = load(world).audit()
-
-    assert report.findings == ()
-    assert {each.sort for each in report.unchecked} == {
-        Sort.NODE_GONE,
-        Sort.DELETION_HANGS,
-        Sort.SLICE_WITHOUT_NODE,
-        Sort.SERVED_TWICE,
-        Sort.GATE_LEFT_BEHIND,
-    }
-    assert {each.why for each in report.unchecked} == {"Node: no Node is given"}
-
-
 @pytest.mark.parametrize(("hours", "is_found"), [(2, False), (26, True)])
 def test_reservations_that_were_written_within_a_day_count_as_use(hours, is_found):
     """The time of the allocation does not say how long nobody has reserved it; who took the last one away does."""

@@ -5,7 +5,7 @@ import pytest
 from dra_operator import Cluster, QuestionError
 from dra_operator.pods.smallest_change import Effort
 from factories import claim, request, taint_rule
-from small_cluster import CLASS, NODES, cluster, devices, holding, node, pod, template
+from small_cluster import CLASS, NODES, cluster, devices, holding, pod, template
 
 LARGE = 'device.capacity["gpu.example.com"].memory.isGreaterThan(quantity("60Gi"))'
 
@@ -116,19 +116,6 @@ def test_where_not_all_could_be_tried_that_is_said():
     assert asked.explain("ResourceClaim/team/waits", None).searched == ""
 
 
-def test_a_pod_is_explained_with_its_claims():
-    """Its claims are named by entry, and what keeps devices from them includes its nodes."""
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "train", "controller": True}
-    asked = pod("train", uid="train", nodeSelector={"zone": "a"})
-    asked["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "train-gpu-x"}]}
-
-    answer = cluster(waiting("train-gpu-x", ownerReferences=[owner]), asked).explain("Pod/team/train")
-
-    assert (answer.state, answer.reason) == ("waits", "NodeUnsuitable")
-    assert [(each.claim, each.name) for each in answer.claims] == [("gpu", "train-gpu-x")]
-    assert [change.kind for change in answer.changes] == ["node condition"]
-
-
 def test_a_claim_of_a_pod_has_the_reason_of_the_pod():
     """What keeps the pod from its nodes keeps the claim waiting."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "train", "controller": True}
@@ -188,20 +175,6 @@ def test_a_pod_that_is_not_there_yet_is_explained_as_a_copy():
     assert [change.text for change in answer.changes] == ["claim a ended"]
 
 
-def test_an_entry_without_a_claim_is_the_reason():
-    """A pod of a cluster for which no claim was made waits for that."""
-    answer = cluster(template(), pod("train", uid="train")).explain("Pod/team/train")
-
-    assert answer.reason == "ClaimNotCreated"
-
-
-def test_without_nodes_that_can_be_used_that_is_the_reason():
-    """The reason is the operator's own."""
-    asked = cluster(node("n1", unschedulable=True), node("n2", unschedulable=True), waiting())
-
-    assert asked.explain("claim/team/waits").reason == "NoNodes"
-
-
 def test_what_is_not_there_is_said():
     """A name that is close is given."""
     with pytest.raises(QuestionError, match=r'there is no ResourceClaim "team/wait"; did you mean "waits"\?'):
@@ -245,7 +218,6 @@ def test_a_pod_that_tolerates_the_owned_taint_is_told_that_the_devices_are_owned
 
 
 EXTENDED = {**CLASS, "spec": {**CLASS["spec"], "extendedResourceName": "example.com/gpu"}}
-ALL_HELD = (holding("held-1", "n1", "gpu-0", "gpu-1"), holding("held-2", "n2", "gpu-0", "gpu-1"))
 
 
 def asking(count, **fields):
@@ -255,29 +227,11 @@ def asking(count, **fields):
     return found
 
 
-def test_extended_resources_that_are_in_use_keep_a_pod_waiting():
-    """No claim is there yet: kube-scheduler makes it once there is room, and it waits for the same devices."""
-    answer = cluster(EXTENDED, *ALL_HELD, asking(1)).explain("Pod/team/train")
-
-    assert (answer.state, answer.reason) == ("waits", "DeviceInUse")
-    assert [(each.claim, each.reason) for each in answer.claims] == [("extended resources", "DeviceInUse")]
-    assert steps(answer)[-1] == ("DeviceInUse", 4, 0)
-    assert answer.changes == ()
-
-
 def test_extended_resources_fit_on_a_node_that_has_them():
     """The node is the first on which all of the pod fits."""
     answer = cluster(EXTENDED, holding("held", "n1", "gpu-0"), asking(2)).explain("Pod/team/train")
 
     assert (answer.state, answer.reason, answer.node) == ("fits", "NotScheduled", "n2")
-
-
-def test_extended_resources_on_nodes_that_do_not_suit():
-    """What keeps the pod from the nodes is the reason, though it names no claim."""
-    answer = cluster(EXTENDED, asking(1, nodeSelector={"zone": "a"})).explain("Pod/team/train")
-
-    assert (answer.state, answer.reason) == ("waits", "NodeUnsuitable")
-    assert "node selector" in answer.message or "nodeSelector" in answer.message
 
 
 def test_gates_of_others_keep_a_pod_waiting_and_its_claims_with_it():
@@ -309,16 +263,6 @@ def test_gated_pod_waits_for_a_claim_that_an_ordinary_pod_names():
 
     assert (answer.state, answer.reason) == ("waits", "ClaimNotGated")
     assert "pod other" in answer.message
-
-
-def test_gated_pod_whose_claim_opted_out_waits_for_its_gate():
-    """Nothing is decided for it: its gate comes off, if an operator runs."""
-    labels = {"dra-operator.io/allocate": "false"}
-
-    answer = cluster(waiting(labels=labels), gated("train", "waits")).explain("pod/team/train")
-
-    assert answer.state == "waits"
-    assert "is to come off" in answer.message
 
 
 def test_claim_of_a_gated_pod_fits_where_the_pod_does():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator import QuestionError, UnknownObjectError
+from dra_operator import QuestionError
 from dra_operator.questions.copies import count_pods
 from factories import resource_slice
 from small_cluster import CLASS, cluster, devices, holding, names, node, pod, template
@@ -17,15 +17,6 @@ def test_the_first_copy_that_does_not_fit_is_explained():
     assert (answer.fits, answer.fitting, answer.reason) == (False, 1, "NotEnoughDevices")
     assert "at most 1 on one node (n2), 2 requested" in answer.message
     assert [(each.node, each.copies) for each in answer.nodes] == [("n1", 1)]
-
-
-def test_pods_need_cpu_as_well():
-    """A node whose cpu is used up gets no more copies, though it has devices left."""
-    answer = cluster().fit([template(), pod(cpu="5")], 4)
-
-    assert names(answer) == [("n1", ["gpu-0"]), ("n2", ["gpu-0"])]
-    assert answer.reason == "NodeUnsuitable"
-    assert "2 cpu (3 left of 8, 5 requested) (n1, n2)" in answer.message
 
 
 def test_a_claim_that_a_pod_names_is_shared_by_all_copies():
@@ -72,14 +63,6 @@ def test_the_pods_of_a_workload_are_counted_whatever_stands_beside_it(kind, spec
 
     assert count_pods([template(), workload]) == pods
     assert count_pods([template(), pod()]) == 1
-
-
-def test_a_workload_of_more_pods_than_can_be_asked_about_is_refused():
-    """That 10,000 of them fit does not say that all do."""
-    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "train"}}
-
-    with pytest.raises(QuestionError, match="replicas: 10001 pods are more than the 10,000"):
-        count_pods({**body, "spec": {"replicas": 10_001, "template": {"spec": pod()["spec"]}}})
 
 
 def test_objects_of_the_cluster_are_named():
@@ -219,27 +202,6 @@ def test_copies_that_name_one_claim_are_as_many_as_it_can_be_reserved_for():
 
     assert (answer.fits, answer.fitting, answer.reason) == (False, 256, "ClaimReservedTooOften")
     assert answer.message == 'ResourceClaim "shared" is reserved for 256 pods, and no more can use it'
-
-
-def test_an_unknown_object_is_told_apart():
-    """Whoever asks about an object that is not there can tell that from a wrong question."""
-    with pytest.raises(UnknownObjectError):
-        cluster().fit("ResourceClaim/team/absent")
-
-
-CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-
-
-def test_a_pod_that_tolerates_a_cordon_fits_on_a_cordoned_node():
-    """As those of DaemonSets do; a claim without a pod does not."""
-    cordoned = cluster(
-        *(node(name, unschedulable=True, taints=[CORDON]) for name in ("n1", "n2")), template()
-    )
-    tolerant = pod("train", tolerations=[{"operator": "Exists"}])
-
-    assert names(cordoned.fit(tolerant, 1)) == [("n1", ["gpu-0"])]
-    assert cordoned.headroom(tolerant).more == 4
-    assert (cordoned.fit(pod("other"), 1).fits, cordoned.fit(template(), 1).fits) == (False, False)
 
 
 APART = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname"}]}

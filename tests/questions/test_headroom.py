@@ -7,17 +7,6 @@ from factories import resource_slice
 from small_cluster import cluster, devices, holding, node, pod, template
 
 
-def test_room_is_counted_until_a_copy_is_refused():
-    """Of a class each device counts, of a template each copy."""
-    asked = cluster(holding("held", "n1", "gpu-0"))
-
-    assert [asked.headroom(subject).more for subject in ("DeviceClass/gpu", template(), template(2))] == [
-        3,
-        3,
-        1,
-    ]
-
-
 def test_the_largest_device_left_is_named():
     """It is the one with the most of the first capacity, of those that a copy could take now."""
     largest = cluster(holding("held", "n2", "gpu-0")).headroom("DeviceClass/gpu").largest

@@ -139,16 +139,6 @@ def test_idleness_is_not_known_without_pods(world):
     assert report.unread == ("Pod: not permitted to list pods",)
 
 
-def test_admin_access_holds_nothing(world):
-    """It is listed if that is asked for."""
-    item = worlds.factories.result("gpu-0", "node-1", adminAccess=True)
-    world.claim("monitoring", world.allocation("node-1", [item], None), name="monitor")
-    cluster = load(world)
-
-    assert "monitor" not in {each.name for each in cluster.holders(node="node-1").holders}
-    assert "monitor" in {each.name for each in cluster.holders(node="node-1", admin_access=True).holders}
-
-
 @pytest.mark.parametrize(
     ("subject", "message"),
     [
@@ -177,13 +167,6 @@ def reserved_for_a_pod():
         worlds.factories.resource_slice("slice-1", [{"name": "gpu-0"}]),
         worlds.factories.claim("used", status=status, namespace="team-a"),
     ]
-
-
-def test_pods_that_nobody_gave_are_not_gone():
-    """Files may leave out pods altogether."""
-    (holder,) = Cluster.load(reserved_for_a_pod()).holders().holders
-
-    assert (holder.use, holder.is_idle) == (Use.UNKNOWN, None)
 
 
 def test_pods_that_a_snapshot_has_not_are_gone(tmp_path):

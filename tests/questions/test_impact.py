@@ -269,15 +269,6 @@ def broken(effect="NoExecute", **selector):
     return worlds.factories.taint_rule("broken", {"driver": GPU, "pool": "node-1", **selector}, effect=effect)
 
 
-def test_claim_that_tolerates_the_taint_for_ever_is_not_hit(world):
-    """Neither is it evicted, nor would it be refused the device."""
-    tolerate(world, effect="NoExecute")
-
-    report = load(world.bodies).impact(rule=broken())
-
-    assert (report.claims, report.devices, report.used) == ((), 1, 1)
-
-
 def test_claim_that_tolerates_the_taint_for_a_while_is_evicted_then(world):
     """Its pod gets another device, and its controller makes another pod."""
     tolerate(world, effect="NoExecute", tolerationSeconds=60)
@@ -313,16 +304,6 @@ def test_requests_that_fewer_devices_serve_are_counted(world):
     assert (request.devices_before, request.devices_after) == (2, 1)
 
 
-def test_pod_that_cannot_run_elsewhere_says_why(world):
-    """A pod that selects its node gets nothing from the other."""
-    world.objects["Pod", "team-a", "train"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "node-1"}
-
-    (claim,) = load(world.bodies).impact(drained_node="node-1").claims
-
-    assert claim.fits_elsewhere is False
-    assert "nodeSelector" in claim.message or "node-1" in claim.message
-
-
 def share_with_other_node(world):
     """Let the pod of the first node share a device of the network with one of the second; the claim that has it."""
     world.put(worlds.factories.device_class("nic", f'device.driver == "{NIC}"'))
@@ -351,17 +332,6 @@ def test_claim_that_a_pod_elsewhere_uses_keeps_its_devices(world):
     )
     assert (shared.fits_elsewhere, shared.new_devices) == (True, (f"{NIC}/fabric/nic-0",))
     assert (used.name, used.new_node) == ("used", "node-2")
-
-
-def test_claim_that_the_evicted_pod_can_use_nowhere_says_so(world):
-    """Although it keeps its devices."""
-    train = share_with_other_node(world)
-    train["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "node-1"}
-
-    shared, _ = load(world.bodies).impact(drained_node="node-1").claims
-
-    assert shared.fits_elsewhere is False
-    assert "it keeps its devices, which pod train can use on no other node" in shared.message
 
 
 @pytest.mark.parametrize(
@@ -418,15 +388,6 @@ def test_pod_that_tolerates_the_cordon_comes_back_to_no_other_node(world):
 
     assert (claim.fits_elsewhere, claim.new_node) == (False, "")
     assert claim.message.startswith("it comes back to node node-1, whose cordon it tolerates; elsewhere: ")
-
-
-def test_pod_that_tolerates_the_cordon_is_told_of_the_other_node(world):
-    """It may come back, and would fit there: the drained node is not named as the other."""
-    world.objects["Pod", "team-a", "train"]["spec"]["tolerations"] = [{"operator": "Exists"}]
-
-    (claim,) = load(world.bodies).impact(drained_node="node-1").claims
-
-    assert (claim.fits_elsewhere, claim.new_node) == (True, "node-2")
 
 
 def test_request_is_decisive_only_if_enough_devices_become_too_few(world):

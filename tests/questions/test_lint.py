@@ -283,14 +283,3 @@ def test_what_takes_too_long_makes_the_answer_partial():
     )
     assert (report.findings, report.conclusion) == ((), Conclusion.CANNOT_SAY)
     assert [(item.asked, item.reads) for item in report.selectors] == [(0, (f"attributes/{GPU}/model",))]
-
-
-def test_claims_that_templates_made_are_left_to_their_templates():
-    """A thousand pods of one template have one finding, that of the template."""
-    made = claim(
-        "pod-gpu-x",
-        request("gpu", "gpu", "false"),
-        annotations={"resource.kubernetes.io/pod-claim-name": "gpu"},
-    )
-
-    assert {item.kind for item in lint(two_kinds(), device_class(), made).selectors} == {"DeviceClass"}

@@ -11,8 +11,7 @@ import too_long
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.cli.simulate import app
-from dra_operator.pods.objects import Manifest, Place
-from dra_operator.questions.load import find_refused_expressions, gather
+from dra_operator.questions.load import find_refused_expressions
 from factories import manifest
 from simulation import CLASS, V1, claim, devices, node, states, table
 
@@ -143,14 +142,6 @@ def test_a_kustomization_is_told_to_have_no_effect(simulate):
     assert note not in simulate(CLASS, devices("a"), claim("one")).stderr
 
 
-def test_defaults_are_those_of_the_api(simulate):
-    """A request without mode and count is for one device."""
-    short = claim("one")
-    short["spec"]["devices"]["requests"][0]["exactly"] = {"deviceClassName": "gpu"}
-
-    assert states(simulate(CLASS, devices("a", "b"), short)) == {"default/one": "allocated"}
-
-
 def test_an_older_version_comes_out_as_v1(simulate):
     """As `kubectl get` shows it, whatever it was applied as."""
     old = {
@@ -179,14 +170,6 @@ def test_wrong_usage_ends_with_2(arguments, tmp_path, monkeypatch):
 
     assert result.exit_code == 2
     assert result.stderr
-
-
-def test_no_claims_are_nothing_to_decide(simulate):
-    """The exit code is 0 and stdout is empty."""
-    result = simulate(CLASS)
-
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr.endswith("no claims\n")
 
 
 def test_a_misspelt_field_is_an_error(simulate):
@@ -299,23 +282,6 @@ def test_a_field_of_a_newer_server_is_left_out_and_told(simulate, body, line):
     assert "error" not in result.stderr
 
 
-def test_a_new_field_of_many_devices_is_told_once(simulate):
-    """One line a field, with its first place and how often it is there."""
-    slices = [devices("a", "b", on=f"node-{number}") for number in (1, 2)]
-    for item in slices:
-        item["metadata"]["uid"] = item["metadata"]["name"]
-        for device in item["spec"]["devices"]:
-            device |= {"colour": "red", "attributes": {"a[0]": {"int": 1, "float": 0.5}}}
-
-    result = simulate(CLASS, *slices, claim("one"))
-
-    first, second = [line for line in result.stderr.splitlines() if "unknown field" in line]
-    assert 'ResourceSlice "slice-node-1": spec.devices[0].attributes["a[0]"].float: ' in first
-    assert first.endswith("(4 times in all)")
-    assert "spec.devices[0].colour" in second
-    assert second.endswith("(4 times in all)")
-
-
 def test_a_slice_that_people_wrote_is_refused_for_a_misspelt_field(simulate):
     """Without a uid no API server has seen it."""
     result = simulate(CLASS, with_field(devices("a"), "sharedCounter", "spec"), claim("one"))
@@ -407,22 +373,6 @@ def test_a_pod_template_is_checked_as_its_pods_are(simulate, kind):
     assert error.endswith('spec.resourceclaims: unknown field; did you mean "resourceClaims"?')
 
 
-def test_a_field_of_a_stored_pod_is_left_out_and_noted_once(simulate):
-    """A newer API server may have taken it."""
-    pods = [
-        {**pod(newField=1), "metadata": {"name": f"user-{number}", "uid": f"uid-{number}"}}
-        for number in range(3)
-    ]
-
-    result = simulate(CLASS, devices("gpu-0"), claim("single"), *pods)
-
-    assert result.exit_code == 0
-    assert (
-        'Pod "user-0": spec.newField: unknown field, ignored as by the operator (3 times in all)'
-        in result.stderr
-    )
-
-
 @pytest.mark.parametrize(
     ("body", "error"),
     [
@@ -442,19 +392,6 @@ def test_nodes_and_namespaces_are_checked_as_well(simulate, body, error):
     result = simulate(CLASS, devices("gpu-0"), claim("single"), {"apiVersion": "v1", **body})
 
     assert errors(result) == [error]
-
-
-@pytest.mark.parametrize("kind", ["Pod", "ResourceClaim"])
-def test_a_version_in_other_letters_is_named(simulate, kind):
-    """It is required, and there under another name."""
-    version = "v1" if kind == "Pod" else V1
-    result = simulate(
-        {"apiversion": version, "kind": kind, "metadata": {"name": "user"}, "spec": {"containers": []}}
-    )
-
-    assert errors(result) == [
-        f'{kind} "user": apiVersion: is required; "apiversion" is no field: write apiVersion'
-    ]
 
 
 CASES = slips_of_derived.EXPRESSIONS
@@ -481,15 +418,6 @@ def test_what_is_right_is_not_refused(body):
     assert not list(find_refused_expressions(read(body)))
 
 
-def test_a_template_has_the_same():
-    """The expressions of a template are those of its claims."""
-    body = {"kind": "ResourceClaimTemplate", "spec": {"spec": COSTLY["spec"]}}
-
-    (found,) = find_refused_expressions(read(body))
-
-    assert found.path == "spec.spec.devices.requests[0].exactly.derivedAttributes[0].expression"
-
-
 def test_a_selector_that_does_not_compile_is_left_to_the_allocator():
     """The reason of the claim says it."""
     selector = {"cel": {"expression": "device.name"}}
@@ -497,21 +425,3 @@ def test_a_selector_that_does_not_compile_is_left_to_the_allocator():
     assert not list(
         find_refused_expressions(read(too_long.claim(requests=[too_long.request(selectors=[selector])])))
     )
-
-
-def test_simulate_tells_it_by_the_path_of_the_version():
-    """In v1beta1 there is no `exactly`."""
-    body = too_long.claim(
-        requests=[
-            {
-                "name": "r",
-                "deviceClassName": "c",
-                "selectors": [{"cel": {"expression": f"{slips_of_derived.COSTLY} == 'a'"}}],
-            }
-        ]
-    )
-    manifest = {"apiVersion": "resource.k8s.io/v1beta1", "metadata": {"name": "x"}, **body}
-
-    (line,) = gather([Manifest(Place("file", 1, 1), manifest)]).errors
-
-    assert "spec.devices.requests[0].selectors[0].cel.expression: can cost more than" in line

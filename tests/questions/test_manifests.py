@@ -71,20 +71,6 @@ def test_objects_of_a_file(found, content, expected):
     assert names(found(content)) == expected
 
 
-def test_items_of_a_typed_list_are_of_its_kind(found):
-    """The items of the API server's own lists do not say what they are."""
-    answer = {
-        "kind": "ResourceSliceList",
-        "apiVersion": "resource.k8s.io/v1beta1",
-        "items": [{"metadata": {"name": "a"}}],
-    }
-
-    (item,) = found(json.dumps(answer))
-
-    assert item.body["kind"] == "ResourceSlice"
-    assert item.body["apiVersion"] == "resource.k8s.io/v1beta1"
-
-
 def test_a_broken_document_leaves_the_others_alone(found):
     """A mistake is told with document and line, and what follows it is still read."""
     first, second, third = found(f"{OBJECT % 'a'}---\nkind: [Node\n---\n{OBJECT % 'b'}", "my.yaml")
@@ -178,13 +164,6 @@ def test_place_names_file_document_and_line(found):
     assert str(second.place).endswith("my.yaml, document 2 (line 5)")
 
 
-def test_times_are_text(found):
-    """A time stays as it is written, since the API compares it as text."""
-    (item,) = found("created: 2026-01-02T03:04:05Z\ndate: 2026-01-02\n")
-
-    assert item.body == {"created": "2026-01-02T03:04:05Z", "date": "2026-01-02"}
-
-
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -210,13 +189,6 @@ def test_values_are_kubectls(found, text, value):
     assert (item.body["value"], type(item.body["value"])) == (value, type(value))
 
 
-def test_keys_are_text(found):
-    """A label 10 without quotes is the label "10", and one that reads as a bool is called so, as for kubectl."""
-    (item,) = found("labels: {10: a, yes: b, n: c, d: e}\n")
-
-    assert item.body["labels"] == {"10": "a", "true": "b", "false": "c", "d": "e"}
-
-
 def test_folders_are_read_with_all_below(tmp_path):
     """Only files of manifests count, in the order of their names."""
     (tmp_path / "b").mkdir()
@@ -224,16 +196,6 @@ def test_folders_are_read_with_all_below(tmp_path):
         (tmp_path / name).write_text(json.dumps({"metadata": {"name": name}}))
 
     assert names(read([str(tmp_path)])) == ["a.yml", "b/one.json", "c.yaml"]
-
-
-@pytest.mark.parametrize("path", ["absent.yaml", "empty"])
-def test_a_path_without_manifests_is_told(tmp_path, path):
-    """A file that is not there, and a folder without manifests, are mistakes."""
-    (tmp_path / "empty").mkdir()
-
-    (item,) = read([str(tmp_path / path)])
-
-    assert str(tmp_path / path) in item.message
 
 
 @pytest.mark.parametrize(

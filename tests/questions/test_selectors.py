@@ -33,13 +33,6 @@ def test_a_selector_answers_about_a_device_of_a_slice(expression, expected):
     assert selector(expression).matches(DEVICE, driver=GPU) is expected
 
 
-def test_a_device_of_v1beta1_is_read():
-    """In v1beta1 the fields of a device stand one level below."""
-    fields = {name: value for name, value in DEVICE.items() if name != "name"}
-
-    assert selector(MODEL).matches({"name": "gpu-0", "basic": fields}, driver=GPU)
-
-
 def test_a_selector_that_does_not_compile_says_where():
     """Text, line and column of what does not compile, with what was probably meant."""
     with pytest.raises(
@@ -81,14 +74,6 @@ def test_what_is_no_device_is_named_with_field_and_value(device, driver, text):
     """A device that no slice could have is a ValueError with the device, the field and the value."""
     with pytest.raises(ValueError, match=text):
         selector(MODEL).matches(device, driver=driver)
-
-
-def test_a_selector_says_what_it_reads_and_can_cost():
-    """Whoever admits selectors sees the cost that the API server limits, and what of a device matters."""
-    found = selector(MODEL)
-
-    assert found.reads == (f"attributes/{GPU}/model",)
-    assert 0 < found.cost < 1_000
 
 
 def test_a_selector_that_is_too_long_is_refused():

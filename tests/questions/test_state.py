@@ -5,7 +5,7 @@ import pytest
 from dra_operator import Cluster
 from dra_operator.questions.assumed_nodes import UnknownNodeError
 from factories import V1
-from small_cluster import CLASS, NODES, cluster, devices, holding, node, pod, template
+from small_cluster import CLASS, NODES, cluster, devices, holding, pod, template
 
 
 def test_what_cannot_be_read_is_an_error_and_the_rest_counts(tmp_path):
@@ -21,24 +21,6 @@ def test_what_cannot_be_read_is_an_error_and_the_rest_counts(tmp_path):
         f"{file}, document 1 (line 1): DeviceClass: apiVersion: is required",
     ]
     assert found.fit("DeviceClass/gpu", 4).fits
-
-
-def test_a_field_of_a_newer_server_is_no_mistake():
-    """An object that an API server has taken may have fields that nobody here knows."""
-    newer = {**template(), "metadata": {"name": "gpu", "namespace": "team", "uid": "u"}}
-    newer["spec"] = {"spec": {**newer["spec"]["spec"], "newer": 1}}
-
-    assert Cluster.load([newer]).errors == []
-
-
-def test_objects_take_the_place_of_those_of_their_name():
-    """Others stay, and the state before is as it was."""
-    before = cluster()
-
-    after = before.with_objects([devices("n1", "gpu-0"), node("n3")])
-
-    assert [before.headroom("DeviceClass/gpu").more, after.headroom("DeviceClass/gpu").more] == [4, 3]
-    assert [*after.nodes] == ["n1", "n2", "n3"]
 
 
 def test_slices_that_contradict_published_ones_are_errors():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dra_operator import Cluster, Conclusion, QuestionError
 from dra_operator.allocator import Limits, SearchMode
 from questionfuzz.unread import KINDS, QUESTIONS, find_unsound, make_whole_world
-from small_cluster import CLASS, NODES, cluster, devices, holding, node, template
+from small_cluster import CLASS, cluster, devices, node, template
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -95,14 +95,3 @@ def test_no_node_is_assumed_where_none_was_listed():
     assert Cluster.load(objects).fit("DeviceClass/gpu").fits
     assert Cluster.load(objects, listed=["Node"]).fit("DeviceClass/gpu").reason == "NoNodes"
     assert Cluster.load(objects, listed=["Node"], unread={"Node": "forbidden"}).fit("DeviceClass/gpu").fits
-
-
-def test_allocation_is_broken_where_no_node_is_left():
-    """A claim on a node that is gone is as broken in a cluster without nodes as in one with others."""
-    objects = [CLASS, *(body for body in NODES if body["kind"] != "Node"), holding("h", "n1", "gpu-0")]
-
-    asked = Cluster.load(objects, listed=["Node", "Pod"])
-
-    assert asked.explain("ResourceClaim/team/h").state == "broken"
-    assert "NodeGone" in {item.sort for item in asked.audit().findings}
-    assert asked.audit().unchecked == ()

@@ -51,32 +51,6 @@ def test_rows_are_those_of_an_independent_reader(seed, grouping):
     assert {name: {**counts(row), "largest": largest[name]} for name, row in rows.items()} == expected
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_each_device_counts_once(seed):
-    """The five states of a row add up to its total."""
-    report = load(worlds.make_world(seed)).usage("pool")
-
-    assert all(
-        row.total == row.used + row.shared + row.free + row.tainted + row.blocked for row in report.rows
-    )
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_namespaces_have_what_their_claims_hold(seed):
-    """Without admin access, a device of several claims of a namespace once."""
-    world = worlds.make_world(seed)
-    reader = Reader(world.bodies)
-    expected = {}
-    for key, uses in reader.uses.items():
-        for claim, item in uses:
-            row = expected.setdefault(claim["metadata"]["namespace"], (set(), set()))
-            row[bool(item.get("shareID"))].add(key)
-
-    rows = {row.name: (row.used, row.shared) for row in load(world).usage("namespace").rows if row.claims}
-
-    assert rows == {name: (len(whole - shares), len(shares)) for name, (whole, shares) in expected.items()}
-
-
 def test_largest_device_is_found_by_a_capacity_that_is_asked_for(tmp_path):
     """By its bare name or with the domain; without one it is the first capacity by name."""
     devices = [

@@ -119,14 +119,6 @@ def test_name_that_is_not_there_leads_to_the_right_one(command, words):
     assert words in printed
 
 
-def test_all_namespaces_are_searched_for_a_name():
-    """It is found without the namespace; -A is no option that does nothing."""
-    done, printed = ask("explain -A pod/train-1")
-
-    assert printed.startswith('Pod "team-a/train-1" waits: NotEnoughDevices')
-    assert done.exit_code == 1
-
-
 @pytest.mark.parametrize(
     ("command", "names"),
     [
@@ -140,24 +132,3 @@ def test_names_are_those_of_kubectl_and_each_once(command, names):
     done, _ = ask(f"{command} -o name")
 
     assert sorted(done.stdout.split()) == [f"resourceclaim.resource.k8s.io/{name}" for name in names]
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("audit", "which is gone, and holds node-4/gpu-1 -> see whether kube-controller-manager runs"),
-        ("impact node/node-3 -o wide", "14 devices can serve it (free or not), 16 before"),
-        ("top --help", "kubectl dra top --by class"),
-    ],
-)
-def test_words_say_what_is_meant(command, words):
-    """Which device is held, which devices are counted, and how a verb is called."""
-    _, printed = ask(command)
-
-    assert words in printed
-
-
-def test_one_copy_is_placed_in_no_order():
-    """That another order may place more is said of several."""
-    assert "another order" not in ask("fit template/train -n team-a")[1]
-    assert "another order" in ask("fit template/train -n team-a -c 2")[1]

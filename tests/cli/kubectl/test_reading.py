@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cluster import allocation, claim, node, pod, resource_slice
+from cluster import allocation, claim, node, pod
 from dra_operator.cli.kubectl.commands import app
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "questions" / "cluster.yaml"
@@ -58,18 +58,6 @@ async def test_what_is_free_is_at_most_where_a_taint_or_a_node_may_be_in_the_way
     assert "FREE is at most: nodes and taint rules that cannot be read may keep devices" in result.stderr
 
 
-async def test_device_that_two_claims_hold_is_found_in_their_namespace(cluster, dra):
-    """The finding is about the device, which has no namespace; the claims that take part have one."""
-    held = {"status": {"allocation": allocation()}}
-    cluster.put(claim("one") | held, claim("other") | held)
-
-    found = await dra("audit", "-n", "default", "--sort", "TwoHolders")
-    elsewhere = await dra("audit", "-n", "team-b", "--sort", "TwoHolders")
-
-    assert (found.exit_code, "gpu-0" in found.stdout) == (1, True), found.output
-    assert elsewhere.exit_code != 1
-
-
 async def test_cluster_without_the_api_group_is_named(cluster, dra):
     """What to do is part of the line."""
     cluster.server.faults.answer(404, kind="ResourceClaim", times=None)
@@ -88,17 +76,6 @@ async def test_older_version_of_the_api_is_read_as_well(cluster, dra):
     result = await dra("devices", "-o", "name")
 
     assert (result.exit_code, len(result.stdout.split())) == (0, 3)
-
-
-async def test_manifests_lie_over_the_cluster(cluster, dra, tmp_path):
-    """A slice of a file is there beside those of the cluster, and replaces one of its name."""
-    more = resource_slice("gpu-0", "gpu-1", "gpu-2", name="slice-3", pool="pool-3")
-    (tmp_path / "slice.json").write_text(json.dumps(more))
-
-    result = await dra("top", "--by", "pool", "-o", "json", "-f", str(tmp_path / "slice.json"))
-
-    totals = {row["name"].rpartition("/")[2]: row["total"] for row in json.loads(result.stdout)["rows"]}
-    assert totals == {"pool-1": 2, "pool-2": 1, "pool-3": 3}
 
 
 @pytest.mark.parametrize(
@@ -140,17 +117,6 @@ async def snapshot(cluster, run, tmp_path):
         return file
 
     return take
-
-
-@pytest.mark.parametrize("name", ["state.yaml", "state.yaml.gz"])
-async def test_snapshot_answers_as_the_cluster_did(dra, snapshot, name):
-    """Nothing but the file is read."""
-    file = await snapshot(name)
-
-    live = await dra("top", "-o", "json")
-    offline = await dra("top", "-o", "json", "--snapshot", str(file))
-
-    assert json.loads(live.stdout) == json.loads(offline.stdout)
 
 
 @pytest.mark.parametrize("where", ["between documents", "in a document", "packed"])
@@ -239,19 +205,6 @@ async def test_pods_without_claims_count_in_a_snapshot(cluster, dra, snapshot, t
 
     # A third one finds devices and cpu, and no place.
     assert codes == [0, 1, 1]
-
-
-async def test_volumes_are_not_in_a_snapshot(dra, snapshot, tmp_path):
-    """Where a pod with a volume can run is not known, and what has none is answered without a condition."""
-    file = await snapshot()
-    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
-    codes = []
-    for volumes in ([], [volume]):
-        given = tmp_path / "asking.json"
-        given.write_text(json.dumps(asking("1", volumes=volumes)))
-        codes.append((await dra("fit", str(given), "--snapshot", str(file))).exit_code)
-
-    assert codes == [0, 2]
 
 
 OFFLINE = """

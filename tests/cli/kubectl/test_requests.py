@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from controlplane.binaries import find
-from dra_operator.cli.kubectl.options import Impersonation, Options
+from dra_operator.cli.kubectl.options import Options
 from dra_operator.cli.kubectl.requests import Context, ReadingError, RefusedError, connect
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
@@ -41,11 +41,6 @@ def kubectl(program, cluster, tmp_path, monkeypatch):
 async def get(kubectl, path=SLICES):
     """Have it read while the server of this thread answers."""
     return await asyncio.to_thread(kubectl.get, path)
-
-
-async def test_list_comes_whole(kubectl):
-    """All objects are in one answer."""
-    assert [each["metadata"]["name"] for each in (await get(kubectl()))["items"]] == ["slice-1", "slice-2"]
 
 
 async def test_refusal_has_its_reason(kubectl, cluster):
@@ -96,26 +91,6 @@ def test_context_has_namespace_and_plugin(kubectl):
     assert kubectl().context() == Context("default")
     assert kubectl(change).context() == Context("team-a", has_plugin=True)
     assert connect(Options()).context() == Context("default")
-
-
-async def test_context_that_is_not_there_is_told_by_kubectl(kubectl):
-    """The first request says it."""
-    with pytest.raises(ReadingError, match='context "other" does not exist'):
-        await get(kubectl(context="other"))
-
-
-def test_user_is_handed_on(kubectl):
-    """As kubectl has it."""
-    found = kubectl(context="c", impersonation=Impersonation("ann", ("dev", "ops"), "7"), timeout=None)
-
-    assert found.cluster[1:] == ("--context=c",)
-    assert found.user == (
-        "--as=ann",
-        "--as-group=dev",
-        "--as-group=ops",
-        "--as-uid=7",
-        "--request-timeout=0s",
-    )
 
 
 def test_without_kubectl_it_is_said_what_is_missing(monkeypatch, tmp_path):

@@ -79,17 +79,6 @@ async def test_what_cannot_be_said_names_what_is_missing(used, dra, line, kind, 
     assert (result.exit_code, words in result.stderr) == (2, True), result.output
 
 
-@pytest.mark.parametrize("line", ["fit class/gpu", "headroom class/gpu", "explain class/gpu"])
-async def test_cluster_without_nodes_has_room_for_nothing(cluster, dra, line):
-    """Nodes are assumed for files that have none, and not where the API server lists none."""
-    cluster.server.remove("Node", "node-1")
-    cluster.server.remove("Node", "node-2")
-
-    result = await dra(*line.split())
-
-    assert result.exit_code == 1, result.output
-
-
 async def test_cluster_whose_last_node_is_gone_has_room_for_nothing(cluster, dra):
     """`--without` of every node leaves none, and not those that slices name."""
     result = await dra("fit", "class/gpu", "--without", "node/node-1", "--without", "node/node-2")

@@ -61,15 +61,6 @@ async def test_code_and_names(used, dra, line, code, printed):
     assert (result.exit_code, result.stdout) == (code, printed), result.stderr
 
 
-async def test_devices_without_a_class_are_published_all_the_same(cluster, dra):
-    """A cluster without classes is not one without drivers."""
-    cluster.server.remove("DeviceClass", "gpu")
-
-    result = await dra("top", "--by", "class")
-
-    assert result.stderr == "note: there is no DeviceClass\n"
-
-
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -147,17 +138,6 @@ async def test_template_that_is_malformed_is_named_by_file_and_field(cluster, dr
     assert (result.exit_code, result.stdout) == (2, "")
     assert "bad.json" in result.stderr
     assert "spec.devices.requests[0].exactly.count" in result.stderr
-
-
-async def test_slice_that_contradicts_a_published_one_is_refused(cluster, dra, tmp_path):
-    """A hypothetical slice that breaks a pool would make devices vanish from the answer."""
-    more = resource_slice("gpu-0", name="slice-9", count=5)
-    (tmp_path / "slice.json").write_text(json.dumps(more))
-
-    result = await dra("fit", "class/gpu", "-f", str(tmp_path / "slice.json"))
-
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "pool-1" in result.stderr
 
 
 async def test_parameters_of_drivers_are_in_no_answer(cluster, dra):

@@ -5,9 +5,6 @@ import json
 
 import pytest
 
-from dra_operator.api.read import read_object
-from dra_operator.cli.ownership.devices import ClusterDevices
-from dra_operator.cli.ownership.disown import Release, find_new_holders
 from dra_operator.cluster.session import MERGE_PATCH
 
 from .owning import DRIVER, KEY, RULES, held_claim, lines, mig_slices, rule, rules
@@ -48,19 +45,6 @@ class TestDisown:
         )
         assert done.exit_code == 0
         assert "restart kube-scheduler" in lines(done, "warning")[-1]
-
-    def test_what_kube_scheduler_took_meanwhile_is_no_matter(self):
-        """A pod's claim that has a device since the rule went has it from kube-scheduler, which knows of it."""
-        body = held_claim()
-        body["metadata"]["uid"] = "new"
-        unused = ClusterDevices(claims=[read_object(body, "ResourceClaim")])
-        body["status"]["reservedFor"] = [{"resource": "pods", "name": "pod", "uid": "1"}]
-        used = ClusterDevices(claims=[read_object(body, "ResourceClaim")])
-        release = Release(rules=[read_object(rule(), "DeviceTaintRule")])
-
-        assert find_new_holders(ClusterDevices(), used, release) == []
-        assert len(find_new_holders(ClusterDevices(), unused, release)) == 2
-        assert len(find_new_holders(used, used, release)) == 2
 
     async def test_devices_in_use_are_refused_while_their_slice_is_away(self, cluster, run):
         """A claim holds a device also while nobody publishes it."""

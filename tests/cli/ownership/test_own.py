@@ -44,16 +44,6 @@ class TestOwn:
 
         assert list(await rules(cluster)) == [(DRIVER,)]
 
-    async def test_second_time_changes_nothing(self, cluster, run):
-        """What is owned already is said, also where a rule owns more."""
-        await run("own", "--driver", DRIVER)
-        result = await run("own", "--driver", DRIVER, "--pool", "pool-1", "--device", "gpu-0")
-
-        assert result.exit_code == 0
-        assert len(await rules(cluster)) == 1
-        (said,) = lines(result, "note")
-        assert said.startswith("driver gpu.example.com, pool pool-1, device gpu-0: owned by DeviceTaintRule")
-
     async def test_dry_run_writes_nothing(self, cluster, run):
         """What it prints can be applied."""
         result = await run("own", "--driver", DRIVER, "--pool", "pool-1", "--dry-run=client", "-o", "yaml")
@@ -205,14 +195,6 @@ class TestOwn:
         assert lines(result, "error")[0].startswith(said)
         assert (await run("own", *options, "--unpublished")).exit_code == 0
         assert len(await rules(cluster)) == 1
-
-    async def test_more_than_fifty_rules_are_warned_of(self, cluster, run):
-        """Each of them judges each allocation."""
-        cluster.put(*(rule(f"rule-{number}", selector={"pool": f"p-{number}"}) for number in range(50)))
-        result = await run("own", "--driver", DRIVER, "--pool", "pool-1")
-
-        assert result.exit_code == 0
-        assert lines(result, "warning")[0].startswith("51 DeviceTaintRules would own devices, more than 50:")
 
     async def test_rule_that_is_being_deleted_is_waited_for(self, cluster, run):
         """It owns nothing when it is gone."""
