@@ -5,7 +5,7 @@ import pytest
 from dra_operator import Cluster, QuestionError
 from dra_operator.pods.smallest_change import Effort
 from factories import claim, request, taint_rule
-from small_cluster import CLASS, NODES, cluster, devices, holding, pod, template
+from small_cluster import CLASS, NODES, cluster, devices, holding, node, pod, template
 
 LARGE = 'device.capacity["gpu.example.com"].memory.isGreaterThan(quantity("60Gi"))'
 
