@@ -6,7 +6,6 @@ from dra_operator.allocator import (
     Allocator,
 )
 from dra_operator.allocator.matching import candidates, capacity, derived, equivalence, groups, selectors
-from dra_operator.allocator.search import problem
 from dra_operator.inventory import nodes, views
 from dra_operator.ledger import allocated_state, availability
 
@@ -18,7 +17,6 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (candidates, "_MAX_EFFECTIVE_TAINTS", 2),
     (derived, "_MAX_EXPRESSIONS", 2),
     (derived, "_MAX_SLICES", 6),
-    (problem, "_MAX_KEYS", 1),
     (groups, "_MOST_KEPT", 10_000),
     (nodes, "_MOST_TRAITS", 2),
     (equivalence, "_MAX_LOOKS", 4),

@@ -40,13 +40,12 @@ def join(placed: SetOccupancy | None, groups: frozenset[str]) -> SetOccupancy:
 class CounterState:
     """What is left of a layout's counters: `left` by position in nano-units, `overdrawn` how many are negative.
 
-    `version` is another object after each change. What committed devices occupy is computed when it is asked for.
+    What committed devices occupy is computed when it is asked for.
     """
 
     layout: CounterLayout
     left: list[int] = field(init=False)
     overdrawn: int = field(init=False)
-    version: object = field(default_factory=object)
     _used: set[str] = field(default_factory=set)
     _placed: dict[frozenset[int], tuple[SetOccupancy | None, ...]] = field(default_factory=dict)
 
@@ -67,7 +66,6 @@ class CounterState:
                 after = self.left[position] = before + sign * amount
                 self.overdrawn += (after < 0) - (before < 0)
         self._placed.clear()
-        self.version = object()
 
     def placed(self, concerned: frozenset[int] = frozenset()) -> tuple[SetOccupancy | None, ...]:
         """Return what committed devices occupy, by set, on a node that these slices concern (by serial number)."""
@@ -166,27 +164,15 @@ class Log:
 
 @dataclass(slots=True, eq=False)
 class PoolState:
-    """What is in use of a pool as some nodes see it, and answers that hold until that changes.
+    """What is in use of a pool as some nodes see it.
 
     Sets of positions: `free` (not allocated exclusively, nor shared without being shareable) and `charged` (shares
     consume capacity).
-    `with_room` holds, by the serial number of a candidate key, the shared devices that were asked about, and those of
-    them that have room; `affordable` the same of devices that draw on counters, behind the version of the counters.
     """
 
     view: PoolView
     free: int
     charged: int = 0
-    with_room: dict[int, tuple[int, int]] = field(default_factory=dict)
-    affordable: tuple[object, int, int] = (None, 0, 0)
-
-    def forget(self, bit: int) -> None:
-        """Forget what was found out about a device: its use has changed."""
-        for key, (asked, fitting) in self.with_room.items():
-            self.with_room[key] = (asked & ~bit, fitting & ~bit)
-        if bit & self.view.counted & self.view.shareable:
-            version, asked, fitting = self.affordable
-            self.affordable = (version, asked & ~bit, fitting & ~bit)
 
 
 @dataclass(slots=True)
@@ -376,7 +362,6 @@ class Availability:
                 state.charged |= bit
             else:
                 state.charged &= ~bit
-            state.forget(bit)
             if devices[device]:
                 helped |= view.nodes
         self.nonempty |= opened

@@ -19,7 +19,7 @@ from dra_operator.allocator.matching.groups import Groups
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan, RequestPlan
 from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.inventory import NodeView, PoolView, Verdict, bits
-from dra_operator.ledger import Availability, PoolState
+from dra_operator.ledger import Availability
 
 RequestPicks: TypeAlias = tuple[Alternative, Sequence[tuple[PoolView, int]]]
 """A request that is served: the chosen alternative, and its devices in order, by pool and position."""
@@ -39,10 +39,6 @@ Answer: TypeAlias = Solution | Literal[Undecided.UNDECIDED] | None
 """Devices, a proven no, or neither."""
 Picks: TypeAlias = Sequence[tuple[int, int]]
 """By request, the place of the chosen alternative, and its devices as a set of positions."""
-
-
-_MAX_KEYS = 8
-"""Of whose shared devices with room are remembered for a pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +80,8 @@ class Eligibility:
         """Return which of the candidates have room and counters that fit, each judged by itself."""
         if drawing := wanted & pool.counted:
             wanted ^= drawing ^ self._affordable(pool, drawing)
-        state = self.availability.states[pool.serial]
-        if asked := wanted & state.charged:
-            wanted ^= asked ^ self._with_room(key, state, asked)
+        if asked := wanted & self.availability.states[pool.serial].charged:
+            wanted ^= asked ^ self._with_room(key, pool, asked)
         return wanted
 
     def paid(self, pool: PoolView, devices: int) -> int:
@@ -106,40 +101,22 @@ class Eligibility:
         )
 
     def _affordable(self, pool: PoolView, asked: int) -> int:
-        """Return which of the devices have counters that fit or are paid; remembered until the counters change."""
+        """Return which of the devices have counters that fit or are paid."""
         layout = pool.counters
         assert layout is not None
-        state, counters = self.availability.states[pool.serial], self.availability.counters(layout)
-        version, known, affordable = state.affordable
-        if version is not counters.version:
-            known = affordable = 0
-        if unknown := asked & ~known:
-            if unknown & pool.shareable:
-                affordable |= self.paid(pool, unknown)
-            if not counters.overdrawn:
-                left = counters.left
-                for offset, slice_ in pool.placed:
-                    for index in bits.each((unknown & ~affordable) >> offset & slice_.counted):
-                        for place, amount in layout.draw(slice_, index).amounts:
-                            if left[place] < amount:
-                                break
-                        else:
-                            affordable |= 1 << offset + index
-            state.affordable = (counters.version, known | unknown, affordable)
+        counters = self.availability.counters(layout)
+        affordable = self.paid(pool, asked) if asked & pool.shareable else 0
+        if counters.overdrawn:
+            return affordable
+        left = counters.left
+        for offset, slice_ in pool.placed:
+            for index in bits.each((asked & ~affordable) >> offset & slice_.counted):
+                if all(left[place] >= amount for place, amount in layout.draw(slice_, index).amounts):
+                    affordable |= 1 << offset + index
         return affordable & asked
 
-    def _with_room(self, key: CandidateKey, state: PoolState, asked: int) -> int:
-        """Return which of the shared devices have room; of each remembered until its own use changes."""
-        known, found = state.with_room.get(key.serial, (0, 0))
-        if unknown := asked & ~known:
-            found |= self._find_with_room(key, state, unknown)
-            if key.serial not in state.with_room and len(state.with_room) >= _MAX_KEYS:
-                state.with_room.clear()
-            state.with_room[key.serial] = (known | unknown, found)
-        return found & asked
-
-    def _find_with_room(self, key: CandidateKey, state: PoolState, asked: int) -> int:
-        pool = state.view
+    def _with_room(self, key: CandidateKey, pool: PoolView, asked: int) -> int:
+        """Return which of the shared devices have room."""
         shared = self.availability.ledger.shared(pool.key)
         found = 0
         for offset, slice_ in pool.placed:
