@@ -6,7 +6,7 @@ import pytest
 
 from dra_operator.allocator import Failed, Reason
 from dra_operator.controller.gated_reasons import GatedReasons, UngatedReasons
-from dra_operator.controller.gated_state import WriteTrouble
+from dra_operator.controller.handback import WriteTrouble
 from dra_operator.pods.pod_decision import PodDecider
 from pod_world import NAMESPACE, PodWorld, claim, device_class, named, node, pod, resource_slice
 

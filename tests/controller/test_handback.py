@@ -12,8 +12,7 @@ from dra_operator.api.read import read_object
 from dra_operator.cluster.writes import nominate, withdraw
 from dra_operator.controller.claims import ClaimStore, PodUse
 from dra_operator.controller.context import Context
-from dra_operator.controller.gated_state import LetGoPod, WriteTrouble
-from dra_operator.controller.handback import Handback
+from dra_operator.controller.handback import Handback, LetGoPod, WriteTrouble
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.queue import InFlightWrites, SchedulingQueue
 from dra_operator.controller.timers import Timers

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum
 from typing import Final, Protocol
 
 from dra_operator.allocator import Failed
@@ -37,8 +38,7 @@ from dra_operator.controller.claims import Key, Standing, is_pending, text
 from dra_operator.controller.context import Context
 from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.fencing import DOUBT_SECONDS, EarlierWrites
-from dra_operator.controller.gated_state import GatedPod, GatedState, LetGoPod, WriteTrouble
-from dra_operator.controller.handback import Handback
+from dra_operator.controller.handback import Handback, LetGoPod, WriteTrouble
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.pending_status import PendingReason
 from dra_operator.controller.permissions import WriteAccess
@@ -62,6 +62,37 @@ WATCH_SECONDS: Final = 0.01
 """How soon it is asked again whether the watch of claims has told of what was stored."""
 
 log = get_logger()
+
+
+class GatedState(Enum):
+    """How far a pod is: what the metric of gated pods counts."""
+
+    WAITING = "waiting"
+    STORING = "storing"
+    LET_GO = "let go"
+    HANDED_BACK = "handed back"
+
+
+@dataclass(slots=True)
+class GatedPod:
+    """A pod that names claims, or has our gate, and has no node yet."""
+
+    pod: SchedulingPod
+    """As it was seen last: its gates, its claims, its nomination."""
+    node: str = ""
+    """The node that it was decided for, while what that takes is being stored and until it has it; else empty."""
+    trouble: WriteTrouble | None = None
+    """What is against the last write to it."""
+    waits_for_earlier_writes: bool = False
+    """Whether it gets no further, or keeps its claims, until nothing of an earlier operator can be stored any more."""
+
+    def state(self, let_go: LetGoPod | None) -> GatedState | None:
+        """Return how far it is; None for a pod that was never ours."""
+        if self.pod.is_gated:
+            return GatedState.STORING if self.node else GatedState.WAITING
+        if let_go is None:
+            return None
+        return GatedState.HANDED_BACK if let_go.is_handed_back else GatedState.LET_GO
 
 
 class AllocationSink(Protocol):

@@ -17,7 +17,6 @@ from dra_operator.cluster.writes import Write, nominate, withdraw
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key, is_pending, text
 from dra_operator.controller.context import Context
-from dra_operator.controller.gated_state import LetGoPod, WriteTrouble
 from dra_operator.controller.logs import get_logger
 from dra_operator.pods.gate import SchedulingPod, handed_back
 
@@ -28,6 +27,45 @@ MAKES_ROOM: Final = (
 """What kube-scheduler says of a pod that it makes room for. Source: its plugin DefaultPreemption."""
 
 log = get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTrouble:
+    """What is against a pod or a write that it waits for: reason and text, as in Events."""
+
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class LetGoPod:
+    """A pod that was let go for a node, and since when, by the clock, all says that it cannot be placed."""
+
+    pod: SchedulingPod
+    node: str
+    why: str = ""
+    """What kube-scheduler said last of why it cannot."""
+    reserved: frozenset[str] = frozenset()
+    """The claims that are reserved for it. We reserve those that are shared before the gate comes off, PreBind all."""
+    since: float | None = None
+    withdraws: bool = False
+    """Whether its claims are being taken back."""
+    trouble: WriteTrouble | None = None
+    """What is told of it: that it was handed back, or that its claims stay."""
+    is_nomination_over: bool = False
+
+    @property
+    def is_handed_back(self) -> bool:
+        """Whether its devices were taken back; it is not decided again."""
+        return self.trouble is not None and self.trouble.reason == messages.EVENT_HANDED_BACK
+
+    def observe(self, pod: SchedulingPod) -> None:
+        """Take in the newest state of the pod."""
+        self.pod = pod
+        if pod.scheduled is not None and pod.is_unschedulable:
+            self.why = pod.scheduled.message
+        # One that kube-scheduler took off, or replaced, is not ours any more, even if it comes back.
+        self.is_nomination_over = self.is_nomination_over or pod.nominated_node != self.node
 
 
 @dataclass(slots=True)
