@@ -9,8 +9,8 @@
   and which have a write in flight. `fencing` holds decisions up for late writes of an earlier operator. What all parts
   share is the `context`.
 - Pods that our gate holds: `gated_pods` decides all claims of a pod together; `plan_pods` says what comes next for one
-  that was decided, and what no pod is going to use; `gated_reasons` says why one waits. `handback` takes back the claims
-  of pods that were let go and cannot be placed.
+  that was decided, and what no pod is going to use; `gated_reasons` says why one waits. `handback` takes back the
+  claims of pods that were let go and cannot be placed.
 - Devices that are ours: `owned_devices` says from when they may be used, and keeps their rules.
 - What people read: `facts` has Events recorded, once for each change, and `annotations` brings claims to say the same.
   They get it from `pending_status` of a claim that waits, `object_problems` of other objects, `allocation_checks` of
