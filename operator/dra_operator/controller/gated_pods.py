@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from dra_operator.allocator import Failed
 from dra_operator.allocator.decision import claim_key
@@ -95,16 +95,9 @@ class GatedPod:
         return GatedState.HANDED_BACK if let_go.is_handed_back else GatedState.LET_GO
 
 
-class AllocationSink(Protocol):
-    """Enters allocations in the ledger, and has them written: `controller.cycle`."""
-
-    def __call__(
-        self, decided: Iterable[tuple[ResourceClaim, AllocationResult, Consumer | None]], node: str
-    ) -> None:
-        """Enter the allocations of one decision in the ledger, and have them written, all with the same time.
-
-        A claim is reserved for the consumer, if there is one.
-        """
+Assume: TypeAlias = Callable[[Iterable[tuple[ResourceClaim, AllocationResult, Consumer | None]], str], None]
+"""Enters the allocations of one decision in the ledger, and has them written, for a node and all with the same time. A
+claim is reserved for the consumer, if there is one."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,7 +112,7 @@ class GatedPods:
     cluster: ClusterPods
     decider: PodDecider
     access: WriteAccess
-    assume: AllocationSink
+    assume: Assume
     on_changed: Callable[[Key], None]
     handback_seconds: float
     queue: PodQueue = field(init=False)

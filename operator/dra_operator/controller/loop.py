@@ -8,16 +8,15 @@ answering probes and sending writes. A cycle that ends with an error is tried ag
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Protocol
 
 from dra_operator.cluster.backoff import doubled
 from dra_operator.cluster.connections import in_thread
 from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.ownership_policy import RuleAnswer, RuleProbe
 from dra_operator.cluster.writes import Unclear
-from dra_operator.controller.cycle import Effect, Emit, Item, Tick
+from dra_operator.controller.cycle import Effect, Emit, Item, SchedulingCycle, Tick
 from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.metrics import Metrics
 
@@ -25,16 +24,6 @@ ROOM = 500
 """If more changes than this wait, reflectors do not list the next page yet."""
 RETRY = (1.0, 30.0)
 """First and longest wait, in seconds, after a cycle that ended with an error."""
-
-
-class CycleLike(Protocol):
-    """What the loop runs: `controller.cycle.SchedulingCycle`, or a stand-in in tests."""
-
-    def observe(self, items: Iterable[Item]) -> None:
-        """Take in what arrived and decide nothing."""
-
-    def run(self, items: Iterable[Item], emit: Emit, stopping: Callable[[], bool]) -> float | None:
-        """Take in what arrived and decide; return by when the next cycle is needed."""
 
 
 class Loop:
@@ -47,7 +36,7 @@ class Loop:
 
     def __init__(
         self,
-        cycle: CycleLike,
+        cycle: SchedulingCycle,
         carry_out: Callable[[Effect], None],
         *,
         metrics: Metrics,
