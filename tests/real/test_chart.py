@@ -29,6 +29,7 @@ COMPONENTS = {
     "gates": "claims=all",
     "gates/managed-namespaces": "managedNamespaces=true",
     "explain-pods": "explain=all",
+    "allocation-policies": "allocationPolicies=true",
     "reader": "reader=true",
     "disruption-budget": "podDisruptionBudget=true",
     "priority": "priority=true",
@@ -80,6 +81,7 @@ def kustomized(control_plane, tmp_path):
     def build(*components):
         folder = tmp_path / "manifests"
         shutil.copytree(MANIFESTS, folder, dirs_exist_ok=True)
+        shutil.copytree(MANIFESTS.parent / "crds", tmp_path / "crds", dirs_exist_ok=True)
         file = folder / "kustomization.yaml"
         overlay = yaml.safe_load(file.read_text())
         overlay["components"] = [f"components/{name}" for name in components]
@@ -96,6 +98,9 @@ def as_data(objects):
         text = CONFIG.sub("dra-operator-config", json.dumps(each))
         body = json.loads(text)
         metadata = body["metadata"]
+        metadata.get("annotations", {}).pop("helm.sh/resource-policy", None)
+        if not metadata.get("annotations", True):
+            del metadata["annotations"]
         metadata["labels"] = {k: v for k, v in metadata.get("labels", {}).items() if k not in HELM_LABELS}
         if body["kind"] == "Deployment":
             template = body["spec"]["template"]["metadata"]

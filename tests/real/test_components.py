@@ -21,6 +21,7 @@ def turned_on(control_plane, tmp_path_factory):
     """Return the objects that there are with every component."""
     folder = tmp_path_factory.mktemp("components") / "manifests"
     shutil.copytree(MANIFESTS, folder)
+    shutil.copytree(MANIFESTS.parent / "crds", folder.parent / "crds")
     file = folder / "kustomization.yaml"
     file.write_text(re.sub(r"^#- ", "- ", file.read_text(), flags=re.MULTILINE))
     assert (

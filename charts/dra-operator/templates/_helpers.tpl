@@ -46,14 +46,15 @@ does the role of readers. */}}
 {{- end -}}
 
 {{/* Objects of a file of manifests/ as YAML, with names, namespace, labels and user of this release.
-Parameters: root; file, below manifests/; labels, more of them (optional). */}}
+Parameters: root; file, below manifests/, or of crds/ as kinds/FILE; labels, more of them (optional). */}}
 {{- define "dra-operator.objects" -}}
 {{- $root := .root -}}
 {{- $more := .labels | default dict -}}
 {{- $user := printf "system:serviceaccount:%s:%s" $root.Release.Namespace (include "dra-operator.account" $root) -}}
-{{- $text := $root.Files.Get (printf "manifests/%s" .file) -}}
+{{- $path := ternary .file (printf "manifests/%s" .file) (hasPrefix "kinds/" .file) -}}
+{{- $text := $root.Files.Get $path -}}
 {{- if not $text -}}
-{{- fail (printf "manifests/%s is not in this chart" .file) -}}
+{{- fail (printf "%s is not in this chart" $path) -}}
 {{- end -}}
 {{- range regexSplit "(?m)^---$" ($text | replace "system:serviceaccount:dra-operator:dra-operator" $user) -1 }}
 {{- $object := fromYaml . -}}
@@ -67,6 +68,9 @@ Parameters: root; file, below manifests/; labels, more of them (optional). */}}
 {{- $_ := set $metadata "namespace" $root.Release.Namespace -}}
 {{- end -}}
 {{- $_ := set $metadata "labels" (merge (include "dra-operator.labels" $root | fromYaml) $more) -}}
+{{- if eq $object.kind "CustomResourceDefinition" -}}
+{{- $_ := set $metadata "annotations" (dict "helm.sh/resource-policy" "keep") -}}
+{{- end -}}
 {{- if hasKey $object "roleRef" -}}
 {{- $_ := set $object.roleRef "name" (include "dra-operator.renamed" (dict "root" $root "name" $object.roleRef.name "group" $group)) -}}
 {{- end -}}

@@ -57,6 +57,7 @@ from dra_operator.controller.waiting_pods import VOLUMES, WaitingPods
 from dra_operator.controller.write_results import ClaimReleaser, WriteResultHandler
 from dra_operator.explain import Explainer, explain_aborted
 from dra_operator.inventory import Inventory
+from dra_operator.kinds.runtime import Inquiry
 from dra_operator.ledger import Ledger
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.explanation import PodExplainer
@@ -82,7 +83,7 @@ class Tick:
     """Has all pending claims tried again, whatever has changed."""
 
 
-Item: TypeAlias = Delta | PodUse | WriteOutcome | RuleAnswer | PolicyState | Tick
+Item: TypeAlias = Delta | PodUse | WriteOutcome | RuleAnswer | PolicyState | Inquiry | Tick
 """What a cycle takes in."""
 Effect: TypeAlias = Write | RuleProbe | EventRequest
 """What a cycle wants done on the event loop."""
@@ -427,6 +428,8 @@ class SchedulingCycle:
                 self._owned.observe_policy(item)
             case RuleAnswer():
                 self._owned.observe_answer(item)
+            case Inquiry():
+                item.answer(self.ledger)
             case Tick():
                 effects.requeue_all = True
             case _:

@@ -10,6 +10,7 @@ import contextlib
 import signal
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -19,12 +20,13 @@ from dra_operator._version import __version__
 from dra_operator.allocator.self_check import SelfCheckError, run_self_check
 from dra_operator.cluster.connections import in_thread
 from dra_operator.cluster.credentials import Access, tls_context
-from dra_operator.cluster.faults import Defect
+from dra_operator.cluster.faults import Defect, DefectLogger
 from dra_operator.controller import messages
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
 from dra_operator.controller.tuning import Tuning
+from dra_operator.kinds.runtime import KindsRuntime, World
 
 log = get_logger()
 
@@ -129,7 +131,7 @@ def build_registry(
     the manager has stopped.
     """
     registry = kopf.OperatorRegistry()
-    pace = LoginPace()
+    register_login(registry, access)
 
     @kopf.on.startup(registry=registry, id="runtime")
     async def start(**_: Any) -> None:
@@ -143,12 +145,26 @@ def build_registry(
         backoff.end()
         stopped()
 
+    return registry
+
+
+def register_login(registry: kopf.OperatorRegistry, access: Access) -> None:
+    """Add the handler by which Kopf logs in."""
+    pace = LoginPace()
+
     @kopf.on.login(registry=registry, id="access")
     async def login(**_: Any) -> kopf.AiohttpSession:
         await asyncio.sleep(pace.pause())
         return session_for(await in_thread("credentials", access.connection_info))
 
-    return registry
+
+def build_kinds(access: Access, drain: float, world: World, defect_logger: DefectLogger) -> KindsRuntime:
+    """Return what runs the kinds of our own; `drain` is as of `tune`."""
+
+    def tune_kinds(settings: kopf.OperatorSettings) -> None:
+        tune(settings, EndlessBackoff(), drain)
+
+    return KindsRuntime(world, lambda registry: register_login(registry, access), tune_kinds, defect_logger)
 
 
 def _expect_signals() -> None:
@@ -202,7 +218,14 @@ async def serve(
         stop.set()
 
     log.info(messages.STARTING, version=__version__, claims=settings.claims)
-    manager = Manager(settings, access, on_crash=on_crash, settle=settle, tuning=tuning)
+    manager = Manager(
+        settings,
+        access,
+        on_crash=on_crash,
+        settle=settle,
+        tuning=tuning,
+        build_kinds=partial(build_kinds, access, tuning.drain_seconds),
+    )
     try:
         # Before Kopf, which would take seconds to give up.
         await manager.listen()

@@ -7,6 +7,7 @@ been listed once: with half of the objects, devices in use would look free, and 
 """
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import Callable, Coroutine
@@ -22,7 +23,7 @@ from dra_operator.cluster.backoff import DEFAULT_BACKOFF
 from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.events import EventRecorder, Subject
-from dra_operator.cluster.faults import Defect
+from dra_operator.cluster.faults import Defect, DefectLogger
 from dra_operator.cluster.ownership_policy import RuleAnswer, RuleProbe, ask
 from dra_operator.cluster.reflector import Delta, Reflector
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
@@ -47,6 +48,7 @@ from dra_operator.controller.watch_health import WatchHealth, find_trouble, unre
 from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement
+from dra_operator.kinds.runtime import KindsRuntime, World
 from dra_operator.ledger import Ledger
 
 WATCHED: dict[str, Kind] = {
@@ -83,7 +85,8 @@ log = get_logger()
 class Manager:
     """The operator without Kopf.
 
-    `on_crash` is called on the event loop when the process has to begin anew; `settle` is called once, in another
+    `build_kinds` builds what runs the kinds of our own. `on_crash` is called on the event loop when the process has to
+    begin anew; `settle` is called once, in another
     thread, when everything has been listed and taken in.
     """
 
@@ -95,6 +98,7 @@ class Manager:
         on_crash: Callable[[], None],
         settle: Callable[[], None] = lambda: None,
         tuning: Tuning = Tuning(),  # noqa: B008 - it is frozen
+        build_kinds: Callable[[World, DefectLogger], KindsRuntime] | None = None,
     ) -> None:
         self.metrics = Metrics()
         self.address: str | None = None
@@ -126,6 +130,9 @@ class Manager:
         self._read_access = ReadAccess(
             self._own_subject(), self._record, self._tuning.event_refresh_seconds, clock
         )
+        self._build_kinds = build_kinds
+        self._kinds: KindsRuntime | None = None
+        self._kinds_asked_at = -math.inf
         self._writers: dict[str, Writer] = {}
         """By what they write to."""
         self._recorder = EventRecorder(
@@ -212,6 +219,7 @@ class Manager:
             return
         self._stopping = True
         log.info(messages.STOPPING)
+        await self._end_kinds()
         drain = self._tuning.drain_seconds
         self._loop.stop()
         try:
@@ -362,6 +370,29 @@ class Manager:
         if self._settings.devices == "owned":
             await self._policy_probe.check(self._session)
 
+    async def _check_kinds(self) -> None:
+        """Once a minute, start what runs the kinds of our own, or end it, by whether they may be listed."""
+        if self._build_kinds is None or self._clock() - self._kinds_asked_at < REDISCOVER_SECONDS:
+            return
+        self._kinds_asked_at = self._clock()
+        world = World(self._session, self._loop.put, self._election.may_write, self._served_rules)
+        is_served = await world.is_served()
+        if is_served and self._kinds is None:
+            self._kinds = self._build_kinds(world, self.metrics.defect_logger)
+            self._kinds.start()
+        elif not is_served and self._kinds is not None:
+            await self._end_kinds()
+
+    async def _end_kinds(self) -> None:
+        kinds, self._kinds = self._kinds, None
+        if kinds is not None:
+            await kinds.stop()
+
+    def _served_rules(self) -> Served | None:
+        """Return how DeviceTaintRules are served."""
+        reflector = self._reflectors.get("DeviceTaintRule")
+        return None if reflector is None else reflector.served
+
     # --- what goes through
 
     def _deliver(self, delta: Delta) -> None:
@@ -434,6 +465,7 @@ class Manager:
             self._check_permissions()
             if self._connected:
                 await self._check_policy()
+                await self._check_kinds()
             if self._writers and now - self._discovered_at >= REDISCOVER_SECONDS:
                 await self._rediscover()
             if self._connected:

@@ -215,6 +215,10 @@ class Ledger:
         """True if another claim holds a device of a claim although one of them has it for itself alone."""
         return bool(self.other_holders(claim))
 
+    def pools(self) -> set[PoolKey]:
+        """Return the pools of which devices, or shares of devices, are held."""
+        return {key for each in (self._held, self._shared) for key, devices in each.items() if devices}
+
     def held(self, pool: PoolKey) -> Mapping[str, tuple[ClaimKey, ...]]:
         """Return the devices of a pool that claims have for themselves alone, by name."""
         return self._held.get(pool, _NOBODY)

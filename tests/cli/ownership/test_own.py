@@ -11,8 +11,8 @@ from cluster import V1, claim, resource_slice
 from dra_operator.cli.client import served_rules
 from dra_operator.cli.commands import app
 from dra_operator.cli.ownership.own import create_rules
-from dra_operator.cli.ownership.rules import Selector
 from dra_operator.cluster.ownership_policy import OPERATOR, policy_for_pools
+from dra_operator.kinds.selector import Selector
 from dra_operator.testing.resources import serving_only
 from dra_operator.testing.server import ApiServer, ServerOptions
 

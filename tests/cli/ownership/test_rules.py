@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from dra_operator.cli.ownership.rules import Selector, selectors
+from dra_operator.cli.ownership.rules import selectors
+from dra_operator.kinds.selector import Selector
 
 GPU = "gpu.example.com"
 

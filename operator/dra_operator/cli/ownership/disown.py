@@ -29,7 +29,8 @@ from dra_operator.cli.ownership.own import (
     PoolOption,
     say_rules,
 )
-from dra_operator.cli.ownership.rules import Selector, owning_selectors, selectors
+from dra_operator.cli.ownership.rules import owning_selectors, selectors
+from dra_operator.kinds.selector import Selector
 from dra_operator.questions.ownership_effects import (
     find_divided_counters,
     find_divided_nodes,

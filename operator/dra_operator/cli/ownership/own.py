@@ -22,7 +22,6 @@ from dra_operator.cli.ownership.devices import KINDS_READ, devices_of
 from dra_operator.cli.ownership.policy import FenceReport, find_uncovered, lets_pass, read_fence
 from dra_operator.cli.ownership.rules import (
     MOST_RULES,
-    Selector,
     find_unpublished,
     owning_selectors,
     rule_problems,
@@ -30,6 +29,7 @@ from dra_operator.cli.ownership.rules import (
 )
 from dra_operator.cli.snapshot import read_objects
 from dra_operator.cluster.ownership_policy import OPERATOR, POLICY, RulesFence, policy_for_pools
+from dra_operator.kinds.selector import Selector
 from dra_operator.questions.impact import RuleChange, describe_holders, find_impact
 from dra_operator.questions.manifests import to_yaml, write_yaml
 from dra_operator.questions.raw_devices import ClusterDevices

@@ -1,0 +1,246 @@
+"""The runtime of the kinds: Kopf in a thread and a loop of its own, and their way to the state of the operator.
+
+In the operator's own loop the end of Kopf would cancel every task that was made meanwhile (docs/kopf.md). It begins
+when the Lease is won and a kind is served, and is started anew, with back-off, whenever it ends.
+"""
+
+import asyncio
+import concurrent.futures
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import kopf
+
+from dra_operator.api.read import read_object
+from dra_operator.api.types import DeviceTaintRule
+from dra_operator.cluster.backoff import doubled
+from dra_operator.cluster.delivery import Permit
+from dra_operator.cluster.discovery import Served
+from dra_operator.cluster.faults import UNCOUNTED, Defect, DefectLogger
+from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
+from dra_operator.kinds.allocation_policy import (
+    GROUP,
+    PLURAL,
+    VERSION,
+    Body,
+    Change,
+    ClaimName,
+    Create,
+    Delete,
+    Plan,
+    Policy,
+    Rule,
+    plan,
+    read_policy,
+    read_rule,
+)
+from dra_operator.kinds.handlers import RULES_LEFT, register_policies
+from dra_operator.kinds.selector import Selector
+from dra_operator.ledger import Ledger
+
+T = TypeVar("T")
+POLICIES: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
+PREFIX: Final = "dra-operator.io"
+_RESTART: Final = (1.0, 60.0)
+"""First and longest wait, in seconds, before Kopf is started anew."""
+_STOP_SECONDS: Final = 5.0
+_ANSWER_SECONDS: Final = 30.0
+_CONFLICTS: Final = frozenset((404, 409, 422))
+"""What a write is answered whose object is another by now: the next reconciliation sees it."""
+
+
+@dataclass(slots=True)
+class Inquiry:
+    """A question about the state, which the thread of cycles answers."""
+
+    ask: Callable[[Ledger], Any]
+    future: "concurrent.futures.Future[Any]"
+
+    def answer(self, ledger: Ledger) -> None:
+        """Answer it."""
+        try:
+            self.future.set_result(self.ask(ledger))
+        except Exception as error:  # noqa: BLE001 - it is the asker's
+            self.future.set_exception(error)
+
+
+@dataclass(slots=True)
+class World:
+    """What the kinds read and write, on the loop of the operator.
+
+    `put` queues an inquiry for the next cycle; `may_write` waits until the Lease is held; `rules` is how
+    DeviceTaintRules are served, None where they are not.
+    """
+
+    session: ApiSession
+    put: Callable[[Inquiry], None]
+    may_write: Permit
+    rules: Callable[[], Served | None]
+
+    async def is_served(self) -> bool:
+        """Return whether the kinds are served, and may be listed."""
+        try:
+            # Asked first, as everybody may: where the kind is not installed, nothing is refused.
+            await self.session.request("GET", f"/apis/{GROUP}/{VERSION}")
+            await self.session.request("GET", POLICIES, params={"limit": "1"})
+        except (ApiError, ApiUnreachable):
+            return False
+        return True
+
+    async def reconcile_policy(self, body: Body) -> Plan:
+        """Write what an AllocationPolicy lacks; return the plan. Raises ApiError, ApiUnreachable, ValidationError."""
+        served = self.rules()
+        if served is None:
+            raise ApiUnreachable("the API server does not serve DeviceTaintRule, by which devices are owned")
+        policy = read_policy(body)
+        others = await self._read_policies()
+        rules = await self._read_rules(served)
+        selectors = {*policy.selectors, *(rule.selector for rule in rules if policy.uid in rule.owners)}
+        holders = await self._ask(lambda ledger: find_holders(selectors, ledger))
+        found = plan(policy, others, rules, lambda selector: holders[selector], served.api_version)
+        for change in found.changes:
+            await self._write(served, change)
+        return found
+
+    async def _ask(self, ask: Callable[[Ledger], T]) -> T:
+        """Return what the thread of cycles answers. Raises ApiUnreachable if no cycle runs in time."""
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self.put(Inquiry(ask, future))
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await asyncio.wrap_future(future)
+        except TimeoutError:
+            raise ApiUnreachable("the operator is busy, and did not say who holds devices") from None
+
+    async def _read_policies(self) -> list[Policy]:
+        items = (await self.session.request("GET", POLICIES)).get("items") or ()
+        return [read_policy(each) for each in items]
+
+    async def _read_rules(self, served: Served) -> list[Rule]:
+        items = (await self.session.request("GET", served.path())).get("items") or ()
+        found = []
+        for item in items:
+            body = {"apiVersion": served.api_version, "kind": served.kind.kind, **item}
+            rule = read_object(body)
+            if isinstance(rule, DeviceTaintRule) and (read := read_rule(rule, body)) is not None:
+                found.append(read)
+        return found
+
+    async def _write(self, served: Served, change: Change) -> None:
+        """Send one change; one that is refused as its rule is another by now is left to the next reconciliation."""
+        await self.may_write()
+        try:
+            match change:
+                case Create():
+                    await self.session.request("POST", served.path(), body=change.body)
+                case Delete():
+                    options = {"preconditions": {"uid": change.uid}}
+                    await self.session.request("DELETE", served.path(name=change.name), body=options)
+                case _:
+                    body = {"metadata": change.metadata}
+                    path = served.path(name=change.name)
+                    await self.session.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+        except ApiError as error:
+            if error.status not in _CONFLICTS:
+                raise
+
+
+def find_holders(selectors: Iterable[Selector], ledger: Ledger) -> dict[Selector, Sequence[ClaimName]]:
+    """Return the claims that hold devices of each selector, or shares of them, sorted."""
+    found: dict[Selector, Sequence[ClaimName]] = {}
+    for selector in selectors:
+        claims: set[ClaimName] = set()
+        for key in ledger.pools():
+            if key[0] == selector.driver and selector.pool in (None, key[1]):
+                devices = {*ledger.held(key), *ledger.shared(key)}
+                claims |= ledger.holders(key, devices if selector.device is None else (selector.device,))
+        found[selector] = sorted(claims)
+    return found
+
+
+class _ExpectedFilter(logging.Filter):
+    """Drops what Kopf says in a thread, and each time that a policy is kept as claims hold its devices."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a line is to be written."""
+        text = record.getMessage()
+        return RULES_LEFT not in text and not text.startswith("OS signals are ignored")
+
+
+_EXPECTED: Final = _ExpectedFilter()
+
+
+class KindsRuntime:
+    """Runs Kopf for the kinds in a thread of its own, until `stop`.
+
+    `register_login` adds the handler by which Kopf logs in, `tune` sets up what is not about kinds.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        register_login: Callable[[kopf.OperatorRegistry], None],
+        tune: Callable[[kopf.OperatorSettings], None],
+        defect_logger: DefectLogger = UNCOUNTED,
+    ) -> None:
+        self._world = world
+        self._register_login = register_login
+        self._tune = tune
+        self._defect_logger = defect_logger
+        self._loop = asyncio.get_running_loop()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="dra-operator kinds", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        for name in ("kopf.objects", "kopf._core.reactor.running"):
+            logging.getLogger(name).addFilter(_EXPECTED)
+        self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    async def stop(self) -> None:
+        """End Kopf, and wait for that a few seconds."""
+        self._stopping.set()
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.join, _STOP_SECONDS)
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                kopf.run(
+                    registry=self._build_registry(),
+                    settings=self._build_settings(),
+                    standalone=True,
+                    clusterwide=True,
+                    stop_flag=self._stopping,
+                )
+            except Exception:
+                self._defect_logger.exception(Defect.TASK, task="kinds")
+            self._stopping.wait(doubled(*_RESTART, failures))
+            failures += 1
+
+    def _build_registry(self) -> kopf.OperatorRegistry:
+        registry = kopf.OperatorRegistry()
+        self._register_login(registry)
+        register_policies(registry, self._reconcile)
+        return registry
+
+    async def _reconcile(self, body: Body) -> Plan:
+        """Reconcile on the loop of the operator."""
+        found = asyncio.run_coroutine_threadsafe(self._world.reconcile_policy(body), self._loop)
+        return await asyncio.wrap_future(found)
+
+    def _build_settings(self) -> kopf.OperatorSettings:
+        settings = kopf.OperatorSettings()
+        self._tune(settings)
+        settings.persistence.finalizer = f"{PREFIX}/kopf"
+        settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=PREFIX)
+        settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=PREFIX)
+        return settings

@@ -1,0 +1,90 @@
+"""Selectors of owned devices: which devices a rule owns, and how that rule is named and made.
+
+Source: docs/operator.md, "Devices that are ours"; k8s.io/api/resource/v1, `DeviceTaintSelector`.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from dra_operator.api.names import OWNED_KEY
+from dra_operator.api.types import DeviceTaintSelector
+
+_LONGEST_NAME: Final = 120
+_PREFIX: Final = "dra-operator-owned"
+_NO_NAME: Final = re.compile(r"[^a-z0-9.-]+|(?<![a-z0-9])[.-]+|[.-]+(?![a-z0-9])")
+_HASH_LETTERS: Final = 8
+
+
+class DeviceName(Protocol):
+    """The path of a device."""
+
+    @property
+    def driver(self) -> str:
+        """Its driver."""
+
+    @property
+    def pool(self) -> str:
+        """Its pool."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Devices of a driver: all, or those of a pool, or those of one name, or one."""
+
+    driver: str
+    pool: str | None = None
+    device: str | None = None
+
+    def __str__(self) -> str:
+        parts = ((name, getattr(self, name)) for name in ("driver", "pool", "device"))
+        return ", ".join(f"{name} {value}" for name, value in parts if value is not None)
+
+    def matches(self, key: DeviceName) -> bool:
+        """True if a device is among those."""
+        return key.driver == self.driver and self.pool in (None, key.pool) and self.device in (None, key.name)
+
+    def includes(self, other: "Selector") -> bool:
+        """True if whatever the other one selects is among those."""
+        return (
+            self.driver == other.driver
+            and self.pool in (None, other.pool)
+            and self.device in (None, other.device)
+        )
+
+    def overlaps(self, other: "Selector") -> bool:
+        """True if there can be a device that both select."""
+        return (
+            self.driver == other.driver
+            and (None in (self.pool, other.pool) or self.pool == other.pool)
+            and (None in (self.device, other.device) or self.device == other.device)
+        )
+
+    @property
+    def rule_name(self) -> str:
+        """The name of the rule that owns these devices."""
+        parts = [part for part in (self.driver, self.pool, self.device) if part is not None]
+        text = "\0".join(part or "" for part in (self.driver, self.pool, self.device))
+        digest = hashlib.sha256(text.encode()).hexdigest()[:_HASH_LETTERS]
+        name = _NO_NAME.sub("-", "-".join([_PREFIX, *parts]).lower())
+        return f"{name[:_LONGEST_NAME].rstrip('.-')}-{digest}"
+
+    def rule(self, api_version: str) -> dict[str, Any]:
+        """Return the rule that owns these devices, as on the wire."""
+        chosen = {name: value for name in ("driver", "pool", "device") if (value := getattr(self, name))}
+        return {
+            "apiVersion": api_version,
+            "kind": "DeviceTaintRule",
+            "metadata": {"name": self.rule_name, "labels": {"app.kubernetes.io/managed-by": "dra-operator"}},
+            "spec": {"deviceSelector": chosen, "taint": {"key": OWNED_KEY, "effect": "NoSchedule"}},
+        }
+
+
+def from_rule_selector(selector: DeviceTaintSelector) -> Selector:
+    """Return what the selector of a rule that owns devices selects."""
+    return Selector(selector.driver or "", selector.pool, selector.device)

@@ -1,0 +1,266 @@
+"""AllocationPolicy: the plan keeps a rule for each entry, and gives it back with the last policy that names it."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from dra_operator.kinds.allocation_policy import (
+    FINALIZER,
+    Create,
+    Delete,
+    Patch,
+    Policy,
+    Rule,
+    plan,
+    read_policy,
+    with_transition_times,
+)
+from dra_operator.kinds.selector import Selector
+
+GPU = Selector("gpu.example.com")
+POOL = Selector("gpu.example.com", "node-1")
+OTHER = Selector("nic.example.com")
+V1 = "resource.k8s.io/v1"
+
+
+def policy(name="a", *selectors, **fields):
+    """A policy."""
+    return Policy(name, f"uid-{name}", 1, selectors, **fields)
+
+
+def rule(selector=GPU, *owners, **fields):
+    """A rule that belongs to some policies."""
+    references = tuple({"kind": "AllocationPolicy", "name": each, "uid": f"uid-{each}"} for each in owners)
+    uids = frozenset(each["uid"] for each in references)
+    made = Rule(
+        selector.rule_name, "rule", "7", selector, uids, references, (FINALIZER,), False, True, "policy"
+    )
+    return replace(made, **fields)
+
+
+def planned(own, *rules, others=(), holders=()):
+    """The plan, where claims hold devices of each selector."""
+    return plan(own, others, rules, lambda _: holders, V1)
+
+
+def condition(found, name):
+    """Status and message of a condition."""
+    (each,) = [each for each in found.status["conditions"] if each["type"] == name]
+    return each["status"], each["message"]
+
+
+def test_rule_is_made_for_each_entry():
+    """It owns the devices, belongs to the policy, and has the finalizer before anything is decided there."""
+    found = planned(policy("a", GPU, POOL))
+
+    assert [type(each) for each in found.changes] == [Create, Create]
+    metadata = found.changes[0].body["metadata"]
+    assert metadata["finalizers"] == [FINALIZER]
+    assert [each["uid"] for each in metadata["ownerReferences"]] == ["uid-a"]
+    assert condition(found, "Settled")[0] == "False"
+    assert condition(found, "Fenced")[0] == "Unknown"
+
+
+def test_rule_that_owns_the_same_devices_is_adopted():
+    """Be it made by hand or by another policy: there is one rule for a selector."""
+    found = planned(policy("a", GPU), rule(GPU, "b", finalizers=()), others=[policy("b", GPU)])
+
+    (patch,) = found.changes
+    assert [each["uid"] for each in patch.metadata["ownerReferences"]] == ["uid-b", "uid-a"]
+    assert patch.metadata["finalizers"] == [FINALIZER]
+    assert (patch.metadata["uid"], patch.metadata["resourceVersion"]) == ("rule", "7")
+    status, text = condition(found, "Overlapping")
+    assert status == "True"
+    assert "policy b names some of these devices" in text
+
+
+def test_settled_rules_need_nothing():
+    """What is as it should be is not written again."""
+    found = planned(policy("a", GPU), rule(GPU, "a"))
+
+    assert found.changes == ()
+    assert condition(found, "Settled") == ("True", "the operator allocates these devices")
+    assert condition(found, "Fenced")[0] == "True"
+
+
+def test_without_the_policy_others_may_allocate():
+    """A rule that settled by quiet time alone is not fenced, and the message says what to install."""
+    status, text = condition(planned(policy("a", GPU), rule(GPU, "a", fence="")), "Fenced")
+
+    assert status == "False"
+    assert "install the policy dra-operator-owned" in text
+
+
+@pytest.mark.parametrize(
+    ("fields", "holders", "gives_back", "changes"),
+    [
+        ({}, [], False, [Delete]),
+        ({}, [("team", "c")], False, [Delete]),
+        ({"is_deleted": True}, [("team", "c")], False, []),
+        ({"is_deleted": True}, [], False, [Patch]),
+        ({}, [("team", "c")], True, [Delete, Patch]),
+        ({"is_deleted": True, "finalizers": ()}, [], False, []),
+    ],
+    ids=["nobody", "deleted first", "claims hold it", "claims ended", "in use", "others hold it"],
+)
+def test_rule_is_given_back_when_no_claim_holds_its_devices(fields, holders, gives_back, changes):
+    """It is deleted, which ends new decisions, and our finalizer goes with the last claim, or at once on demand."""
+    found = planned(policy("a", gives_back_in_use=gives_back), rule(GPU, "a", **fields), holders=holders)
+
+    assert [type(each) for each in found.changes] == changes
+    assert not found.is_released
+    status, text = condition(found, "Releasing")
+    assert status == "True"
+    assert ("team/c" in text) is bool(holders)
+
+
+@pytest.mark.parametrize("owners", [("a", "b"), ("a",)], ids=["taken over", "not yet"])
+def test_rule_stays_with_another_policy_that_names_it(owners):
+    """Only the reference of the first one goes, also if the other has not taken the rule over yet."""
+    found = planned(policy("a"), rule(GPU, *owners), others=[policy("b", GPU)])
+
+    (patch,) = found.changes
+    assert [each["uid"] for each in patch.metadata["ownerReferences"]] == ["uid-b"]
+    assert found.is_released
+
+
+def test_rule_that_was_deleted_by_hand_is_made_anew_once_it_is_gone():
+    """Until then it is told, and held while claims have its devices."""
+    gone = rule(GPU, "a", is_deleted=True)
+
+    assert planned(policy("a", GPU), gone, holders=[("team", "c")]).changes == ()
+    assert [type(each) for each in planned(policy("a", GPU), gone).changes] == [Patch]
+    assert [type(each) for each in planned(policy("a", GPU)).changes] == [Create]
+
+
+def test_foreign_rules_are_left_alone():
+    """Those of other policies and those that were made by hand."""
+    assert planned(policy("a", OTHER), rule(GPU), rule(POOL, "b")).changes[1:] == ()
+
+
+def test_condition_keeps_its_time_while_it_stays():
+    """Only a change of status has a new time."""
+    first = with_transition_times(planned(policy("a", GPU)).status, (), "t1")
+    second = with_transition_times(
+        planned(policy("a", GPU), rule(GPU, "a")).status, first["conditions"], "t2"
+    )
+
+    times = {each["type"]: each["lastTransitionTime"] for each in second["conditions"]}
+    assert times == {"Settled": "t2", "Fenced": "t2", "Overlapping": "t1", "Releasing": "t1"}
+
+
+@pytest.mark.parametrize(
+    ("devices", "said"),
+    [
+        ([], "devices"),
+        ([{"pool": "x"}], "driver"),
+        ([{"driver": ""}], "driver"),
+        ([{"driver": "d", "x": 1}], "x"),
+    ],
+)
+def test_spec_that_the_schema_refuses_is_refused_here_too(devices, said):
+    """Should it come all the same, the field is named."""
+    body = {"metadata": {"name": "a", "uid": "u"}, "spec": {"devices": devices}}
+
+    with pytest.raises(ValidationError, match=said):
+        read_policy(body)
+
+
+SELECTORS = (GPU, POOL, OTHER)
+
+
+class Model:
+    """A cluster of policies, rules and claims that obeys plans as an API server would."""
+
+    def __init__(self):
+        self.policies = {}
+        self.rules = {}
+        self.held = set()
+        self.number = 0
+
+    def reconcile(self, name):
+        """Carry out the plan of a policy, and let it go when it is released."""
+        own = self.policies[name]
+        found = plan(own, self.policies.values(), [*self.rules.values()], self.holders, V1)
+        for change in found.changes:
+            self.apply(change)
+            if isinstance(change, Delete):
+                selector = self.rules[change.name].selector if change.name in self.rules else None
+                assert not any(selector in each.selectors for each in self.policies.values())
+        if found.is_released and not own.selectors:
+            del self.policies[name]
+
+    def holders(self, selector):
+        """The claims that hold devices of a selector."""
+        return [("team", str(each)) for each in sorted(self.held, key=str) if each == selector]
+
+    def apply(self, change):
+        """What the API server does; a deleted rule goes with its last finalizer."""
+        if isinstance(change, Create):
+            selector = Selector(**change.body["spec"]["deviceSelector"])
+            assert selector.rule_name not in self.rules
+            self.number += 1
+            owners = [each["name"] for each in change.body["metadata"]["ownerReferences"]]
+            made = rule(selector, *owners, uid=f"rule-{self.number}", is_settled=False)
+            self.rules[selector.rule_name] = made
+        elif isinstance(change, Delete):
+            self.rules[change.name] = replace(self.rules[change.name], is_deleted=True)
+        else:
+            before = self.rules[change.name]
+            references = tuple(change.metadata.get("ownerReferences", before.references))
+            owners = frozenset(each["uid"] for each in references)
+            finalizers = tuple(change.metadata.get("finalizers", before.finalizers))
+            self.rules[change.name] = replace(
+                before, references=references, owners=owners, finalizers=finalizers
+            )
+        for name, each in [*self.rules.items()]:
+            if each.is_deleted and not each.finalizers:
+                del self.rules[name]
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("set"), st.sampled_from("ab"), st.sets(st.sampled_from(SELECTORS), min_size=1)),
+        st.tuples(st.just("delete"), st.sampled_from("ab"), st.none()),
+        st.tuples(st.just("reconcile"), st.sampled_from("ab"), st.none()),
+        st.tuples(st.just("hold"), st.none(), st.sampled_from(SELECTORS)),
+        st.tuples(st.just("end"), st.none(), st.sampled_from(SELECTORS)),
+        st.tuples(st.just("remove rule"), st.none(), st.sampled_from(SELECTORS)),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=500)
+@given(STEPS)
+def test_any_history_ends_with_the_rules_that_are_named(steps):
+    """No rule goes while claims hold its devices; at the end exactly what policies name is owned."""
+    model = Model()
+    for verb, name, value in steps:
+        before = {each for each, found in model.rules.items() if not found.is_deleted or found.finalizers}
+        if verb == "set" and (name not in model.policies or model.policies[name].selectors):
+            model.policies[name] = policy(name, *sorted(value, key=str))
+        elif verb == "delete" and name in model.policies:
+            model.policies[name] = policy(name)
+        elif verb == "reconcile" and name in model.policies:
+            model.reconcile(name)
+            held = {each.rule_name for each in model.held}
+            assert before & held <= model.rules.keys()
+        elif verb == "hold" and value.rule_name in model.rules:
+            model.held.add(value)
+        elif verb == "end":
+            model.held.discard(value)
+        elif verb == "remove rule" and value.rule_name in model.rules:
+            model.apply(Delete(value.rule_name, ""))
+    model.held.clear()
+    for _ in range(6):
+        for name in [*model.policies]:
+            model.reconcile(name)
+
+    wanted = {each for found in model.policies.values() for each in found.selectors}
+    assert {each.selector for each in model.rules.values() if not each.is_deleted} == wanted
+    assert all(found.selectors for found in model.policies.values())
+    assert all(each.owners for each in model.rules.values())

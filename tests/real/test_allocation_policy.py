@@ -1,0 +1,174 @@
+"""AllocationPolicy on the real API server: which devices the operator allocates, as an object."""
+
+import pytest
+import yaml
+
+from controlplane import (
+    Scene,
+    fresh_namespace,
+    install_access,
+    install_component,
+    running_control_plane,
+    start_operator,
+)
+from controlplane.manifests import MANIFESTS, RULES, install_fence
+from controlplane.scene import allocation
+
+CRDS = MANIFESTS.parent / "crds"
+POLICIES = "/apis/dra-operator.io/v1alpha1/allocationpolicies"
+DRIVER = "gpu.example.com"
+
+
+@pytest.fixture(scope="module")
+def plane(programs, tmp_path_factory):
+    """Return a control plane with the kind, the fence and the rights."""
+    with running_control_plane(programs, tmp_path_factory.mktemp("policies")) as started:
+        started.kubectl("apply", "-k", str(CRDS), "--warnings-as-errors")
+        started.client.wait_for(POLICIES, lambda found: found is not None, seconds=30, what="the kind")
+        install_access(started)
+        install_component(started, "allocation-policies")
+        install_fence(started)
+        yield started
+
+
+class Installation:
+    """An operator with its kinds, in a namespace of claims."""
+
+    def __init__(self, plane, namespace, folder):
+        self.plane = plane
+        self.scene = Scene(plane, namespace)
+        self.folder = folder
+        self.operators = []
+
+    def start(self):
+        """Start an operator; the one before is killed."""
+        for each in self.operators[-1:]:
+            each.kill()
+        log = self.folder / f"operator-{len(self.operators)}.log"
+        flags = ("--devices=owned", "--ownership-settle-seconds=1")
+        self.operators.append(start_operator(self.plane, log, *flags))
+        self.operators[-1].wait_ready()
+
+    def apply(self, name, *devices):
+        """Create a policy, or change it."""
+        body = {
+            "apiVersion": "dra-operator.io/v1alpha1",
+            "kind": "AllocationPolicy",
+            "metadata": {"name": name},
+            "spec": {"devices": list(devices)},
+        }
+        self.plane.kubectl("apply", "-f", "-", input=yaml.safe_dump(body))
+
+    def wait_condition(self, name, condition, status, text=""):
+        """Wait until a policy says something."""
+
+        def is_said(found):
+            for each in (found or {}).get("status", {}).get("conditions", ()):
+                if each["type"] == condition:
+                    return each["status"] == status and text in each["message"]
+            return False
+
+        return self.plane.client.wait_for(
+            f"{POLICIES}/{name}", is_said, seconds=60, what=f"{condition}={status} of {name}"
+        )
+
+    def rules(self):
+        """Return the rules."""
+        return self.plane.client.get(RULES)["items"]
+
+    def wait_gone(self, name):
+        """Wait until a policy and its rules are gone."""
+        path = f"{POLICIES}/{name}"
+        self.plane.client.wait_for(path, lambda found: found is None, seconds=60, what=f"the end of {name}")
+
+
+@pytest.fixture
+def installed(plane, tmp_path):
+    """Return such an installation, with devices of one driver on two nodes."""
+    with fresh_namespace(plane) as name:
+        found = Installation(plane, name, tmp_path)
+        found.scene.apply("nodes.yaml", "walkthrough/1-class.yaml", "walkthrough/2-slices.yaml")
+        try:
+            yield found
+        finally:
+            for policy in plane.client.get(POLICIES)["items"]:
+                plane.client.delete(f"{POLICIES}/{policy['metadata']['name']}")
+            for each in found.operators:
+                each.stop()
+
+
+def test_devices_are_allocated_kept_while_claims_hold_them_and_given_back(installed):
+    """From the first rule to the last; a killed operator goes on, and nothing is left behind."""
+    installed.scene.apply("walkthrough/3-claim.yaml")
+    installed.start()
+    assert installed.rules() == []
+    driver = installed.plane.client.get("/apis/resource.k8s.io/v1/resourceslices")["items"][0]["spec"][
+        "driver"
+    ]
+
+    installed.apply("gpus", {"driver": driver})
+    installed.wait_condition("gpus", "Settled", "True")
+    installed.wait_condition("gpus", "Fenced", "True")
+    installed.scene.wait_allocated("example-resource-claim", seconds=30)
+    (rule,) = installed.rules()
+    assert "dra-operator.io/allocation-policy" in rule["metadata"]["finalizers"]
+
+    installed.plane.client.delete(f"{POLICIES}/gpus")
+    claim = f"{installed.scene.namespace}/example-resource-claim"
+    installed.wait_condition("gpus", "Releasing", "True", claim)
+    installed.start()
+    assert allocation(installed.scene.claim("example-resource-claim"))
+    assert [each["metadata"]["name"] for each in installed.rules()] == [rule["metadata"]["name"]]
+
+    installed.plane.client.delete(f"{installed.scene.claims}/example-resource-claim")
+    installed.wait_gone("gpus")
+    assert installed.rules() == []
+
+
+def test_two_policies_that_name_one_device_both_own_it(installed):
+    """It is given back with the last one, and both say so before."""
+    installed.start()
+    slices = installed.plane.client.get("/apis/resource.k8s.io/v1/resourceslices")["items"]
+    driver = slices[0]["spec"]["driver"]
+    installed.apply("a", {"driver": driver})
+    installed.apply("b", {"driver": driver})
+    installed.wait_condition("a", "Overlapping", "True", "policy b")
+    installed.wait_condition("b", "Overlapping", "True", "policy a")
+
+    installed.plane.client.delete(f"{POLICIES}/a")
+    installed.wait_gone("a")
+
+    (rule,) = installed.rules()
+    assert [each["name"] for each in rule["metadata"]["ownerReferences"]] == ["b"]
+    installed.plane.client.delete(f"{POLICIES}/b")
+    installed.wait_gone("b")
+    assert installed.rules() == []
+
+
+@pytest.mark.parametrize(
+    ("devices", "said"),
+    [
+        ([], "spec.devices"),
+        ([{"pool": "node-1"}], "spec.devices[0].driver"),
+        ([{"driver": "Not A Driver"}], "spec.devices[0].driver"),
+        ([{"driver": DRIVER, "pool": ""}], "spec.devices[0].pool"),
+    ],
+)
+def test_wrong_policy_is_refused_by_the_schema(plane, devices, said):
+    """The field is named."""
+    body = {
+        "apiVersion": "dra-operator.io/v1alpha1",
+        "kind": "AllocationPolicy",
+        "metadata": {"name": "wrong"},
+        "spec": {"devices": devices},
+    }
+    answer = plane.client.request("POST", POLICIES, body)
+
+    assert answer.status == 422
+    assert said in answer.body["message"]
+
+
+@pytest.mark.parametrize("path", ["spec.devices", "status.conditions", "status.rules.state"])
+def test_each_field_is_explained(plane, path):
+    """`kubectl explain` has a sentence for it."""
+    assert "<empty>" not in plane.kubectl("explain", f"allocationpolicies.{path}")
