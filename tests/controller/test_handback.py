@@ -44,6 +44,14 @@ USER = {"resource": "pods", "name": "pod", "uid": "uid-pod"}
 OTHER = {"resource": "pods", "name": "other", "uid": "uid-other"}
 
 
+class Foreign(Context):
+    """A context in which some claims were allocated by others."""
+
+    def is_ours(self, claim):
+        """Return whether the operator made the allocation of a claim."""
+        return claim.metadata.name not in self.send.__self__.foreign
+
+
 class HandbackBench:
     """A handback, the claims that it looks at, and what it writes."""
 
@@ -54,7 +62,7 @@ class HandbackBench:
         ledger = SimpleNamespace(version=0, shares_a_device=lambda key: key in self.shared)
         queue = SchedulingQueue(claims, ledger, self.in_flight, self.clock, timers)
         self.backoff = queue.backoff
-        context = Context(
+        context = Foreign(
             inventory=None,
             ledger=ledger,
             claims=claims,
@@ -65,13 +73,19 @@ class HandbackBench:
             timers=timers,
             clock=self.clock,
             wall=None,
-            send=self.written.append,
+            send=self.send,
             has_told=None,
-            is_ours=lambda claim: claim.metadata.name not in self.foreign,
+            explainer=None,
+            ingest=None,
+            hears=None,
         )
         self.handback = Handback(context, self.written.append, self.changed.append, 60.0)
         self.pods = {}
         self.version, self.sent = 0, []
+
+    def send(self, write):
+        """Note a write to a pod."""
+        self.written.append(write)
 
     def put(self, name="claim", *, reserved=(), allocated=True, finalizers=(FINALIZER,), **metadata):
         """Store a claim, each time in a newer version; what was written to it is answered."""

@@ -10,8 +10,7 @@ import operator
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import InitVar, dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field
 
 from dra_operator.allocator import Reason
 from dra_operator.allocator.decision import claim_key
@@ -20,13 +19,10 @@ from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.events import Subject
 from dra_operator.controller import messages
 from dra_operator.controller.annotations import Annotations
-from dra_operator.controller.claims import ClaimStore, Key
-from dra_operator.controller.facts import Facts, Problem, one_line, subject_of, warning
-from dra_operator.controller.ingest import Ingest
-from dra_operator.controller.metrics import Metrics
-from dra_operator.explain import Explainer
-from dra_operator.inventory import Inventory
-from dra_operator.ledger import Breakage, BrokenAllocations, Cause, Ledger, Overcommitment, Overcommitments
+from dra_operator.controller.claims import Key
+from dra_operator.controller.context import Context
+from dra_operator.controller.facts import Problem, one_line, subject_of, warning
+from dra_operator.ledger import Breakage, BrokenAllocations, Cause, Overcommitment, Overcommitments
 from dra_operator.questions import fault_texts
 
 LASTING_SECONDS = 2.0
@@ -41,20 +37,11 @@ which nothing is heard of slices, none counts.
 class DoubleAllocationReporter:
     """Reports devices that two claims hold, and counters and capacities that are overcommitted.
 
-    `hears` says whether a kind is heard of now.
-
     `retained` are the claims whose deletion waits, since another claim holds a device of theirs.
     """
 
-    inventory: InitVar[Inventory]
-    ledger: Ledger
-    claims: ClaimStore
+    context: Context
     retained: AbstractSet[Key]
-    ingest: Ingest
-    events: Facts
-    metrics: Metrics
-    clock: Callable[[], float]
-    hears: Callable[[str], bool]
     held_twice: tuple[str, ...] = ()
     """The devices that more than one claim holds."""
     _heard: bool = True
@@ -64,8 +51,8 @@ class DoubleAllocationReporter:
     _since: dict[tuple[object, ...], float] = field(default_factory=dict)
     """Since when each thing is overcommitted, by the clock; for ever if that has lasted."""
 
-    def __post_init__(self, inventory: Inventory) -> None:
-        self._overcommitments = Overcommitments(inventory, self.ledger)
+    def __post_init__(self) -> None:
+        self._overcommitments = Overcommitments(self.context.inventory, self.context.ledger)
 
     def report(self) -> float | None:
         """Report what is new, if what is used or published has changed.
@@ -79,11 +66,11 @@ class DoubleAllocationReporter:
         return min(begun) + LASTING_SECONDS if begun else None
 
     def _report_devices(self) -> None:
-        version = self.ledger.version
+        version = self.context.ledger.version
         if version == self._ledger_version:
             return
         found, devices = dict[Hashable, Problem](), list[str]()
-        for collision in self.ledger.collisions():
+        for collision in self.context.ledger.collisions():
             # Looked at again until it is over: that an assumption is confirmed, or that a claim waits to be cleared,
             # changes no version of the ledger.
             version = -1
@@ -97,10 +84,10 @@ class DoubleAllocationReporter:
                 message = messages.collision(collision.device, key, others, waits=key in self.retained)
                 problem = (subject_of(claim), messages.EVENT_COLLISION, message, None)
                 found["collision", collision.device, key] = problem
-        self.events.set_topic("collisions", found)
+        self.context.events.set_topic("collisions", found)
         self._ledger_version = version
         self.held_twice = tuple(devices)
-        self.metrics.collisions.set(len(devices))
+        self.context.metrics.collisions.set(len(devices))
 
     def _report_overcommitments(self) -> None:
         cases = tuple(self._lasting(self._overcommitments.find()))
@@ -110,14 +97,14 @@ class DoubleAllocationReporter:
         found = dict[Hashable, Problem]()
         for case in cases:
             found |= self._describe_case(case)
-        self.events.set_topic("overcommitments", found)
+        self.context.events.set_topic("overcommitments", found)
         self._reported = cases
-        self.metrics.overcommitments.set(len(cases))
+        self.context.metrics.overcommitments.set(len(cases))
 
     def _lasting(self, cases: Iterable[Overcommitment]) -> list[Overcommitment]:
         """Return those of some cases that have lasted, and are stored with all their claims."""
-        now, heard = self.clock(), self._heard
-        self._heard = self.hears("ResourceSlice")
+        now, heard = self.context.clock(), self._heard
+        self._heard = self.context.hears("ResourceSlice")
         stored = [case for case in cases if len(self._stored(case.claims)) == len(case.claims)]
         since = {case.key: self._since.get(case.key, now) for case in stored}
         # What was heard again may have come while the cycle was under way.
@@ -129,7 +116,7 @@ class DoubleAllocationReporter:
 
     def _stored(self, keys: Iterable[Key]) -> list[ResourceClaim]:
         """Return those of some claims whose allocation is stored."""
-        claims = [claim for key in keys if (claim := self.claims.get(key)) is not None]
+        claims = [claim for key in keys if (claim := self.context.claims.get(key)) is not None]
         return [claim for claim in claims if claim.status.allocation is not None]
 
     def _describe_case(self, case: Overcommitment) -> dict[Hashable, Problem]:
@@ -137,7 +124,7 @@ class DoubleAllocationReporter:
         if case.by_claims:
             subjects = [subject_of(claim) for claim in self._stored(case.claims)]
         else:
-            subjects = [self.ingest.subject("ResourceSlice", case.slice_name)]
+            subjects = [self.context.ingest.subject("ResourceSlice", case.slice_name)]
         namespaces = dict.fromkeys(subject.namespace for subject in subjects)
         texts = {namespace: messages.overcommitted(case, namespace) for namespace in namespaces}
         # Who else has a share of it by now, and how much, is no news.
@@ -160,17 +147,11 @@ UNHEARD_SECONDS = 1.0
 class BrokenAllocationReporter:
     """Keeps track of broken allocations, and has it told on claims and the pods that name them.
 
-    `hears` says whether a kind is heard of now; `is_movable` whether a broken claim is to get other devices.
+    `is_movable` says whether a broken claim is to get other devices.
     """
 
-    inventory: InitVar[Inventory]
-    claims: ClaimStore
+    context: Context
     annotations: Annotations
-    events: Facts
-    metrics: Metrics
-    clock: Callable[[], float]
-    wall: Callable[[], datetime]
-    hears: Callable[[str], bool]
     is_movable: Callable[[ResourceClaim], bool] = lambda _claim: False
     allocations: BrokenAllocations = field(init=False)
     _heard: bool = True
@@ -181,8 +162,8 @@ class BrokenAllocationReporter:
     _told_pods: dict[Key, set[Hashable]] = field(default_factory=dict)
     """What was told to the pods that name each broken claim."""
 
-    def __post_init__(self, inventory: Inventory) -> None:
-        self.allocations = BrokenAllocations(inventory)
+    def __post_init__(self) -> None:
+        self.allocations = BrokenAllocations(self.context.inventory)
 
     def observe(self, keys: Iterable[Key]) -> None:
         """Take in that claims came, or are gone."""
@@ -192,16 +173,19 @@ class BrokenAllocationReporter:
         """Judge what has changed, and report it; return when time alone makes that necessary again."""
         self._collect()
         self.allocations.follow()
-        was_heard, self._heard = self._heard, self.hears("ResourceSlice") and self.hears("Node")
+        was_heard, self._heard = (
+            self._heard,
+            self.context.hears("ResourceSlice") and self.context.hears("Node"),
+        )
         if self._heard:
             if not was_heard:
-                self.allocations.restart(self.clock())
-            self.allocations.refresh(self.clock(), self.wall().timestamp())
+                self.allocations.restart(self.context.clock())
+            self.allocations.refresh(self.context.clock(), self.context.wall().timestamp())
             for key in tuple(self.allocations.judged):
                 self._report_claim(key, is_known=self.allocations.judged.pop(key))
         self._count()
         if not self._heard:
-            return self.clock() + UNHEARD_SECONDS if self.allocations.is_pending else None
+            return self.context.clock() + UNHEARD_SECONDS if self.allocations.is_pending else None
         return self.allocations.next_due()
 
     def _collect(self) -> None:
@@ -209,14 +193,14 @@ class BrokenAllocationReporter:
             key = next(iter(self._seen))
             # After a defect the others go on.
             del self._seen[key]
-            claim = self.claims.get(key)
+            claim = self.context.claims.get(key)
             allocation = None if claim is None else claim.status.allocation
             stated = None if claim is None else self.annotations.stated(claim)
             if self.allocations.put(key, allocation, was_broken=stated is not None) and stated is not None:
                 self._unknown.add(key)
             if allocation is None:
                 self._unknown.discard(key)
-                self.events.clear(("broken", key))
+                self.context.events.clear(("broken", key))
             self._report_pods(key, claim)
             if claim is None:
                 self.annotations.forget(key)
@@ -225,7 +209,7 @@ class BrokenAllocationReporter:
 
     def _report_claim(self, key: Key, *, is_known: bool) -> None:
         """Report what was found of a claim."""
-        claim = self.claims.get(key)
+        claim = self.context.claims.get(key)
         if not is_known:
             self._unknown.add(key)
             return
@@ -235,14 +219,16 @@ class BrokenAllocationReporter:
         fact, breakages = ("broken", key), self.allocations.found.get(key)
         self._report_pods(key, claim)
         if breakages is None:
-            self.events.clear(fact)
+            self.context.events.clear(fact)
         else:
             text = self._describe(claim, breakages)
             if self.annotations.stated(claim) == one_line(text):
                 # An operator that ran before this one has said so.
                 event = warning(subject_of(claim), messages.EVENT_BROKEN, text)
-                self.events.set_known(fact, event, breakages)
-            self.events.report_problem(fact, subject_of(claim), messages.EVENT_BROKEN, text, breakages)
+                self.context.events.set_known(fact, event, breakages)
+            self.context.events.report_problem(
+                fact, subject_of(claim), messages.EVENT_BROKEN, text, breakages
+            )
         self._annotate(claim)
 
     def _annotate(self, claim: ResourceClaim) -> None:
@@ -258,25 +244,25 @@ class BrokenAllocationReporter:
 
     def _describe(self, claim: ResourceClaim, breakages: Sequence[Breakage]) -> str:
         """Return what is wrong with an allocation, and what becomes of the claim or its pods."""
-        if self.claims.users(claim_key(claim)) or claim.status.reserved_for:
+        if self.context.claims.users(claim_key(claim)) or claim.status.reserved_for:
             return messages.broken_in_use(breakages)
         if not self.is_movable(claim):
             return fault_texts.broken(breakages)
-        return messages.broken_unused(breakages, is_decided_anew=self.claims.scope.has_standalone)
+        return messages.broken_unused(breakages, is_decided_anew=self.context.claims.scope.has_standalone)
 
     def _report_pods(self, key: Key, claim: ResourceClaim | None) -> None:
         """Report on each pod that names a claim that it is broken, and what becomes of the pod."""
         breakages, told = self.allocations.found.get(key), set[Hashable]()
         if claim is not None and breakages is not None:
             reserved = {consumer.uid for consumer in claim.status.reserved_for}
-            for use in self.claims.uses(key):
+            for use in self.context.claims.uses(key):
                 fact = ("broken", key, use.name, use.uid)
                 told.add(fact)
                 text = messages.broken_for_pod(key[1], breakages, is_reserved=use.uid in reserved)
                 subject = Subject("Pod", use.namespace, use.name, use.uid)
-                self.events.report_problem(fact, subject, messages.EVENT_BROKEN, text, breakages)
+                self.context.events.report_problem(fact, subject, messages.EVENT_BROKEN, text, breakages)
         for known in self._told_pods.pop(key, set()) - told:
-            self.events.clear(known)
+            self.context.events.clear(known)
         if told:
             self._told_pods[key] = told
 
@@ -292,7 +278,7 @@ class BrokenAllocationReporter:
             cause for found in self.allocations.found.values() for cause in {item.cause for item in found}
         )
         for cause in Cause:
-            self.metrics.broken_allocations.labels(cause.value).set(causes[cause])
+            self.context.metrics.broken_allocations.labels(cause.value).set(causes[cause])
 
 
 SELECTOR_SECONDS = 0.02
@@ -307,10 +293,7 @@ SELECTOR_PAUSE = 10
 class SelectorWarnings:
     """Has an Event recorded for each claim whose allocation was just stored and whose selectors fail on a device."""
 
-    claims: ClaimStore
-    events: Facts
-    explainer: Explainer
-    clock: Callable[[], float]
+    context: Context
     _stored: deque[tuple[Key, str]] = field(default_factory=lambda: deque(maxlen=MOST_STORED))
     _again_at: float = float("-inf")
 
@@ -320,18 +303,18 @@ class SelectorWarnings:
 
     def report(self) -> float | None:
         """Look at some of the claims; return when the next one is to be looked at."""
-        started = self.clock()
+        started = self.context.clock()
         if self._stored and started >= self._again_at:
             now = started
             while self._stored and now < started + SELECTOR_SECONDS:
                 self._check(*self._stored.popleft())
-                now = self.clock()
+                now = self.context.clock()
             self._again_at = now + SELECTOR_PAUSE * (now - started)
-        return max(self._again_at, self.clock()) if self._stored else None
+        return max(self._again_at, self.context.clock()) if self._stored else None
 
     def _check(self, key: Key, uid: str) -> None:
-        claim = self.claims.get(key)
+        claim = self.context.claims.get(key)
         if claim is not None and claim.metadata.uid == uid:
-            for text in self.explainer.find_failing(claim):
+            for text in self.context.explainer.find_failing(claim):
                 message = f"{text}; {fault_texts.NOT_REACHED}"
-                self.events.record(warning(subject_of(claim), Reason.SELECTOR_FAILED.value, message))
+                self.context.events.record(warning(subject_of(claim), Reason.SELECTOR_FAILED.value, message))

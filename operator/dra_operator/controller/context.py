@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dra_operator.allocator.decision import claim_key
-from dra_operator.api.types import ResourceClaim
+from dra_operator.api.types import DeviceRequestAllocationResult, ResourceClaim
+from dra_operator.cluster.ownership_policy import RuleProbe
 from dra_operator.cluster.writes import Write
 from dra_operator.controller.claims import ClaimStore
 from dra_operator.controller.facts import Facts
+from dra_operator.controller.ingest import Ingest
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.queue import InFlightWrites, SchedulingQueue
 from dra_operator.controller.timers import Timers
+from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 
@@ -20,14 +23,16 @@ from dra_operator.ledger import Ledger
 class Context:
     """The state, what is under way, and the way out; used in the thread of cycles.
 
-    `clock` is monotonic, in seconds, `wall` the time of day in UTC. `send` gets writes to pods, those to claims go
-    through `in_flight`. `has_told` says whether the watch of claims has brought a version, `is_ours` whether the
-    operator made the allocation of a claim.
+    `clock` is monotonic, in seconds, `wall` the time of day in UTC. `send` gets writes to pods and rules, those to
+    claims go through `in_flight`. `hears` says whether what is known of a kind is up to date, `has_told` whether the
+    watch of claims has brought a version.
     """
 
     inventory: Inventory
     ledger: Ledger
+    explainer: Explainer
     claims: ClaimStore
+    ingest: Ingest
     in_flight: InFlightWrites
     queue: SchedulingQueue
     events: Facts
@@ -35,9 +40,9 @@ class Context:
     timers: Timers
     clock: Callable[[], float]
     wall: Callable[[], datetime]
-    send: Callable[[Write], None]
+    send: Callable[[Write | RuleProbe], None]
+    hears: Callable[[str], bool]
     has_told: Callable[[str], bool]
-    is_ours: Callable[[ResourceClaim], bool]
 
     def is_writable(self, claim: ResourceClaim) -> bool:
         """True if no write to a claim is under way and it does not back off."""
@@ -49,3 +54,23 @@ class Context:
         kube-scheduler keeps the devices in use as a set, and would forget one that another claim holds as well.
         """
         return not self.ledger.shares_a_device(claim_key(claim))
+
+    def is_ours(self, claim: ResourceClaim) -> bool:
+        """True if an operator made the allocation of a claim: of devices that are ours nobody else makes one.
+
+        Where all devices are, nobody else allocates. Admin access anybody may allocate on any device, so of a claim
+        that has nothing else nobody knows who made it.
+        """
+        if self.inventory.settlement is None:
+            return True
+        results = [] if claim.status.allocation is None else claim.status.allocation.devices.results
+        exclusive = [result for result in results if not result.admin_access]
+        return bool(exclusive) and all(map(self._is_settled, exclusive))
+
+    def _is_settled(self, result: DeviceRequestAllocationResult) -> bool:
+        pool = self.inventory.pools.get((result.driver, result.pool))
+        for slice_ in pool.slices.values() if pool is not None else ():
+            index = slice_.indexes.get(result.device)
+            if index is not None:
+                return bool(slice_.ours >> index & 1)
+        return False

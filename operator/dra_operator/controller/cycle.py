@@ -170,12 +170,12 @@ class SchedulingCycle:
         self._broken_annotations = annotated(BROKEN_ANNOTATION)
         self._pending = PendingStatus(events, self._annotations, clock, self._log_pending)
         self._access, self._pod_access = WriteAccess(), WriteAccess()
-        self._fence = WriteFence(in_flight, clock, timers, self.scope)
-        self._selector_warnings = SelectorWarnings(claims, events, self.explainer, clock)
-        self._owned = self._build_owned_devices()
-        self._context = self._build_context()
-        self._problems = ObjectProblems(self.inventory, self._ingest, events, metrics, clock)
-        self._templates = TemplateChecks(self.explainer, events, clock)
+        context = self._context = self._build_context()
+        self._fence = WriteFence(context)
+        self._selector_warnings = SelectorWarnings(context)
+        self._owned = OwnedDevices(context, self.settlement, self.operator)
+        self._problems = ObjectProblems(context)
+        self._templates = TemplateChecks(context)
         self._waiting_pods = self._build_pods()
         gated = self._gated
         self._write_results = WriteResultHandler(
@@ -198,7 +198,9 @@ class SchedulingCycle:
         return Context(
             inventory=self.inventory,
             ledger=self.ledger,
+            explainer=self.explainer,
             claims=self._claims,
+            ingest=self._ingest,
             in_flight=self._in_flight,
             queue=self._queue,
             events=self._events,
@@ -207,47 +209,13 @@ class SchedulingCycle:
             clock=self.clock,
             wall=self.wall,
             send=self._effects.append,
+            hears=self.hears,
             has_told=self.has_told,
-            is_ours=self._owned.is_ours,
-        )
-
-    def _build_owned_devices(self) -> OwnedDevices:
-        return OwnedDevices(
-            self.inventory,
-            self.ledger,
-            self._ingest,
-            self._events,
-            self.metrics,
-            self.clock,
-            self._timers,
-            self.settlement,
-            self.operator,
-            self._claims,
-            self._effects.append,
         )
 
     def _build_allocation_checks(self) -> None:
-        self._double_allocations = DoubleAllocationReporter(
-            self.inventory,
-            self.ledger,
-            self._claims,
-            self._releaser.retained,
-            self._ingest,
-            self._events,
-            self.metrics,
-            self.clock,
-            self.hears,
-        )
-        self._broken_allocations = broken = BrokenAllocationReporter(
-            self.inventory,
-            self._claims,
-            self._broken_annotations,
-            self._events,
-            self.metrics,
-            self.clock,
-            self.wall,
-            self.hears,
-        )
+        self._double_allocations = DoubleAllocationReporter(self._context, self._releaser.retained)
+        self._broken_allocations = broken = BrokenAllocationReporter(self._context, self._broken_annotations)
         self._reallocation = Reallocation(self._context, broken.allocations, broken.find_known)
         broken.is_movable = self._reallocation.is_movable
 

@@ -18,8 +18,9 @@ from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import allocation_of, fence, finalizers_of
 from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimScope, Key, text
+from dra_operator.controller.context import Context
 from dra_operator.controller.logs import get_logger
-from dra_operator.controller.queue import Backoff, InFlightWrites
+from dra_operator.controller.queue import Backoff
 from dra_operator.controller.timers import Timers
 from dra_operator.pods.gate import SchedulingPod
 
@@ -50,10 +51,7 @@ class WriteFence:
     a sender that is frozen between the check of its Lease and its patch can be too late for that. `clock` is monotonic.
     """
 
-    in_flight: InFlightWrites
-    clock: Callable[[], float]
-    timers: Timers
-    scope: ClaimScope = ClaimScope.STANDALONE
+    context: Context
     _end: float = 0.0
     """When decisions need to wait no longer, by the clock, once everything has been listed."""
     _backoff: Backoff = field(init=False)
@@ -64,14 +62,14 @@ class WriteFence:
     _over: bool = False
 
     def __post_init__(self) -> None:
-        self._backoff = Backoff("fence", self.clock, self.timers)
+        self._backoff = Backoff("fence", self.context.clock, self.context.timers)
 
     def observe(self, delta: Delta) -> None:
         """Take in what is listed, and later what becomes of it."""
         if self._over or delta.kind != "ResourceClaim":
             return
         key = (delta.namespace, delta.name)
-        found = None if delta.body is None else _fenced_version(delta.body, self.scope)
+        found = None if delta.body is None else _fenced_version(delta.body, self.context.claims.scope)
         if not self._listed and found is not None:
             self._claims[key] = found
         elif key in self._claims and self._claims[key] != found:
@@ -84,13 +82,13 @@ class WriteFence:
             return False
         if not self._listed:
             self._begin()
-        if not self._claims or self.clock() >= self._end:
+        if not self._claims or self.context.clock() >= self._end:
             self._finish()
             return False
         self._backoff.pop_expired()
         for key, found in self._claims.items():
-            if key not in self.in_flight and not self._backoff.holds(key, found.uid, found.version):
-                self.in_flight.submit(fence(key, found.uid, found.version, found.finalizers))
+            if key not in self.context.in_flight and not self._backoff.holds(key, found.uid, found.version):
+                self.context.in_flight.submit(fence(key, found.uid, found.version, found.finalizers))
                 self._backoff.add(key, found.uid, *AGAIN)
         return True
 
@@ -99,14 +97,14 @@ class WriteFence:
         claims = self._names()
         if not claims or not self._listed:
             return ()
-        left = max(0.0, self._end - self.clock())
+        left = max(0.0, self._end - self.context.clock())
         why = f"an earlier operator may still be writing to {', '.join(claims)}"
         return (f"{why}; no claim is allocated until that cannot be stored any more, {left:.0f} s at most",)
 
     def _begin(self) -> None:
         self._listed = True
-        self._end = self.clock() + DOUBT_SECONDS
-        self.timers.set("fence", self._end)
+        self._end = self.context.clock() + DOUBT_SECONDS
+        self.context.timers.set("fence", self._end)
         self._begun = len(self._claims)
         if self._claims:
             log.info(messages.FENCING, claims=self._names())
@@ -119,7 +117,7 @@ class WriteFence:
             log.info(messages.FENCED, claims=self._begun)
         self._claims.clear()
         self._backoff.clear()
-        self.timers.set("fence", None)
+        self.context.timers.set("fence", None)
 
     def _names(self) -> list[str]:
         return shortened([text(key) for key in tuple(self._claims)])

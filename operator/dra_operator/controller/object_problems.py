@@ -4,19 +4,17 @@ A slice that cannot be understood, a class whose selector does not compile, a po
 whoever must mend it looks at that object, not at the claims that wait because of it.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dra_operator.allocator import Failed
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key
-from dra_operator.controller.facts import Facts
+from dra_operator.controller.context import Context
 from dra_operator.controller.facts import Problem as FactProblem
-from dra_operator.controller.ingest import DeltaEffects, Ingest, Unreadable
+from dra_operator.controller.ingest import DeltaEffects, Unreadable
 from dra_operator.controller.logs import get_logger
-from dra_operator.controller.metrics import Metrics
-from dra_operator.inventory import Inventory
 from dra_operator.inventory.object_faults import Problem
 from dra_operator.inventory.slices import PoolKey
 
@@ -37,11 +35,7 @@ log = get_logger()
 class ObjectProblems:
     """Keeps track of problems and reports each when it arises or changes."""
 
-    inventory: Inventory
-    ingest: Ingest
-    events: Facts
-    metrics: Metrics
-    clock: Callable[[], float]
+    context: Context
     _seen: tuple[int, int] = (-1, 0)
     """Version and number of taint rules of the inventory that was looked at; a rule may taint nothing."""
     _broken: set[tuple[str, str]] = field(default_factory=set)
@@ -59,16 +53,18 @@ class ObjectProblems:
             fact = ("unreadable", place)
             if unreadable is None:
                 self._unreadable.pop(place, None)
-                self.events.clear(fact)
+                self.context.events.clear(fact)
                 continue
             self._unreadable[place] = unreadable
-            self.metrics.object_errors.labels(place[0]).inc()
-            self.events.report_problem(fact, unreadable.subject, messages.EVENT_INVALID, unreadable.message)
+            self.context.metrics.object_errors.labels(place[0]).inc()
+            self.context.events.report_problem(
+                fact, unreadable.subject, messages.EVENT_INVALID, unreadable.message
+            )
         for key, problem in effects.bad_labels.items():
             if problem is None:
-                self.events.clear(("label", key))
+                self.context.events.clear(("label", key))
             else:
-                self.events.report_problem(
+                self.context.events.report_problem(
                     ("label", key), problem.subject, messages.EVENT_INVALID, problem.message
                 )
 
@@ -80,7 +76,7 @@ class ObjectProblems:
         if failed.subject is None or failed.subject[0] in ("ResourceClaim", "Namespace"):
             self.excuse(key)
             return
-        subject = self.ingest.subject(*failed.subject)
+        subject = self.context.ingest.subject(*failed.subject)
         # An object that has its Event already needs no other; of one that does not exist the claim that names
         # it says so.
         if failed.subject in self._broken or not subject.uid:
@@ -92,7 +88,9 @@ class ObjectProblems:
             self.excuse(key)
             self._blames[key] = blame
             self._blamed.setdefault(blame, set()).add(key)
-        self.events.report_problem(("blamed", blame), subject, failed.reason.value, failed.message, blame)
+        self.context.events.report_problem(
+            ("blamed", blame), subject, failed.reason.value, failed.message, blame
+        )
 
     def excuse(self, key: Key) -> None:
         """State that a claim blames no object any more: it was decided otherwise, or is gone or not ours."""
@@ -103,17 +101,17 @@ class ObjectProblems:
         keys.discard(key)
         if not keys:
             del self._blamed[blame]
-            self.events.clear(("blamed", blame))
+            self.context.events.clear(("blamed", blame))
 
     def report_inventory(self) -> float | None:
         """Look for problems of what exists, if it has changed or a pool has been incomplete for long.
 
         To be called before claims are decided. Return when the next pool will have been incomplete for long.
         """
-        now, seen = self.clock(), (self.inventory.version, len(self.inventory.rules))
+        now, seen = self.context.clock(), (self.context.inventory.version, len(self.context.inventory.rules))
         if seen == self._seen and (self._due is None or now < self._due):
             return self._due
-        problems = self.inventory.problems()
+        problems = self.context.inventory.problems()
         self._time_pools(problems, now)
         found, broken = dict[Hashable, FactProblem](), set[tuple[str, str]]()
         for problem in problems:
@@ -125,19 +123,19 @@ class ObjectProblems:
                 dedup_key = "/".join(pool)
             place = (problem.kind, problem.name)
             broken.add(place)
-            told = (self.ingest.subject(*place), messages.EVENT_INVALID, problem.message, dedup_key)
+            told = (self.context.ingest.subject(*place), messages.EVENT_INVALID, problem.message, dedup_key)
             found["problem", place, dedup_key or problem.message] = told
-        self.events.set_topic("inventory", found)
+        self.context.events.set_topic("inventory", found)
         self._broken = broken
-        for what, count in self.inventory.summary().items():
-            self.metrics.objects.labels(what).set(count)
+        for what, count in self.context.inventory.summary().items():
+            self.context.metrics.objects.labels(what).set(count)
         self._seen = seen
         return self._due
 
     def measure(self) -> None:
         """Count the objects that have a problem now that was reported; to be called after claims are decided."""
         blamed = {(kind, name) for kind, name, _ in self._blamed}
-        self.metrics.problems.set(len(self._broken) + len(self._unreadable) + len(blamed))
+        self.context.metrics.problems.set(len(self._broken) + len(self._unreadable) + len(blamed))
 
     def _time_pools(self, problems: Iterable[Problem], now: float) -> None:
         """Keep since when pools are incomplete, and when the next of them will have been for long."""

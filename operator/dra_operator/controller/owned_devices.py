@@ -17,7 +17,6 @@ from dra_operator.api.types import (
     DeviceRequestAllocationResult,
     DeviceTaintRule,
     DeviceTaintSelector,
-    ResourceClaim,
 )
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.ownership_policy import (
@@ -32,18 +31,16 @@ from dra_operator.cluster.ownership_policy import (
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.cluster.writes import Denied, Stale, Stored, Unclear, Write, WriteOutcome, mark_rule
 from dra_operator.controller import messages
-from dra_operator.controller.claims import ClaimStore, Key, text
-from dra_operator.controller.facts import Facts, warning
-from dra_operator.controller.ingest import DeltaEffects, Ingest
+from dra_operator.controller.claims import Key, text
+from dra_operator.controller.context import Context
+from dra_operator.controller.facts import warning
+from dra_operator.controller.ingest import DeltaEffects
 from dra_operator.controller.logs import get_logger
-from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.queue import Backoff
-from dra_operator.controller.timers import Timers
-from dra_operator.inventory import ChangeSet, Inventory, Slice
+from dra_operator.inventory import ChangeSet, Slice
 from dra_operator.inventory.ownership import is_owned_taint, owns, settled_mark
 from dra_operator.inventory.slices import PoolKey
 from dra_operator.inventory.taints import names_device, touches
-from dra_operator.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,18 +271,10 @@ class OwnedDevices:
     Where the inventory has no settlement, all devices are ours, and rules are only let go of.
     """
 
-    inventory: Inventory
-    ledger: Ledger
-    ingest: Ingest
-    events: Facts
-    metrics: Metrics
-    clock: Callable[[], float]
-    timers: Timers
+    context: Context
     timer: SettlementTimer
     operator: Subject
     """What stands for the operator itself in Events."""
-    claims: ClaimStore
-    write: Callable[[Write | RuleProbe], None]
     _owns_any: bool | None = None
     _settled: SettlementState = field(default_factory=SettlementState)
     _writing: set[str] = field(default_factory=set)
@@ -300,11 +289,11 @@ class OwnedDevices:
     _changes: ChangeSet = field(default_factory=ChangeSet)
 
     def __post_init__(self) -> None:
-        if self.inventory.settlement is not None:
+        if self.context.inventory.settlement is not None:
             # Else nobody takes in what has changed, and it would heap up.
-            self._changes = self.inventory.subscribe()
-        self._backoff = Backoff("rule", self.clock, self.timers)
-        self._ask_backoff = Backoff("rule asked about", self.clock, self.timers)
+            self._changes = self.context.inventory.subscribe()
+        self._backoff = Backoff("rule", self.context.clock, self.context.timers)
+        self._ask_backoff = Backoff("rule asked about", self.context.clock, self.context.timers)
 
     # --- what is known
 
@@ -317,26 +306,26 @@ class OwnedDevices:
                 # Nothing is guaranteed.
                 log.warning(messages.OWNERSHIP_FENCE, fence="", why=state.why)
             self._dirty = True
-        self.timer.observe_policy(state, self.clock())
+        self.timer.observe_policy(state, self.context.clock())
 
     def observe_claims(self, effects: DeltaEffects, *, is_certain: bool = True) -> None:
         """Take in which claims somebody else allocated, and report those on devices that are ours.
 
         `is_certain` is False while it may have been an operator before this one.
         """
-        if self.inventory.settlement is None:
+        if self.context.inventory.settlement is None:
             return
         for key in effects.foreign:
-            for result in self.ledger.results(key):
+            for result in self.context.ledger.results(key):
                 if not result.admin_access:
-                    self.timer.observe_allocation((result.driver, result.pool), self.clock())
+                    self.timer.observe_allocation((result.driver, result.pool), self.context.clock())
                     self._dirty = self._dirty or (result.driver, result.pool) in self._settled.unfenced
                     is_fenced = (result.driver, result.pool) not in self._settled.unfenced
                     self._report_foreign(key, result, is_breach=is_certain and is_fenced)
 
     def _observe_breach(self, device: str) -> None:
         """Use no device on the word of the policy until it has kept it for long enough."""
-        now = self.clock()
+        now = self.context.clock()
         if now >= self.timer.breach_ends:
             log.warning(messages.OWNERSHIP_BREACHED, device=device, seconds=self.timer.quiet)
         self._breach, self._dirty = device, True
@@ -379,21 +368,21 @@ class OwnedDevices:
         """Have the inventory use what has settled by now; return whether that changes any device."""
         self._backoff.pop_expired()
         self._ask_backoff.pop_expired()
-        if self.inventory.settlement is None:
+        if self.context.inventory.settlement is None:
             return False
-        now = self.clock()
+        now = self.context.clock()
         self._follow(now)
         due = self._settled.due
         if not self._dirty and (due is None or now < due):
             return False
         self._dirty = False
-        rules, before, version = self.inventory.rules, self._settled, self.inventory.version
+        rules, before, version = self.context.inventory.rules, self._settled, self.context.inventory.version
         self.timer.observe_rules(rules, now)
-        settled = self._settled = self.timer.settled(rules, self.inventory.pools, now)
-        self.timers.set("settlement", settled.due)
+        settled = self._settled = self.timer.settled(rules, self.context.inventory.pools, now)
+        self.context.timers.set("settlement", settled.due)
         self._report_owning()
-        self.inventory.settle(settled.rules, settled.pools)
-        if self.inventory.version == version:
+        self.context.inventory.settle(settled.rules, settled.pools)
+        if self.context.inventory.version == version:
             return False
         log.info(
             messages.OWNERSHIP_SETTLED,
@@ -407,16 +396,16 @@ class OwnedDevices:
         pools, self._changes.pools = self._changes.pools, {}
         self._changes.nodes.clear()
         self._changes.classes.clear()
-        self._dirty = self._dirty or bool(pools) or self._version != self.inventory.rules_version
-        self._version = self.inventory.rules_version
+        self._dirty = self._dirty or bool(pools) or self._version != self.context.inventory.rules_version
+        self._version = self.context.inventory.rules_version
         for key in pools:
-            pool = self.inventory.pools.get(key)
+            pool = self.context.inventory.pools.get(key)
             owned = pool is not None and any(map(_publishes_owned, pool.slices.values()))
             self.timer.observe_published(key, now, owned=owned)
 
     def write_rules(self) -> None:
         """Have written what the rules lack, and asked what is not known of them, each that is not under way."""
-        for name, rule in self.inventory.rules.items():
+        for name, rule in self.context.inventory.rules.items():
             metadata = rule.metadata
             if name in self._writing or self._backoff.holds(
                 ("", name), metadata.uid, metadata.resource_version
@@ -425,7 +414,7 @@ class OwnedDevices:
             write = self._write_for(rule)
             if (effect := write if write is not None else self._probe_for(rule)) is not None:
                 self._writing.add(name)
-                self.write(effect)
+                self.context.send(effect)
 
     def _probe_for(self, rule: DeviceTaintRule) -> RuleProbe | None:
         """Return the question whether the API server knows a rule, if it is to be asked and there is a claim for it.
@@ -438,7 +427,7 @@ class OwnedDevices:
         mark = settled_mark(rule.metadata, policy.uid)
         if self._ask_backoff.holds(("", name), mark, ""):
             return None
-        claims = [claim for claim in self.claims.pending() if claim.spec.devices.requests]
+        claims = [claim for claim in self.context.claims.pending() if claim.spec.devices.requests]
         if not claims:
             return None
         self._asked += 1
@@ -449,7 +438,7 @@ class OwnedDevices:
         kept = tuple(name for name in metadata.finalizers if name != OWNED_FINALIZER)
         is_held = OWNED_FINALIZER in metadata.finalizers
         finalizers, annotations = None, dict[str, str | None]()
-        owns_here = self.inventory.settlement is not None and owns(rule)
+        owns_here = self.context.inventory.settlement is not None and owns(rule)
         if metadata.deletion_timestamp or not owns_here:
             if not is_held or self._is_being_written(rule):
                 return None
@@ -463,7 +452,7 @@ class OwnedDevices:
             # A mark that names a policy says more than one without: the policy may be unreadable for a moment.
             if mark is not None and not f"{written}/".startswith(f"{mark}/"):
                 annotations[SETTLED_ANNOTATION] = mark
-            elif written is not None and mark is None and self.clock() < self.timer.breach_ends:
+            elif written is not None and mark is None and self.context.clock() < self.timer.breach_ends:
                 annotations[SETTLED_ANNOTATION] = None
             if finalizers is None and not annotations:
                 return None
@@ -473,7 +462,7 @@ class OwnedDevices:
         """True if an allocation of ours on devices of the rule may still be stored."""
         return any(
             touches(rule, result.driver, result.pool) and names_device(rule, result.device)
-            for results in self.ledger.assumed()
+            for results in self.context.ledger.assumed()
             for result in results
         )
 
@@ -487,57 +476,43 @@ class OwnedDevices:
         self._owns_any = owns_any
         if not owns_any:
             log.warning(messages.OWNS_NO_DEVICE, why=messages.OWNS_NOTHING)
-            self.events.record(warning(self.operator, messages.EVENT_OWNS_NOTHING, messages.OWNS_NOTHING))
+            self.context.events.record(
+                warning(self.operator, messages.EVENT_OWNS_NOTHING, messages.OWNS_NOTHING)
+            )
 
     def _report_foreign(self, key: Key, result: DeviceRequestAllocationResult, *, is_breach: bool) -> None:
         """Report an allocation by somebody else, if it is on a device that is ours and has settled.
 
         After one that was a breach, a device that is only owned counts as well.
         """
-        is_breached = self.clock() < self.timer.breach_ends
-        pool = self.inventory.pools.get((result.driver, result.pool))
+        is_breached = self.context.clock() < self.timer.breach_ends
+        pool = self.context.inventory.pools.get((result.driver, result.pool))
         for slice_ in pool.slices.values() if pool is not None else ():
             index = slice_.indexes.get(result.device)
             if index is None or not (
                 slice_.ours >> index & 1 or (is_breached and self._is_owned(slice_, result))
             ):
                 continue
-            self.metrics.foreign_allocations.inc()
+            self.context.metrics.foreign_allocations.inc()
             device, quiet = slice_.path(index), self.timer.quiet if is_breach else None
             message = messages.allocated_by_another(device, text(key), quiet)
-            self.events.record(warning(self._owner(slice_, result), messages.EVENT_FOREIGN, message))
+            self.context.events.record(warning(self._owner(slice_, result), messages.EVENT_FOREIGN, message))
             log.warning(messages.FOREIGN, claim=text(key), device=device)
             if is_breach:
                 self._observe_breach(device)
             return
 
-    def is_ours(self, claim: ResourceClaim) -> bool:
-        """True if an operator made the allocation of a claim: of devices that are ours nobody else makes one.
-
-        Where all devices are, nobody else allocates. Admin access anybody may allocate on any device, so of a claim
-        that has nothing else nobody knows who made it.
-        """
-        if self.inventory.settlement is None:
-            return True
-        results = [] if claim.status.allocation is None else claim.status.allocation.devices.results
-        exclusive = [result for result in results if not result.admin_access]
-        return bool(exclusive) and all(map(self._is_settled, exclusive))
-
-    def _is_settled(self, result: DeviceRequestAllocationResult) -> bool:
-        pool = self.inventory.pools.get((result.driver, result.pool))
-        for slice_ in pool.slices.values() if pool is not None else ():
-            index = slice_.indexes.get(result.device)
-            if index is not None:
-                return bool(slice_.ours >> index & 1)
-        return False
-
     def _owner(self, slice_: Slice, result: DeviceRequestAllocationResult) -> Subject:
         """Return the rule by which a device is ours, or the slice that says so itself."""
         name = self._owning_rule(slice_, result)
-        return self.ingest.subject(_KIND, name) if name else self.ingest.subject("ResourceSlice", slice_.name)
+        return (
+            self.context.ingest.subject(_KIND, name)
+            if name
+            else self.context.ingest.subject("ResourceSlice", slice_.name)
+        )
 
     def _owning_rule(self, slice_: Slice, result: DeviceRequestAllocationResult) -> str:
-        for name, rule in sorted(self.inventory.rules.items()):
+        for name, rule in sorted(self.context.inventory.rules.items()):
             if owns(rule) and touches(rule, *slice_.key) and names_device(rule, result.device):
                 return name
         return ""
@@ -548,7 +523,7 @@ class OwnedDevices:
 
     def notes(self) -> list[str]:
         """Return what is not as it should be with owned devices though decisions go on, a line each."""
-        if self.inventory.settlement is None or self.timer.policy is None:
+        if self.context.inventory.settlement is None or self.timer.policy is None:
             return []
         return list(self._notes())
 
@@ -556,7 +531,7 @@ class OwnedDevices:
         timer, settled = self.timer, self._settled
         if not timer.owns_any:
             yield messages.OWNS_NOTHING
-        if (left := timer.breach_ends - self.clock()) > 0:
+        if (left := timer.breach_ends - self.context.clock()) > 0:
             yield messages.breached(self._breach, timer.quiet, left)
         unknown = messages.unknown_rules(settled.unknown) if settled.unknown else ""
         if unknown and not settled.unfenced:

@@ -16,8 +16,7 @@ from dra_operator.cluster.events import Subject
 from dra_operator.cluster.reflector import Delta
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key
-from dra_operator.controller.facts import Facts
-from dra_operator.explain import Explainer
+from dra_operator.controller.context import Context
 from dra_operator.inventory.ownership import owns, tolerance_problem
 from dra_operator.pods.explanation import LIMITS
 
@@ -43,9 +42,7 @@ _PASSING = frozenset(
 class TemplateChecks:
     """Keeps the templates of the cluster and tells what is wrong with them. `clock` is monotonic, in seconds."""
 
-    explainer: Explainer
-    events: Facts
-    clock: Callable[[], float]
+    context: Context
     version: int = 0
     """Grows with every template that comes or goes."""
     _names: set[Key] = field(default_factory=set)
@@ -69,7 +66,7 @@ class TemplateChecks:
             self._names.discard(key)
             self._templates.pop(key, None)
             self._unreadable.pop(key, None)
-            self.events.clear((KIND, key))
+            self.context.events.clear((KIND, key))
             return
         self._names.add(key)
         self._unchecked.append(key)
@@ -83,7 +80,7 @@ class TemplateChecks:
 
     def run(self, stopping: Callable[[], bool]) -> float | None:
         """Check templates for which that is due; return when time alone makes it due again."""
-        now, version = self.clock(), self.explainer.allocator.inventory.version
+        now, version = self.context.clock(), self.context.explainer.allocator.inventory.version
         if (
             version != self._inventory_version
             and not self._unchecked
@@ -94,8 +91,8 @@ class TemplateChecks:
         until = now + CHECKING
         while self._unchecked:
             self._check(self._unchecked.popleft())
-            if self._unchecked and (stopping() or self.clock() >= until):
-                return self.clock()
+            if self._unchecked and (stopping() or self.context.clock() >= until):
+                return self.context.clock()
         return (
             self._rechecked_at + AGAIN_SECONDS
             if version != self._inventory_version and self._templates
@@ -110,28 +107,34 @@ class TemplateChecks:
             in_vain = self._find_problem(key, template)
             problem = messages.template_in_vain(in_vain) if in_vain else self._find_tolerance(template)
         if problem is None:
-            self.events.clear((KIND, key))
+            self.context.events.clear((KIND, key))
             return
         subject = Subject(KIND, *key, uid)
-        self.events.report_problem((KIND, key), subject, messages.EVENT_INVALID, problem, is_paced=True)
+        self.context.events.report_problem(
+            (KIND, key), subject, messages.EVENT_INVALID, problem, is_paced=True
+        )
 
     def _find_problem(self, key: Key, template: ResourceClaimTemplate) -> str | None:
         """Return why no claim made of a template could be allocated, or which selector fails on some device."""
         claim = ResourceClaim(Metadata(name=key[1], namespace=key[0]), template.spec.spec)
-        decision = self.explainer.allocator.allocate((claim,), decider=Decider.KUBE_SCHEDULER, limits=LIMITS)
+        decision = self.context.explainer.allocator.allocate(
+            (claim,), decider=Decider.KUBE_SCHEDULER, limits=LIMITS
+        )
         is_in_vain = (
             not isinstance(decision, Allocated)
-            and self.explainer.fits_if_idle(claim, decider=Decider.KUBE_SCHEDULER) is False
+            and self.context.explainer.fits_if_idle(claim, decider=Decider.KUBE_SCHEDULER) is False
         )
         if not is_in_vain:
-            failing = self.explainer.find_failing(claim)
+            failing = self.context.explainer.find_failing(claim)
             return failing[0] if failing else None
-        why = self.explainer.explain((claim,), decision, decider=Decider.KUBE_SCHEDULER, limits=LIMITS)[0]
+        why = self.context.explainer.explain(
+            (claim,), decision, decider=Decider.KUBE_SCHEDULER, limits=LIMITS
+        )[0]
         return None if why.reason in _PASSING else why.message
 
     def _find_tolerance(self, template: ResourceClaimTemplate) -> str | None:
         """Return what follows if a template tolerates the taint of devices that are ours; None if none is."""
-        inventory = self.explainer.allocator.inventory
+        inventory = self.context.explainer.allocator.inventory
         if inventory.settlement is None or not any(map(owns, inventory.rules.values())):
             return None
         return tolerance_problem(template.spec.spec)
