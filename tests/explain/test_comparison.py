@@ -1,6 +1,7 @@
 """What a selector compared, in the words of the device."""
 
 import json
+from collections import Counter
 from itertools import product
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
@@ -24,7 +25,12 @@ def slice_of(*devices: dict[str, Any]) -> Slice:
 
 def told_of(expression: str, content: Slice, devices: int = 1) -> dict[str, int]:
     """Return what is told of devices that a selector refuses, each text with their number."""
-    return dict(comparison.first_false(SelectorCache(STORED), expression, content, devices, unlimited()))
+    told: Counter[str] = Counter()
+    for text, count in comparison.first_false(
+        SelectorCache(STORED), expression, content, devices, unlimited()
+    ):
+        told[text] += count
+    return told
 
 
 @pytest.fixture
