@@ -1,12 +1,10 @@
 """Admin access: who may ask, and what it does to others."""
 
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
 from dra_operator.allocator import Failed, Reason, Unsatisfied
-from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
 
 LABEL = "resource.kubernetes.io/admin-access"
 
@@ -70,30 +68,6 @@ def test_admin_access_does_not_tolerate_taints(admin_scene: Any, ask: Any) -> No
 # --- counted, without the exhaustive search
 
 
-@pytest.fixture
-def watched(counted_only: Any) -> Any:
-    """A labelled namespace, and two devices on a node, of which the first is in use; only counting may decide."""
-    counted_only.put("Namespace", "team", labels={LABEL: "true"})
-    counted_only.slice("s", "a", "b")
-    counted_only.hold("owner", "a", "pool")
-    return counted_only
-
-
-@pytest.mark.parametrize(
-    ("fields", "devices"),
-    [
-        pytest.param({}, ["r=a"], id="the first"),
-        pytest.param({"count": 2}, ["r=a", "r=b"], id="two"),
-        pytest.param({"allocationMode": "All"}, ["r=a", "r=b"], id="all"),
-    ],
-)
-def test_devices_in_use_are_counted(
-    watched: Any, ask: Any, fields: dict[str, Any], devices: list[str]
-) -> None:
-    """Whoever has a device, admin access finds it there."""
-    assert watched.picks(watched.claim(ask("r", **fields, adminAccess=True))) == devices
-
-
 @pytest.mark.parametrize("fields", [{}, {"allocationMode": "All"}], ids=["one", "all"])
 def test_counters_have_to_fit_though_the_owner_has_paid(
     counted_only: Any, ask: Any, fields: dict[str, Any]
@@ -113,20 +87,6 @@ def test_counters_have_to_fit_though_the_owner_has_paid(
     assert counted_only.decide(claim) == Unsatisfied()
 
 
-def test_shares_have_to_have_room(counted_only: Any, ask: Any) -> None:
-    """A device that somebody has as a whole is there for a share, one that shares have filled is not."""
-    shareable = {"allowMultipleAllocations": True, "capacity": {"m": {"value": "4"}}}
-    counted_only.put("Namespace", "team", labels={LABEL: "true"})
-    counted_only.slice("s", *({"name": name, **shareable} for name in "ab"))
-    counted_only.use("owner", ask("r", 1, capacity={"requests": {"m": "3"}}))
-    counted_only.hold("other", "b", "pool")
-    requests = {"capacity": {"requests": {"m": "2"}}, "adminAccess": True}
-    both = [ask(name, 1, **requests) for name in "xy"]
-
-    assert counted_only.picks(counted_only.claim(*both)) == ["x=b", "y=b"]
-    assert counted_only.picks(counted_only.claim(*both, ask("z", 1, **requests))) is None
-
-
 # --- left to the exhaustive search
 
 
@@ -140,15 +100,3 @@ def test_a_selector_that_fails_on_a_device_in_use_ends_the_attempt(admin_scene: 
     assert admin_scene.picks(admin_scene.claim(ask("r", 1, selector))) == ["r=b"]
     assert isinstance(decision, Failed)
     assert decision.reason is Reason.SELECTOR_FAILED
-
-
-def test_what_claims_before_have_picked_is_left_to_the_plain_search(admin_scene: Any, ask: Any) -> None:
-    """The same device is gone for one request and there for another: no set of devices says that."""
-    first, second = (
-        admin_scene.claim(ask("r", 1, adminAccess=admin), name=name)
-        for name, admin in (("x", False), ("y", True))
-    )
-    with patch.object(ExhaustiveSearch, "run", autospec=True, side_effect=ExhaustiveSearch.run) as asked:
-        assert admin_scene.picks(first, second) == ["r=a", "r=a"]
-
-    assert asked.call_count == 1

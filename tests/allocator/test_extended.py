@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Allocated
 from dra_operator.allocator.extended import (
     CLASS_PREFIX,
     classes_by_resource,
@@ -99,14 +98,6 @@ def test_an_init_container_does_not_use_what_began_before_it() -> None:
     assert requests(found) == {"container-0-request-0": ("gpu", 2), "container-1-request-0": ("gpu", 2)}
 
 
-def test_init_containers_share_the_largest_remainder() -> None:
-    """They run one after the other: one request is enough, the first of the largest."""
-    init = [container(f"i{number}", gpu=count) for number, count in enumerate(["3", "6", "6", "1"])]
-    found = special_claim(pod(container("a", gpu="2"), init=init), CLASSES, {})
-
-    assert requests(found) == {"container-1-request-0": ("gpu", 4), "container-4-request-0": ("gpu", 2)}
-
-
 @pytest.mark.parametrize("amount", ["0", "500m", "1500m"])
 def test_amounts_that_are_no_number_of_devices_are_skipped(amount: str) -> None:
     """Zero asks for nothing, and half a device cannot be had."""
@@ -182,19 +173,3 @@ def test_what_nobody_serves_is_named() -> None:
 def test_extended_resources_have_a_domain_of_their_own(name: str, *, extended: bool) -> None:
     """Except the implicit names of classes, whose domain is Kubernetes'."""
     assert is_extended(name) is extended
-
-
-def test_a_special_claim_is_allocated_like_any_other(scene: Any) -> None:
-    """Two containers on one node get devices of their own."""
-    scene.nodes("n1")
-    scene.slice("s", "d0", "d1", "d2", nodeName="n1")
-    found = special_claim(pod(container("a", gpu="2"), container("b", gpu="1")), CLASSES, {})
-    assert found is not None
-    decision = scene.decide(found)
-
-    assert isinstance(decision, Allocated)
-    assert [f"{item.request}={item.device}" for item in decision.results[0].devices.results] == [
-        "container-0-request-0=d0",
-        "container-0-request-0=d1",
-        "container-1-request-0=d2",
-    ]

@@ -55,33 +55,6 @@ def test_devices_match_in_any_value_of_their_lists(counted_only: Any, ask: Any) 
     assert counted_only.picks(counted_only.claim(ask("r", 3), constraints=[match()])) == ["r=b", "r=c", "r=d"]
 
 
-def test_of_two_groups_the_one_with_the_lower_devices_is_taken(counted_only: Any, ask: Any) -> None:
-    """Not the one that begins the list: the lowest device is in both."""
-    counted_only.slice("s", listed("a", "x", "y"), listed("b", "y"), listed("c", "x"), listed("d", "x"))
-
-    assert counted_only.picks(counted_only.claim(ask("r", 2), constraints=[match()])) == ["r=a", "r=b"]
-    assert counted_only.picks(counted_only.claim(ask("r", 3), constraints=[match()])) == ["r=a", "r=c", "r=d"]
-
-
-def test_a_value_in_common_is_one_that_all_have(counted_only: Any, ask: Any) -> None:
-    """The third device has one in common with each of the two before it, but not the one that these have."""
-    counted_only.slice(
-        "s",
-        listed("g", "x", "y"),
-        listed("c", "y", "z", kind="cpu"),
-        listed("n", "z", "x", kind="nic"),
-        listed("g-z", "z"),
-        listed("c-x", "x", kind="cpu"),
-        listed("n-y", "y", kind="nic"),
-    )
-    requests = [ask(kind, 1, KIND.format(kind)) for kind in ("gpu", "cpu", "nic")]
-    picks = ["gpu=g", "cpu=c", "nic=n-y"]
-
-    assert counted_only.picks(counted_only.claim(*requests, constraints=[match()])) == picks
-    with _with_the_hardest_first():
-        assert counted_only.picks(counted_only.claim(*requests, constraints=[match()])) == picks
-
-
 def test_devices_differ_where_their_lists_have_nothing_in_common(counted_only: Any, ask: Any) -> None:
     """Each with each other."""
     counted_only.slice(
@@ -90,15 +63,6 @@ def test_devices_differ_where_their_lists_have_nothing_in_common(counted_only: A
 
     assert counted_only.picks(counted_only.claim(ask("r", 3), constraints=[DIFFER])) == ["r=a", "r=c", "r=d"]
     assert counted_only.picks(counted_only.claim(ask("r", 4), constraints=[DIFFER])) is None
-
-
-def test_the_first_device_is_left_where_others_differ_without_it(counted_only: Any, ask: Any) -> None:
-    """It has something in common with each of them."""
-    counted_only.slice(
-        "s", "none", listed("a", "x", "y", "z"), listed("b", "x"), listed("c", "y"), listed("d", "z")
-    )
-
-    assert counted_only.picks(counted_only.claim(ask("r", 3), constraints=[DIFFER])) == ["r=b", "r=c", "r=d"]
 
 
 def test_values_of_different_types_have_nothing_in_common(counted_only: Any, ask: Any) -> None:

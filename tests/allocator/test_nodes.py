@@ -48,20 +48,6 @@ def test_a_claim_that_fits_nowhere_is_not_searched_again(three_nodes: Any, ask: 
     assert asked == []
 
 
-def test_only_a_node_that_has_come_is_searched(three_nodes: Any, ask: Any, searches: Any) -> None:
-    """The others still say no, though all of them have another place in the order than before."""
-    three_nodes.decide(three_nodes.claim(ask("r", 2)))
-    three_nodes.inventory.remove("Node", "n1")
-    three_nodes.nodes("n0", "n25")
-    three_nodes.slice("n0", "n0", nodeName="n0")
-    three_nodes.slice("n25", "n25a", "n25b", nodeName="n25")
-    with searches() as asked:
-        decision = three_nodes.decide(three_nodes.claim(ask("r", 2)))
-
-    assert asked == ["n0", "n25"]
-    assert isinstance(decision, Allocated)
-
-
 def test_only_the_node_where_something_came_back_is_searched(
     three_nodes: Any, ask: Any, searches: Any
 ) -> None:
@@ -75,36 +61,6 @@ def test_only_the_node_where_something_came_back_is_searched(
 
     assert asked == ["n2"]
     assert isinstance(decision, Allocated)
-
-
-def test_nodes_that_see_the_same_are_searched_once(scene: Any, ask: Any, searches: Any) -> None:
-    """What fails on one fails on all."""
-    scene.nodes("n1", "n2", "n3")
-    scene.slice("s", "a")
-    with searches() as asked:
-        scene.decide(scene.claim(ask("r", 2)))
-
-    assert asked == ["n1"]
-
-
-def test_a_node_that_ended_with_an_error_is_asked_again(three_nodes: Any, ask: Any) -> None:
-    """An error is not a no."""
-    failing = three_nodes.claim(ask("r", 1, 'device.attributes["x"].y'))
-    first, second = three_nodes.decide(failing), three_nodes.decide(failing)
-
-    assert isinstance(first, Failed)
-    assert first == second
-
-
-def test_a_changed_class_starts_anew(three_nodes: Any, ask: Any) -> None:
-    """What was said under another class means nothing."""
-    claim = three_nodes.claim(ask())
-    three_nodes.device_class("gpu", "false")
-    refused = three_nodes.decide(claim)
-    three_nodes.device_class("gpu")
-
-    assert refused == Unsatisfied()
-    assert isinstance(three_nodes.decide(claim), Allocated)
 
 
 def test_a_class_that_is_missing_is_found_when_it_comes(three_nodes: Any, ask: Any) -> None:
@@ -197,11 +153,3 @@ def test_a_share_of_less_than_nothing_helps(scene: Any, ask: Any) -> None:
 
     assert before == Unsatisfied()
     assert scene.picks(claim) == ["r=a"]
-
-
-def test_no_claims_fit_where_nothing_is_free(three_nodes: Any, ask: Any) -> None:
-    """The claims of a pod may all be allocated already: the first node does."""
-    for number in range(3):
-        three_nodes.use(f"other-{number}", ask())
-
-    assert three_nodes.allocator.allocate(()) == Allocated("n1", ())

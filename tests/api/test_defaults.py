@@ -40,19 +40,6 @@ def test_a_toleration_compares_for_equality_unless_it_says_otherwise():
     ]
 
 
-def test_alternatives_get_defaults_too():
-    """Each alternative of a prioritized list is a request."""
-    prioritized = read_object(
-        {
-            "kind": "ResourceClaimTemplate",
-            "spec": {"spec": {"devices": {"requests": [{"name": "r", "firstAvailable": [{"name": "a"}]}]}}},
-        }
-    )
-
-    (alternative,) = apply_defaults(prioritized).spec.spec.devices.requests[0].first_available
-    assert (alternative.allocation_mode, alternative.count) == ("ExactCount", 1)
-
-
 def test_applying_twice_changes_nothing():
     """Defaults are only for what is absent."""
     once = apply_defaults(claim(tolerations=[{}]))

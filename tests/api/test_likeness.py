@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.api.likeness import near_name, near_object
+from dra_operator.api.likeness import near_name
 
 DRIVER = "gpu.example.com"
 
@@ -13,17 +13,3 @@ def test_nothing_is_near_among_names_that_differ_from_device_to_device(others, n
     names = {f"{DRIVER}/model", *(f"{DRIVER}/{number}" for number in range(others + 1))}
 
     assert near_name(f"{DRIVER}/modle", names) == near
-
-
-@pytest.mark.parametrize(
-    ("name", "near"),
-    [
-        ("gpus.example.com", "gpu.example.com"),
-        ("GPU.example.com", "gpu.example.com"),
-        ("nic.example.com", ""),
-        ("storage", ""),
-    ],
-)
-def test_a_domain_that_names_share_makes_them_no_more_alike(name, near):
-    """Of two names of one domain, what stands before it counts."""
-    assert near_object(name, ["gpu.example.com", "disk.example.com"]) == near

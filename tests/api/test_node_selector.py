@@ -63,32 +63,6 @@ def test_a_field_compares_the_name(field, expected):
     assert matches(selector(fields=(field,)), "n1", LABELS) is expected
 
 
-def test_requirements_of_a_term_must_all_hold():
-    """Labels and fields of one term are joined by and."""
-    both = selector(("zone", "In", ("a",)), fields=(("metadata.name", "In", ("n2",)),))
-
-    assert not matches(both, "n1", LABELS)
-    assert matches(both, "n2", LABELS)
-
-
-def test_one_of_the_terms_must_hold():
-    """Terms are joined by or."""
-    terms = (
-        *selector(("zone", "In", ("b",))).node_selector_terms,
-        *selector(("zone", "Exists")).node_selector_terms,
-    )
-
-    assert matches(NodeSelector(terms), "n1", LABELS)
-
-
-@pytest.mark.parametrize(
-    "empty", [NodeSelector(), NodeSelector((NodeSelectorTerm(),))], ids=["no terms", "empty term"]
-)
-def test_nothing_selects_nothing(empty):
-    """A selector without terms, or with an empty one, matches no node."""
-    assert not matches(empty, "n1", LABELS)
-
-
 @pytest.mark.parametrize(
     "requirement",
     [

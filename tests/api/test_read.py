@@ -6,7 +6,7 @@ from dra_operator.api.attributes import UNKNOWN, AttributeValue
 from dra_operator.api.core import Node
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.api.read import ObjectError, read_object
-from dra_operator.api.types import ResourceClaim, ResourceSlice
+from dra_operator.api.types import ResourceSlice
 
 
 def body(kind="ResourceSlice", version="v1", **spec):
@@ -35,17 +35,6 @@ def test_a_slice_is_read_with_its_values():
     assert gpu.attributes == {"type": AttributeValue("string", "gpu")}
     assert gpu.capacity["memory"].value == parse_quantity("65536Mi")
     assert gpu.capacity["memory"].value.text == "64Gi"
-
-
-def test_items_of_a_list_lack_their_kind():
-    """The kind can be given, and the version is v1 then, because the items of a list have neither."""
-    requests = [{"name": "r", "exactly": {"count": 2}}]
-    claim = read_object(
-        {"metadata": {"name": "c"}, "spec": {"devices": {"requests": requests}}}, "ResourceClaim"
-    )
-
-    assert isinstance(claim, ResourceClaim)
-    assert claim.spec.devices.requests[0].exactly.count == 2
 
 
 def test_null_is_absent():
@@ -168,12 +157,6 @@ def test_a_wrong_value_is_one_clear_sentence(wire, field, message):
 
     assert caught.value.field == field
     assert str(caught.value) == f'ResourceSlice "n": {field}: {message}'
-
-
-def test_an_expression_without_its_object_is_told_with_one():
-    """`cel: ...` is written for `cel: {expression: ...}`."""
-    with pytest.raises(ObjectError, match=r'"true" is not an object such as {"expression": "true"}$'):
-        read_object(body("DeviceClass", selectors=[{"cel": "true"}]))
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,7 @@ import pytest
 
 from dra_operator.api.convert import from_v1
 from dra_operator.api.read import read_object
-from dra_operator.api.types import (
-    AllocationResult,
-    DeviceTaintRuleSpec,
-    DeviceTaintSelector,
-    ResourceSliceSpec,
-)
-from dra_operator.api.write import allocation_to_wire, to_wire
+from dra_operator.api.write import to_wire
 from recordings import recorded
 
 KINDS_OF = {
@@ -42,21 +36,6 @@ ALLOCATION = {
     },
     "allocationTimestamp": "2026-01-01T00:00:00Z",
 }
-
-
-def test_an_allocation_without_devices_still_has_the_field():
-    """A claim without requests gets an allocation, and Go writes the empty object in it."""
-    assert allocation_to_wire(AllocationResult()) == {"devices": {}}
-
-
-def test_an_explicit_false_is_written():
-    """False is not absent where the API has a pointer."""
-    assert to_wire(ResourceSliceSpec(all_nodes=False)) == {"allNodes": False}
-
-
-def test_an_empty_selector_is_not_absent():
-    """An empty device selector means all devices, none at all means no device."""
-    assert to_wire(DeviceTaintRuleSpec(device_selector=DeviceTaintSelector())) == {"deviceSelector": {}}
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])

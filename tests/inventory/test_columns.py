@@ -20,15 +20,6 @@ def test_one_and_true_are_different_columns() -> None:
     assert number is not flag
 
 
-def test_capacities_written_differently_are_different_columns() -> None:
-    """1Gi and 1024Mi are equal, but results copy them as written."""
-    columns = Columns()
-    one, other = (columns.capacities((DeviceCapacity(parse_quantity(text)),)) for text in ("1Gi", "1024Mi"))
-
-    assert one is not other
-    assert one.values == other.values
-
-
 def test_capacities_with_different_policies_are_different_columns() -> None:
     """In any of what a policy says, as what a share consumes depends on it."""
     one, two = parse_quantity("1"), parse_quantity("2")

@@ -5,14 +5,6 @@ import pytest
 from dra_operator.inventory import Features
 
 
-def test_absent_features_are_on() -> None:
-    """Only what is named is switched."""
-    features = Features.named({"PartitionableDevices": False})
-
-    assert not features.partitionable_devices
-    assert features.prioritized_list
-
-
 def test_each_of_the_eleven_has_its_upstream_name() -> None:
     """All of upstream's names are understood."""
     names = [

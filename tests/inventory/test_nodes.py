@@ -48,15 +48,6 @@ def test_a_node_that_declares_the_feature_can_skip_operations(make: Any) -> None
     assert not read_node(make("Node", "node-2")).skips_operations
 
 
-def test_a_node_has_what_selects_it_alone(make: Any) -> None:
-    """It is made once, for all claims that are allocated there."""
-    (term,) = read_node(make("Node", "node-1")).selector.node_selector_terms
-    (only,) = term.match_fields
-
-    assert not term.match_expressions
-    assert (only.key, only.operator, only.values) == ("metadata.name", "In", ("node-1",))
-
-
 Wire = dict[str, Any]
 VALUES = ("", "1", "2", "x")
 NODES = ("n0", "n1", "n2", "n3")

@@ -18,7 +18,6 @@ from dra_operator.inventory.ownership import (
     Ownership,
     Settlement,
     close_over_counters,
-    rule_problem,
 )
 
 OWNED = {"key": OWNED_KEY, "effect": "NoSchedule"}
@@ -83,16 +82,6 @@ def test_a_device_is_ours_by_its_own_taint_where_its_pool_has_settled(inventory,
     assert ours(inventory) == ["a"]
 
 
-def test_new_devices_under_an_old_rule_are_ours_at_once(inventory, make_slice):
-    """A rule that has settled owns what is published later without another wait."""
-    inventory.put(rule())
-    inventory.settle({"own"}, set())
-
-    inventory.put(make_slice("s", ["a"]))
-
-    assert ours(inventory) == ["a"]
-
-
 def test_a_rule_that_is_deleted_owns_no_more(inventory, make_slice):
     """From the deletion on its devices are not ours, although the taint stays in force until the finalizer is gone."""
     inventory.put(make_slice("s", ["a"]))
@@ -136,15 +125,6 @@ def test_what_is_not_exactly_the_taint_owns_nothing(inventory, make_slice, taint
     (problem,) = inventory.problems()
     assert (problem.kind, problem.name) == ("DeviceTaintRule", "own")
     assert words in problem.message
-
-
-def test_a_rule_without_a_selector_owns_nothing():
-    """A rule that matches nothing owns nothing, and says what is missing."""
-    found = read_object(
-        {"kind": "DeviceTaintRule", "metadata": {"name": "x"}, "spec": {"taint": OWNED}}, "DeviceTaintRule"
-    )
-
-    assert "spec.deviceSelector is not set" in rule_problem(found)
 
 
 def test_an_odd_taint_of_a_slice_is_told_on_the_slice(inventory, make_slice):

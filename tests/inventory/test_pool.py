@@ -68,13 +68,6 @@ def test_a_pool_name_that_two_nodes_use_is_complete_on_each(judge: Judge, make_s
     assert judge(slices).verdict is Verdict.INCOMPLETE
 
 
-def test_an_older_generation_does_not_count(judge: Judge, make_slice: Any) -> None:
-    """Only the newest generation is looked at."""
-    found = judge([make_slice("a", ["1"]), make_slice("b", ["2"], generation=2)])
-
-    assert [item.name for item in found.slices] == ["b"]
-
-
 def test_a_newer_generation_elsewhere_is_noticed_only_when_slices_lack(judge: Judge, make_slice: Any) -> None:
     """An incomplete old generation with a newer one elsewhere is obsolete; a complete one is still used."""
     newer = make_slice("new", ["2"], generation=2)
@@ -98,13 +91,6 @@ def test_a_device_name_given_twice_makes_a_pool_invalid(judge: Judge, make_slice
     assert (found.verdict, found.reason) == (Verdict.INVALID, "duplicate device name 1")
 
 
-def test_device_names_of_other_nodes_are_not_compared(judge: Judge, make_slice: Any) -> None:
-    """The same name on another node is another device."""
-    slices = [make_slice("a", ["1"], count=2), make_slice("b", ["1"], count=2)]
-
-    assert judge(slices, "a").verdict is Verdict.COMPLETE
-
-
 @pytest.mark.parametrize(
     ("device", "reason"),
     [
@@ -126,13 +112,6 @@ def test_a_reference_to_unknown_counters_makes_a_pool_invalid(
     slices = [counters, make_slice("far", [device], count=3), make_slice("near", ["2"], count=3)]
 
     assert judge(slices, "near") == Judgement(Verdict.INVALID, reason)
-
-
-def test_a_counter_set_published_twice_makes_a_pool_invalid(judge: Judge, make_slice: Any) -> None:
-    """Names of counter sets are unique in a pool."""
-    slices = [make_slice(name, [], count=2, sharedCounters=COUNTERS) for name in "ab"]
-
-    assert judge(slices).reason == "duplicate counter set name set"
 
 
 def test_counters_of_slices_for_other_nodes_count(judge: Judge, make_slice: Any) -> None:

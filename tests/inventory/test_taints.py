@@ -85,17 +85,6 @@ def test_rules_apply_in_the_order_of_their_names(
     assert keys(inventory.pools["gpu", "pool"].slices["a"]) == [["broken", "r1", "r2"]]
 
 
-def test_a_rule_that_goes_takes_its_taints_with_it(make: Any, make_slice: Any, inventory: Inventory) -> None:
-    """Published taints stay."""
-    inventory.put(make_slice("a", [{"name": "1", "taints": [TAINT]}]))
-    inventory.put(
-        make("DeviceTaintRule", "rule", spec={"taint": {"key": "x", "effect": "None"}, "deviceSelector": {}})
-    )
-    inventory.remove("DeviceTaintRule", "rule")
-
-    assert keys(inventory.pools["gpu", "pool"].slices["a"]) == [["broken"]]
-
-
 CLASS_SPEC = {"selectors": [{"cel": {"expression": "device.attributes['gpu'].model == 't4'"}}]}
 BY_CLASS = {"taint": TAINT, "deviceSelector": {"deviceClassName": "t4"}}
 
@@ -127,20 +116,6 @@ def test_a_rule_follows_its_class_as_that_comes_changes_and_goes(
         ([["broken"], ["broken"]], of_pool),
         ([[], []], of_pool),
     ]
-
-
-def test_a_rule_by_class_taints_slices_that_come_later(
-    make: Any, make_slice: Any, inventory: Inventory
-) -> None:
-    """Each device is asked about when it is published, also when its slice changes."""
-    inventory.put(make("DeviceClass", "t4", spec=CLASS_SPEC))
-    inventory.put(make("DeviceTaintRule", "rule", spec=BY_CLASS))
-    inventory.put(make_slice("a", [device("1", "t4"), device("2", "a100")]))
-    before = keys(inventory.pools["gpu", "pool"].slices["a"])
-    inventory.put(make_slice("a", [device("1", "a100"), device("2", "t4")]))
-
-    assert before == [["broken"], []]
-    assert keys(inventory.pools["gpu", "pool"].slices["a"]) == [[], ["broken"]]
 
 
 def test_a_device_on_which_a_rule_fails_is_a_problem_until_it_is_mended(

@@ -112,15 +112,6 @@ def test_a_device_that_draws_on_counters_is_known_to_other_nodes(
     assert list(pool.counters.draws) == ["new"]
 
 
-def test_an_incomplete_pool_is_seen_but_empty(two_nodes: Inventory, make_slice: Any) -> None:
-    """A request for all devices has to know of it."""
-    two_nodes.put(make_slice("a", ["1"], count=2, allNodes=True))
-    views = refreshed(two_nodes)
-
-    assert [view.verdict for view in views.of_node("node-1").pools] == [Verdict.INCOMPLETE]
-    assert devices(views, "node-1") == []
-
-
 def test_a_new_generation_on_one_node_is_noticed_on_others(two_nodes: Inventory, make_slice: Any) -> None:
     """Where slices lack, a newer generation elsewhere makes the pool obsolete."""
     for number in (1, 2):
@@ -131,35 +122,3 @@ def test_a_new_generation_on_one_node_is_noticed_on_others(two_nodes: Inventory,
 
     assert [view.verdict for view in views.of_node("node-1").pools] == [Verdict.INCOMPLETE]
     assert views.of_node("node-2").pools == ()
-
-
-def test_a_node_sees_its_own_slice_beside_those_for_all(
-    two_nodes: Inventory, make: Any, make_slice: Any
-) -> None:
-    """Nodes without one share what they see, and those with one do not share that."""
-    two_nodes.put(make("Node", "node-3"))
-    two_nodes.put(make_slice("all", ["1"], count=2, allNodes=True))
-    two_nodes.put(make_slice("own", ["2"], count=2, nodeName="node-2"))
-    views = refreshed(two_nodes)
-
-    assert [devices(views, f"node-{number}") for number in (1, 2, 3)] == [["1"], ["1", "2"], ["1"]]
-    assert views.of_node("node-1") is views.of_node("node-3")
-
-
-def test_what_is_special_about_devices_is_known_by_position(two_nodes: Inventory, make_slice: Any) -> None:
-    """Behind the devices of the slices before: a broken selector, counters that are drawn on, and shares."""
-    use = [{"counterSet": "set", "counters": {"memory": {"value": "1"}}}]
-    own: list[dict[str, Any]] = [
-        {"name": "3", "allNodes": True, "allowMultipleAllocations": True},
-        {"name": "4", "nodeSelector": BROKEN},
-        {"name": "5", "allNodes": True, "consumesCounters": use},
-    ]
-    counters = [{"name": "set", "counters": {"memory": {"value": "1"}}}]
-    two_nodes.put(make_slice("a", ["1", "2"], count=3, allNodes=True))
-    two_nodes.put(make_slice("b", own, count=3, perDeviceNodeSelection=True))
-    two_nodes.put(make_slice("c", [], count=3, allNodes=True, sharedCounters=counters))
-    (pool,) = refreshed(two_nodes).of_node("node-1").pools
-
-    assert (pool.size, pool.visible) == (5, 0b10111)
-    assert (pool.shareable, pool.counted) == (0b00100, 0b10000)
-    assert pool.selector_errors.keys() == {3}

@@ -121,17 +121,6 @@ def test_a_pool_that_is_not_complete_says_nothing(held: Scene, published: Any) -
     assert held.causes(3600) == []
 
 
-def test_what_was_found_stays_while_it_cannot_be_judged(held: Scene) -> None:
-    """That slices went away does not mend anything."""
-    held.inventory.put(pool_slice("b"))
-    held.look()
-    held.look(60)
-    held.inventory.remove("ResourceSlice", "s")
-
-    assert held.look() == {KEY: False}
-    assert held.causes() == [Cause.DEVICE_MISSING]
-
-
 def test_a_node_that_is_gone_breaks_what_is_bound_to_it(held: Scene) -> None:
     """Until it is there again."""
     held.inventory.remove("Node", "n")
@@ -217,20 +206,6 @@ def test_the_minute_begins_anew_where_nothing_was_heard(held: Scene) -> None:
     assert held.causes(1) == [Cause.DEVICE_MISSING]
     held.allocations.restart(held.now)
     assert held.causes() == [Cause.DEVICE_MISSING]
-
-
-def test_a_device_of_two_claims_breaks_both(held: Scene) -> None:
-    """And stays missing for the second when the first is gone."""
-    other = ("team", "other")
-    held.allocations.put(other, allocation("a"))
-    held.inventory.put(pool_slice("b"))
-    held.look()
-    held.look(60)
-    assert held.allocations.found.keys() == {KEY, other}
-    held.allocations.put(KEY, None)
-
-    held.look()
-    assert held.allocations.found.keys() == {other}
 
 
 def test_devices_that_are_not_ours_are_not_tainted() -> None:

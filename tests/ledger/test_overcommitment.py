@@ -116,18 +116,6 @@ def test_a_slice_that_shrank_is_told_apart(scene: Scene, holding: Any) -> None:
     assert scene.found() == [("rate", False), ("memory", False)]
 
 
-def test_a_claim_that_comes_to_a_slice_that_shrank_is_not_to_blame(scene: Scene, holding: Any) -> None:
-    """Without it there is still too much."""
-    scene.ledger.put(holding("a", "a"))
-    scene.ledger.put(holding("b", "b"))
-    scene.overcommitments.find()
-    scene.publish(memory=1)
-    scene.overcommitments.find()
-    scene.ledger.put(holding("c", "c"))
-
-    assert scene.found() == [("memory", False)]
-
-
 def test_a_claim_that_comes_with_the_slice_that_shrank_is_not_either(scene: Scene, holding: Any) -> None:
     """Which of them came first, nobody knows: both devices may have fitted until then."""
     scene.ledger.put(holding("a", "a", share("nic", 2)))
@@ -158,18 +146,6 @@ def test_of_what_is_there_at_the_start_nobody_knows(holding: Any) -> None:
     scene.ledger.put(holding("b", "b"))
 
     assert scene.found() == [("memory", False)]
-
-
-def test_an_update_of_the_pool_makes_nobody_forget(scene: Scene, holding: Any) -> None:
-    """While it is incomplete nothing is said, and afterwards the claims are still to blame."""
-    for name in "abc":
-        scene.ledger.put(holding(name, name))
-    scene.overcommitments.find()
-    scene.put("counters", 2, sharedCounters=[{"name": "gpu-0", "counters": amounts(memory=2)}])
-    meanwhile = scene.found()
-    scene.publish(generation=2)
-
-    assert (meanwhile, scene.found()) == ([], [("memory", True)])
 
 
 def test_a_claim_that_comes_during_an_update_of_the_pool_is_remembered(scene: Scene, holding: Any) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.decision import AbortedError, FatalError
-from dra_operator.allocator.matching.derived import DerivedAttributes, Values
+from dra_operator.allocator.matching.derived import DerivedAttributes
 from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.cel import STORED
@@ -32,15 +32,6 @@ def budget() -> Budget:
     return Budget(Limits(), lambda: 0.0)
 
 
-def test_each_device_has_a_value(slice_with: Any, derived: DerivedAttributes, budget: Budget) -> None:
-    """Those with the same value are one set."""
-    content = slice_with(at(1), at(2), at(1))
-
-    assert derived.values(f"{ROOT} + 10", content, EVERY, budget) == Values(
-        known=0b111, by_value={AttributeValue("int", 11): 0b101, AttributeValue("int", 12): 0b010}
-    )
-
-
 def test_a_device_that_fails_leaves_the_others_their_values(
     slice_with: Any, derived: DerivedAttributes, budget: Budget
 ) -> None:
@@ -53,26 +44,6 @@ def test_a_device_that_fails_leaves_the_others_their_values(
         FatalError, match=r"request r: derived attribute d/x fails on device d.example/p/d1: .*root"
     ):
         derived.value("r", "d/x", ROOT, content, 1, budget)
-
-
-def test_an_expression_that_does_not_compile_has_no_values(
-    slice_with: Any, derived: DerivedAttributes, budget: Budget
-) -> None:
-    """On no device, and the error names none."""
-    content = slice_with(at(1))
-
-    assert derived.values("device.", content, 1, budget).failed == 1
-    with pytest.raises(FatalError, match=r"request r: derived attribute d/x (?!fails on device)"):
-        derived.value("r", "d/x", "device.", content, 0, budget)
-
-
-def test_a_device_that_cannot_be_read_has_no_value(
-    slice_with: Any, derived: DerivedAttributes, budget: Budget
-) -> None:
-    """Whatever the expression reads."""
-    content = slice_with(at(1, firmware={"version": "one"}))
-
-    assert derived.values("1", content, EVERY, budget).failed == 1
 
 
 def test_time_that_is_used_up_ends_it(

@@ -44,56 +44,6 @@ DEVICE = {
 MODEL = 'device.attributes["d.example"].model == "a"'
 
 
-def test_a_device_is_shown_with_what_is_read(slice_with) -> None:
-    """An attribute of the driver's domain may be written with or without the domain, and both are shown."""
-    device = shown(MODEL, slice_with(DEVICE))
-
-    assert device.attributes == {"d.example/model": "a"}
-    assert device.capacity == {}
-
-
-def test_a_bare_name_is_not_of_another_drivers_domain(slice_with) -> None:
-    """It belongs to the driver that publishes it."""
-    device = shown(MODEL, slice_with(DEVICE, driver="other.example"))
-
-    assert device.attributes == {"d.example/model": "b"}
-
-
-def test_a_selector_that_looks_through_a_map_reads_everything(slice_with) -> None:
-    """Which attributes it meets follows from the device."""
-    expression = 'device.attributes["d.example"].exists(name, name == "x")'
-    device = shown(expression, slice_with(DEVICE))
-
-    assert set(device.attributes) == {"d.example/index", "d.example/model", "other.example/model"}
-    assert set(device.capacity) == {"d.example/memory", "d.example/cores"}
-
-
-@pytest.mark.parametrize(
-    ("expression", "attributes"),
-    [
-        pytest.param(MODEL, {"model": {"string": "z"}}, id="another value"),
-        pytest.param(MODEL, {"d.example/model": {"string": "a"}}, id="the same value under another name"),
-        pytest.param(f'device.driver == "d.example" && {MODEL}', {"model": {"int": 1}}, id="another type"),
-    ],
-)
-def test_slices_that_differ_in_what_is_read_are_told_apart(
-    slice_with, expression: str, attributes: dict[str, Any]
-) -> None:
-    """Each gets an answer of its own."""
-    reads = field_set(expression)
-    first = slice_with({"attributes": {"model": {"string": "a"}}})
-
-    assert reads.key(first) != reads.key(slice_with({"attributes": attributes}))
-
-
-def test_one_and_true_are_told_apart(slice_with) -> None:
-    """They are equal in Python."""
-    reads = field_set(MODEL)
-    number, flag = (slice_with({"attributes": {"model": value}}) for value in ({"int": 1}, {"bool": True}))
-
-    assert reads.key(number) != reads.key(flag)
-
-
 def test_the_part_that_is_read_decides(slice_with) -> None:
     """Every recorded selector says the same of the part as of the whole device."""
     narrowed = 0
@@ -148,13 +98,6 @@ def sets(content: Slice) -> list[int]:
     return [those for _, those in kinds_of(content)]
 
 
-def test_devices_equal_in_what_is_read_are_one_kind(slice_with) -> None:
-    """However else they differ."""
-    content = slice_with(model({"string": "a"}), model({"string": "b"}), model({"string": "a"}))
-
-    assert sets(content) == [0b101, 0b010]
-
-
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -170,33 +113,6 @@ def test_devices_that_can_be_told_apart_are_two_kinds(
 ) -> None:
     """One and true are equal in Python; sharing is seen by selectors."""
     assert sets(slice_with(first, second)) == [0b01, 0b10]
-
-
-def test_a_bare_name_is_of_the_domain_of_its_driver(slice_with) -> None:
-    """Two drivers may publish the same column; a selector that reads the domain of one is told of that one alone."""
-    kinds = EquivalentDevices()
-    device = {"attributes": {"model": {"string": "a"}}}
-    other = FieldSet.parse(compile_selector('device.attributes["other.example"].model == "a"').reads)
-    ((ours, _),) = kinds_of(slice_with(device), kinds=kinds)
-    ((theirs, _),) = kinds_of(slice_with(device, driver="other.example"), other, kinds)
-
-    assert SELECTOR.match(ours)
-    with pytest.raises(CelError):
-        SELECTOR.match(theirs)
-
-
-def test_a_device_that_cannot_be_read_fails_whatever_is_read(slice_with) -> None:
-    """Its unknown value need not be one that the selector reads."""
-    content = slice_with(model({"string": "a"}), model({"string": "a"}))
-    broken = slice_with(
-        model({"string": "a"}), {"attributes": {"model": {"string": "a"}, "index": {"version": "one"}}}
-    )
-    found = kinds_of(broken)
-
-    assert sets(content) == [0b11]
-    assert sorted(those for _, those in found) == [0b01, 0b10]
-    with pytest.raises(CelError):
-        SELECTOR.match(next(device for device, those in found if those == 0b10))
 
 
 OWN = 'device.attributes["gpu.example.com"].serial {} "{}"'

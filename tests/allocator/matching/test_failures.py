@@ -53,17 +53,6 @@ def test_types_that_do_not_fit_are_told(scene: Any, ask: Any, expression: str, t
     assert found.message.endswith(f"no such overload; here {types}")
 
 
-def test_a_single_value_is_nothing_to_go_through(scene: Any, ask: Any) -> None:
-    """Macros for lists fail on it."""
-    scene.nodes("n1")
-    scene.slice("s", {"name": "a", "attributes": {"model": {"string": "x"}}})
-    found = scene.explain(
-        scene.claim(ask("r", 1, f'device.attributes["{DRIVER}"].model.exists(m, m == "x")'))
-    )
-
-    assert found.message.endswith('expected iterable type; here model is string "x"')
-
-
 def test_a_selector_that_is_no_condition_tells_what_it_is(scene: Any, ask: Any) -> None:
     """It names an attribute, and compares it with nothing."""
     scene.nodes("n1")
@@ -106,22 +95,6 @@ def test_a_value_that_does_not_print_is_written_as_in_a_literal(scene: Any, ask:
     assert found.message.endswith(r"0 match selector #0 (model x\u200b\n\x1b[31m != x on 1)")
 
 
-def test_errors_of_devices_that_cannot_be_read_are_those_of_their_slice(scene: Any) -> None:
-    """What cannot be read need not be what the selector reads, so slices that are alike to it may differ in it."""
-    scene.nodes("n1", "n2")
-    for node, version in (("n1", "1.x.0"), ("n2", "1.y.0")):
-        scene.slice(node, {"name": node, "attributes": {"v": {"version": version}}}, nodeName=node)
-    answers = scene.allocator.candidates.selectors.get('device.driver == "x"')
-    told = [
-        str(answers.errors(content, 1))
-        for pool in scene.inventory.pools.values()
-        for content in pool.newest()
-    ]
-
-    assert ['number "x"' in text for text in told] == [True, False]
-    assert ['number "y"' in text for text in told] == [False, True]
-
-
 def test_a_class_that_comes_to_devices_of_another_driver(scene: Any) -> None:
     """It had better ask for the driver first, which keeps all others away."""
     scene.nodes("n")
@@ -146,17 +119,3 @@ def test_a_class_whose_attribute_another_driver_has_as_well(scene: Any) -> None:
         f'has nothing in domain gpu.acme.com, but attributes["{DRIVER}"].type; correct the domain, or guard it by '
         'has(); if only devices of that driver are meant, begin with device.driver == "gpu.acme.com" &&'
     )
-
-
-def test_a_selector_behind_one_that_asks_for_the_driver_is_not_told_to(scene: Any, ask: Any) -> None:
-    """What it comes to is of the driver that was asked for: to ask for another one would leave no device."""
-    scene.nodes("n")
-    scene.slice("n", {"name": "d", "attributes": {"size": {"int": 1}}})
-    scene.device_class("h100", f'device.driver == "{DRIVER}"', 'device.attributes["acme.com"].bool == true')
-    of_class = scene.explain(scene.claim({"name": "r", "exactly": {"deviceClassName": "h100"}}))
-    of_request = scene.explain(scene.claim(ask("r", 1, 'device.attributes["acme.com"].bool == true')))
-
-    assert of_class.message.startswith("class h100: selector #1 fails on device ")
-    assert of_request.message.startswith("request r: selector #0 fails on device ")
-    for found in (of_class, of_request):
-        assert found.message.endswith("; correct the domain, or guard it by has()")

@@ -101,37 +101,6 @@ def test_selectors_of_class_and_request_say_what_they_say_one_after_the_other(
                 assert (selected >> index & 1, failed >> index & 1) == (answer == "yes", answer == "error")
 
 
-@pytest.mark.parametrize(
-    ("expressions", "refused"),
-    [
-        pytest.param(('device.driver == "d"',), True, id="the driver alone"),
-        pytest.param((f'device.driver == "d" && {MODEL} == "a"',), False, id="the driver, and more"),
-        pytest.param((f'{MODEL} == "a"', 'device.driver == "d"'), False, id="behind one that may fail"),
-    ],
-)
-def test_a_driver_is_refused_where_no_device_of_it_is_seen(
-    expressions: tuple[str, ...], *, refused: bool
-) -> None:
-    """Pools of that driver are passed over from then on, without a question, if nothing else is read."""
-    selection = SelectorCache(STORED).together(expressions, ())
-    selection.answer(slice_of([{}], "e"), 1, Budget(Limits(), lambda: 0.0))
-
-    assert selection.refused == ({"e"} if refused else set())
-
-
-def test_no_more_is_compiled_than_an_attempt_has_time_for() -> None:
-    """A claim may have thousands of long selectors; what was compiled is there for the next attempt."""
-    expressions = tuple(f'device.driver != "{"x" * number}"' for number in range(9))
-    cache = SelectorCache(STORED)
-    times = count()
-    cache.budget = Budget(Limits(seconds=5.0), lambda: next(times))
-    with pytest.raises(AbortedError, match="5 s"):
-        cache.together((), expressions)
-    cache.budget = Budget(Limits(seconds=5.0), lambda: next(times))
-
-    cache.together((), expressions)
-
-
 def test_time_is_looked_at_before_each_device_that_may_take_long() -> None:
     """A slice may have 128 devices and a request 32 selectors; what was found out is kept."""
     slow = f"lists.range(99).all(a, lists.range(99).all(b, {MODEL} != string(a)))"

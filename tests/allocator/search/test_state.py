@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Failed, Reason
-
 MODEL = "gpu.example.com/model"
 
 
@@ -56,26 +54,6 @@ def test_a_full_device_takes_no_more_shares(scene: Any, ask: Any) -> None:
     assert scene.picks(scene.claim(ask("r", 1, **wants("6Gi")))) == ["r=a"]
 
 
-def test_a_device_held_alone_takes_no_shares(scene: Any, ask: Any) -> None:
-    """Also when its driver has made it shareable since."""
-    scene.nodes("n1")
-    scene.slice("s", "a", nodeName="n1")
-    scene.use("other", ask())
-    scene.slice("s", shared("a", "10Gi"), nodeName="n1")
-
-    assert scene.picks(scene.claim(ask("r", 1, **wants("1Gi")))) is None
-
-
-def test_an_impossible_amount_aborts_although_another_device_would_do(scene: Any, ask: Any) -> None:
-    """Negative and unrepresentable amounts are errors."""
-    scene.nodes("n1")
-    scene.slice("s", {"name": "bad", "capacity": {"memory": {"value": "-1"}}}, "good", nodeName="n1")
-    decision = scene.decide(scene.claim(ask()))
-
-    assert isinstance(decision, Failed)
-    assert decision.reason is Reason.CAPACITY_REQUEST_INVALID
-
-
 def test_counters_are_charged_once_a_device(scene: Any, ask: Any) -> None:
     """A second share does not pay again, committed or in the same attempt."""
     scene.nodes("n1")
@@ -111,25 +89,6 @@ def test_a_counter_set_named_twice_has_to_admit_a_device_twice(scene: Any, ask: 
     assert scene.picks(scene.claim(ask())) == ["r=b"]
 
 
-def test_counters_come_back_when_a_candidate_is_refused(scene: Any, ask: Any) -> None:
-    """A taint is looked at after the counters; what was charged is returned."""
-    scene.nodes("n1")
-    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters("4Gi"))
-    taints = [{"key": "k", "effect": "NoSchedule"}]
-    match = {"constraints": [{"matchAttribute": MODEL}]}
-    scene.slice(
-        "s",
-        partition("x", "1Gi", attributes={"model": {"string": "m"}}),
-        partition("tainted", "3Gi", taints=taints),
-        partition("y", "3Gi", attributes={"model": {"string": "other"}}),
-        partition("z", "3Gi", attributes={"model": {"string": "m"}}),
-        nodeName="n1",
-        count=2,
-    )
-
-    assert scene.picks(scene.claim(ask("r", 2), **match)) == ["r=x", "r=z"]
-
-
 def test_equally_named_pools_of_two_drivers_do_not_share_counters(scene: Any, ask: Any) -> None:
     """Counters belong to driver and pool."""
     scene.nodes("n1")
@@ -143,17 +102,6 @@ def test_equally_named_pools_of_two_drivers_do_not_share_counters(scene: Any, as
         scene.put("ResourceSlice", name, spec={"driver": "nic", "pool": pool, "nodeName": "n1", **extra})
 
     assert scene.picks(scene.claim(ask("r", 2))) == ["r=a", "r=b"]
-
-
-def test_a_device_on_another_node_uses_the_pools_counters(scene: Any, ask: Any) -> None:
-    """Counters are those of the pool, whichever node its devices are on."""
-    scene.nodes("n1", "n2")
-    scene.slice("c", pool="p", nodeName="n1", count=3, sharedCounters=counters("4Gi"))
-    scene.slice("s1", partition("a", "4Gi"), pool="p", nodeName="n1", count=3)
-    scene.slice("s2", partition("b", "4Gi"), pool="p", nodeName="n2", count=3)
-    scene.use("other", ask())
-
-    assert scene.picks(scene.claim(ask())) is None
 
 
 def test_a_negative_counter_closes_the_pool_to_counter_users(scene: Any, ask: Any) -> None:
