@@ -194,15 +194,6 @@ async def test_a_write_goes_on_as_soon_as_another_request_is_answered(script, se
     assert isinstance(outcome, Stored)
 
 
-@pytest.mark.parametrize("refused", [1, 2], ids=["at first", "for a while"])
-async def test_a_claim_that_may_not_be_read_after_a_long_outage_is_read_again(script, desk, refused):
-    """Nobody knows yet whether it has its devices, also when no patch can be stored any more."""
-    script.then(cut, *[status(503)] * 20, *[status(403)] * refused, DONE)
-    writing = desk()
-
-    assert isinstance(await writing.result(allocate()), Stored)
-
-
 @pytest.mark.parametrize("away", [1, 20])
 async def test_a_claim_that_may_not_be_read_long_after_an_outage_is_unclear(script, desk, away):
     """Some seconds after the API server is back it has read its roles."""
@@ -250,22 +241,6 @@ async def test_events_go_on_as_soon_as_another_request_is_answered(script, sessi
         while recorder.counts["created"] < 2:  # noqa: ASYNC110 - a count, not a signal
             await asyncio.sleep(0.01)
     running.cancel()
-
-
-@pytest.mark.parametrize("first", [cut, status(503)], ids=["no answer before", "503 before"])
-async def test_an_event_that_is_not_permitted_after_an_outage_is_sent_again(script, session, first):
-    """An API server that was just started permits nobody anything for a moment, until it has read its roles."""
-    message = 'events is forbidden: User "operator" cannot create resource "events"'
-    script.then(first, status(403, message), MADE)
-    recorder = EventRecorder(session, backoff=Backoff(base=0.01, cap=0.01))
-    running = asyncio.create_task(recorder.run())
-    recorder.record(About(), "Warning", "NoDevice", "why")
-    async with asyncio.timeout(1):
-        while not recorder.counts.total():  # noqa: ASYNC110 - a count, not a signal
-            await asyncio.sleep(0.01)
-    running.cancel()
-
-    assert (recorder.counts["refused"], recorder.forbidden) == (0, None)
 
 
 async def test_the_lease_is_renewed_as_soon_as_another_request_is_answered(script, session):

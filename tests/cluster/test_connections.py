@@ -28,12 +28,3 @@ async def test_connections_of_a_session_ask_whether_somebody_is_there(script, mo
         asked = [socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT]
         values = [found.getsockopt(socket.IPPROTO_TCP, option) for option in asked]
     assert values == [ASK_SECONDS, ASK_SECONDS, GONE_SECONDS // ASK_SECONDS, 1000 * GONE_SECONDS]
-
-
-@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6], ids=["IPv4", "IPv6"])
-def test_a_system_without_these_options_has_connections_all_the_same(monkeypatch, family):
-    """It is as slow to notice as its kernel is."""
-    for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT"):
-        monkeypatch.delattr(socket, name, raising=False)
-    with open_socket((family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("", 0))) as opened:
-        assert opened.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1

@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from dra_operator.cluster.credentials import AccessError, load_access
+from dra_operator.cluster.credentials import load_access
 
 PLAIN = {"server": "http://api.example:8080"}
 """A cluster without TLS."""
@@ -36,17 +36,3 @@ def test_credentials_go_out_by_tls_alone(kubeconfig, user):
     assert [(line["log_level"], line["event"], line["server"]) for line in logs] == [
         ("warning", "credentials not sent", "http://api.example:8080")
     ]
-
-
-@pytest.mark.parametrize("old", [PLAIN, {"server": "https://old.example"}], ids=["http", "https"])
-def test_credentials_of_another_server_are_not_taken_up(kubeconfig, old):
-    """Requests go to the server of the start, which must not see what another one was meant to."""
-    path = kubeconfig(user={"token": "first"}, cluster=old)
-    access = load_access(path)
-    before = access.headers()
-    assert kubeconfig(user={"token": "second"}, cluster={"server": "https://new.example"}) == path
-
-    with pytest.raises(AccessError, match=r"they are for another server now, https://new\.example"):
-        access.reload()
-
-    assert access.headers() == before

@@ -27,22 +27,6 @@ def test_a_token_file_that_is_empty_for_a_moment_makes_nobody_of_us(tmp_path, ku
     assert access.headers() == {"Authorization": "Bearer two"}
 
 
-@pytest.mark.parametrize("content", ["one\ntwo", "\0\0\0"], ids=["two lines", "zeros"])
-def test_a_token_that_cannot_be_sent_is_not_taken_up(tmp_path, kubeconfig, content):
-    """No request could be made with it; nor is anything begun with it."""
-    file = tmp_path / "token"
-    file.write_text("one\n")
-    path = kubeconfig(user={"tokenFile": str(file)})
-    access = load_access(path)
-    file.write_text(content)
-    with pytest.raises(AccessError, match="another character that HTTP forbids"):
-        access.reload()
-    assert access.headers() == {"Authorization": "Bearer one"}
-
-    with pytest.raises(AccessError, match="another character that HTTP forbids"):
-        load_access(path)
-
-
 @pytest.fixture
 async def secure(tmp_path):
     """A server whose certificate a new authority has signed, and that authority.
@@ -118,21 +102,3 @@ async def test_an_authority_that_was_replaced_is_trusted_no_more(tmp_path, kubec
 
         with pytest.raises(ApiUnreachable, match="CERTIFICATE_VERIFY_FAILED"):
             await session.request("GET", "/")
-
-
-@pytest.mark.parametrize(
-    "damage", [lambda file: file.unlink(), lambda file: file.write_text("x")], ids=["gone", "broken"]
-)
-@pytest.mark.parametrize("name", ["ca", "client.crt", "client.key"])
-def test_certificates_that_cannot_be_read_leave_the_old_ones(tmp_path, kubeconfig, name, damage):
-    """That is trouble with credentials like any other, and the operator goes on."""
-    authority = Authority(tmp_path)
-    certificate, key = authority.issue("client")
-    user = {"client-certificate": str(certificate), "client-key": str(key)}
-    access = load_access(kubeconfig(user, {"certificate-authority": str(authority.path)}))
-    context = access.ssl
-    damage(authority.path if name == "ca" else tmp_path / name)
-
-    with pytest.raises(AccessError):
-        access.reload()
-    assert access.ssl is context

@@ -49,13 +49,6 @@ async def test_old_servers_are_spoken_to_in_their_version(session, offer):
     assert found["DeviceTaintRule"].version == "v1alpha3"
 
 
-async def test_unserved_kinds_are_absent(session, offer):
-    """A kind that is not served is absent, which is no error."""
-    offer()
-
-    assert await served(session, KINDS) == {"Node": Served(KINDS["Node"], "v1")}
-
-
 async def test_an_answer_that_is_no_list_of_resources_is_no_answer(script, session):
     """What something between answers in its place does not say that a kind is not served."""
     script.default = ok({"status": "ok"})
@@ -70,16 +63,6 @@ async def test_who_does_not_serve_the_core_is_no_api_server(script, session):
 
     with pytest.raises(ApiError):
         await served(session, KINDS)
-
-
-async def test_each_group_version_is_asked_once(script, session, offer):
-    """Nine kinds cost a handful of requests."""
-    offer(v1=["resourceclaims"])
-
-    await served(session, KINDS)
-
-    paths = [asked.path for asked in script.asked]
-    assert len(paths) == len(set(paths))
 
 
 @pytest.mark.parametrize(
@@ -112,12 +95,6 @@ async def test_fault_is_not_taken_for_absence(script, session, fault, error):
 def test_paths(kind, version, arguments, path):
     """Paths are those of the API server."""
     assert Served(KINDS[kind], version).path(*arguments) == path
-
-
-def test_api_version_of_the_core_group_has_no_group():
-    """Objects of the core group say `v1`, others name their group."""
-    assert Served(KINDS["Node"], "v1").api_version == "v1"
-    assert Served(KINDS["ResourceClaim"], "v1beta2").api_version == "resource.k8s.io/v1beta2"
 
 
 class Objects(list):

@@ -95,24 +95,6 @@ async def test_an_answer_that_was_lost_is_read_back(script, pod_desk):
     assert [asked.method for asked in script.asked] == ["PATCH", "GET"]
 
 
-async def test_a_pod_made_anew_is_not_written(script, pod_desk):
-    """Its uid is another one, though it has no gate either."""
-    anew = pod(9, uid="another")
-    script.then(status(422, "metadata.uid: field is immutable", "Invalid"), ok(anew))
-
-    outcome = await pod_desk.result(OFF)
-
-    assert isinstance(outcome, writes.Stale)
-    assert outcome.body == anew
-
-
-async def test_a_deleted_pod_is_gone(script, pod_desk):
-    """Nothing is to be written any more."""
-    script.then(status(404))
-
-    assert isinstance(await pod_desk.result(OFF), writes.Stale)
-
-
 @pytest.mark.parametrize(("write", "resource"), [(OFF, "pods"), (NOMINATED, "pods/status")])
 async def test_a_right_that_is_missing_is_named(script, pod_desk, write, resource):
     """Verb and resource, as an administrator writes them into a role."""

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 from dra_operator.cluster.faults import Defect, DefectLogger
 
 from .mirror import GOOD, QUIET
-from .script import cut, event, lines, listed, ok, status, thing
+from .script import cut, event, lines, listed, status, thing
 
 
 @pytest.mark.parametrize(
@@ -135,16 +135,6 @@ async def test_watches_that_never_say_anything_lead_to_a_list(script, mirror, ve
     assert watching.changes == ["+a", "+b", "-b"]
 
 
-async def test_an_answer_that_is_no_list_takes_nothing_away(script, mirror):
-    """What something between answers in the place of a list does not say that every object is gone."""
-    script.then(*GOOD, status(410), ok({"status": "ok"}), *GOOD, QUIET)
-    watching = mirror()
-
-    await watching.until(lambda: watching.reflector.counters.lists == 2)
-
-    assert watching.changes == ["+a", "+b"]
-
-
 @pytest.mark.parametrize(
     "expired",
     [
@@ -195,17 +185,6 @@ async def test_a_list_after_an_outage_does_not_wait_as_long_as_the_outage(script
     assert watching.waits == [0.25, 0.5, 0.25, 0.5]
 
 
-async def test_a_server_that_has_not_read_its_roles_is_asked_again_soon(script, mirror):
-    """An API server that was started anew answers 403 for a moment, which costs short pauses."""
-    away, denied = lines(then="cut"), status(403, "no", "Forbidden")
-    script.then(*GOOD, away, away, denied, denied, QUIET)
-    watching = mirror()
-
-    await watching.until(lambda: len(watching.waits) >= 4)
-
-    assert watching.waits[:4] == [0.25, 0.5, 0.25, 0.5]
-
-
 async def test_retry_after_is_obeyed(script, mirror):
     """A server that asks to wait longer than we would is obeyed."""
     script.then(status(429, headers={"Retry-After": "17"}), *GOOD, QUIET)
@@ -231,16 +210,6 @@ async def test_forbidden_is_reported_and_forgotten(script, mirror):
     await watching.reflector.synced.wait()
 
     assert watching.reflector.forbidden is None
-
-
-async def test_trouble_is_one_line_while_it_lasts(script, mirror):
-    """What is wrong can be read while it is."""
-    script.default = status(503, "etcd is away", "ServiceUnavailable")
-    watching = mirror()
-
-    await watching.until(lambda: watching.waits != [])
-
-    assert watching.reflector.trouble.why == "list resourceclaims: 503 ServiceUnavailable: etcd is away"
 
 
 async def test_consumer_error_does_not_stop_the_stream(script, mirror):

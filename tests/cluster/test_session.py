@@ -8,24 +8,14 @@ from aiohttp import web
 
 from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.session import (
-    MERGE_PATCH,
     ApiError,
     ApiSession,
-    ApiSilent,
     ApiUnreachable,
-    describe,
 )
 
 from .script import credentials, cut, lines, ok, status
 
 CLAIM = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c"
-
-
-async def read_into(got, session, idle_timeout):
-    """Watch, and keep the lines that come."""
-    async with session.stream(CLAIM, params={"watch": "1"}, idle_timeout=idle_timeout) as stream:
-        async for line in stream:
-            got.append(line)
 
 
 @pytest.mark.parametrize(
@@ -85,36 +75,6 @@ async def test_fields_that_must_not_change_are_named(script, session, details, f
         await session.request("PATCH", CLAIM, body={})
 
     assert refused.value.immutable == fields
-
-
-async def test_bytes_are_read_and_sent_as_they_are(script, session):
-    """An object in another encoding than JSON is nobody's business here; the answer to a write is JSON."""
-    content = b"k8s\0\xff { }"
-    script.then(lambda _: web.Response(body=content, content_type="application/x"), ok({"kind": "A"}))
-
-    assert await session.read(CLAIM, accept="application/vnd.kubernetes.protobuf") == content
-    answer = await session.request(
-        "PUT", CLAIM, body=content, content_type="application/vnd.kubernetes.protobuf"
-    )
-
-    read, sent = script.asked
-    assert read.headers["Accept"] == "application/vnd.kubernetes.protobuf"
-    assert (sent.body, sent.headers["Accept"]) == (content, "application/json")
-    assert answer == {"kind": "A"}
-
-
-async def test_body_goes_out_with_its_content_type(script, session):
-    """A patch is sent as JSON under the content type of its kind, and parameters in the query."""
-    script.then(ok({}))
-
-    await session.request(
-        "PATCH", CLAIM, body={"a": 1}, content_type=MERGE_PATCH, params={"fieldManager": "dra-operator"}
-    )
-
-    (asked,) = script.asked
-    assert (asked.method, asked.path, asked.body) == ("PATCH", CLAIM, {"a": 1})
-    assert asked.headers["Content-Type"] == "application/merge-patch+json"
-    assert asked.query == {"fieldManager": "dra-operator"}
 
 
 async def test_refusal_names_verb_and_resource(script, session):
@@ -257,46 +217,3 @@ async def test_redirect_is_not_followed(script, session):
         await session.request("GET", CLAIM)
 
     assert len(script.asked) == 1
-
-
-async def test_lines_may_be_long(script, session):
-    """A line of a watch may be longer than any buffer: a slice of many devices is."""
-    long = b'"' + b"x" * 3_000_000 + b'"'
-    script.then(lines(long, b"{}"))
-
-    async with session.stream(CLAIM, params={"watch": "1"}, idle_timeout=5) as stream:
-        got = [line async for line in stream]
-
-    assert got == [long, b"{}"]
-
-
-async def test_silent_stream_is_unreachable(script, session):
-    """A watch on which nothing comes for too long is given up."""
-    script.then(lines(b"{}", then="stall"))
-    got = []
-
-    with pytest.raises(ApiSilent, match=r"silent for 0\.5 s"):
-        await read_into(got, session, idle_timeout=0.5)
-
-    assert got == [b"{}"]
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "params", "expected"),
-    [
-        ("GET", "/api/v1/pods", {}, ("list", "pods")),
-        ("GET", "/api/v1/nodes", {"watch": "1"}, ("watch", "nodes")),
-        ("GET", "/api/v1/namespaces/a", {}, ("get", "namespaces")),
-        ("GET", "/api/v1/namespaces/a/pods/p", {}, ("get", "pods")),
-        ("POST", "/api/v1/namespaces/a/events", {}, ("create", "events")),
-        ("PATCH", CLAIM, {}, ("patch", "resourceclaims")),
-        ("PATCH", f"{CLAIM}/status", {}, ("patch", "resourceclaims/status")),
-        ("PUT", CLAIM, {}, ("update", "resourceclaims")),
-        ("PATCH", "/api/v1/nodes/n/status", {}, ("patch", "nodes/status")),
-        ("GET", "/apis/resource.k8s.io/v1", {}, ("get", "/apis/resource.k8s.io/v1")),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
-)
-def test_requests_are_described_as_in_rbac(method, path, params, expected):
-    """Verb and resource of a request are those that a ClusterRole would name."""
-    assert describe(method, path, params) == expected

@@ -1,7 +1,5 @@
 """Delivery to a claim whose opaque parameters let it take no patch: the same change as an update in protobuf."""
 
-import asyncio
-
 import pytest
 from aiohttp import web
 
@@ -11,7 +9,7 @@ from dra_operator.cluster.writes import Denied, Stale, Stored
 
 from .protobuf import annotation, encoded_claim
 from .script import cut, ok, status
-from .writing import DONE, PATH, UNCHANGED, allocate, annotate, claim, deallocate, patches
+from .writing import DONE, PATH, UNCHANGED, allocate, annotate, claim, patches
 
 CAUSE = {"reason": "FieldValueInvalid", "field": "spec", "message": "Invalid value: {}: field is immutable"}
 IMMUTABLE = status(
@@ -56,16 +54,6 @@ async def test_a_claim_that_takes_no_patch_is_updated(script, desk):
     assert patches(script)[-1][1]["metadata"] == {"resourceVersion": "6", "uid": "u"}
 
 
-async def test_it_is_released(script, desk):
-    """Its finalizer is taken off where it is deleted."""
-    ended = encoded(encoded_claim("6", finalizers=[FINALIZER, "other"]))
-    script.then(ok(claim(6, finalizers=[FINALIZER, "other"])), IMMUTABLE, ended, ok(claim(7)))
-
-    assert isinstance(await desk().result(deallocate((FINALIZER, "other"))), Stored)
-
-    assert updates(script) == [("", encoded_claim("6", finalizers=["other"]))]
-
-
 @pytest.mark.parametrize(
     ("changed", "now"),
     [
@@ -100,13 +88,6 @@ async def test_an_update_without_an_answer_is_read_back(script, desk, silence):
     assert isinstance(await desk().result(annotate("none is free")), Stored)
 
 
-async def test_a_claim_that_is_gone_is_gone(script, desk):
-    """The refusal of the read comes in protobuf, too, so the claim is asked for once more."""
-    script.then(IMMUTABLE, lambda _: web.Response(status=404, body=b"k8s\0"), status(404))
-
-    assert isinstance(await desk().result(allocate(())), Stale)
-
-
 async def test_the_right_to_update_is_named_where_it_lacks(script, desk):
     """As other rights are."""
     message = 'User "system:serviceaccount:a:b" cannot update resource "resourceclaims" in API group'
@@ -128,32 +109,6 @@ async def test_what_is_no_object_in_protobuf_is_refused(script, desk, answer):
     assert isinstance(outcome, Denied)
     assert "Malformed" in outcome.message
     assert updates(script) == []
-
-
-async def test_an_update_that_is_refused_for_the_spec_too_is_told_in_words(script, desk):
-    """The server shows the whole spec, and its reason behind that, where no Event has room for it."""
-    script.then(IMMUTABLE, LOOSE, IMMUTABLE, PLAIN, IMMUTABLE, LOOSE, IMMUTABLE)
-
-    outcome = await desk().result(allocate(()))
-
-    assert isinstance(outcome, Denied)
-    assert outcome.message.startswith("spec: field is immutable, although")
-    assert "opaque parameters" in outcome.message
-
-
-async def test_an_update_waits_for_its_permit(script, desk):
-    """It is asked for right before it is sent, and not only before the patch."""
-    asked = []
-
-    async def may_write():
-        asked.append([request.method for request in script.asked])
-        await asyncio.sleep(0)
-
-    script.then(IMMUTABLE, LOOSE, ok(claim(6, annotation="none is free")))
-
-    await desk(may_write=may_write).result(annotate("none is free"))
-
-    assert asked == [[], ["PATCH", "GET"]]
 
 
 async def test_a_status_is_never_updated(script, desk):

@@ -8,11 +8,10 @@ import pytest
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
 from dra_operator.cluster.writes import Stale, Stored, Unclear
 
-from .script import cut, ok, status
+from .script import ok, status
 from .writing import (
     ALLOCATION,
     DONE,
-    UNCHANGED,
     allocate,
     annotate,
     claim,
@@ -100,37 +99,6 @@ class TestOrder:
         gate.release("fair")
         await gate.until("slow-1", "slow-2")
 
-    async def test_a_namespace_with_few_slots_gets_the_next(self, gate, desk):
-        """Where requests hang, each slot that is free for a moment would go to them in turn, until they have all."""
-        writing = desk(concurrency=4)
-        for number in range(5):
-            writing.writer.submit(replace(allocate(), key=("slow", f"slow-{number}")))
-        for number in range(2):
-            writing.writer.submit(replace(allocate(), key=("good", f"good-{number}")))
-        await gate.until("slow-0", "slow-1", "slow-2", "slow-3")
-
-        gate.release("slow-0")
-        await gate.until("slow-1", "slow-2", "slow-3", "good-0")
-        gate.release("slow-1")
-        await gate.until("slow-2", "slow-3", "good-0", "good-1")
-
-    async def test_a_namespace_in_trouble_does_not_return_before_others(self, script, desk):
-        """What comes back from a pause waits for its turn like what has not been sent yet."""
-
-        def answer(request):
-            sent.append(request.path.split("/")[5])
-            return (status(500, "failed calling webhook") if "/bad/" in request.path else DONE)(request)
-
-        sent = []
-        script.default = answer
-        writing = desk(concurrency=1)
-        for number in range(3):
-            writing.writer.submit(replace(allocate(), key=("bad", f"bad-{number}")))
-        writing.writer.submit(replace(allocate(), key=("good", "good")))
-        await writing.results(1)
-
-        assert "good" in sent[:3]
-
     async def test_claim_in_trouble_gives_its_slot_back(self, script, session):
         """While one claim waits out an error of its own, others are written."""
         slept = asyncio.Event()
@@ -155,22 +123,6 @@ class TestOrder:
         assert [outcome.write.key[1] for outcome in outcomes] == ["good"]
         await writer.drain(0)
         assert isinstance(outcomes[-1], Unclear)
-
-    async def test_a_claim_whose_patches_alone_are_not_answered_gives_its_slot_back(self, script, desk):
-        """The server has just been there to read it; a webhook may be asked for this one, and not answer."""
-
-        def answer(request):
-            if "/slow" not in request.path:
-                return DONE(request)
-            return (cut if request.method == "PATCH" else UNCHANGED)(request)
-
-        script.default = answer
-        writing = desk(concurrency=1)
-        for name in ("slow", "good"):
-            writing.writer.submit(allocate(name=name))
-        (outcome,) = await writing.results()
-
-        assert outcome.write.key[1] == "good"
 
     async def test_busy_while_writes_wait(self, gate, desk):
         """The writer is busy while writes wait for a slot, and not when all is done."""
@@ -233,25 +185,3 @@ class TestOrder:
         assert await writing.writer.drain(0.02) == 1
 
         assert isinstance(writing.outcomes[0], Unclear)
-
-    async def test_drain_gives_no_slot_to_what_is_cut_short_while_it_waits_for_one(self, gate, script, desk):
-        """What waits behind it is told that it was not begun."""
-        script.then(status(500, "failed calling webhook"))
-        writing = desk(concurrency=1)
-        writing.writer.submit(allocate(name="broken"))
-        writing.writer.submit(allocate(name="hangs"))
-        await gate.until("hangs")
-        async with asyncio.timeout(5):
-            while not writing.writer.queued:  # noqa: ASYNC110 - a count, not a signal
-                await asyncio.sleep(0.001)
-        writing.writer.submit(allocate(name="behind"))
-        running = tuple(writing.writer._running)
-
-        assert await writing.writer.drain(0) == 2
-
-        assert [task.exception() for task in running] == [None, None]
-        assert {outcome.write.key[1]: type(outcome) for outcome in await writing.results(3)} == {
-            "broken": Unclear,
-            "hangs": Unclear,
-            "behind": Stale,
-        }

@@ -30,20 +30,6 @@ async def test_finalizer_precedes_the_allocation(script, desk):
     assert outcome.body["status"]["allocation"] == ALLOCATION
 
 
-async def test_stale_annotation_goes_with_the_finalizer(script, desk):
-    """The patch that sets the finalizer takes the pending annotation off."""
-    script.then(ok(claim(6, finalizers=[FINALIZER])), DONE)
-
-    await desk().result(allocate(finalizers=(), drop_annotation=True))
-
-    assert patches(script)[0][1]["metadata"] == {
-        "resourceVersion": "5",
-        "uid": "u",
-        "finalizers": [FINALIZER],
-        "annotations": {PENDING_ANNOTATION: None},
-    }
-
-
 async def test_protected_claim_takes_one_patch(script, desk):
     """A claim that has the finalizer and no annotation is allocated by one patch."""
     script.then(DONE)
@@ -83,12 +69,6 @@ async def test_claim_without_allocation_only_loses_the_finalizer(script, desk):
     await desk().result(deallocate(allocated=False))
 
     assert patches(script) == [("", {"metadata": {"resourceVersion": "5", "uid": "u", "finalizers": []}})]
-
-
-def test_reserved_claim_is_never_deallocated():
-    """A claim that somebody uses cannot even be asked to be deallocated."""
-    with pytest.raises(ValueError, match="reserved for 1 consumers"):
-        writes.deallocate(known(allocation=ALLOCATION, reserved_for=["pod"]))
 
 
 @pytest.mark.parametrize("text", ["why it waits", None], ids=["set", "take off"])
@@ -161,12 +141,6 @@ async def test_claim_that_was_reserved_meanwhile_keeps_its_allocation(script, de
 
     assert isinstance(outcome, writes.Stale)
     assert len(patches(script)) == 1
-
-
-def test_allocation_of_a_reserved_claim_is_not_taken_back():
-    """A pod may use it."""
-    with pytest.raises(ValueError, match="claim ns/c is reserved for 1 consumers"):
-        withdraw(reserved_for=["pod"])
 
 
 RESULT = ALLOCATION["devices"]["results"][0]

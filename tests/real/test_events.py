@@ -78,22 +78,6 @@ async def test_the_api_server_takes_the_longest_message(recorder, make_claim, cl
     assert len(stored["message"]) == MESSAGE_BYTES - 1
 
 
-async def test_event_of_a_class_is_shown(recorder, client, control_plane, namespace):
-    """An Event about a cluster-scoped object is accepted, and shown with it."""
-    body = {
-        "apiVersion": CLASSES.api_version,
-        "kind": "DeviceClass",
-        "metadata": {"name": f"{namespace}.io"},
-    }
-    subject = Subject(client.create(CLASSES.path(), body | {"spec": {}}))
-
-    recorder.record(subject, "Warning", "InvalidSelector", "spec.selectors[0] does not compile")
-    await until(lambda: recorder.counts["created"] == 1)
-
-    described = control_plane.kubectl("describe", "deviceclass", f"{namespace}.io")
-    assert "spec.selectors[0] does not compile" in described
-
-
 async def test_event_in_a_namespace_that_is_going_is_no_news(recorder, client, namespace):
     """An Event for a claim that outlives the deletion of its namespace is refused without a warning."""
     going = f"{namespace}-going"

@@ -186,17 +186,6 @@ def test_pod_gets_the_gate_if_it_has_claims_and_is_kube_scheduler_s(gated, spec,
     assert sorted(gates(create(gated, **spec))) == sorted(expected)
 
 
-def test_pod_of_another_namespace_gets_no_gate(gated):
-    """The label has to say `managed`."""
-    gated.client.patch(
-        f"/api/v1/namespaces/{gated.namespace}", {"metadata": {"labels": {CLAIMS_LABEL: "other"}}}
-    )
-
-    gated.client.wait_for(
-        "/healthz", lambda _: gates(create(gated, query="?dryRun=All")) == [], what="a pod without a gate"
-    )
-
-
 def test_the_commands_of_the_page_take_off_the_nomination_and_then_the_gate(gated):
     """Of each pod that has the gate, gates of others stay; a pod that has been let go is not touched."""
     create(gated, "gated", gates=["example.com/other", GATE])
@@ -226,12 +215,6 @@ def test_the_commands_of_the_page_take_off_the_nomination_and_then_the_gate(gate
     assert gates(found["probe"]) == []
     assert "nominatedNodeName" not in found["gated"]["status"]
     assert found["let-go"]["status"]["nominatedNodeName"] == "node-1"
-
-
-def test_own_gate_on_a_pod_with_a_node_is_refused_by_the_api_server(gated):
-    """Its words are those of the documentation."""
-    with pytest.raises(AssertionError, match="cannot be set until all schedulingGates have been cleared"):
-        create(gated, gates=[GATE], nodeName="node-1")
 
 
 def test_api_server_finds_no_fault_with_the_expressions(full_scene):

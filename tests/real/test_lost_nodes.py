@@ -164,9 +164,16 @@ def fleet(lossy_plane, tmp_path):
     clear_cluster(plane)
 
 
-@pytest.mark.parametrize("is_killed", [False, True], ids=["same operator", "killed between"])
-@pytest.mark.parametrize("explain", ["ours", "all"])
-@pytest.mark.parametrize("how", ["cordon", "anti-affinity", "anti-affinity, others free"])
+@pytest.mark.parametrize(
+    ("how", "explain", "is_killed"),
+    [
+        pytest.param("cordon", "ours", False, id="cordon"),
+        pytest.param("cordon", "all", True, id="cordon, all explained, killed between"),
+        pytest.param("anti-affinity", "ours", True, id="anti-affinity, killed between"),
+        pytest.param("anti-affinity", "all", False, id="anti-affinity, all explained"),
+        pytest.param("anti-affinity, others free", "all", True, id="others free, killed between"),
+    ],
+)
 def test_pod_that_lost_its_node_is_told_and_counted(fleet, how, explain, is_killed):
     """Event, annotation and metrics say so, and nothing else is said; devices on the forbidden node help nobody."""
     if how == "anti-affinity, others free":

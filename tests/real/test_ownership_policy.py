@@ -66,15 +66,6 @@ def test_nobody_else_allocates_an_owned_device(fence, user, version):
     )
 
 
-@pytest.mark.parametrize("user", ["scheduler", "admin"])
-def test_others_allocate_what_is_not_owned(fence, user):
-    """Devices of other pools, and those of other drivers."""
-    fence.own(pool="node-1", device="gpu-0")
-
-    assert fence.allocate(user, ("node-2", "gpu-0"), ("node-1", "gpu-1")).status == 200
-    assert fence.allocate(user, ("node-1", "gpu-0"), driver="nic.example.com").status == 200
-
-
 def test_operator_allocates_an_owned_device(fence):
     """It is the only one. Its dry runs are refused, by which it learns that the API server knows the rule."""
     fence.own(pool="node-1")
@@ -224,14 +215,6 @@ def test_bad_rule_of_before_loses_its_finalizer(fence):
     answer = fence.client.request("PATCH", f"{RULES}/old", patch, content_type=MERGE_PATCH)
 
     assert answer.ok, answer.body
-
-
-def test_other_rules_are_nobody_s_business(fence):
-    """They are created, changed and deleted as before."""
-    fence.client.create(RULES, rule("other", key="example.com/broken", effect="NoExecute", selector={}))
-    fence.client.patch(f"{RULES}/other", {"spec": {"taint": {"effect": "None", "value": "disk"}}})
-    fence.client.patch(f"{RULES}/other", {"spec": {"deviceSelector": {"driver": DRIVER}}})
-    fence.client.delete(f"{RULES}/other")
 
 
 def test_many_rules_and_a_large_claim_cost_no_more_than_is_allowed(fence):

@@ -1,11 +1,9 @@
 """Beside kube-scheduler and kube-controller-manager: who allocates what, and what becomes of it."""
 
-import time
-
 import pytest
 import yaml
 
-from controlplane.scene import EXAMPLES, allocation, devices, node
+from controlplane.scene import EXAMPLES, devices, node
 
 SETUP = ("nodes.yaml", "walkthrough/1-class.yaml", "walkthrough/2-slices.yaml")
 JOB = "walkthrough/6-job-that-fits.yaml"
@@ -80,24 +78,6 @@ def test_pod_follows_the_claim(cluster, pod):
     claim = cluster.claim("example-resource-claim")
     assert cluster.client.get(pod)["spec"]["nodeName"] == node(claim) == "node-1"
     assert [user["name"] for user in claim["status"]["reservedFor"]] == ["user"]
-
-
-def test_claim_of_a_finished_pod_is_left_alone(cluster, pod):
-    """The controller manager clears it, and would again and again; when the pod is gone it is allocated again."""
-    cluster.client.patch(f"{pod}/status", {"status": {"phase": "Succeeded"}})
-    path = f"{cluster.claims}/example-resource-claim"
-    cleared = cluster.client.wait_for(
-        path,
-        lambda claim: not allocation(claim) and not claim["metadata"].get("finalizers"),
-        seconds=30,
-        what="the end of the allocation",
-    )
-    time.sleep(1)
-    assert cluster.client.get(path)["metadata"]["resourceVersion"] == cleared["metadata"]["resourceVersion"]
-
-    cluster.client.delete(f"{pod}?gracePeriodSeconds=0")
-
-    cluster.wait_allocated("example-resource-claim")
 
 
 def test_job_gets_both_claims(job):

@@ -89,21 +89,6 @@ def test_shares_of_a_device(cluster, nodes):
     assert len(shares) == 2
 
 
-def test_admin_access(cluster, nodes):
-    """A monitor with admin access sees the devices that another pod uses, which loses nothing."""
-    namespace = f"/api/v1/namespaces/{cluster.namespace}"
-    cluster.client.patch(namespace, {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}})
-    cluster.start_driver(nodes[0], GPUS)
-    work = cluster.allocate_claim("work")
-    cluster.create_pod("worker", {"resourceClaimName": "work"})
-
-    cluster.allocate_claim("watch", allocationMode="All", adminAccess=True)
-    cluster.create_pod("monitor", {"resourceClaimName": "watch"})
-
-    assert cluster.report("monitor").devices == {"gpu-0", "gpu-1", "gpu-2"}
-    assert cluster.report("worker").devices == names(work)
-
-
 def test_skipped_node_operations(cluster, nodes):
     """A driver whose devices need nothing done on the node is not asked, and the pod runs."""
     driver = cluster.start_driver(nodes[0], GPUS, skipNodeOperations=["*"])
