@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from dra_operator.cli.kubectl.answering import API_VERSION, camel
+from dra_operator.cli.kubectl.answering import API_VERSION, LISTS, camel
 from dra_operator.questions.claims import ClaimList
 from dra_operator.questions.device_table import DeviceList
 from dra_operator.questions.explain import ExplainAnswer
@@ -50,10 +50,11 @@ def schema(kinds: dict[str, Any]) -> dict[str, Any]:
         found = TypeAdapter(type_).json_schema(ref_template="#/$defs/{model}")
         definitions |= {name: _camelled(each) for name, each in found.pop("$defs", {}).items()}
         found = _camelled(found)
+        listed = LISTS.get(kind)
         found["properties"] = {
             "apiVersion": {"const": API_VERSION},
             "kind": {"const": kind},
-            **found["properties"],
+            **{"items" if name == listed else name: each for name, each in found["properties"].items()},
         }
         found["required"] = ["apiVersion", "kind"]
         found["title"] = kind

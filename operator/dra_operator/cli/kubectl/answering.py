@@ -41,6 +41,14 @@ if TYPE_CHECKING:
     from dra_operator.questions.state import ClusterState
 
 API_VERSION: Final = "kubectl.dra-operator.io/v1"
+LISTS: Final = {
+    "Audit": "findings",
+    "Holders": "holders",
+    "Impact": "claims",
+    "Lint": "findings",
+    "Usage": "rows",
+}
+"""The fields that hold the list of a kind, which documents call `items`."""
 YES: Final = 0
 NO: Final = 1
 CANNOT_SAY: Final = 2
@@ -257,7 +265,9 @@ def yaml_text(answer: Answer) -> str:
 
 
 def _document(answer: Answer) -> dict[str, Any]:
-    return {"apiVersion": API_VERSION, "kind": answer.kind, **_plain(answer.report)}
+    listed = LISTS.get(answer.kind)
+    found = {"items" if name == listed else name: value for name, value in _plain(answer.report).items()}
+    return {"apiVersion": API_VERSION, "kind": answer.kind, **found}
 
 
 def camel(name: str) -> str:
