@@ -57,9 +57,12 @@ def read_source(options: Options, demand: Demand) -> Source:
     importing = Thread(target=import_module, args=(demand.engine,), daemon=True)
     importing.start()
     others = sorted(_find_namespaces((*options.files, options.subject)) - {own})
-    live = read_live(kubectl, demand, "" if options.all_namespaces else own, others)
-    # Two threads that import modules which import each other may each find one that is not complete.
-    importing.join()
+    try:
+        live = read_live(kubectl, demand, "" if options.all_namespaces else own, others)
+    finally:
+        # Two threads that import modules which import each other may each find one that is not complete; and a process
+        # that ends while C++ is loaded is aborted.
+        importing.join()
     return build_source(live.bodies, demand.kinds - live.unread.keys(), live.unread, options, own)
 
 
