@@ -11,6 +11,7 @@ import too_long
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.cli.simulate import app
+from dra_operator.questions.cluster import Cluster
 from dra_operator.questions.load import find_refused_expressions
 from factories import manifest
 from simulation import CLASS, V1, claim, devices, node, states, table
@@ -425,3 +426,19 @@ def test_a_selector_that_does_not_compile_is_left_to_the_allocator():
     assert not list(
         find_refused_expressions(read(too_long.claim(requests=[too_long.request(selectors=[selector])])))
     )
+
+
+@pytest.mark.parametrize("spec", [None, {}])
+def test_a_slice_without_a_spec_is_refused_like_an_empty_one(spec):
+    """What is wrong with it is said, whichever way nothing is written."""
+    body = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "s"},
+        "spec": spec,
+    }
+
+    errors = Cluster.load([body]).errors
+
+    assert errors
+    assert all('ResourceSlice "s": spec' in each for each in errors)

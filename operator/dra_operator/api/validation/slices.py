@@ -66,7 +66,7 @@ def find_refused_values(spec: types.ResourceSliceSpec, body: Mapping[str, Any]) 
 
     `body` is the object that was read, in v1: it has what the reader drops.
     """
-    yield from _partitions(body["spec"])
+    yield from _partitions(body.get("spec") or {})
     for index, device in enumerate(spec.devices):
         path = f"spec.devices[{index}]"
         read = body["spec"]["devices"][index]
