@@ -82,19 +82,6 @@ def test_gate_that_comes_off_too_early_is_a_fault(scene):
     assert fault.endswith("without b")
 
 
-@pytest.mark.parametrize("node", ["node-000", ""])
-def test_pod_on_another_node_than_its_claims_is_a_fault(scene, node):
-    """Or with a claim that has been taken back."""
-    scene.claim("a", "node-001")
-    scene.claim("b", "node-001", "gpu-1")
-    scene.pod("a", "b", is_gated=False)
-    scene.claim("b", node)
-    scene.pod("a", "b", is_gated=False, node="node-001")
-
-    (fault,) = scene.judge.faults()
-    assert "gated-0 was bound to node-001" in fault
-
-
 def test_device_that_no_pod_has_is_found(scene):
     """A claim that is reserved is in use."""
     scene.claim("a", "node-001")

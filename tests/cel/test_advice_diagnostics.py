@@ -25,11 +25,6 @@ def test_a_caret_stands_under_the_place():
     assert caret(text, position, "wrong") == "2:9: wrong\n |   device.nope == 1\n | ........^"
 
 
-def test_without_a_place_there_is_the_message_alone():
-    """Some errors are those of the whole expression."""
-    assert caret("1", None, "wrong\x1b[2J") == "wrong [2J"
-
-
 @pytest.mark.parametrize("text", ['"\udcff" + 1', "'\ud800' == device.drivr", "\udcff"])
 def test_what_is_no_unicode_has_a_place_too(text):
     """An argument that is not UTF-8 comes as halves of surrogate pairs, which no stream takes."""
@@ -48,23 +43,6 @@ def test_a_place_fits_into_its_width(text, position, width):
     assert columns(at.line) <= width
     assert at.line.startswith(at.before)
     assert at.line == printable(at.line)
-
-
-def test_a_wide_line_is_cut_on_both_sides():
-    """Dots stand for what is left out, and the caret below the place."""
-    at = place_of(f"{'a' * 5000}!{'b' * 5000}", 5000, 100)
-
-    assert len(at.line) == 100
-    assert (at.line[:4], at.line[-4:]) == ("...a", "b...")
-    assert at.line[len(at.before)] == "!"
-    assert at.column == 5001
-
-
-def test_the_position_counts_bytes():
-    """An error's position is an offset into the encoded text."""
-    text = "'é' == device.drivr"
-
-    assert error_of(text).position == len("'é' == device".encode())
 
 
 def test_a_failed_evaluation_has_a_place(device):
@@ -121,13 +99,6 @@ def test_a_domain_that_the_device_has_not_is_named(device, text, told):
     )
 
 
-def test_a_domain_that_is_no_text_in_the_expression_is_not_guessed(device):
-    """The last domain before the place is not the one that was asked where a variable stands for it."""
-    text = "'x' in device.attributes['other.example.com'] || ['a.example.com'].all(k, device.attributes[k].numa == 0)"
-
-    assert "other.example.com" not in describe(text, error_of(text, device), device)
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -158,15 +129,6 @@ def test_a_name_where_the_domain_should_stand_is_written_right(device, domain):
 
     assert describe(text, error_of(text, device), device) == (
         'no such key: string; this device has attributes["dra.example.com"].model'
-    )
-
-
-def test_without_a_close_name_those_there_are_named(device):
-    """Where nothing is close, the names of the device are listed."""
-    text = "device.attributes['dra.example.com'].zzz == 'h100'"
-
-    assert describe(text, error_of(text, device), device).startswith(
-        "no such key: zzz; this device has healthy, index, links, memory (capacity), model, node, version;"
     )
 
 

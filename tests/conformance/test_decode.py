@@ -66,12 +66,3 @@ def test_what_1_37_does_not_know_is_refused(decode, device, message):
 
     assert "ok" not in answer
     assert message in answer["error"]
-
-
-def test_a_version_that_is_not_served_is_refused(decode):
-    """1.37 has no DeviceTaintRule in v1beta1."""
-    answer = decode(
-        {"apiVersion": "resource.k8s.io/v1beta1", "kind": "DeviceTaintRule", "metadata": {"name": "a"}}
-    )
-
-    assert 'no kind "DeviceTaintRule" is registered' in answer["error"]

@@ -86,22 +86,6 @@ def test_plain_comparisons_are_told(content: Slice, expression: str, told: str) 
 
 
 @pytest.mark.parametrize(
-    ("expression", "parts"),
-    [
-        ("a && b", ["a", "b"]),
-        ("a && (b && c)", ["a", "(b && c)"]),
-        ('a == "x && y" && b', ['a == "x && y"', "b"]),
-        ("a || b && c", ["a || b && c"]),
-        ("a ? b && c : d", ["a ? b && c : d"]),
-        ("x.?y.orValue(1) == 1 && b", ["x.?y.orValue(1) == 1", "b"]),
-    ],
-)
-def test_only_the_top_is_taken_apart(expression: str, parts: list[str]) -> None:
-    """What stands in brackets, quotes, or beside `||` stays whole."""
-    assert comparison.conjuncts(expression) == tuple(parts)
-
-
-@pytest.mark.parametrize(
     ("expression", "told"),
     [
         ('device.attributes["gpu.io"].model.startsWith("h")', "model is a100"),
@@ -122,15 +106,6 @@ def test_only_the_top_is_taken_apart(expression: str, parts: list[str]) -> None:
 def test_of_anything_else_what_it_reads_is_told(content: Slice, expression: str, told: str | None) -> None:
     """Unless it reads nothing, or what it reads is computed."""
     assert told_of(expression, content) == ({} if told is None else {told: 1})
-
-
-def test_only_so_much_of_what_is_read_is_told(content: Slice) -> None:
-    """A line has an end."""
-    attributes = [f'has(device.attributes["gpu.io"].{name})' for name in "abcd"]
-
-    assert told_of(" || ".join(attributes), content) == {
-        "no gpu.io/a and no gpu.io/b and no gpu.io/c and more": 1
-    }
 
 
 @pytest.mark.parametrize(
@@ -238,13 +213,3 @@ def test_the_literal_of_a_plain_comparison_can_be_replaced(expression: str, kind
 def test_other_expressions_have_no_such_literal(expression: str) -> None:
     """Lists, flags, alternatives and whatever is not a comparison of a device's own."""
     assert comparison.find_literals(expression) == ()
-
-
-def test_each_comparison_has_a_literal() -> None:
-    """Two parts that are alike have two places."""
-    part = 'device.attributes["g"].index == 1'
-    expression = f"{part} && {part}"
-    first, second = comparison.find_literals(expression)
-
-    assert first.put(expression, "2") == f"{part.replace('1', '2')} && {part}"
-    assert second.put(expression, "2") == f"{part} && {part.replace('1', '2')}"

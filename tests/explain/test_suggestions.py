@@ -78,17 +78,6 @@ def test_each_attribute_of_several_constraints_is_told(gpus: Any, ask: Any) -> N
     )
 
 
-def test_an_attribute_that_all_have_is_not_the_obstacle(gpus: Any, ask: Any) -> None:
-    """Then the line names the constraint alone."""
-    constraints = [{"distinctAttribute": f"{DRIVER}/model"}]
-    found = gpus.explain(gpus.claim(ask("g", 2), constraints=constraints))
-
-    assert found.message.endswith(
-        f"none together satisfy constraint #0 (distinctAttribute {DRIVER}/model), "
-        f"at most 1 together, 2 requested{NEVER}"
-    )
-
-
 @pytest.mark.parametrize(
     ("expression", "hint"),
     [
@@ -105,33 +94,6 @@ def test_a_selector_that_guards_what_no_device_has(gpus: Any, ask: Any, expressi
     assert found.message.endswith(
         f'0 match selector #0 (no {hint} on 4); for {hint}, did you mean "{DRIVER}/model"?'
     )
-
-
-@pytest.mark.parametrize(
-    ("before", "hint"),
-    [
-        (f'device.driver == "{DRIVER}"', ""),
-        ('device.driver == "nic"', '; for other/typo, did you mean "nic/typo"?'),
-        ('device.driver == "tape"', ""),
-    ],
-    ids=["of others", "of its own", "of nobody"],
-)
-def test_of_a_class_of_one_line_the_parts_before_say_whose_names_count(
-    gpus: Any, ask: Any, before: str, hint: str
-) -> None:
-    """As if each part had a line of its own; what another driver has than the one asked for was not meant."""
-    gpus.device_class("gpu", f'{before} && device.attributes["other"].?typo.orValue("") == "y"')
-    found = gpus.explain(gpus.claim(ask("g")))
-
-    assert found.reason is Reason.CLASS_MATCHES_NO_DEVICE
-    assert found.message.partition(")")[2] == hint
-
-
-def test_a_selector_that_reads_what_some_device_has_gets_no_hint(gpus: Any, ask: Any) -> None:
-    """The name is right, if only for other devices."""
-    found = gpus.explain(gpus.claim(ask("g", 1, f'device.attributes["{DRIVER}"].?serial.orValue("") == "x"')))
-
-    assert "did you mean" not in found.message
 
 
 # --- taints

@@ -60,32 +60,6 @@ def test_nodes_that_use_one_pool_name(scene: Any, put_slice: PutSlice, ask: Any)
     )
 
 
-def test_a_request_for_all_devices_of_a_node_that_sees_others(scene: Any, put_slice: PutSlice) -> None:
-    """The pool is told with what is wrong, not as one that is being updated."""
-    put_slice("a", "x", nodeName="n1", count=2)
-    put_slice("b", "y", allNodes=True, count=1)
-    put_slice("c", "z", allNodes=True, count=1)
-    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}}
-    found = scene.explain(scene.claim(request))
-
-    assert found.reason is Reason.POOL_INCOMPLETE
-    assert "being updated" not in found.message
-    assert "too many slices of generation 1 (3 where" in found.message
-    assert "delete those that nobody updates" in found.message
-
-
-def test_a_pool_with_too_many_slices_gets_no_more_devices(scene: Any, put_slice: PutSlice) -> None:
-    """So it is not what a request for all devices of another class waits for."""
-    put_slice("a", "x", allNodes=True)
-    put_slice("b", "y", allNodes=True)
-    scene.device_class("none", 'device.driver == "none"')
-    request = {"name": "r", "exactly": {"deviceClassName": "none", "allocationMode": "All"}}
-    found = scene.explain(scene.claim(request))
-
-    assert found.reason is Reason.CLASS_MATCHES_NO_DEVICE
-    assert found.message == ("request r: 2 devices published, 0 in class none (driver gpu != none on 2)")
-
-
 def test_counters_of_a_pool_that_a_node_uses_nevertheless(scene: Any, put_slice: PutSlice, ask: Any) -> None:
     """What keeps devices away is told as the node sees it: each of two nodes has a pool of the same name."""
     draw = [{"counterSet": "s", "counters": {"c": {"value": "1"}}}]

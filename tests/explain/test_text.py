@@ -22,15 +22,6 @@ def gpus(scene: Any) -> Any:
     return scene
 
 
-def test_of_many_requests_the_first_are_named(gpus: Any, ask: Any) -> None:
-    """And how many there are besides, so that what they lack is told."""
-    found = gpus.explain(gpus.claim(*(ask(name) for name in NAMES)))
-
-    assert len(found.message) < 1024
-    assert f"{NAMES[2]} on n1, 29 more)" in found.message
-    assert f"not even for {NAMES[0]}, {NAMES[1]}, {NAMES[2]} and 2 more" in found.message
-
-
 def test_of_many_alternatives_the_last_are_only_named(gpus: Any) -> None:
     """Those before them are told whole, as what comes first is what is wanted most."""
     selector = [

@@ -4,8 +4,6 @@ import pytest
 
 from dra_operator.cel.errors import Abort
 from dra_operator.cel.library.formatting import FormatError, check_literal, format_text
-from dra_operator.cel.library.quantities import parse_quantity
-from dra_operator.cel.values.values import CelMap
 
 
 @pytest.mark.parametrize(
@@ -29,17 +27,6 @@ from dra_operator.cel.values.values import CelMap
 def test_a_wrong_clause_is_an_error(error, text, arguments, message):
     """The error is in upstream's words."""
     assert error("string_format", text, arguments) == message
-
-
-def test_a_precision_without_a_letter_is_an_error(error):
-    """A clause ends with its letter."""
-    assert error("string_format", "%.3", (1,)).endswith("could not find end of precision specifier")
-
-
-def test_a_value_without_a_text_form_is_an_error(error):
-    """Quantities, and maps by double, cannot be written."""
-    assert "was given kubernetes.Quantity" in error("string_format", "%s", (parse_quantity("1"),))
-    assert "map key of type double" in error("string_format", "%s", (CelMap([(1.5, 1)]),))
 
 
 def test_a_literal_is_checked_by_types_alone():

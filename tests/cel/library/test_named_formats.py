@@ -29,21 +29,3 @@ from dra_operator.cel.library.named_formats import FORMATS, validate
 def test_a_text_of_another_form_has_problems_in_words(name, text, problems):
     """The problems are those that the API server would tell."""
     assert list(validate(FORMATS[name], text).value) == problems
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("dns1123Label", "A"),
-        ("dns1035Label", "1a"),
-        ("qualifiedName", "a/b/c"),
-        ("labelValue", "-a"),
-        ("dns1123Label", "a\n"),
-    ],
-)
-def test_a_rule_is_told_with_examples(name, text):
-    """A text that breaks a rule of names gets the rule, an example and the pattern."""
-    (problem,) = validate(FORMATS[name], text).value
-
-    assert "(e.g. '" in problem
-    assert "regex used for validation is" in problem
