@@ -65,33 +65,6 @@ def test_devices_differ_where_their_lists_have_nothing_in_common(counted_only: A
     assert counted_only.picks(counted_only.claim(ask("r", 4), constraints=[DIFFER])) is None
 
 
-def test_values_of_different_types_have_nothing_in_common(counted_only: Any, ask: Any) -> None:
-    """Nor has an empty list anything with itself: no constraint admits its device."""
-    values = [
-        {"ints": [1, 2]},
-        {"strings": ["1", "2"]},
-        {"versions": ["1.0.0"]},
-        {"bools": [True]},
-        {"ints": []},
-    ]
-    counted_only.slice(
-        "s", *({"name": f"d{n}", "attributes": {"links": value}} for n, value in enumerate(values))
-    )
-    two, four, five = (ask("r", count) for count in (2, 4, 5))
-
-    assert counted_only.picks(counted_only.claim(two, constraints=[match()])) is None
-    assert counted_only.picks(counted_only.claim(four, constraints=[DIFFER])) == [
-        "r=d0",
-        "r=d1",
-        "r=d2",
-        "r=d3",
-    ]
-    assert counted_only.picks(counted_only.claim(five, constraints=[DIFFER])) is None
-    for constraint in (match(), DIFFER):
-        last = ask("r", 1, f'device.attributes["{DRIVER}"].links == []')
-        assert counted_only.picks(counted_only.claim(last, constraints=[constraint])) is None
-
-
 def test_a_list_that_is_switched_off_agrees_with_nothing(scene_with: Any, ask: Any) -> None:
     """It is taken alone, or as the first of those that are to differ."""
     scene = scene_with(list_type_attributes=False)

@@ -186,31 +186,6 @@ def test_the_field_is_named_as_in_the_version_it_was_written_in(wire, field):
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize(
-    ("wire", "sentence"),
-    [
-        ([], "object: [] is not an object"),
-        (None, "object: null is not an object"),
-        ({"kind": ["Node"]}, 'object: kind: ["Node"] is none of the kinds'),
-        (
-            {"kind": "Secret", "metadata": {"name": "s", "namespace": "n"}},
-            'object "n/s": kind: "Secret" is none of',
-        ),
-        ({"kind": "Node", "metadata": []}, "Node: metadata: [] is not an object"),
-        ({"kind": "Node", "metadata": {"name": []}}, "Node: metadata.name: [] is not text"),
-        (
-            {"kind": "Pod", "metadata": {"name": "p", "namespace": "n", "labels": {"a": 1}}},
-            'Pod "n/p": metadata.labels["a"]: 1 is not text: write it in quotes',
-        ),
-    ],
-)
-def test_what_is_no_object_is_named_as_well_as_it_can(wire, sentence):
-    """However wrong the input is, the outcome is an ObjectError."""
-    with pytest.raises(ObjectError) as caught:
-        read_object(wire)
-    assert str(caught.value).startswith(sentence)
-
-
 def test_a_long_value_is_shortened():
     """A message stays one line that fits a screen."""
     with pytest.raises(ObjectError) as caught:

@@ -156,33 +156,6 @@ class TestNodes:
         notes = [line for line in result.stderr.splitlines() if "drain" in line]
         assert notes == ([f'note: DeviceTaintRule "drain": taints nothing: {why}'] if why else [])
 
-    @pytest.mark.parametrize(
-        ("where", "lacking"),
-        [
-            ({"nodeName": "node-1"}, ""),
-            ({"nodeName": "node-2"}, "node-2"),
-            ({"nodeName": "node-3"}, "node-3"),
-            ({"allNodes": True}, "node-2"),
-            (selecting("NotIn", ["node-2"]), ""),
-            (selecting("In", ["node-2"]), "node-2"),
-        ],
-        ids=["declared", "not declared", "no such node", "all nodes", "selected, declared", "selected"],
-    )
-    @pytest.mark.parametrize("per_device", [False, True], ids=["slice", "per device"])
-    def test_resources_of_a_node_must_be_declared_by_it(self, simulate, where, lacking, per_device):
-        """The API server refuses the slice otherwise."""
-        declaring = {**node("node-1"), "status": {"declaredFeatures": ["DRANodeAllocatableResources"]}}
-        published = devices("a", **({"perDeviceNodeSelection": True} if per_device else where))
-        published["spec"]["devices"][0] |= {
-            "nodeAllocatableResources": {"cpu": {"mapping": {"deviceMultiplier": "1"}}},
-            **(where if per_device else {}),
-        }
-        result = simulate(declaring, node("node-2"), published)
-
-        note = 'ResourceSlice "slice-node-1": the API server takes it only once these nodes declare '
-        assert (note in result.stderr) == bool(lacking), result.stderr
-        assert not lacking or f"status.declaredFeatures: {lacking}\n" in result.stderr
-
     def test_node_restricts_the_nodes(self, simulate):
         """Only that node may be chosen, and the others' devices are told as out of reach."""
         nodes = (node("node-1"), node("node-2"))
@@ -261,23 +234,6 @@ class TestOutput:
         second = simulate(CLASS, node("node-1"), devices("a"), item, claim("two"))
 
         assert states(second) == {"default/one": "held", "default/two": "pending"}
-
-    def test_share_ids_are_new_and_the_same_each_time(self, simulate):
-        """The same files give the same answer, and no id that is in use is given again."""
-        shared = devices("a")
-        shared["spec"]["devices"][0]["allowMultipleAllocations"] = True
-
-        def ids(*claims):
-            result = simulate(CLASS, node("node-1"), shared, *claims, options=["-o", "json"])
-            items = json.loads(result.stdout)["items"]
-            shares = [item["status"]["allocation"]["devices"]["results"][0]["shareID"] for item in items]
-            return items, shares
-
-        items, first = ids(claim("one"))
-        assert ids(claim("one"))[1] == first
-        _, both = ids(items[0], claim("two"))
-        assert both[0] == first[0]
-        assert both[1] != first[0]
 
 
 class TestNotes:

@@ -6,7 +6,7 @@ from aiohttp import web
 from dra_operator.api.names import FINALIZER
 from dra_operator.cluster import writes
 
-from .script import cut, lines, ok, status
+from .script import cut, ok, status
 from .writing import ALLOCATION, DONE, OTHERS, UNCHANGED, allocate, annotate, claim, deallocate, patches
 
 REFUSALS = {
@@ -51,18 +51,6 @@ class TestOutcomes:
         assert isinstance(outcome, writes.Stale)
         assert outcome.body == changed
         assert writing.waits == []
-
-    async def test_conflict_with_ourselves_is_written(self, script, desk):
-        """A 409 because the same patch had arrived before counts as written."""
-        script.then(status(409), DONE)
-
-        assert isinstance(await desk().result(allocate()), writes.Stored)
-
-    async def test_gone_claim_is_gone(self, script, desk):
-        """A 404 says that the claim no longer exists."""
-        script.then(status(404))
-
-        assert isinstance(await desk().result(allocate()), writes.Stale)
 
     async def test_recreated_claim_is_a_conflict(self, script, desk):
         """A claim deleted and made anew under its name answers 422; it is another claim, so look again."""
@@ -311,25 +299,12 @@ class TestOutcomes:
 
         assert isinstance(await desk().result(allocate()), writes.Stored)
 
-    @pytest.mark.parametrize("before", [(), (cut,)], ids=["patch", "reading"])
-    async def test_server_that_never_answers_is_read_back(self, script, desk, before):
-        """A request that runs into the time limit is not waited for, and the claim is read back."""
-        script.then(*before, lines(then="stall"), DONE)
-
-        assert isinstance(await desk(timeout=0.05).result(allocate()), writes.Stored)
-
     async def test_allocation_that_is_still_there_is_taken_off_again(self, script, desk):
         """What was to be taken off and is not says that the patch was lost, and not that somebody was faster."""
         there = ok(claim(5, allocation=ALLOCATION, finalizers=[FINALIZER]))
         script.then(cut, there, ok(claim(6, finalizers=[FINALIZER])), ok(claim(7)))
 
         assert isinstance(await desk().result(deallocate()), writes.Stored)
-
-    async def test_lost_answer_then_409_is_written(self, script, desk):
-        """A repeated patch that meets its own earlier success is written, not lost."""
-        script.then(cut, UNCHANGED, status(409), DONE)
-
-        assert isinstance(await desk().result(allocate()), writes.Stored)
 
     async def test_reading_back_goes_on_until_the_server_is_back(self, script, desk):
         """While the API server is away the outcome stays unknown, however long that takes."""

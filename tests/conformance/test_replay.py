@@ -74,21 +74,6 @@ def test_another_answer_ends_with_1(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "outcome"),
-    [
-        (scenario(count=2), {"unsatisfiable": True}),
-        (
-            scenario(deviceClasses=[]),
-            {"error": "request r: device class c does not exist", "errorKind": "fatal"},
-        ),
-    ],
-)
-def test_other_outcomes(tmp_path: Path, row: Any, outcome: dict[str, Any]) -> None:
-    """No node fits, or something is wrong."""
-    assert lines(run(tmp_path, row)) == [{"name": "one", **outcome}]
-
-
-@pytest.mark.parametrize(
     ("bad", "message"),
     [
         ("{", "the line is not JSON: "),
@@ -281,15 +266,6 @@ def answers(folder: Path, row: dict[str, Any]) -> list[dict[str, Any]]:
     result = run_sequential(folder, row, options=("--out", str(out)))
     assert result.exit_code == 0, result.output
     return [json.loads(text) for text in out.read_text().splitlines()]
-
-
-def test_the_state_is_carried_on(tmp_path: Path) -> None:
-    """What one claim gets, the next does not; who gets nothing has neither node nor result."""
-    first, second, third = answers(tmp_path, timed_scenario(claim("a"), claim("b"), claim("c")))
-
-    assert [line["result"]["devices"]["results"][0]["device"] for line in (first, second)] == ["d0", "d1"]
-    assert (first["name"], first["claim"], first["node"]) == ("one", "a", "n1")
-    assert third == {"name": "one", "claim": "c", "node": None, "result": None}
 
 
 def test_claims_of_a_pod_fit_together_or_not_at_all(tmp_path: Path) -> None:

@@ -51,13 +51,6 @@ def test_both_claims_are_told_and_neither_is_written_to(bench, used):
     assert bench.metric("device_collisions") == 1
 
 
-def test_a_device_held_alone_beside_a_share_is_held_twice(bench):
-    """A driver made it shareable, or exclusive, while it was held."""
-    effects = bench.run(holder(bench, "alone"), holder(bench, "sharing", share="s"))
-
-    assert sorted(said(effects)) == ["alone", "sharing"]
-
-
 def test_a_deleted_claim_is_not_cleared_beside_another_holder(bench):
     """It says so, and is cleared once it is the only one."""
     bench.run(holder(bench, "ours"), holder(bench, "theirs", used=USER))
@@ -67,16 +60,6 @@ def test_a_deleted_claim_is_not_cleared_beside_another_holder(bench):
 
     assert cleared(bench.run()) == []
     assert cleared(bench.run(Delta("ResourceClaim", "default", "theirs", None))) == ["ours"]
-
-
-@pytest.mark.parametrize("share", ["ours", "theirs"])
-def test_a_deleted_claim_is_not_cleared_beside_a_share(bench, share):
-    """Nor a share beside who has the device alone."""
-    claims = [
-        holder(bench, name, share="s" if name == share else None, **({} if name == "theirs" else GOING))
-        for name in ("ours", "theirs")
-    ]
-    assert cleared(bench.run(*claims)) == []
 
 
 def test_a_deleted_claim_is_cleared_beside_one_that_shares_with_it(bench):
@@ -245,22 +228,6 @@ def test_what_an_earlier_operator_told_is_not_told_again(bench, clock):
 
     assert effects + bench.run() == []
     assert bench.metric("broken_allocations", cause="device-missing") == 1
-
-
-def test_annotations_are_written_ten_a_second(bench, clock):
-    """A node that is gone may have taken the devices of hundreds of claims; Events have a limit of their own."""
-    names = [f"gpu-{number}" for number in range(25)]
-    bench.run(put("Node", node()), put("ResourceSlice", resource_slice(*names)))
-    bench.run(*[bench.delta(claim(name), allocation=allocation(name), reservedFor=USER) for name in names])
-    effects = bench.run(gone("Node", "node-1"))
-    counts = [len(annotations(effects))]
-    for _ in range(3):
-        clock.now = bench.wake_at
-        counts.append(len(annotations(bench.run())))
-
-    assert event_reasons(effects) == ["AllocationBroken"] * 25
-    assert counts == [10, 10, 5, 0]
-    assert clock.now >= 1002
 
 
 async def test_a_broken_claim_is_told_on_the_api_server(cluster, operator):

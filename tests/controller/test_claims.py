@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from dra_operator.api.core import Metadata, OwnerReference
 from dra_operator.api.names import FINALIZER
 from dra_operator.api.types import (
-    AllocationResult,
     ResourceClaim,
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
@@ -69,21 +68,6 @@ RESERVED = ResourceClaimStatus(
 def test_the_claim_itself_says_whose_it_is(book, subject, standing):
     """Label, controller owner and reservations decide before pods do."""
     assert book.standing(subject) is standing
-
-
-@pytest.mark.parametrize(
-    ("subject", "free"),
-    [
-        (claim(), True),
-        (claim(labels={"dra-operator.io/allocate": "false"}), True),
-        (claim(labels={"dra-operator.io/allocate": "false"}, status=RESERVED), False),
-        (claim(owner_references=(OwnerReference(kind="Pod", name="p", controller=True),)), False),
-    ],
-    ids=["ours", "opted out", "opted out and reserved", "made for a pod"],
-)
-def test_a_claim_is_free_that_nobody_uses(book, subject, free):
-    """Also one that opted out, unless it is used."""
-    assert book.is_free(subject) is free
 
 
 @pytest.mark.parametrize(
@@ -171,21 +155,6 @@ def test_claims_and_pods_may_come_and_go_in_any_order(happened):
 
 
 @pytest.mark.parametrize(
-    "subject",
-    [
-        claim(status=ResourceClaimStatus(allocation=AllocationResult())),
-        claim(deletion_timestamp="2026-01-01T00:00:00Z"),
-    ],
-    ids=["allocated", "being deleted"],
-)
-def test_only_a_claim_without_allocation_and_future_waits(book, subject):
-    """An allocated claim needs nothing, and one that is being deleted gets nothing."""
-    book.put(subject)
-
-    assert not book.waiting()
-
-
-@pytest.mark.parametrize(
     ("subject", "released"),
     [
         (claim(deletion_timestamp="t", finalizers=(FINALIZER,)), True),
@@ -250,16 +219,6 @@ def test_scope_says_which_claims_are_ours(scope, alone, held):
 
     assert (before, store.standing(store.get(KEY))) == (alone, held)
     assert changed == {KEY}
-
-
-def test_claim_changes_hands_when_a_gate_comes_off():
-    """The pod names the same claims as before, and they are kube-scheduler's from then on."""
-    store = ClaimStore(ClaimScope.ALL)
-    store.put(claim())
-    store.put_pod(use("a"))
-
-    assert store.put_pod(use("a", gated=False)) == {KEY}
-    assert store.standing(store.get(KEY)) is Standing.POD
 
 
 def test_claim_reserved_for_another_than_its_gated_pods_is_not_ours():

@@ -365,38 +365,6 @@ async def test_setting_says_whose_claims_are_ours(cluster, pods, start_gated, sc
     await cluster.stays(lambda: not any(cluster.devices(name) for name in {"alone", "held", "used"} - ours))
 
 
-async def test_claim_of_a_gated_pod_that_is_gone_is_given_back(cluster, pods, operator):
-    """What was stored for a pod that is deleted before it was let go is free again, if no pod names the claim."""
-    fault = cluster.server.faults.answer(503, verb="patch", kind="Pod", times=None)
-    cluster.put(claim("a"), pod("pod", "a"))
-    await cluster.allocated("a")
-
-    await cluster.session.request("DELETE", "/api/v1/namespaces/default/pods/pod")
-
-    await cluster.until(lambda: not cluster.devices("a"), "the end of the allocation")
-    assert cluster.server.get("ResourceClaim", "a", "default")
-    fault.times = 0
-
-
-async def test_gate_stays_on_while_an_allocation_is_being_taken_back(cluster, pods, start_gated):
-    """A claim without a pod has to move, and a gated pod names it meanwhile: it is let go with the new devices."""
-    await start_gated(claims="all")
-    cluster.put(claim("a"))
-    await cluster.allocated("a")
-    moving = cluster.server.faults.delay(1, verb="patch", kind="ResourceClaim", subresource="status")
-    cluster.put(
-        resource_slice("gpu-0", "gpu-1", generation=2, taints=[{"key": "bad", "effect": "NoExecute"}])
-    )
-    await cluster.until(lambda: moving.met, "the write")
-
-    cluster.put(pod("pod", "a"))
-
-    await cluster.stays(lambda: pods.gates() == [GATE])
-    await pods.let_go()
-    assert pods.nominated() == "node-2"
-    assert cluster.devices("a")
-
-
 async def test_pod_does_not_go_with_a_claim_that_is_being_deleted(cluster, pods, start_gated):
     """Its claim is deleted after it was stored: the gate stays on."""
     await start_gated(claims="all")
@@ -440,18 +408,6 @@ async def test_pod_is_not_let_go_with_claims_on_two_nodes(cluster, pods, start_g
     assert cluster.claim("a")["status"]["allocation"]["devices"]["results"][0]["pool"] == "pool-2"
 
 
-async def test_pod_with_an_allocated_claim_that_opted_out_is_let_go_at_once(cluster, pods, operator):
-    """The claim has its devices already, and the pod needs another one: all the same it is not for us to decide."""
-    held = claim("a", labels={"dra-operator.io/allocate": "false"})
-    cluster.put({**held, "status": {"allocation": on_node_2()}}, claim("b"))
-    cluster.put(pod("other", "a", gates=()), pod("pod", "a", "b"))
-
-    await pods.let_go()
-
-    assert not cluster.devices("b")
-    assert "reservedFor" not in cluster.claim("a")["status"]
-
-
 @pytest.mark.parametrize("is_gone", [False, True], ids=["cordoned", "pod gone"])
 async def test_allocation_stays_while_another_claim_holds_its_device(cluster, pods, start_gated, is_gone):
     """kube-scheduler would take the device for free; once the other claim is gone it is taken back."""
@@ -475,28 +431,3 @@ async def test_allocation_stays_while_another_claim_holds_its_device(cluster, po
     else:
         await pods.let_go()
         assert pods.nominated() == "node-2"
-
-
-def with_template(body, name="t"):
-    """Let a pod have a claim of a template that is not made yet."""
-    body["spec"]["resourceClaims"].append({"name": name, "resourceClaimTemplateName": "template"})
-    return body
-
-
-@pytest.mark.parametrize(
-    "body",
-    [with_template(pod("pod", "a")), pod("pod", "a", "absent"), pod("pod", "a", "of-others")],
-    ids=["claim not made yet", "claim absent", "claim of another pod"],
-)
-async def test_sound_allocation_stays_while_a_pod_is_not_ready(cluster, pods, start_gated, body):
-    """A claim got its devices before a gated pod named it: they are not lost because another claim is missing."""
-    await start_gated(claims="all")
-    cluster.put(claim("a"), claim("of-others"), pod("other", "of-others", gates=()))
-    await cluster.allocated("a")
-    before = cluster.claim("a")["status"]["allocation"]
-
-    cluster.put(body)
-
-    await cluster.until(lambda: cluster.reasons("pod", "Pod"), "the Event")
-    assert cluster.claim("a")["status"].get("allocation") == before
-    assert pods.gates() == [GATE]

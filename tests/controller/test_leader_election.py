@@ -163,20 +163,6 @@ async def test_api_server_that_is_away_for_long_ends_nobody(cluster, start):
     assert not operator.crashed
 
 
-async def test_right_that_is_missing_is_named(cluster, start):
-    """In /readyz, in an Event about the operator, and until it is granted."""
-    message = 'leases.coordination.k8s.io "dra-operator" is forbidden: User "x" cannot get resource "leases"'
-    fault = cluster.server.faults.answer(403, times=None, kind="Lease", message=message)
-    operator = await start("first")
-    expected = f"not permitted to get leases: {message}"
-    await cluster.until(lambda: operator.manager.unready() == [expected])
-    assert await ask(operator, "/leaderz") == (503, f"{expected}\n")
-    await cluster.until(lambda: "Forbidden" in cluster.reasons("dra-operator", "Namespace"))
-
-    fault.times = 0
-    await operator.ready()
-
-
 async def test_without_the_namespace_of_its_lease_the_operator_ends(cluster, start):
     """Where none is set: to wait would help nobody who has just typed `dra-operator run`."""
     with capture_logs() as logs:
@@ -208,17 +194,6 @@ async def test_one_that_stands_by_and_may_not_list_says_so(cluster, start, monke
         await cluster.until(lambda: not second.manager.unready(), "the grant")
 
     assert [line["resource"] for line in logs if line["event"] == "forbidden"] == ["nodes"]
-
-
-async def test_without_leader_election_there_is_no_lease(cluster, start):
-    """Whoever says `none` decides at once."""
-    operator = await (await start("first", leader_election="none")).ready()
-
-    assert cluster.server.get("Lease", "dra-operator", "default") is None
-    assert (await ask(operator, "/leaderz"), leading(operator)) == (
-        (200, "ok\n"),
-        "dra_operator_leading 1.0",
-    )
 
 
 async def test_operator_whose_lease_went_back_ends(cluster, start):
@@ -349,17 +324,3 @@ def now():
 def standby(now):
     """An operator that wants to read Nodes and Pods."""
     return StandbyAccess({name: KINDS[name] for name in ("Node", "Pod")}, lambda: now[0])
-
-
-@pytest.mark.parametrize("verb", ["list", "watch"])
-async def test_each_right_that_is_missing_has_a_line(standby, session, verb):
-    """And what is asked after it is asked all the same."""
-    session.troubles[verb, "nodes"] = denied(verb, "nodes")
-    session.troubles[verb, "pods"] = denied(verb, "pods")
-
-    await standby.check(session)
-
-    assert [text.partition(": ")[0] for text in standby.reasons()] == [
-        f"not permitted to {verb} nodes",
-        f"not permitted to {verb} pods",
-    ]

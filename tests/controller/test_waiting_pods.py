@@ -196,17 +196,6 @@ def test_annotation_goes_when_the_pod_has_its_devices(bench):
     assert bench.annotation("p-gpu") is None
 
 
-def test_nothing_is_told_of_a_nominated_pod(bench):
-    """kube-scheduler makes room for it, and writes the claim soon."""
-    body, its_claim = made("p")
-    body["status"]["nominatedNodeName"] = "n1"
-    bench.put(claim("other", status=HELD), body, its_claim)
-    bench.after(70)
-
-    assert bench.told == []
-    assert bench.annotation("p-gpu") is None
-
-
 def test_claim_that_several_pods_wait_for_is_told_of_once(bench):
     """Each pod has its Event; the annotation does not go back and forth between them."""
     bench.put(claim("other", status=HELD), claim("shared"), pod("a", named("x", "shared"), cpu="9"))
@@ -305,13 +294,3 @@ def test_template_that_tolerates_the_taint_of_owned_devices_is_told_of(clock):
     assert found["user"].startswith(
         "request gpu tolerates the taint dra-operator.io/owned, so kube-scheduler"
     )
-
-
-def test_text_of_an_earlier_operator_is_taken_off_a_claim_that_fits(bench):
-    """Nobody else would: the claim waits, and the pod has nothing to be told."""
-    body, its_claim = made("p")
-    its_claim["metadata"]["annotations"] = {PENDING: "of yesterday"}
-    bench.put(body, its_claim)
-    bench.after(10)
-
-    assert bench.annotation("p-gpu") is None

@@ -207,19 +207,6 @@ def test_an_entry_that_names_no_claim_or_two_is_told(entry, problem):
     assert found == f'f, document 3 (line 1): Pod "default/train": entry "gpu": {problem}'
 
 
-@pytest.mark.parametrize("field", ["containers", "initContainers"])
-def test_a_container_that_names_no_entry_is_told(field):
-    """The API server refuses a pod whose container uses a claim that the pod does not have."""
-    body = pod()
-    body["spec"][field] = [{"name": "main", "resources": {"claims": [{"name": "gpu"}, {"name": "gp"}]}}]
-
-    _, problems = made(TEMPLATE, body)
-
-    path = f"spec.{field}[0].resources.claims[1].name"
-    text = f'Pod "default/train": {path}: "gp" is not in spec.resourceClaims, which has gpu'
-    assert problems == [f"f, document 2 (line 1): {text}"]
-
-
 def group(*entries, **metadata):
     """A PodGroup with claims."""
     return {
@@ -240,20 +227,6 @@ def member(name, entry=ENTRY, group="team"):
 def prefixes(claims):
     """Return what claims are named after."""
     return [record.body["metadata"]["generateName"] for record in claims]
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [{**ENTRY, "name": "other"}, {**ENTRY, "resourceClaimTemplateName": "two-gpus"}],
-    ids=["another name", "another template"],
-)
-def test_only_what_a_pod_names_exactly_as_its_group_is_shared(entry):
-    """Everything else is the pod's own, as without a group."""
-    template = {**TEMPLATE, "metadata": {"name": "two-gpus"}}
-    claims, problems = made(TEMPLATE, template, group(ENTRY), member("a", entry))
-
-    assert problems == []
-    assert prefixes(claims) == ["team-gpu-", f"a-{entry['name']}-"]
 
 
 def test_a_group_that_is_not_there_is_told():

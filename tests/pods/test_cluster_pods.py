@@ -1,7 +1,6 @@
 """All nodes with what their pods have: kept step by step, it is as if it had been made at once."""
 
 import json
-from collections import Counter
 from contextlib import suppress
 from random import Random
 
@@ -53,25 +52,6 @@ def obstacle(cluster, body, name="n1"):
     """Return what keeps a pod from a node, as people read it."""
     found = cluster.find_obstacle(read_requirements(body), name)
     return None if found is None else str(found)
-
-
-@pytest.mark.parametrize(
-    ("condition", "left"),
-    [
-        ("nodeSelector", {"n1": "cpu", "n2": "pods", "n3": "cpu"}),
-        ("cpu", {"n1": "nodeSelector", "n2": "pods"}),
-        ("pods", {"n1": "nodeSelector", "n2": "cpu", "n3": "cpu"}),
-        ("volume", {"n1": "nodeSelector", "n2": "pods", "n3": "cpu"}),
-    ],
-)
-def test_what_is_in_the_way_besides_a_condition_is_found(cluster, condition, left):
-    """A node may have several obstacles, resources among them."""
-    cluster.put("Node", node("n2", labels={"disk": "ssd"}, cpu="500m", pods="0"))
-    cluster.put("Node", node("n3", labels={"disk": "ssd"}, cpu="500m"))
-    requirements = read_requirements(pod(cpu="4", nodeSelector={"disk": "ssd"}))
-    found = cluster.find_obstacles_without(requirements, condition)
-
-    assert {name: obstacle.condition for name, obstacle in found.items()} == left
 
 
 @pytest.mark.parametrize(
@@ -165,21 +145,6 @@ def test_a_pod_that_names_a_claim_and_has_no_node_waits(cluster):
 
 
 # --- what cannot be read
-
-
-def test_a_pod_with_a_bad_quantity_counts_with_the_rest(cluster):
-    """The error names the object, the field and the value."""
-    requests = {"cpu": "2", "memory": "lots"}
-    with pytest.raises(ObjectError) as caught:
-        cluster.put(
-            "Pod", pod("bad", on="n1", containers=[{"name": "c", "resources": {"requests": requests}}])
-        )
-
-    assert str(caught.value) == (
-        'Pod "default/bad": spec.containers[0].resources.requests["memory"]: "lots" is not a quantity such as 16Gi '
-        "or 500m"
-    )
-    assert obstacle(cluster, pod(cpu="2")) == "cpu (1 left of 4, 2 requested)"
 
 
 @pytest.mark.parametrize(
@@ -358,39 +323,6 @@ def random_volumes(random):
         for volume in volumes
     ]
     return volumes, claims
-
-
-def test_random_cases_meet_all_conditions():
-    """A law that never met a case would prove nothing of it."""
-    random, counts = Random(7), Counter()  # noqa: S311
-    for _ in range(150):
-        volumes, claims = random_volumes(random)
-        names = tuple(claim["metadata"]["name"] for claim in claims)
-        there = random_node(random, "n1")
-        pods = [bound(random_pod(random, f"p{number}", "default"), "n1") for number in range(3)]
-        for _ in range(6):
-            counts[
-                find_condition(random_pod(random, "p", "default", names), there, pods, claims, volumes)
-            ] += 1
-
-    assert counts.keys() >= {
-        None,
-        "unschedulable",
-        "taint",
-        "nodeSelector",
-        "affinity",
-        "ports",
-        "pods",
-        "cpu",
-    }
-    assert counts.keys() >= {
-        "memory",
-        "ephemeral-storage",
-        "example.com/dongle",
-        "hugepages-2Mi",
-        "volume",
-        "features",
-    }
 
 
 def places(value, path=()):

@@ -150,15 +150,6 @@ def test_one_term_of_the_affinity_must_match(terms, matches):
     assert (obstacle(affinity(*terms), node(disk="ssd", size="4")) is None) is matches
 
 
-def test_a_node_that_is_not_named_is_left_out_before_all_else():
-    """As kube-scheduler has it: pods of DaemonSets name one, and its taints are asked about that one alone."""
-    there = node({"taints": [TAINT], "unschedulable": True})
-
-    assert obstacle(affinity(fields("In", "n2")), there) == "affinity metadata.name In n2"
-    assert obstacle(affinity(fields("In", "n2"), labels("a", "Exists")), there) == "unschedulable"
-    assert obstacle(affinity(fields("In", "n1")), there) == "unschedulable"
-
-
 def test_filters_come_in_the_order_of_kube_scheduler():
     """The first that a node fails is told: each is mended, the next is told."""
     asked = {
@@ -220,24 +211,6 @@ def test_ports_of_the_node(asked, used, conflicts):
 
     body = pod(containers=[{"name": "c", "ports": [{"containerPort": 80, **asked}]}])
     assert (obstacle(body, there) is not None) is conflicts
-
-
-@pytest.mark.parametrize(
-    ("spec", "ports"),
-    [
-        ({"initContainers": [{"ports": [{"hostPort": 80}]}]}, []),
-        ({"initContainers": [{"ports": [{"hostPort": 80}], "restartPolicy": "Always"}]}, ["80/TCP"]),
-        ({"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80}]}]}, ["80/TCP"]),
-        (
-            {"containers": [{"ports": [{"hostPort": 80, "hostIP": "10.0.0.1", "protocol": "SCTP"}]}]},
-            ["10.0.0.1:80/SCTP"],
-        ),
-    ],
-    ids=["an init container that ends", "a sidecar", "network of the node", "address and protocol"],
-)
-def test_which_ports_count(spec, ports):
-    """Those of containers that last."""
-    assert [str(port) for port in read_requirements(pod(**spec)).ports] == ports
 
 
 @pytest.mark.parametrize(

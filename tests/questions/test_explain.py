@@ -3,7 +3,6 @@
 import pytest
 
 from dra_operator import Cluster, QuestionError
-from dra_operator.pods.smallest_change import Effort
 from factories import claim, request, taint_rule
 from small_cluster import CLASS, NODES, cluster, devices, holding, node, pod, template
 
@@ -108,25 +107,6 @@ def test_the_smallest_changes_are_given_by_kind():
     ]
 
 
-def test_where_not_all_could_be_tried_that_is_said():
-    """An effort that is used up is no answer that nothing helps."""
-    asked = cluster(waiting("waits", LARGE, count=9))
-
-    assert asked.explain("ResourceClaim/team/waits", Effort(decisions=0)).searched.startswith("searched ")
-    assert asked.explain("ResourceClaim/team/waits", None).searched == ""
-
-
-def test_a_claim_of_a_pod_has_the_reason_of_the_pod():
-    """What keeps the pod from its nodes keeps the claim waiting."""
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "train", "controller": True}
-    asked = pod("train", uid="train", nodeSelector={"zone": "a"})
-    asked["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "train-gpu-x"}]}
-
-    answer = cluster(waiting("train-gpu-x", ownerReferences=[owner]), asked).explain("claim/team/train-gpu-x")
-
-    assert (answer.subject, answer.reason) == ('ResourceClaim "team/train-gpu-x"', "NodeUnsuitable")
-
-
 @pytest.mark.parametrize(
     ("bodies", "subject", "expected"),
     [
@@ -227,13 +207,6 @@ def asking(count, **fields):
     return found
 
 
-def test_extended_resources_fit_on_a_node_that_has_them():
-    """The node is the first on which all of the pod fits."""
-    answer = cluster(EXTENDED, holding("held", "n1", "gpu-0"), asking(2)).explain("Pod/team/train")
-
-    assert (answer.state, answer.reason, answer.node) == ("fits", "NotScheduled", "n2")
-
-
 def test_gates_of_others_keep_a_pod_waiting_and_its_claims_with_it():
     """kube-scheduler does not look at it before they are off."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "train", "controller": True}
@@ -253,16 +226,6 @@ def gated(name, claim_name):
     """A pod with the operator's gate that names a claim."""
     entries = [{"name": "gpu", "resourceClaimName": claim_name}]
     return pod(name, uid=name, entries=entries, schedulingGates=[{"name": "dra-operator.io/allocation"}])
-
-
-def test_gated_pod_waits_for_a_claim_that_an_ordinary_pod_names():
-    """The operator decides no claim that kube-scheduler may decide."""
-    other = pod("other", uid="other", entries=[{"name": "gpu", "resourceClaimName": "waits"}])
-
-    answer = cluster(waiting(), gated("train", "waits"), other).explain("pod/team/train")
-
-    assert (answer.state, answer.reason) == ("waits", "ClaimNotGated")
-    assert "pod other" in answer.message
 
 
 def test_claim_of_a_gated_pod_fits_where_the_pod_does():

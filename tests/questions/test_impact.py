@@ -282,28 +282,6 @@ def test_claim_that_tolerates_the_taint_for_a_while_is_evicted_then(world):
     ]
 
 
-def test_rule_that_selects_nothing_says_so(world):
-    """With the words that `simulate` has for it."""
-    report = load(world.bodies).impact(rule=broken(device="gpu-7"))
-
-    assert report.devices == 0
-    (warning,) = report.warnings
-    assert warning.startswith('DeviceTaintRule "broken": taints nothing: no published device is of driver')
-
-
-def test_requests_that_fewer_devices_serve_are_counted(world):
-    """A template's are, and not those of a claim that tolerates the taint."""
-    spec = {"spec": {"devices": {"requests": [worlds.request()]}}}
-    world.put(worlds.manifest("ResourceClaimTemplate", "train", spec, namespace="team-a"))
-    tolerant = worlds.request(tolerations=[{"key": "broken", "operator": "Exists"}])
-    world.put(worlds.factories.claim("tolerant", tolerant, namespace="team-a"))
-
-    (request,) = load(world.bodies).impact(rule=broken()).requests
-
-    assert (request.kind, request.name, request.request) == ("ResourceClaimTemplate", "train", "gpu")
-    assert (request.devices_before, request.devices_after) == (2, 1)
-
-
 def share_with_other_node(world):
     """Let the pod of the first node share a device of the network with one of the second; the claim that has it."""
     world.put(worlds.factories.device_class("nic", f'device.driver == "{NIC}"'))
@@ -374,20 +352,6 @@ def test_change_that_cannot_be_made_is_an_error(world, change, message):
         load(world.bodies).impact(**change)
 
     assert message in str(caught.value)
-
-
-def test_pod_that_tolerates_the_cordon_comes_back_to_no_other_node(world):
-    """Its devices are on the drained node alone: what waits for it there is no other place."""
-    pod = world.objects["Pod", "team-a", "train"]
-    pod["spec"] |= {
-        "nodeSelector": {"kubernetes.io/hostname": "node-1"},
-        "tolerations": [{"operator": "Exists"}],
-    }
-
-    (claim,) = load(world.bodies).impact(drained_node="node-1").claims
-
-    assert (claim.fits_elsewhere, claim.new_node) == (False, "")
-    assert claim.message.startswith("it comes back to node node-1, whose cordon it tolerates; elsewhere: ")
 
 
 def test_request_is_decisive_only_if_enough_devices_become_too_few(world):

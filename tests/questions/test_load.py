@@ -1,7 +1,6 @@
 """What `simulate` can be given, and what is told when it cannot be read."""
 
 import copy
-import json
 
 import pytest
 from typer.testing import CliRunner
@@ -143,21 +142,6 @@ def test_a_kustomization_is_told_to_have_no_effect(simulate):
     assert note not in simulate(CLASS, devices("a"), claim("one")).stderr
 
 
-def test_an_older_version_comes_out_as_v1(simulate):
-    """As `kubectl get` shows it, whatever it was applied as."""
-    old = {
-        "apiVersion": "resource.k8s.io/v1beta1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": "one"},
-        "spec": {"devices": {"requests": [{"name": "gpu", "deviceClassName": "gpu"}]}},
-    }
-
-    (item,) = json.loads(simulate(CLASS, devices("a"), old, options=["-o", "json"]).stdout)["items"]
-
-    assert item["apiVersion"] == V1
-    assert item["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpu"
-
-
 @pytest.mark.parametrize(
     "arguments",
     [[], ["-f", "absent.yaml"], ["-f", "x", "-o", "xml"]],
@@ -190,24 +174,6 @@ def test_a_misspelt_field_is_an_error(simulate):
     assert "default/right" in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("name", "what"),
-    [("A_b", '"A_b" is no name of a request'), (5, "5 is not text")],
-    ids=["refused value", "unreadable value"],
-)
-def test_a_misspelt_field_hides_no_other_mistake(simulate, name, what):
-    """Both are told in one go, but for mistakes at its owner or below, which may come of it."""
-    wrong = claim("typo")
-    requests = wrong["spec"]["devices"]["requests"]
-    requests[:] = [{"nam": "a", "exactly": {"deviceClassName": "gpu"}}, {**requests[0], "name": name}]
-
-    result = simulate(wrong)
-
-    unknown, other = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
-    assert "spec.devices.requests[0].nam: unknown field; " in unknown
-    assert f"spec.devices.requests[1].name: {what}" in other
-
-
 def test_what_the_api_server_refuses_is_an_error(simulate):
     """A claim with values that are refused is told with the path as it was written, and is not decided."""
     wrong = claim("wrong", -1)
@@ -224,26 +190,6 @@ def test_what_the_api_server_refuses_is_an_error(simulate):
     )
     assert "wrong" not in result.stdout
     assert "default/right" in result.stdout
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        {"name": "gpu"},
-        {"name": "gpu", "count": 1, "firstAvailable": [{"name": "a", "deviceClassName": "gpu"}]},
-    ],
-    ids=["nothing", "both"],
-)
-def test_nobody_is_told_to_set_what_their_version_does_not_have(simulate, request_):
-    """Requests of v1beta1 have no `exactly`."""
-    wrong = claim("wrong")
-    wrong["apiVersion"] = "resource.k8s.io/v1beta1"
-    wrong["spec"]["devices"]["requests"] = [request_]
-
-    result = simulate(CLASS, devices("a"), wrong)
-
-    assert "spec.devices.requests[0]: asks for " in result.stderr
-    assert "exactly" not in result.stderr
 
 
 def with_field(body, name, *path, **metadata):
@@ -281,14 +227,6 @@ def test_a_field_of_a_newer_server_is_left_out_and_told(simulate, body, line):
     assert (states(result), result.exit_code) == ({"default/one": "allocated"}, 0)
     assert line in result.stderr
     assert "error" not in result.stderr
-
-
-def test_a_slice_that_people_wrote_is_refused_for_a_misspelt_field(simulate):
-    """Without a uid no API server has seen it."""
-    result = simulate(CLASS, with_field(devices("a"), "sharedCounter", "spec"), claim("one"))
-
-    assert result.exit_code == 2
-    assert 'spec.sharedCounter: unknown field; did you mean "sharedCounters"?' in result.stderr
 
 
 PAIR = {"name": "gpu", "resourceClaimName": "pair"}
@@ -411,12 +349,6 @@ def test_a_refusal_names_the_expression(body, path, message):
 
     assert found.path == path
     assert found.message.startswith(message)
-
-
-@pytest.mark.parametrize("body", slips_of_derived.RIGHT.values(), ids=slips_of_derived.RIGHT)
-def test_what_is_right_is_not_refused(body):
-    """However close it comes."""
-    assert not list(find_refused_expressions(read(body)))
 
 
 def test_a_selector_that_does_not_compile_is_left_to_the_allocator():
