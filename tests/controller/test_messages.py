@@ -23,14 +23,16 @@ def logged(repository: Path):
     for folder in ("cluster", "controller"):
         for path in (repository / "operator" / "dra_operator" / folder).glob("*.py"):
             for call in ast.walk(ast.parse(path.read_text())):
-                if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute | ast.Name):
                     texts |= _logged_by(call)
     return texts
 
 
 def _logged_by(call: ast.Call) -> set[str]:
-    logger = call.func.value if isinstance(call.func, ast.Attribute) else None
-    if not isinstance(logger, ast.Name) or logger.id not in {"log", "_log", "logger"} or not call.args:
+    """`tell` stands for one of two levels of a logger."""
+    logger = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    names = {"log", "_log", "logger"} if isinstance(call.func, ast.Attribute) else {"tell"}
+    if not isinstance(logger, ast.Name) or logger.id not in names or not call.args:
         return set()
     text = call.args[0]
     if isinstance(text, ast.Attribute):
