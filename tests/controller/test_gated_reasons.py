@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from dra_operator.allocator import Failed, Reason
-from dra_operator.controller.gated_reasons import GatedReasons, UngatedReasons
+from dra_operator.controller.gated_reasons import PodReasons
 from dra_operator.controller.handback import WriteTrouble
 from dra_operator.pods.pod_decision import PodDecider
 from pod_world import NAMESPACE, PodWorld, claim, device_class, named, node, pod, resource_slice
@@ -17,13 +17,11 @@ WORLD = (device_class(), node("n1"), resource_slice("n1", "gpu-0"))
 def explain(world, *, trouble=None, has_lost=False, others=False):
     """Return why the pod p waits: one with the gate was tried in vain, one without was let go."""
     pods = SimpleNamespace(
-        cluster=world.cluster,
         trouble=lambda _key: trouble,
         is_waiting=lambda _key: True,
         has_lost_devices=lambda _key: has_lost,
     )
-    ungated = UngatedReasons(world.cluster, world.explainer) if others else None
-    reasons = GatedReasons(pods, world.decider, world.explainer, ungated)
+    reasons = PodReasons(world.cluster, world.explainer, others, pods, world.decider)
     if (waiting := reasons.find((NAMESPACE, "p"))) is None:
         return None
     return reasons.explain(waiting)

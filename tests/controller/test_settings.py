@@ -93,12 +93,12 @@ def test_variables_of_services_are_no_settings(monkeypatch, name):
 
 
 def test_every_problem_is_reported_at_once(monkeypatch, configuration):
-    """Nobody has to start the operator five times to learn of five mistakes."""
+    """Nobody has to start the operator five times to learn of four mistakes."""
     monkeypatch.setenv("DRA_OPERATOR_COLOUR", "blue")
     with pytest.raises(SettingsError) as raised:
-        load({"log_format": "xml"}, configuration("flavour: sweet\nclaims: 1\nclaims: 2"))
+        load({"log_format": "xml"}, configuration("flavour: sweet\nclaims: 1"))
 
-    assert len(raised.value.problems) == 5
+    assert len(raised.value.problems) == 4
 
 
 @pytest.mark.parametrize(
@@ -119,27 +119,6 @@ def test_a_configuration_file_that_makes_no_sense_is_named(configuration, text, 
         load({}, path)
 
     assert path in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("claims: standalone\nhandback_seconds: 1\n\n# later\nhandback_seconds: 2\n", "2, 5"),
-        ("handback_seconds: 1\n'handback_seconds': 1\n\"handback_seconds\": 2\n", "1, 2, 3"),
-        ("{handback_seconds: 1, handback_seconds: 1}\n", "1, 1"),
-    ],
-    ids=["apart", "in quotes", "in one line"],
-)
-def test_a_setting_that_a_file_has_twice_is_a_problem(configuration, text, lines):
-    """Which of them was meant is not for us to say: file, setting and lines are named."""
-    path = configuration(text)
-
-    with pytest.raises(SettingsError) as raised:
-        load({}, path)
-
-    assert raised.value.problems == (
-        f'setting "handback_seconds" (field of {path}): given more than once, in the lines {lines}; leave one of them',
-    )
 
 
 def test_origins_name_where_each_setting_came_from(monkeypatch, configuration):

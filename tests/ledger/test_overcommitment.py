@@ -148,14 +148,12 @@ def test_of_what_is_there_at_the_start_nobody_knows(holding: Any) -> None:
     assert scene.found() == [("memory", False)]
 
 
-def test_a_claim_that_comes_during_an_update_of_the_pool_is_remembered(scene: Scene, holding: Any) -> None:
-    """It is judged when the pool is complete again, and what was published before that is known still."""
-    scene.ledger.put(holding("a", "a"))
-    scene.ledger.put(holding("b", "b"))
+def test_an_update_of_the_pool_makes_nobody_forget(scene: Scene, holding: Any) -> None:
+    """While it is incomplete nothing is said, and afterwards the claims are still to blame."""
+    for name in "abc":
+        scene.ledger.put(holding(name, name))
     scene.overcommitments.find()
     scene.put("counters", 2, sharedCounters=[{"name": "gpu-0", "counters": amounts(memory=2)}])
-    scene.overcommitments.find()
-    scene.ledger.put(holding("c", "c"))
     meanwhile = scene.found()
     scene.publish(generation=2)
 
@@ -187,7 +185,7 @@ def test_it_ends(scene: Scene, holding: Any, end: str) -> None:
         scene.inventory.remove("ResourceSlice", "devices")
 
     assert (before, scene.found()) == ([("memory", True)], [])
-    assert not any(pool.by_claims for pool in scene.overcommitments._pools.values())
+    assert not any(scene.overcommitments._by_claims.values())
 
 
 def test_what_comes_after_a_case_is_over_is_judged_anew(scene: Scene, holding: Any) -> None:

@@ -39,7 +39,7 @@ from dra_operator.controller.context import Context
 from dra_operator.controller.facts import EventRequest, Facts
 from dra_operator.controller.fencing import WriteFence
 from dra_operator.controller.gated_pods import GatedPods
-from dra_operator.controller.gated_reasons import GatedReasons, UngatedReasons
+from dra_operator.controller.gated_reasons import PodReasons
 from dra_operator.controller.ingest import DeltaEffects, Ingest, name_of
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
@@ -225,8 +225,7 @@ class SchedulingCycle:
             return None
         cluster, find_claim, has_template = ClusterPods(), self._claims.get, self._templates.has
         explainer = PodExplainer(self.explainer, cluster, find_claim, has_template)
-        ungated = UngatedReasons(cluster, explainer)
-        reasons: GatedReasons | UngatedReasons = ungated
+        reasons = PodReasons(cluster, explainer, self.explains_pods)
         if self.scope.has_gated:
             decider = PodDecider(self.explainer, cluster, find_claim, has_template)
             self._gated = GatedPods(
@@ -238,7 +237,7 @@ class SchedulingCycle:
                 on_changed=self._explain_pod_again,
                 handback_seconds=self.handback_seconds,
             )
-            reasons = GatedReasons(self._gated, decider, explainer, ungated if self.explains_pods else None)
+            reasons.gated, reasons.decider = self._gated, decider
         return WaitingPods(
             cluster,
             reasons,

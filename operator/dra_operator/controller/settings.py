@@ -149,8 +149,8 @@ def load(flags: Mapping[str, str], config: str | None = None) -> LoadedSettings:
     if config == "":
         raise SettingsError(["flag --config: an empty path names no file"])
     path = config or os.environ.get(PREFIX + CONFIG.upper()) or ""
-    fields, problems = _read_file(path) if path else ({}, [])
-    problems += [
+    fields = _read_file(path) if path else {}
+    problems = [
         _unknown(name, value, f"field of {path}")
         for name, value in fields.items()
         if name not in Settings.model_fields
@@ -219,7 +219,7 @@ Each setting can be given in three ways; a flag takes precedence over the enviro
 - as an environment variable: `DRA_OPERATOR_HANDBACK_SECONDS=30`;
 - as a field of the YAML file that `--config FILE` or `DRA_OPERATOR_CONFIG` names: `handback_seconds: 30`.
 
-If a name is unknown or given twice in the file, or a value is not allowed, the operator does not start: it exits with 2
+If a name is unknown, or a value is not allowed, the operator does not start: it exits with 2
 and says what is wrong, where, and what is allowed. An empty environment variable counts as not set. `dra-operator
 config` prints the settings in force; `dra-operator config --check` only checks them.
 
@@ -232,14 +232,10 @@ def _default(field: FieldInfo) -> str:
     return f"`{field.default}`" if field.default != "" else "empty"
 
 
-def _read_file(path: str) -> tuple[dict[str, Any], list[str]]:
-    """Return what a configuration file sets, and a line for each name that it has more than once."""
+def _read_file(path: str) -> dict[str, Any]:
+    """Return what a configuration file sets."""
     try:
-        loader = yaml.SafeLoader(Path(path).read_text(encoding="utf-8"))
-        root = loader.get_single_node()
-        # Before the document is made: maps that are merged in become part of the node then.
-        repeated = _repeated(path, root) if isinstance(root, yaml.MappingNode) else []
-        content = loader.construct_document(root) if root is not None else None
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError([f"configuration file {path}: {error.strerror or error}"]) from None
     except UnicodeDecodeError as error:
@@ -250,25 +246,12 @@ def _read_file(path: str) -> tuple[dict[str, Any], list[str]]:
             [f"configuration file {path}: not YAML: {' '.join(str(error).split())}"]
         ) from None
     if content is None:
-        return {}, []
+        return {}
     if not isinstance(content, dict):
         raise SettingsError(
             [f"configuration file {path}: not a map of settings, such as `claims: standalone`"]
         )
-    return {str(name): value for name, value in content.items()}, repeated
-
-
-def _repeated(path: str, root: yaml.MappingNode) -> list[str]:
-    """Return a line for each setting that is there more than once: of these the reader takes the last in silence."""
-    lines: dict[str, list[int]] = {}
-    for key, _ in root.value:
-        lines.setdefault(str(key.value), []).append(key.start_mark.line + 1)
-    return [
-        f'setting "{name}" (field of {path}): given more than once, in the lines '
-        f"{', '.join(map(str, numbers))}; leave one of them"
-        for name, numbers in lines.items()
-        if len(numbers) > 1
-    ]
+    return {str(name): value for name, value in content.items()}
 
 
 def _unknown_variables() -> list[str]:

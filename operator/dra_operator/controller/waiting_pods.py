@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from heapq import heappop, heappush
-from typing import Final, Protocol
+from typing import Final
 
 from dra_operator.allocator import Reason
 from dra_operator.api.core import Pod
@@ -22,6 +22,7 @@ from dra_operator.controller import messages
 from dra_operator.controller.annotations import Annotations
 from dra_operator.controller.claims import ClaimStore, Key
 from dra_operator.controller.facts import Facts, one_line, warning
+from dra_operator.controller.gated_reasons import PodReason, PodReasons
 from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
 from dra_operator.pods.smallest_change import Effort
 
@@ -49,19 +50,6 @@ _NAME = "pods"
 _NO_CLAIMS: Final[Mapping[str, Key]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class PodReason:
-    """Why a pod waits: a reason and one line of text, and the text for each of its claims, by entry.
-
-    `node` is set if nothing is in the way: the first node on which its claims fit.
-    """
-
-    reason: str
-    message: str
-    claims: Mapping[str, str]
-    node: str = ""
-
-
 @dataclass(slots=True)
 class _PodStatus:
     """What is known of one waiting pod; `reason` is what is told now, if anything is, `claims` those that say so."""
@@ -74,25 +62,6 @@ class _PodStatus:
     advised: tuple[str, str] = ("", "")
     """The last message to which an ending was looked for, and that ending."""
     claims: frozenset[Key] = frozenset()
-
-
-class PodReasons(Protocol):
-    """Finds the pods that wait, and says why they do: `controller.gated_reasons`."""
-
-    def find(self, key: Key) -> WaitingPod | None:
-        """Return a pod that waits, and of which it is to be said why."""
-
-    def explain(self, waiting: WaitingPod) -> PodReason | None:
-        """Return why a pod waits; None for one of which nothing is to be said now."""
-
-    def advise(self, waiting: WaitingPod, effort: Effort) -> str:
-        """Return what would help a pod, as the end of its message; nothing if that is not known."""
-
-    def claims_of(self, pod: Pod) -> Mapping[str, str]:
-        """Return the names of the claims of a pod, by entry."""
-
-    def version(self) -> object:
-        """Return what every answer depends on."""
 
 
 @dataclass(slots=True)

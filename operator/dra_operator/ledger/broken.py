@@ -6,7 +6,7 @@ Source: claimEvictionTime of kube-controller-manager's device taint eviction con
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -94,8 +94,6 @@ class BrokenAllocations:
     """The claims of each device."""
     _of_node: dict[str, dict[ClaimKey, None]] = field(default_factory=dict)
     _published: dict[PoolKey, _NewestSlices] = field(default_factory=dict)
-    _doubtful: dict[PoolKey, set[str]] = field(default_factory=dict)
-    """The devices of each pool that are in use and are not published, or tainted so that it may matter."""
     _since: dict[DeviceKey, float] = field(default_factory=dict)
     """Since when a device is missing, by the clock; for ever if that has lasted."""
     _generations: dict[DeviceKey, int] = field(default_factory=dict)
@@ -133,7 +131,9 @@ class BrokenAllocations:
     def follow(self) -> None:
         """Take in what has changed in the inventory, and judge nothing yet."""
         for pool in self._changes.pools:
-            self._check_pool(pool)
+            self._published.pop(pool, None)
+            for claims in self._of_pool.get(pool, {}).values():
+                self._dirty.update(dict.fromkeys(claims))
         for node in self._changes.nodes:
             self._dirty.update(self._of_node.get(node, ()))
         self._changes.pools, self._changes.nodes = {}, set()
@@ -179,7 +179,6 @@ class BrokenAllocations:
             if not devices:
                 self._of_pool.pop(pool, None)
                 self._published.pop(pool, None)
-                self._doubtful.pop(pool, None)
         for node in _bound_to(allocation):
             bound = self._of_node[node]
             del bound[claim]
@@ -191,33 +190,6 @@ class BrokenAllocations:
         return max(
             sum(len(slice_.names) for slice_ in self._newest(pool).slices), len(self._of_pool.get(pool, ()))
         )
-
-    def _check_pool(self, key: PoolKey) -> None:
-        """Have the claims judged for which a pool that changed may be another matter now, or was one."""
-        self._published.pop(key, None)
-        if (held := self._of_pool.get(key)) is None:
-            return
-        before, now = self._doubtful.get(key, set()), self._find_doubtful(key, held)
-        for device in before | now:
-            self._dirty.update(dict.fromkeys(held.get(device, ())))
-        if now:
-            self._doubtful[key] = now
-        else:
-            self._doubtful.pop(key, None)
-
-    def _find_doubtful(self, key: PoolKey, held: Mapping[str, object]) -> set[str]:
-        published = self._newest(key)
-        found = set(held)
-        for slice_ in published.slices:
-            found -= slice_.indexes.keys()
-        for slice_ in published.slices:
-            if slice_.taints:
-                found.update(
-                    name
-                    for name, taints in zip(slice_.names, slice_.taints, strict=True)
-                    if taints and name in held and any(taint.effect == _NO_EXECUTE for taint in taints)
-                )
-        return found
 
     def _newest(self, key: PoolKey) -> _NewestSlices:
         published = self._published.get(key)
@@ -260,7 +232,6 @@ class BrokenAllocations:
         """Return that a device is missing, if its pool is complete and it has been missing for long."""
         device = (result.driver, result.pool, result.device)
         published = self._newest((result.driver, result.pool))
-        self._doubtful.setdefault((result.driver, result.pool), set()).add(result.device)
         if not published.is_complete:
             return None
         due = self._since.setdefault(device, now) + self.missing_seconds
@@ -292,7 +263,6 @@ class BrokenAllocations:
                 )
             elif ends < math.inf:
                 self._wait(claim, now + ends - wall)
-        self._doubtful.setdefault(slice_.key, set()).add(result.device)
 
     def _taints(self, slice_: Slice, index: int) -> Iterator[tuple[DeviceTaint, str]]:
         """Yield the NoExecute taints of a device, each with the name of the rule that sets it."""

@@ -7,7 +7,7 @@ that changed, or where an allocation of others came in.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -77,48 +77,19 @@ class Overcommitment:
 
 
 @dataclass(slots=True)
-class _Newcomers:
-    """Claims that came in as allocated, and which devices of a pool they have."""
-
-    claims: set[ClaimKey] = field(default_factory=set)
-    devices: set[str] = field(default_factory=set)
-    _room: int = 64
-
-    def add(self, others: "_Newcomers", ledger: Ledger) -> None:
-        """Count others in, and forget now and then who has nothing any more: a pool may be incomplete for weeks."""
-        self.claims |= others.claims
-        self.devices |= others.devices
-        if len(self.claims) > self._room:
-            self.claims = {claim for claim in self.claims if ledger.results(claim)}
-            self._room = 2 * len(self.claims) + 64
-
-
-@dataclass(slots=True)
-class _Pool:
-    """What is kept of a pool that may have too much in use."""
-
-    judgement: Judgement | None = None
-    """The verdict on it as a whole; None since it has changed."""
-    drawing: Mapping[int, Sequence[str]] | None = None
-    """The devices that draw on each counter, by its position, once somebody came in."""
-    complete: Judgement | None = None
-    """The verdict when it was complete the last time."""
-    unjudged: _Newcomers = field(default_factory=_Newcomers)
-    """Who came in while it was not complete."""
-    by_claims: frozenset[tuple[object, ...]] = frozenset()
-    """The keys of the cases that claims brought about. Kept while it is incomplete: most are, with each update."""
-
-
-@dataclass(slots=True)
 class Overcommitments:
     """Finds what is overcommitted, and remembers what claims brought about."""
 
     inventory: Inventory
     ledger: Ledger
     _changes: ChangeSet = field(init=False)
-    _pools: dict[PoolKey, _Pool] = field(default_factory=dict)
-    _found: dict[PoolKey, tuple[tuple[Overcommitment, ...], object]] = field(default_factory=dict)
-    """The cases of each pool that has any, and what was in use of it: as long as that stays, so do they."""
+    _complete: dict[PoolKey, Judgement] = field(default_factory=dict)
+    """The last verdict on each pool that is in use, of when it was complete."""
+    _incomplete: set[PoolKey] = field(default_factory=set)
+    _found: dict[PoolKey, tuple[Overcommitment, ...]] = field(default_factory=dict)
+    _by_claims: dict[PoolKey, frozenset[tuple[object, ...]]] = field(default_factory=dict)
+    """The keys of the cases that claims brought about. Kept while a pool is incomplete: most are, with each update."""
+    _ledger_version: int = -1
     _is_started: bool = False
 
     def __post_init__(self) -> None:
@@ -126,59 +97,55 @@ class Overcommitments:
 
     def find(self) -> tuple[Overcommitment, ...]:
         """Return what is overcommitted now, sorted. Everything has been listed."""
-        newcomers = self._newcomers()
+        newcomers = self._pop_newcomers()
         changed, self._changes.pools = self._changes.pools, {}
         self._changes.nodes.clear()
         self._changes.classes.clear()
-        for key in {*newcomers, *changed, *self._found}:
-            if key not in newcomers and key not in changed and self._found[key][1] == self._in_use(key):
-                continue
-            self._judge_pool(key, newcomers.get(key, _Newcomers()), has_changed=key in changed)
+        keys = {*newcomers, *changed}
+        if self.ledger.version != self._ledger_version:
+            keys |= self._found.keys()
+        self._ledger_version = self.ledger.version
+        for key in keys:
+            self._judge_pool(key, newcomers.get(key, frozenset()), has_changed=key in changed)
         self._is_started = True
-        found = [item for items, _ in self._found.values() for item in items]
+        found = [item for items in self._found.values() for item in items]
         return tuple(sorted(found, key=lambda item: (item.pool, item.resource.value, item.owner, item.name)))
 
-    def _newcomers(self) -> dict[PoolKey, _Newcomers]:
+    def _pop_newcomers(self) -> Mapping[PoolKey, AbstractSet[ClaimKey]]:
         """Return the claims that came in as allocated since the last call, by pool; none where all are new."""
-        found: dict[PoolKey, _Newcomers] = {}
+        found: dict[PoolKey, set[ClaimKey]] = {}
         for claim in self.ledger.pop_arrived():
             for result in self.ledger.results(claim) if self._is_started else ():
-                newcomers = found.setdefault((result.driver, result.pool), _Newcomers())
-                newcomers.claims.add(claim)
-                newcomers.devices.add(result.device)
+                found.setdefault((result.driver, result.pool), set()).add(claim)
         return found
 
-    def _judge_pool(self, key: PoolKey, came: _Newcomers, *, has_changed: bool) -> None:
-        """Find the cases of a pool, or put that off while it is not complete."""
-        before = self._found.pop(key, ((), None))[0]
-        pool = self._pools.pop(key, _Pool())
-        if has_changed:
-            pool.judgement = pool.drawing = None
+    def _judge_pool(self, key: PoolKey, came: AbstractSet[ClaimKey], *, has_changed: bool) -> None:
+        """Find the cases of a pool; none while it is not complete."""
+        self._found.pop(key, None)
         if not self._is_concerned(key):
-            if pool.judgement is not None:
-                # Of which nothing is in use now; it may be in a moment.
-                self._pools[key] = _Pool(pool.judgement, pool.drawing)
+            self._incomplete.discard(key)
+            self._complete.pop(key, None)
+            self._by_claims.pop(key, None)
             return
-        self._pools[key] = pool
-        if pool.judgement is None:
-            pool.judgement = self.inventory.pools[key].judge_all(_FEATURES)
-        pool.unjudged.add(came, self.ledger)
-        judgement = pool.judgement
-        if judgement.verdict is not Verdict.COMPLETE:
-            return
-        came, pool.unjudged = pool.unjudged, _Newcomers()
-        judged_before = pool.complete if has_changed else judgement
-        cases = self._everywhere(key, judgement) if has_changed else self._beside(key, pool, came, before)
+        last = judgement = self._complete.get(key)
+        if judgement is None or has_changed or key in self._incomplete:
+            judgement = self.inventory.pools[key].judge_all(_FEATURES)
+            if judgement.verdict is not Verdict.COMPLETE:
+                self._incomplete.add(key)
+                return
+            self._complete[key] = judgement
+            self._incomplete.discard(key)
+        blamed, before = self._by_claims.get(key, frozenset()), last if has_changed else judgement
 
         def is_by_claims(item: Overcommitment) -> bool:
-            if item.key in pool.by_claims:
+            if item.key in blamed:
                 return True
-            return item.returned(came.claims) >= item.excess and _total(judged_before, item) == item.total
+            return item.returned(came) >= item.excess and _total(before, item) == item.total
 
-        found = tuple([replace(item, by_claims=is_by_claims(item)) for item in cases])
-        if found:
-            self._found[key] = found, self._in_use(key)
-        pool.complete, pool.by_claims = judgement, frozenset(item.key for item in found if item.by_claims)
+        cases = list(self._find_in(key, judgement))
+        if found := tuple([replace(item, by_claims=is_by_claims(item)) for item in cases]):
+            self._found[key] = found
+        self._by_claims[key] = frozenset(item.key for item in found if item.by_claims)
 
     def _is_concerned(self, key: PoolKey) -> bool:
         """Return whether something of a pool is in use, and could be overcommitted."""
@@ -187,44 +154,16 @@ class Overcommitments:
             return False
         return any(slice_.counted or slice_.shareable for slice_ in pool.slices.values())
 
-    def _in_use(self, key: PoolKey) -> object:
-        """Return what is in use of a pool, to be compared."""
-        ledger = self.ledger
-        shares = [
-            (device, claim, ledger.results(claim))
-            for device, of_device in ledger.shared(key).items()
-            for claim in of_device.claims
-        ]
-        return dict(ledger.held(key)), shares
-
-    def _everywhere(self, key: PoolKey, judgement: Judgement) -> Iterator[Overcommitment]:
-        """Yield what is overcommitted of a pool that changed."""
+    def _find_in(self, key: PoolKey, judgement: Judgement) -> Iterator[Overcommitment]:
+        """Yield what is overcommitted of a pool."""
         held, shared = self.ledger.held(key), self.ledger.shared(key)
         if (layout := judgement.counters) is not None:
             used = layout.draws.keys() & {*held, *shared}
-            yield from _counters(key, judgement, layout, self.ledger, used, range(len(layout.totals)))
-        if shared:
-            yield from _capacities_of(key, judgement, self.ledger, shared.keys())
-
-    def _beside(
-        self, key: PoolKey, pool: _Pool, came: _Newcomers, before: Iterable[Overcommitment]
-    ) -> Iterator[Overcommitment]:
-        """Yield what is overcommitted of what newcomers use, or was before: a pool may have thousands of devices."""
-        held, shared, judgement = self.ledger.held(key), self.ledger.shared(key), pool.judgement
-        assert judgement is not None
-        if (layout := judgement.counters) is not None:
-            if pool.drawing is None:
-                pool.drawing = _drawing(layout)
-            draws = [draw for device in came.devices for draw in layout.draws.get(device, ())]
-            positions = {position for draw in draws for position, _ in draw.amounts}
-            counters = [(item.owner, item.name) for item in before if item.resource is Resource.COUNTER]
-            positions.update(map(layout.names.index, counters))
-            beside = {device for position in positions for device in pool.drawing[position]}
-            used = {device for device in beside if device in held or device in shared}
-            yield from _counters(key, judgement, layout, self.ledger, used, sorted(positions))
-        owners = {item.owner for item in before if item.resource is Resource.CAPACITY}
-        if devices := {device for device in (*came.devices, *owners) if device in shared}:
-            yield from _capacities_of(key, judgement, self.ledger, devices)
+            yield from _counters(key, judgement, layout, self.ledger, used)
+        for slice_ in judgement.slices if shared else ():
+            if slice_.shareable:
+                for device in sorted(shared.keys() & slice_.indexes.keys()):
+                    yield from _capacities(key, slice_, device, self.ledger)
 
 
 def _total(judgement: Judgement | None, item: Overcommitment) -> int | None:
@@ -241,23 +180,10 @@ def _total(judgement: Judgement | None, item: Overcommitment) -> int | None:
     return None
 
 
-def _drawing(layout: CounterLayout) -> Mapping[int, Sequence[str]]:
-    found: dict[int, list[str]] = {}
-    for device, draws in layout.draws.items():
-        for position in {position for draw in draws for position, _ in draw.amounts}:
-            found.setdefault(position, []).append(device)
-    return found
-
-
-def _counters(  # noqa: PLR0917 - where to look
-    key: PoolKey,
-    judgement: Judgement,
-    layout: CounterLayout,
-    ledger: Ledger,
-    used: Collection[str],
-    positions: Iterable[int],
+def _counters(
+    key: PoolKey, judgement: Judgement, layout: CounterLayout, ledger: Ledger, used: Collection[str]
 ) -> Iterator[Overcommitment]:
-    """Yield those of some counters that are overdrawn, given the devices in use that draw on them.
+    """Yield the counters that are overdrawn, given the devices in use that draw on them.
 
     They are counted as the allocator counts them: each device pays once.
     """
@@ -266,8 +192,8 @@ def _counters(  # noqa: PLR0917 - where to look
         state.mark(device, used=True)
     if not state.overdrawn:
         return
-    for position in positions:
-        if (left := state.left[position]) >= 0:
+    for position, left in enumerate(state.left):
+        if left >= 0:
             continue
         owner, name = layout.names[position]
         publisher = next(
@@ -294,16 +220,6 @@ def _counters(  # noqa: PLR0917 - where to look
 def _drawn(layout: CounterLayout, device: str, position: int) -> int:
     """Return what a device draws of a counter."""
     return sum(amount for draw in layout.draws[device] for at, amount in draw.amounts if at == position)
-
-
-def _capacities_of(
-    key: PoolKey, judgement: Judgement, ledger: Ledger, devices: AbstractSet[str]
-) -> Iterator[Overcommitment]:
-    """Yield the capacities of some shared devices of which more is consumed than there is."""
-    for slice_ in judgement.slices:
-        if slice_.shareable:
-            for device in sorted(devices & slice_.indexes.keys()):
-                yield from _capacities(key, slice_, device, ledger)
 
 
 def _capacities(key: PoolKey, slice_: Slice, device: str, ledger: Ledger) -> Iterator[Overcommitment]:
