@@ -150,7 +150,9 @@ class EarlierWrites:
     """What an earlier operator sent for gated pods and their claims, as far as it may be stored yet.
 
     Each write is for one version of its object. So what has another version than when it was listed is safe at once,
-    and all else when no patch can be under way any more. `clock` is monotonic, in seconds.
+    and all else when no patch can be under way any more. Without this a gate that comes off late lets go a pod whose
+    claims were taken back, and a pod is let go whose claim is taken back late; no write of ours gives a gated pod just
+    another version. `clock` is monotonic, in seconds.
     """
 
     clock: Callable[[], float]
