@@ -19,11 +19,6 @@ const celCacheSize = 1000
 // and making another takes long.
 var caches = map[dracel.Features]*dracel.Cache{}
 
-func init() {
-	// The other implementations lack features, and one of them walks pools in random order.
-	structured.EnableAllocators("experimental")
-}
-
 func cacheFor(features structured.Features) *dracel.Cache {
 	key := dracel.Features{
 		EnableConsumableCapacity: features.ConsumableCapacity,
@@ -64,7 +59,7 @@ func allocate(line []byte, deadline time.Duration) answer {
 	cache := cacheFor(read.features)
 	for _, node := range read.Nodes {
 		allocator, err := structured.NewAllocator(
-			ctx, read.features, read.allocatedState(), classes(read.DeviceClasses), read.ResourceSlices, cache,
+			ctx, read.features, read.allocatedState(), classes(read.DeviceClasses), read.slices, cache,
 		)
 		if err != nil {
 			return failure(ctx, read.Name, err)

@@ -27,15 +27,6 @@ type device struct {
 	Capacity                 map[resourceapi.QualifiedName]resourceapi.DeviceCapacity  `json:"capacity"`
 }
 
-func (d *device) input() dracel.Device {
-	return dracel.Device{
-		Driver:                   d.Driver,
-		AllowMultipleAllocations: d.AllowMultipleAllocations,
-		Attributes:               d.Attributes,
-		Capacity:                 d.Capacity,
-	}
-}
-
 // compiler is what GetCompiler returns.
 type compiler interface {
 	CompileCELExpression(expression string, options dracel.Options) dracel.CompilationResult
@@ -72,7 +63,11 @@ func (e *expressions) selector(read *expressionCase) answer {
 	if !options.DisableCostEstimation {
 		result["maxCost"] = compiled.MaxCost
 	}
-	matches, _, err := compiled.DeviceMatches(context.Background(), read.Device.input())
+	input, err := read.Device.input()
+	if err != nil {
+		return answer{"name": read.Name, "error": err.Error(), "errorKind": "input"}
+	}
+	matches, _, err := compiled.DeviceMatches(context.Background(), input)
 	if err != nil {
 		result["error"] = err.Error()
 	} else {

@@ -27,6 +27,7 @@ type scenario struct {
 	Claims           []*resourceapi.ResourceClaim   `json:"claims"`
 
 	features structured.Features
+	slices   []*allocatorSlice
 }
 
 // readScenario returns a scenario as the allocator gets to see it: nodes in name order, API defaults applied, taints of
@@ -54,7 +55,8 @@ func readScenario(line []byte) (*scenario, error) {
 		}
 	}
 	mergeTaints(read.ResourceSlices, read.DeviceTaintRules)
-	return &read, nil
+	read.slices, err = forAllocator(read.ResourceSlices)
+	return &read, err
 }
 
 // featuresNamed returns the features with the given ones switched; what is not named is on.

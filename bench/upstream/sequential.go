@@ -114,7 +114,7 @@ func allocateTogether(
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
 	allocator, err := structured.NewAllocator(
-		ctx, read.features, copyOf(state), classes(read.DeviceClasses), read.ResourceSlices, cache,
+		ctx, read.features, copyOf(state), classes(read.DeviceClasses), read.slices, cache,
 	)
 	if err != nil {
 		return "", nil, err

@@ -32,7 +32,7 @@ func (d deviceInUse) id() structured.DeviceID {
 func (s *scenario) allocatedState() structured.AllocatedState {
 	state := structured.AllocatedState{
 		AllocatedDevices:         sets.New[structured.DeviceID](),
-		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AllocatedSharedDeviceIDs: sets.New[sharedDevice](),
 		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
 	}
 	for _, claim := range s.Allocated {
@@ -47,7 +47,7 @@ func (s *scenario) allocatedState() structured.AllocatedState {
 		state.AllocatedDevices.Insert(device.id())
 	}
 	for _, device := range s.AllocatedState.SharedDevices {
-		state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(device.id(), device.ShareID))
+		state.AllocatedSharedDeviceIDs.Insert(sharedDeviceOf(device.id(), device.ShareID))
 	}
 	for _, device := range s.AllocatedState.ConsumedCapacity {
 		state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(device.id(), device.Capacity))
@@ -64,7 +64,7 @@ func (s *scenario) count(state *structured.AllocatedState, result *resourceapi.D
 		state.AllocatedDevices.Insert(id)
 		return
 	}
-	state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, result.ShareID))
+	state.AllocatedSharedDeviceIDs.Insert(sharedDeviceOf(id, result.ShareID))
 	if result.ConsumedCapacity != nil {
 		state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, result.ConsumedCapacity))
 	}

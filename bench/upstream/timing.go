@@ -24,12 +24,13 @@ func timeSelectors(in io.Reader, out io.Writer, rounds int) error {
 		if err := json.Unmarshal(line, &read); err != nil {
 			return err
 		}
-		if read.Device != nil {
-			devices = append(devices, read.Device.input())
-		} else {
+		if read.Device == nil {
 			selectors = append(selectors, read.Expression)
+			return nil
 		}
-		return nil
+		input, err := read.Device.input()
+		devices = append(devices, input)
+		return err
 	})
 	if err != nil {
 		return err

@@ -4,10 +4,6 @@ import (
 	"encoding/hex"
 	"fmt"
 
-	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
 	resourceapi "k8s.io/api/resource/v1"
 )
 
@@ -23,7 +19,7 @@ func (e *expressions) value(read *expressionCase) answer {
 		return answer{"name": read.Name, "compileError": issues.String()}
 	}
 	result := answer{"name": read.Name, "outputType": ast.OutputType().String()}
-	program, err := env.Program(ast, cel.CostLimit(resourceapi.CELSelectorExpressionMaxCost))
+	program, err := env.Program(ast, celCostLimit(resourceapi.CELSelectorExpressionMaxCost))
 	if err != nil {
 		result["compileError"] = err.Error()
 		return result
@@ -42,41 +38,41 @@ func (e *expressions) value(read *expressionCase) answer {
 }
 
 // encoded returns a value as JSON in which its type is still visible.
-func encoded(value ref.Val) any {
+func encoded(value celValue) any {
 	switch value := value.(type) {
-	case types.Bool:
+	case celBool:
 		return bool(value)
-	case types.Null:
+	case celNull:
 		return "null"
-	case types.Int:
+	case celInt:
 		return fmt.Sprint(int64(value))
-	case types.Uint:
+	case celUint:
 		return fmt.Sprintf("%du", uint64(value))
-	case types.Double:
+	case celDouble:
 		return fmt.Sprintf("d:%v", float64(value))
-	case types.String:
+	case celString:
 		return "s:" + string(value)
-	case types.Bytes:
+	case celBytes:
 		return "b:" + hex.EncodeToString(value)
-	case *types.Optional:
+	case *celOptional:
 		if !value.HasValue() {
 			return answer{"optional": "none"}
 		}
 		return answer{"optional": encoded(value.GetValue())}
-	case traits.Mapper:
+	case celMapper:
 		entries := answer{}
-		for keys := value.Iterator(); keys.HasNext() == types.True; {
+		for keys := value.Iterator(); keys.HasNext() == celTrue; {
 			key := keys.Next()
 			entries[fmt.Sprint(encoded(key))] = encoded(value.Get(key))
 		}
 		return entries
-	case traits.Lister:
+	case celLister:
 		items := []any{}
-		for elements := value.Iterator(); elements.HasNext() == types.True; {
+		for elements := value.Iterator(); elements.HasNext() == celTrue; {
 			items = append(items, encoded(elements.Next()))
 		}
 		return items
-	case *types.Type:
+	case *celType:
 		return "type:" + value.TypeName()
 	}
 	return value.Type().TypeName() + ":" + fmt.Sprint(value.Value())

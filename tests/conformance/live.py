@@ -4,7 +4,7 @@ import argparse
 import secrets
 import time
 
-from conformance.program import UnavailableError, find_or_build, running, say_to_stderr
+from conformance.program import VERSIONS, UnavailableError, find_or_build, running, say_to_stderr
 from conformance.record import rows
 from conformance.run import EXPRESSIONS, SCENARIOS, as_line, run
 from recordings import GENERATED, write_recording
@@ -24,11 +24,14 @@ def main() -> int:
     parser.add_argument(
         "--record", action="store_true", help="write these questions and their answers to tests/recorded"
     )
+    parser.add_argument(
+        "--kubernetes", choices=(*VERSIONS,), default="1.37", help="whose code answers; ours is equal to 1.37"
+    )
     parser.add_argument("--most", type=int, default=10, help="stop at so many differences")
     arguments = parser.parse_args()
     seed = secrets.randbelow(1_000_000) if arguments.seed is None else arguments.seed
     try:
-        program = find_or_build()
+        program = find_or_build(kubernetes=arguments.kubernetes)
     except UnavailableError as reason:
         say_to_stderr(str(reason))
         return 1

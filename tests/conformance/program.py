@@ -1,6 +1,7 @@
 """The Go program of bench/upstream: built once into the user's cache, then asked line by line.
 
-The cache is keyed by the program's sources, so that a change of them builds anew and everything else starts at once.
+There is one for each version of Kubernetes. The cache is keyed by the program's sources, so that a change of them
+builds anew and everything else starts at once.
 """
 
 import json
@@ -17,9 +18,13 @@ from typing import Any
 from controlplane.binaries import UnavailableError
 from controlplane.golang import cache_home, find_go, only_one, run_with_progress
 
-__all__ = ["UnavailableError", "Upstream", "find_or_build", "running"]
+__all__ = ["VERSIONS", "UnavailableError", "Upstream", "find_or_build", "running"]
 
 SOURCES = Path(__file__).parents[2] / "bench" / "upstream"
+VERSIONS = {"1.37": (), "1.38": ("-modfile=kubernetes_1_38.mod", "-tags=kubernetes_1_38")}
+"""What Go is told to build the program with the code of each version of Kubernetes; the first is what we equal."""
+_TOOLCHAINS = {"1.38": "go1.27.3"}
+"""The Go that a version needs, where it is newer than what the machine must have; Go gets it itself."""
 _NAME = "upstream"
 
 Say = Callable[[str], None]
@@ -31,12 +36,12 @@ def say_to_stderr(line: str) -> None:
     print(f"upstream: {line}", file=sys.stderr, flush=True)  # noqa: T201 - progress of a long step
 
 
-def find_or_build(say: Say = say_to_stderr) -> Path:
-    """Return the program, built if its sources have changed or it never was.
+def find_or_build(say: Say = say_to_stderr, *, kubernetes: str = "1.37") -> Path:
+    """Return the program with the code of a version, built if its sources have changed or it never was.
 
     Raises `UnavailableError` when it has to be built and there is no Go that could.
     """
-    folder = cache_home() / "upstream" / _digest()
+    folder = cache_home() / "upstream" / f"{kubernetes}-{_digest()}"
     program = folder / _NAME
     if program.is_file():
         return program
@@ -45,15 +50,17 @@ def find_or_build(say: Say = say_to_stderr) -> Path:
     with only_one(folder / ".lock", "bench/upstream", say):
         # Whoever held the lock before may have built it.
         if not program.is_file():
-            _build(go, program, say)
+            _build(go, program, say, kubernetes)
     return program
 
 
-def _build(go: str, program: Path, say: Say) -> None:
+def _build(go: str, program: Path, say: Say, kubernetes: str) -> None:
     started = time.monotonic()
     say(f"building bench/upstream once, into {program.parent}; about 2 minutes on two cores")
     with TemporaryDirectory(dir=program.parent, prefix=".building-") as scratch:
-        run_with_progress([go, "install", "-v", "-trimpath", "."], SOURCES, Path(scratch), say, started)
+        command = [go, "install", "-v", "-trimpath", *VERSIONS[kubernetes], "."]
+        toolchain = _TOOLCHAINS.get(kubernetes, "")
+        run_with_progress(command, SOURCES, Path(scratch), say, started, toolchain=toolchain)
         (Path(scratch) / _NAME).replace(program)
     say(f"built in {time.monotonic() - started:.0f} s")
 
@@ -94,10 +101,10 @@ class Upstream:
 
 
 @contextmanager
-def running(program: Path, kind: str) -> Iterator[Upstream]:
+def running(program: Path, kind: str, *options: str) -> Iterator[Upstream]:
     """Run the program for questions of one kind (`allocate`, `cel`, `decode`) while the context lasts."""
     with subprocess.Popen(
-        [program, "-deadline", "2s", kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [program, "-deadline", "2s", *options, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         try:
             yield Upstream(process)

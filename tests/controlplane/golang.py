@@ -49,14 +49,23 @@ def find_go(module: Path, lacking: str) -> str:
 
 
 def run_with_progress(
-    command: list[str], module: Path, into: Path, say: Say, started: float, *, cgo: str = "0"
+    command: list[str],
+    module: Path,
+    into: Path,
+    say: Say,
+    started: float,
+    *,
+    cgo: str = "0",
+    toolchain: str = "",
 ) -> None:
     """Run `go install` in `module`, the programs going to `into`; say now and then how far it is.
 
-    `cgo` is "1" for a program with parts in C, which needs a C compiler. Raises `UnavailableError` with the last
-    lines of what Go said.
+    `cgo` is "1" for a program with parts in C, which needs a C compiler. `toolchain` is the version of Go that builds,
+    which Go gets itself. Raises `UnavailableError` with the last lines of what Go said.
     """
     environment = os.environ | {"GOBIN": str(into), "CGO_ENABLED": cgo}
+    if toolchain:
+        environment["GOTOOLCHAIN"] = toolchain
     lines: list[str] = []
     with subprocess.Popen(
         command, cwd=module, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
