@@ -392,7 +392,6 @@ def list_devices(
 
 def _build_item(ledger: Ledger, row: DeviceRow) -> DeviceItem:
     slice_ = row.slice_
-    taints = slice_.taints[row.index] if slice_.taints else ()
     values = ((name, column.values[row.index]) for name, column in sorted(slice_.attributes.items()))
     return DeviceItem(
         slice_.driver,
@@ -401,10 +400,16 @@ def _build_item(ledger: Ledger, row: DeviceRow) -> DeviceItem:
         row.state,
         row.node,
         tuple(["/".join(key) for key in sorted(row.holders)]),
-        tuple([f"{each.key}{f'={each.value}' if each.value else ''}:{each.effect}" for each in taints]),
+        taints_of(slice_, row.index),
         tuple(_amounts(ledger, row)),
         tuple([DeviceAttribute(name, _text(value.value)) for name, value in values if value is not None]),
     )
+
+
+def taints_of(slice_: Slice, index: int) -> tuple[str, ...]:
+    """Return the taints of a device that are in force, as `key=value:effect`."""
+    taints = slice_.taints[index] if slice_.taints else ()
+    return tuple([f"{each.key}{f'={each.value}' if each.value else ''}:{each.effect}" for each in taints])
 
 
 def _amounts(ledger: Ledger, row: DeviceRow) -> Iterator[DeviceAmount]:

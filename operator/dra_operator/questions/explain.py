@@ -46,6 +46,7 @@ from dra_operator.questions.audit import find_deletion_cause
 from dra_operator.questions.claims import ConsumerIndex, find_obstructed, find_unbound, find_unprepared
 from dra_operator.questions.copies import Subject, Template, find_gates, find_subject, find_template
 from dra_operator.questions.operator_lease import describe_operator
+from dra_operator.questions.origin import AllocationOrigin, describe_allocation
 from dra_operator.questions.partial import (
     ABORTED,
     ALLOCATION,
@@ -138,7 +139,7 @@ class ExplainAnswer:
     `state` is `waits`, `fits` (nothing is in the way, on `node`), `allocated`, `broken` or `does not wait`. `searched`
     says what is known where no change is given, or not all kinds of them could be tried. `written` is what the operator
     wrote on the claims that wait, of an answer that lacks something: it could read more. `partial` has a line for each
-    thing that the answer lacks, `assumed` for each that it assumes.
+    thing that the answer lacks, `assumed` for each that it assumes. `origin` is how it got the devices that it has.
     """
 
     subject: str
@@ -154,6 +155,7 @@ class ExplainAnswer:
     written: tuple[str, ...] = ()
     partial: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    origin: AllocationOrigin | None = None
 
     @property
     def conclusion(self) -> Conclusion:
@@ -174,14 +176,19 @@ def explain(state: ClusterState, subject: Subject, effort: Effort | None = EFFOR
         # Pods that cannot be read may use it as well.
         kinds = ("Pod", *_find_kinds(state, pods, record.obj))
         found = _Question(state, effort, kinds, (), _title(record)).explain_claim(record)
-        return _with_written(found, [record.obj])
+        found = _with_written(found, [record.obj])
+        return _with_origin(found, state, {"": record}, effort)
     if record is not None and isinstance(record.obj, Pod) and record.obj.metadata.uid:
         unchecked = find_unchecked([record.body])
-        found = _Question(state, effort, _find_kinds(state, [record]), unchecked, _title(record)).explain_pod(
-            record
-        )
-        keys = [(record.obj.metadata.namespace, name) for name in named_claims(record.obj)]
-        return _with_written(found, [claim for key in keys if (claim := state.find_claim(key)) is not None])
+        kinds = _find_kinds(state, [record])
+        found = _Question(state, effort, kinds, unchecked, _title(record)).explain_pod(record)
+        claims = {
+            entry: claim
+            for entry, name in state.pod_explainer.claims_of(record.obj).items()
+            if (claim := state.find_record("ResourceClaim", record.obj.metadata.namespace, name)) is not None
+        }
+        found = _with_written(found, [claim.obj for claim in claims.values()])
+        return _with_origin(found, state, claims, effort, record)
     state, template = find_template(state, subject)
     kinds = template.find_kinds(state.inventory)
     question = _Question(state, effort, kinds, template.find_unchecked(), template.subject)
@@ -196,6 +203,19 @@ def _with_written(answer: ExplainAnswer, claims: Iterable[ResourceClaim]) -> Exp
         if answer.partial and claim.status.allocation is None
     }
     return replace(answer, written=tuple(sorted(map(printable, texts - {""}))))
+
+
+def _with_origin(
+    found: ExplainAnswer,
+    state: ClusterState,
+    claims: Mapping[str, ObjectRecord],
+    effort: Effort | None,
+    pod: ObjectRecord | None = None,
+) -> ExplainAnswer:
+    """Return an answer with what is known of the devices that there are; without an effort that is left out."""
+    if effort is None or (pod is not None and is_over(pod.obj)):
+        return found
+    return replace(found, origin=describe_allocation(state, claims, pod))
 
 
 def _find_kinds(state: ClusterState, pods: Sequence[ObjectRecord], *claims: ResourceClaim) -> tuple[str, ...]:

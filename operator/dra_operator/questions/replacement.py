@@ -60,7 +60,7 @@ def decide_anew(
     for claim_place in (("ResourceClaim", *key) for key in begun_anew):
         records[claim_place] = _unallocated(records[claim_place])
     for pod_place in (("Pod", *key) for key in pods):
-        records[pod_place] = _unbound(records[pod_place])
+        records[pod_place] = unbound(records[pod_place])
     objects = replace(state.objects, records=records, daemon_sets=[])
     replacement = _Replacement(claims, claims | begun_anew, moved)
     if not drained or ("Node", "", drained) not in objects.records:
@@ -150,7 +150,7 @@ def _unallocated(record: ObjectRecord) -> ObjectRecord:
     return replace(record, body=body, obj=replace(claim, metadata=metadata, status=ResourceClaimStatus()))
 
 
-def _unbound(record: ObjectRecord) -> ObjectRecord:
+def unbound(record: ObjectRecord) -> ObjectRecord:
     """Return a pod as its controller would make it again, with the claims that are there."""
     pod: Pod = record.obj
     spec, status = ({**part(record.body, name)} for name in ("spec", "status"))

@@ -41,6 +41,16 @@ def test_devices_that_are_not_published_count_nowhere(command, code, words):
     assert done.exit_code == code
 
 
+def test_what_has_devices_says_for_whom_and_where_else():
+    """The claim of a running pod: since when, for whom, on how many nodes it could be."""
+    done, printed = ask("explain pod/train-0 -n team-a")
+
+    assert "allocated" in printed
+    assert "for Pod train-0 (running)" in printed
+    assert "as things are it could be on" in printed
+    assert done.exit_code == 0
+
+
 @pytest.mark.parametrize("verb", ["audit", "explain pod/train-1", "fit class/h100.example.com"])
 def test_namespace_that_is_not_there_is_no_answer(verb):
     """That nothing is wrong in it would be true, and a typing error would pass."""

@@ -29,14 +29,16 @@ from dra_operator.cli.kubectl.subjects import (
     resolve_subject,
     without_option,
 )
-from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, Style, table, wrapped
+from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, Style, count, table, wrapped
 from dra_operator.questions.partial import DECISION
 
 if TYPE_CHECKING:
     from dra_operator.questions.explain import ExplainAnswer, FunnelStep, RequestFunnel
+    from dra_operator.questions.origin import AllocationOrigin
 
 DEMAND = Demand.for_question(DECISION, required=("ResourceClaim",), engine="dra_operator.questions.explain")
 _COLUMNS: Final = (Column("DEVICES", is_number=True), Column("", is_cut=True), Column("BECAUSE", is_cut=True))
+_MOST_NAMED: Final = 3
 _COPIES: Final = ("DeviceClass/", "ResourceClaimTemplate/")
 _A_COPY: Final = {"DeviceClass": "a device of ", "ResourceClaimTemplate": "a copy of "}
 _WOULD: Final = {"waits": "would wait", "fits": "would fit"}
@@ -53,7 +55,7 @@ _WOULD: Final = {"waits": "would wait", "fits": "would fit"}
         callback=lambda _ctx, _param, words: one_subject(words),
         shell_complete=complete_subjects(COPIED),
     ),
-    option("--no-changes", is_flag=True, help="Do not look for changes that would help."),
+    option("--no-changes", is_flag=True, help="Look for no changes that would help, nor for other nodes."),
     without_option(),
     formats=(NAME,),
 )
@@ -168,6 +170,8 @@ def _lines(style: Style, report: "ExplainAnswer", *, would: bool) -> Any:
     if report.devices:
         names = ", ".join(f"{each.pool}/{each.device}" for each in report.devices)
         yield from wrapped(f"devices: {names}", style)
+    if report.origin is not None:
+        yield from _origin(style, report.origin)
     for funnel in report.requests:
         yield ""
         yield from _funnel(style, funnel)
@@ -181,6 +185,27 @@ def _lines(style: Style, report: "ExplainAnswer", *, would: bool) -> Any:
     if report.searched:
         yield ""
         yield from wrapped(report.searched, style)
+
+
+def _origin(style: Style, origin: "AllocationOrigin") -> Any:
+    from dra_operator.api.durations import human_duration
+
+    for each in origin.claims:
+        claim = f"claim {each.name}: " if len(origin.claims) > 1 else ""
+        since = "" if each.age_seconds is None else f" {human_duration(each.age_seconds)} ago"
+        by = f" by {each.manager}" if each.manager else ""
+        users = f", for {', '.join(each.consumers)}" if each.consumers else ", reserved for nobody"
+        yield from wrapped(f"{claim}allocated{since}{by}{users}", style)
+        for problem in each.problems:
+            yield from wrapped(f"but {claim}{problem}", style)
+    if origin.nodes is not None:
+        first, more = origin.nodes[:_MOST_NAMED], len(origin.nodes) - _MOST_NAMED
+        others = f" and {more:,} other{'s' if more > 1 else ''}" if more > 0 else ""
+        names = f": {', '.join(first)}{others}" if first else ""
+        text = (
+            f"as things are it could be on {len(origin.nodes):,} of {count(origin.of_nodes, 'node')}{names}"
+        )
+        yield from wrapped(text, style)
 
 
 def _headline(style: Style, report: "ExplainAnswer", *, would: bool = False) -> Any:
