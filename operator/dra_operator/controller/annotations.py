@@ -111,7 +111,9 @@ class Annotations:
             return None
         if key in self.in_flight or self.backoff.holds_claim(claim):
             return None
-        if wanted.text is not None and self.clock() < wanted.written_at + wanted.pause:
+        # A write of ours may have taken it off.
+        is_missing = wanted.is_urgent and current is None
+        if wanted.text is not None and not is_missing and self.clock() < wanted.written_at + wanted.pause:
             return wanted.written_at + wanted.pause
         if not wanted.is_urgent:
             if not self._bucket.has_one():

@@ -366,6 +366,7 @@ class SchedulingCycle:
                 self.metrics.defect_logger.exception(Defect.INTAKE, item=name_of(item))
             self.progressed_at = self.clock()
         for key in effects.gone:
+            self._pending.clear(key)
             # One that was made anew at once begins to wait now. An answer that is still to come ends its own wait.
             if key not in self._in_flight:
                 self._pending.end(key)

@@ -69,8 +69,8 @@ class PendingStatus:
         why = self._reasons.get(key)
         return None if why is None else why.reason
 
-    def set(self, claim: ResourceClaim, why: PendingReason) -> None:
-        """State why a claim waits."""
+    def set(self, claim: ResourceClaim, why: PendingReason, *, is_urgent: bool = False) -> None:
+        """State why a claim waits; `is_urgent` if a write of ours may have taken off what it said."""
         key, before = claim_key(claim), self._reasons.get(claim_key(claim))
         self._reasons[key] = why
         fact, event = ("waiting", key), warning(subject_of(claim), why.reason, why.message)
@@ -80,7 +80,7 @@ class PendingStatus:
         else:
             self.facts.report(fact, event, why.dedup_key, log_event=self.log_event)
         is_news = before is None or before.dedup_key != why.dedup_key
-        self.annotations.set(claim, event.message, pause=PAUSE, is_urgent=is_news)
+        self.annotations.set(claim, event.message, pause=PAUSE, is_urgent=is_urgent or is_news)
 
     def clear(self, key: Key) -> None:
         """State that the claim has what it wants, is gone, or is no longer ours."""

@@ -231,7 +231,7 @@ class WriteResultHandler:
             # One that is allocated waits for nothing itself.
             self.report_for_pods(claim_key(claim), why)
         else:
-            self.pending.set(claim, why)
+            self.pending.set(claim, why, is_urgent=True)
 
 
 @dataclass(slots=True)
