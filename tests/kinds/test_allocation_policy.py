@@ -169,6 +169,13 @@ def test_spec_that_the_schema_refuses_is_refused_here_too(devices, said):
         read_policy(body)
 
 
+def test_policy_that_is_being_deleted_names_nothing_whatever_its_spec():
+    """A spec that nobody can read must not keep its rules for ever."""
+    metadata = {"name": "a", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+    assert read_policy({"metadata": metadata, "spec": {}}).selectors == ()
+
+
 SELECTORS = (GPU, POOL, OTHER)
 
 

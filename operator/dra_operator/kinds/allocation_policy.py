@@ -124,14 +124,16 @@ def read_policy(body: Mapping[str, Any]) -> Policy:
     """Return a policy as on the wire. Raises pydantic.ValidationError for a spec that the CRD would refuse."""
     metadata = body["metadata"]
     is_deleted = bool(metadata.get("deletionTimestamp"))
-    spec = PolicySpec.model_validate({"devices": (body.get("spec") or {}).get("devices", ())})
-    chosen = dict.fromkeys(entry.selector for entry in spec.devices)
+    chosen: dict[Selector, None] = {}
+    if not is_deleted:
+        spec = PolicySpec.model_validate({"devices": (body.get("spec") or {}).get("devices", ())})
+        chosen = dict.fromkeys(entry.selector for entry in spec.devices)
     annotations = metadata.get("annotations") or {}
     return Policy(
         metadata["name"],
         metadata["uid"],
         int(metadata.get("generation", 0)),
-        () if is_deleted else tuple(chosen),
+        tuple(chosen),
         annotations.get(GIVE_BACK) == IN_USE,
     )
 

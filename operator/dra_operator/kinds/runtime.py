@@ -6,6 +6,7 @@ when the Lease is won and a kind is served, and is started anew, with back-off, 
 
 import asyncio
 import concurrent.futures
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import kopf
+from pydantic import ValidationError
 
 from dra_operator.api.read import read_object
 from dra_operator.api.types import DeviceTaintRule
@@ -48,6 +50,7 @@ _RESTART: Final = (1.0, 60.0)
 """First and longest wait, in seconds, before Kopf is started anew."""
 _STOP_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 30.0
+_ASK_SECONDS: Final = 10.0
 _CONFLICTS: Final = frozenset((404, 409, 422))
 """What a write is answered whose object is another by now: the next reconciliation sees it."""
 
@@ -84,8 +87,8 @@ class World:
         """Return whether the kinds are served, and may be listed."""
         try:
             # Asked first, as everybody may: where the kind is not installed, nothing is refused.
-            await self.session.request("GET", f"/apis/{GROUP}/{VERSION}")
-            await self.session.request("GET", POLICIES, params={"limit": "1"})
+            await self.session.request("GET", f"/apis/{GROUP}/{VERSION}", timeout=_ASK_SECONDS)
+            await self.session.request("GET", POLICIES, params={"limit": "1"}, timeout=_ASK_SECONDS)
         except (ApiError, ApiUnreachable):
             return False
         return True
@@ -116,8 +119,12 @@ class World:
             raise ApiUnreachable("the operator is busy, and did not say who holds devices") from None
 
     async def _read_policies(self) -> list[Policy]:
-        items = (await self.session.request("GET", POLICIES)).get("items") or ()
-        return [read_policy(each) for each in items]
+        found = []
+        for body in (await self.session.request("GET", POLICIES)).get("items") or ():
+            # One that an older schema let pass says so itself, and keeps nothing from the others.
+            with contextlib.suppress(ValidationError):
+                found.append(read_policy(body))
+        return found
 
     async def _read_rules(self, served: Served) -> list[Rule]:
         items = (await self.session.request("GET", served.path())).get("items") or ()
