@@ -3,7 +3,7 @@
 import time
 
 
-def test_an_outage_is_one_line_in_the_log_and_its_end_another(control_plane, operator):
+def test_an_outage_and_its_end_are_few_lines_of_the_log(control_plane, operator):
     """Seven watches meet a cut connection, then nobody, then a server that permits nothing and knows no old version."""
 
     def is_over():
@@ -17,15 +17,16 @@ def test_an_outage_is_one_line_in_the_log_and_its_end_another(control_plane, ope
         time.sleep(5)
     operator.wait_ready()
 
-    def lines():
-        found = [line for line in operator.lines()[earlier:] if "kinds" in line]
-        return found if found and found[-1]["event"] == "watching again" else []
+    def kinds(event):
+        """The kinds that lines of an event name, sorted."""
+        found = [line for line in operator.lines()[earlier:] if line["event"] == event]
+        return sorted(kind for line in found for kind in line["kinds"].split(", "))
 
-    operator.wait_until(lines, seconds=30)
-    *begins, end = lines()
-    kinds = end["kinds"].split(", ")
-    # Two, should the look fall into the moment in which the connections are cut.
-    assert {line["event"] for line in begins} == {"watch interrupted"}
-    assert sorted(kind for line in begins for kind in line["kinds"].split(", ")) == sorted(kinds)
-    assert len(kinds) == 7
+    # Few lines, one each as a rule: a look may fall into the moment in which connections are cut, or come back.
+    operator.wait_until(lambda: len(kinds("watching again")) >= 7, seconds=60)
+    told = [line for line in operator.lines()[earlier:] if "kinds" in line]
+    assert len({*kinds("watching again")}) == 7
+    assert kinds("watch interrupted") == kinds("watching again")
+    assert len(told) <= 7
+    end = told[-1]
     assert 4 <= end["seconds"] <= time.monotonic() - begun + 1
