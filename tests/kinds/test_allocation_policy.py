@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from dra_operator.api.names import OWNED_FINALIZER
 from dra_operator.kinds.allocation_policy import (
     FINALIZER,
     Create,
@@ -103,8 +104,17 @@ def test_without_the_policy_others_may_allocate():
         ({"is_deleted": True}, [], False, [Patch]),
         ({}, [("team", "c")], True, [Delete, Patch]),
         ({"is_deleted": True, "finalizers": ()}, [], False, []),
+        ({"is_deleted": True, "finalizers": (FINALIZER, OWNED_FINALIZER)}, [], False, []),
     ],
-    ids=["nobody", "deleted first", "claims hold it", "claims ended", "in use", "others hold it"],
+    ids=[
+        "nobody",
+        "deleted first",
+        "claims hold it",
+        "claims ended",
+        "in use",
+        "others hold it",
+        "being decided on",
+    ],
 )
 def test_rule_is_given_back_when_no_claim_holds_its_devices(fields, holders, gives_back, changes):
     """It is deleted, which ends new decisions, and our finalizer goes with the last claim, or at once on demand."""
@@ -261,7 +271,7 @@ def test_any_history_ends_with_the_rules_that_are_named(steps):
         elif verb == "end":
             model.held.discard(value)
         elif verb == "remove rule" and value.rule_name in model.rules:
-            model.apply(Delete(value.rule_name, ""))
+            model.apply(Delete(value.rule_name, "", ""))
     model.held.clear()
     for _ in range(6):
         for name in [*model.policies]:

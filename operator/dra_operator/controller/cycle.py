@@ -270,7 +270,14 @@ class SchedulingCycle:
 
     def observe(self, items: Iterable[Item]) -> None:
         """Take in what arrived and decide nothing, since not everything has been listed yet."""
-        self._ingest_all(items)
+        self._ingest_all(map(self._refuse, items))
+
+    @staticmethod
+    def _refuse(item: Item) -> Item:
+        """Refuse an inquiry: while the claims are listed anew, a device may have no holder for a moment."""
+        if isinstance(item, Inquiry):
+            item.refuse()
+        return item
 
     def run(self, items: Iterable[Item], emit: Emit, stopping: Callable[[], bool]) -> float | None:
         """Take in what arrived and decide; return the time by which the next cycle is needed, if it is.

@@ -377,10 +377,12 @@ class Manager:
         self._kinds_asked_at = self._clock()
         world = World(self._session, self._loop.put, self._election.may_write, self._served_rules)
         is_served = await world.is_served()
+        if self._stopping:
+            return
         if is_served and self._kinds is None:
             self._kinds = self._build_kinds(world, self.metrics.defect_logger)
             self._kinds.start()
-        elif not is_served and self._kinds is not None:
+        elif is_served is False and self._kinds is not None:
             await self._end_kinds()
 
     async def _end_kinds(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dra_operator.api.names import SETTLED_ANNOTATION
+from dra_operator.api.names import OWNED_FINALIZER, SETTLED_ANNOTATION
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceTaintRule
 from dra_operator.inventory.ownership import owns, settled_mark
@@ -80,6 +80,11 @@ class Rule:
     fence: str
     """The uid of the policy that protects it, as its mark has it; empty if none does."""
 
+    @property
+    def is_decided_on(self) -> bool:
+        """Whether the operator has not let go of it yet, and may still store what it decided there."""
+        return OWNED_FINALIZER in self.finalizers
+
 
 @dataclass(frozen=True, slots=True)
 class Create:
@@ -98,10 +103,11 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """A rule that is to be deleted."""
+    """A rule that is to be deleted, as it is now."""
 
     name: str
     uid: str
+    version: str
 
 
 Change: TypeAlias = Create | Patch | Delete
@@ -206,7 +212,7 @@ class _Planner:
             self.told.append(_describe(selector, rule.name, state, holders) | {"isFenced": bool(rule.fence)})
         elif here:
             # One that is being given back, or was deleted by hand: another of its name can be made once it is gone.
-            if FINALIZER in here[0].finalizers and not holders:
+            if FINALIZER in here[0].finalizers and not holders and not here[0].is_decided_on:
                 self.changes.append(_without_finalizer(here[0]))
             self.told.append(_describe(selector, here[0].name, "Deleted", holders))
         else:
@@ -238,9 +244,9 @@ class _Planner:
         self.told.append(_describe(rule.selector, rule.name, "Releasing", holders))
         self.releasing |= dict.fromkeys(holders)
         if not rule.is_deleted:
-            self.changes.append(Delete(rule.name, rule.uid))
+            self.changes.append(Delete(rule.name, rule.uid, rule.version))
         if FINALIZER in rule.finalizers and (
-            self.policy.gives_back_in_use or (rule.is_deleted and not holders)
+            self.policy.gives_back_in_use or (rule.is_deleted and not holders and not rule.is_decided_on)
         ):
             self.changes.append(_without_finalizer(rule))
 
@@ -272,7 +278,7 @@ def _build_status(
     wanted = [each for each in told if each["state"] != "Releasing"]
     settled = [each for each in wanted if each["state"] == "Settled"]
     conditions = [
-        _fenced(settled),
+        _fenced(wanted, settled),
         _settled(wanted, settled),
         _overlapping(policy, rivals),
         _releasing(told, releasing),
@@ -288,9 +294,9 @@ def _condition(name: str, status: str, reason: str, message: str) -> Body:
     return {"type": name, "status": status, "reason": reason, "message": message}
 
 
-def _fenced(settled: Sequence[Body]) -> Body:
-    if not settled:
-        text = "no rule has settled yet: that takes some seconds, and a claim by which the API server can be asked"
+def _fenced(wanted: Sequence[Body], settled: Sequence[Body]) -> Body:
+    if len(settled) < len(wanted) or not wanted:
+        text = "not all rules have settled: that takes some seconds, and a claim by which the API server can be asked"
         return _condition("Fenced", "Unknown", "NotSettled", text)
     open_ = [each["rule"] for each in settled if not each["isFenced"]]
     if open_:

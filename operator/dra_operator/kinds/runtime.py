@@ -10,7 +10,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import kopf
@@ -62,8 +62,16 @@ class Inquiry:
     ask: Callable[[Ledger], Any]
     future: "concurrent.futures.Future[Any]"
 
+    def refuse(self) -> None:
+        """Say that nothing is known now: not all claims are listed."""
+        self.future.set_exception(
+            ApiUnreachable("claims are being listed, so nobody knows who holds devices")
+        )
+
     def answer(self, ledger: Ledger) -> None:
-        """Answer it."""
+        """Answer it, unless it was refused."""
+        if self.future.done():
+            return
         try:
             self.future.set_result(self.ask(ledger))
         except Exception as error:  # noqa: BLE001 - it is the asker's
@@ -83,14 +91,16 @@ class World:
     may_write: Permit
     rules: Callable[[], Served | None]
 
-    async def is_served(self) -> bool:
-        """Return whether the kinds are served, and may be listed."""
+    async def is_served(self) -> bool | None:
+        """Return whether the kinds are served, and may be listed; None if nobody answers."""
         try:
             # Asked first, as everybody may: where the kind is not installed, nothing is refused.
             await self.session.request("GET", f"/apis/{GROUP}/{VERSION}", timeout=_ASK_SECONDS)
             await self.session.request("GET", POLICIES, params={"limit": "1"}, timeout=_ASK_SECONDS)
-        except (ApiError, ApiUnreachable):
-            return False
+        except ApiError as error:
+            return False if error.status in (403, 404) else None
+        except ApiUnreachable:
+            return None
         return True
 
     async def reconcile_policy(self, body: Body) -> Plan:
@@ -98,8 +108,10 @@ class World:
         served = self.rules()
         if served is None:
             raise ApiUnreachable("the API server does not serve DeviceTaintRule, by which devices are owned")
-        policy = read_policy(body)
         others = await self._read_policies()
+        policy = read_policy(body)
+        # What Kopf has of it may be older than what was just read.
+        policy = next((each for each in others if each.uid == policy.uid), replace(policy, selectors=()))
         rules = await self._read_rules(served)
         selectors = {*policy.selectors, *(rule.selector for rule in rules if policy.uid in rule.owners)}
         holders = await self._ask(lambda ledger: find_holders(selectors, ledger))
@@ -144,7 +156,7 @@ class World:
                 case Create():
                     await self.session.request("POST", served.path(), body=change.body)
                 case Delete():
-                    options = {"preconditions": {"uid": change.uid}}
+                    options = {"preconditions": {"uid": change.uid, "resourceVersion": change.version}}
                     await self.session.request("DELETE", served.path(name=change.name), body=options)
                 case _:
                     body = {"metadata": change.metadata}
