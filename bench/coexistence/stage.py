@@ -19,7 +19,7 @@ from controlplane import ControlPlane, OperatorProcess, Process, find_or_build, 
 from controlplane.manifests import install_fence
 from controlplane.plane import running_control_plane
 from controlplane.serving import EVERYTHING, Serving
-from dra_operator.cluster.ownership_policy import TOLERATIONS_POLICY
+from dra_operator.api.names import OWNED_TOLERATIONS_POLICY
 
 FAST_MANAGER = ("--kube-api-qps=1000", "--kube-api-burst=1000")
 """kube-controller-manager makes and ends the pods' claims; at its default limits it would throttle the load."""
@@ -94,7 +94,7 @@ async def set_up(
             # Some pods of the load tolerate every taint, so that the fence is tried.
             plane.kubectl(
                 "patch",
-                f"validatingadmissionpolicybinding/{TOLERATIONS_POLICY}",
+                f"validatingadmissionpolicybinding/{OWNED_TOLERATIONS_POLICY}",
                 '--patch={"spec": {"validationActions": ["Warn"]}}',
             )
         for body in rules:

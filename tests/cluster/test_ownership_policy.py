@@ -5,12 +5,11 @@ import copy
 import pytest
 
 from dra_operator.api.kinds import KINDS
+from dra_operator.api.names import OWNED_POLICY, OWNED_RULES_POLICY
 from dra_operator.api.read import read_object
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.ownership_policy import (
     OPERATOR,
-    POLICY,
-    RULES_POLICY,
     PoolsFence,
     RulesFence,
     fenced,
@@ -156,7 +155,7 @@ async def test_what_the_api_server_lets_pass_it_does_not_refuse(request_, name):
 async def test_only_the_refusal_of_the_policy_counts():
     """Whoever else refuses, as another policy or the rights, says nothing about the rule."""
     claim, device = waiting({"name": "gpu", "exactly": {"deviceClassName": "gpu"}}), ("d", "p", "n")
-    ours, other = (DENIED.format(name, name) for name in (POLICY, RULES_POLICY))
+    ours, other = (DENIED.format(name, name) for name in (OWNED_POLICY, OWNED_RULES_POLICY))
 
     assert await refuses(Answering(ApiError(403, "Forbidden", ours)), CLAIMS, claim, device)
     for error in (ApiError(403, "Forbidden", other), ApiError(422, "Invalid", "no"), ApiUnreachable("away")):

@@ -8,8 +8,8 @@ from typing import Any
 from controlplane.client import MERGE_PATCH, Answer, Client
 from controlplane.manifests import NAMESPACE, SERVICE_ACCOUNT
 from controlplane.scene import RESOURCE, Scene
-from dra_operator.api.names import OWNED_KEY
-from dra_operator.cluster.ownership_policy import POLICY, PoolsFence, RulesFence, fenced
+from dra_operator.api.names import OWNED_KEY, OWNED_POLICY
+from dra_operator.cluster.ownership_policy import PoolsFence, RulesFence, fenced
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 RULES = f"{RESOURCE}/devicetaintrules"
@@ -81,14 +81,14 @@ def rule(
     return {"metadata": {"name": name}, "spec": {"taint": taint, **chosen}}
 
 
-def installed(client: Client, name: str = POLICY) -> RulesFence | PoolsFence | None:
+def installed(client: Client, name: str = OWNED_POLICY) -> RulesFence | PoolsFence | None:
     """Return what an installed fence covers."""
     policy, binding = (
         client.get(f"{ADMISSION}/{kind}/{name}")
         for kind in ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
     )
-    if name != POLICY:
-        binding["spec"]["policyName"] = POLICY
+    if name != OWNED_POLICY:
+        binding["spec"]["policyName"] = OWNED_POLICY
     return fenced(policy, binding)
 
 

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from dra_operator.api.names import OWNED_FINALIZER
+from dra_operator.api.names import OWNED_FINALIZER, POLICY_FINALIZER
 from dra_operator.kinds.allocation_policy import (
-    FINALIZER,
     Create,
     Delete,
     Patch,
@@ -37,7 +36,16 @@ def rule(selector=GPU, *owners, **fields):
     references = tuple({"kind": "AllocationPolicy", "name": each, "uid": f"uid-{each}"} for each in owners)
     uids = frozenset(each["uid"] for each in references)
     made = Rule(
-        selector.rule_name, "rule", "7", selector, uids, references, (FINALIZER,), False, True, "policy"
+        selector.rule_name,
+        "rule",
+        "7",
+        selector,
+        uids,
+        references,
+        (POLICY_FINALIZER,),
+        False,
+        True,
+        "policy",
     )
     return replace(made, **fields)
 
@@ -59,7 +67,7 @@ def test_rule_is_made_for_each_entry():
 
     assert [type(each) for each in found.changes] == [Create, Create]
     metadata = found.changes[0].body["metadata"]
-    assert metadata["finalizers"] == [FINALIZER]
+    assert metadata["finalizers"] == [POLICY_FINALIZER]
     assert [each["uid"] for each in metadata["ownerReferences"]] == ["uid-a"]
     assert condition(found, "Settled")[0] == "False"
     assert condition(found, "Fenced")[0] == "Unknown"
@@ -71,7 +79,7 @@ def test_rule_that_owns_the_same_devices_is_adopted():
 
     (patch,) = found.changes
     assert [each["uid"] for each in patch.metadata["ownerReferences"]] == ["uid-b", "uid-a"]
-    assert patch.metadata["finalizers"] == [FINALIZER]
+    assert patch.metadata["finalizers"] == [POLICY_FINALIZER]
     assert (patch.metadata["uid"], patch.metadata["resourceVersion"]) == ("rule", "7")
     status, text = condition(found, "Overlapping")
     assert status == "True"
@@ -104,7 +112,7 @@ def test_without_the_policy_others_may_allocate():
         ({"is_deleted": True}, [], False, [Patch]),
         ({}, [("team", "c")], True, [Delete, Patch]),
         ({"is_deleted": True, "finalizers": ()}, [], False, []),
-        ({"is_deleted": True, "finalizers": (FINALIZER, OWNED_FINALIZER)}, [], False, []),
+        ({"is_deleted": True, "finalizers": (POLICY_FINALIZER, OWNED_FINALIZER)}, [], False, []),
     ],
     ids=[
         "nobody",

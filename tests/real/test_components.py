@@ -9,7 +9,8 @@ import yaml
 
 from controlplane import install_access
 from controlplane.manifests import MANIFESTS, NAMESPACE
-from dra_operator.cluster.ownership_policy import OPERATOR, POLICY, RulesFence, fenced, policy_for_rules
+from dra_operator.api.names import OWNED_POLICY
+from dra_operator.cluster.ownership_policy import OPERATOR, RulesFence, fenced, policy_for_rules
 
 COMPONENTS = sorted(folder.name for folder in (MANIFESTS / "components").iterdir())
 FOREIGN = "monitoring.coreos.com/v1"
@@ -107,7 +108,7 @@ def test_user_of_the_policy_follows_the_namespace_of_an_overlay(control_plane, t
     }
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
     found = list(yaml.safe_load_all(control_plane.kubectl("kustomize", str(tmp_path))))
-    parts = [each for each in found if each["metadata"]["name"] == POLICY]
+    parts = [each for each in found if each["metadata"]["name"] == OWNED_POLICY]
 
     if listed:
         policy, binding = sorted(parts, key=lambda each: each["kind"])

@@ -7,7 +7,7 @@ import yaml
 
 from controlplane import install_access
 from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT, rendered
-from dra_operator.cluster.lease import LEASE_NAME
+from dra_operator.api.names import LEASE_NAME
 from dra_operator.controller.settings import load
 
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/dra-operator"

@@ -9,7 +9,7 @@ from controlplane.fencing import ADMISSION
 from controlplane.plane import KubectlError
 from controlplane.scene import RESOURCE
 from dra_operator.api.names import OWNED_KEY as KEY
-from dra_operator.cluster.ownership_policy import TOLERATIONS_POLICY
+from dra_operator.api.names import OWNED_TOLERATIONS_POLICY
 
 ANY = {"operator": "Exists"}
 VERSIONS = ("v1", "v1beta2", "v1beta1")
@@ -114,7 +114,7 @@ def test_the_largest_claim_costs_no_more_than_is_allowed(scene):
 
 def test_with_the_parameter_off_who_creates_is_warned(scene):
     """The binding warns instead of refusing, as components/ownership/warn-tolerations makes it."""
-    path = f"{ADMISSION}/validatingadmissionpolicybindings/{TOLERATIONS_POLICY}"
+    path = f"{ADMISSION}/validatingadmissionpolicybindings/{OWNED_TOLERATIONS_POLICY}"
     body = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",

@@ -12,8 +12,8 @@ from controlplane.fleet import DRIVER, create_fleet
 from controlplane.manifests import NAMESPACE
 from controlplane.ownership import put_up
 from controlplane.scene import RESOURCE, Scene
-from dra_operator.api.names import OWNED_KEY
-from dra_operator.cluster.ownership_policy import POLICY, policy_for_rules
+from dra_operator.api.names import OWNED_KEY, OWNED_POLICY
+from dra_operator.cluster.ownership_policy import policy_for_rules
 
 RULES = f"{RESOURCE}/devicetaintrules"
 OWNED = ("--devices=owned", "--ownership-settle-seconds=1")
@@ -143,7 +143,7 @@ def test_a_policy_that_was_installed_again_is_believed_after_a_restart_of_the_ap
 
 def install_again(plane):
     """Delete policy and binding, and install them when the API server, which looks each second, has seen it."""
-    remove(plane.client, POLICY)
+    remove(plane.client, OWNED_POLICY)
     time.sleep(3)
     put_up(plane)
 
@@ -151,7 +151,7 @@ def install_again(plane):
 def fence_uid(scene):
     """The uids of the policy and its binding."""
     kinds = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
-    found = (scene.client.get(f"{ADMISSION}/{kind}/{POLICY}") for kind in kinds)
+    found = (scene.client.get(f"{ADMISSION}/{kind}/{OWNED_POLICY}") for kind in kinds)
     return "/".join(each["metadata"]["uid"] for each in found)
 
 

@@ -20,10 +20,9 @@ from controlplane.fleet import create_fleet
 from controlplane.ownership import put_up
 from controlplane.scene import devices
 from dra_operator.api.names import OWNED_KEY as KEY
+from dra_operator.api.names import OWNED_POLICY, OWNED_RULES_POLICY
 from dra_operator.cluster.ownership_policy import (
     OPERATOR,
-    POLICY,
-    RULES_POLICY,
     PoolsFence,
     RulesFence,
     policy_for_pools,
@@ -34,7 +33,7 @@ from dra_operator.cluster.ownership_policy import (
 @contextmanager
 def without_policy_for_rules(fence):
     """Be without what keeps bad rules out inside the `with` block."""
-    fence.client.delete(f"{ADMISSION}/validatingadmissionpolicybindings/{RULES_POLICY}")
+    fence.client.delete(f"{ADMISSION}/validatingadmissionpolicybindings/{OWNED_RULES_POLICY}")
     yield
     put_up(fence.scene.plane)
 
@@ -305,7 +304,7 @@ def test_commands_take_devices_and_give_them_back(fence, tmp_path):
 def test_policy_that_was_deleted_and_created_again_is_blind_until_the_api_server_is_restarted(fence):
     """A fault of Kubernetes 1.37: it goes on with the rules of before. A dry run tells."""
     before = fence.own(pool="node-1")
-    remove(fence.client, POLICY)
+    remove(fence.client, OWNED_POLICY)
     fence.wait(lambda: fence.allocate("scheduler", ("node-1", "gpu-0")).status == 200)
     # The API server looks at policies each second.
     time.sleep(3)

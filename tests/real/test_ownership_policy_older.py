@@ -9,7 +9,8 @@ from controlplane import Scene, fresh_namespace
 from controlplane.client import MERGE_PATCH
 from controlplane.fencing import DRIVER, Fenced, installed, remove
 from controlplane.ownership import POLICY_FILE
-from dra_operator.cluster.ownership_policy import OPERATOR, POLICY, RULES_POLICY, PoolsFence
+from dra_operator.api.names import OWNED_POLICY, OWNED_RULES_POLICY
+from dra_operator.cluster.ownership_policy import OPERATOR, PoolsFence
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def old(old_plane):
     """Return a namespace there, and who acts in it; afterwards no policy is left."""
     with fresh_namespace(old_plane) as name:
         yield Fenced(Scene(old_plane, name))
-    remove(old_plane.client, POLICY, RULES_POLICY)
+    remove(old_plane.client, OWNED_POLICY, OWNED_RULES_POLICY)
 
 
 def own(plane, *options):

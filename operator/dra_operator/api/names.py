@@ -21,6 +21,12 @@ OWNED_FINALIZER = OWNED_KEY
 SETTLED_ANNOTATION = "dra-operator.io/settled"
 """On a DeviceTaintRule that owns devices: its uid, the generation that has been in force for long enough, and the uids
 of the policy that protects it and of its binding."""
+POLICY_FINALIZER = "dra-operator.io/allocation-policy"
+"""On the DeviceTaintRules of AllocationPolicies: keeps the taint while claims hold devices that are given back."""
+GIVE_BACK_ANNOTATION = "dra-operator.io/give-back"
+"""On an AllocationPolicy: with `in-use`, its devices are given back although claims hold them."""
+KOPF_FINALIZER = "dra-operator.io/kopf"
+"""On objects of our own kinds, until their handlers have let go of them."""
 GATE = "dra-operator.io/allocation"
 """The scheduling gate of a pod whose devices the operator decides. Source: docs/pods.md."""
 LET_GO_ANNOTATION = "dra-operator.io/let-go"
@@ -41,6 +47,16 @@ SPECIAL_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-clai
 BIND_COMPLETED_ANNOTATION: Final = "pv.kubernetes.io/bind-completed"
 BETA_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 """On a PersistentVolumeClaim: that it is bound, and its class as old manifests name it."""
+LEASE_NAME: Final = "dra-operator"
+"""The Lease by which one of several operators decides."""
+OWNED_POLICY: Final = "dra-operator-owned"
+"""The policy that is the fence around owned devices, and its binding; so for the other policies."""
+OWNED_RULES_POLICY: Final = "dra-operator-owned-rules"
+"""The policy that keeps the rules that own devices as they are."""
+OWNED_TOLERATIONS_POLICY: Final = "dra-operator-owned-tolerations"
+"""The policy that refuses claims that tolerate the taint of owned devices."""
+GATES_POLICY: Final = "dra-operator-gates"
+"""The policy that confines what the operator writes to pods, and the one that gives pods the gate."""
 KNOWN_ANNOTATIONS: Final = frozenset(
     (
         PENDING_ANNOTATION,

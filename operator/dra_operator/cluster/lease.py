@@ -15,12 +15,12 @@ from typing import Any, Final
 import structlog
 
 from dra_operator.api.kinds import LEASE
+from dra_operator.api.names import LEASE_NAME
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 
 log = structlog.get_logger(__name__)
 
-LEASE_NAME: Final = "dra-operator"
 _LEASES: Final = Served(LEASE, "v1")
 _PERIOD: Final = 2.0
 _REQUEST: Final = 5.0

@@ -13,21 +13,15 @@ from textwrap import dedent
 from typing import Any, Final
 
 from dra_operator.api.kinds import KINDS, RESOURCE_GROUP
-from dra_operator.api.names import OWNED_KEY
+from dra_operator.api.names import OWNED_KEY, OWNED_POLICY, OWNED_RULES_POLICY, OWNED_TOLERATIONS_POLICY
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.delivery import Permit
 from dra_operator.cluster.discovery import Served, served
 from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
 
 GROUP: Final = "admissionregistration.k8s.io"
-POLICY: Final = "dra-operator-owned"
-"""Name of the policy that is the fence, and of its binding."""
-RULES_POLICY: Final = "dra-operator-owned-rules"
-"""Name of the policy that keeps the rules as they are, and of its binding."""
 OPERATOR: Final = "system:serviceaccount:dra-operator:dra-operator"
 """The operator's user, where nobody has chosen another namespace for it."""
-TOLERATIONS_POLICY: Final = "dra-operator-owned-tolerations"
-"""Name of the policy that refuses claims that tolerate our taint, and of its binding."""
 CLAIM_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 """All that a claim can be written in: their status is the same, so one expression reads each of them."""
 
@@ -95,12 +89,12 @@ def policy_for_rules(username: str, version: str = "v1") -> list[Body]:
     }
     params = {"selector": {}, "parameterNotFoundAction": "Allow"}
     return [
-        _policy(POLICY, fence),
-        _binding(POLICY, {"paramRef": params}),
-        _policy(RULES_POLICY, immutable),
-        _binding(RULES_POLICY, {}),
-        _policy(TOLERATIONS_POLICY, tolerations),
-        _binding(TOLERATIONS_POLICY, {}),
+        _policy(OWNED_POLICY, fence),
+        _binding(OWNED_POLICY, {"paramRef": params}),
+        _policy(OWNED_RULES_POLICY, immutable),
+        _binding(OWNED_RULES_POLICY, {}),
+        _policy(OWNED_TOLERATIONS_POLICY, tolerations),
+        _binding(OWNED_TOLERATIONS_POLICY, {}),
     ]
 
 
@@ -124,7 +118,7 @@ def policy_for_pools(username: str, pools: Iterable[tuple[str, str | None]]) -> 
         ],
         "validations": [_validation(_NONE, _IS_OWNED, text=_IS_OWNED_BY_POOL)],
     }
-    return [_policy(POLICY, fence), _binding(POLICY, {})]
+    return [_policy(OWNED_POLICY, fence), _binding(OWNED_POLICY, {})]
 
 
 def fenced(policy: Mapping[str, Any], binding: Mapping[str, Any]) -> RulesFence | PoolsFence | None:
@@ -180,7 +174,7 @@ _IS_OWNED_BY_RULE = dedent(f"""\
 _IS_OWNED_BY_POOL = dedent(f"""\
     {_NONE} ? "" :
       {_DEVICE}
-      + " is owned by dra-operator, which alone may allocate it (ValidatingAdmissionPolicy {POLICY}): "
+      + " is owned by dra-operator, which alone may allocate it (ValidatingAdmissionPolicy {OWNED_POLICY}): "
       + "use another device, or ask the admin of this cluster" """).rstrip()
 _TOLERANT = dedent(f"""\
     dyn(object.spec).?spec.orValue(dyn(object.spec)).?devices.?requests.orValue([]).filter(request,
@@ -363,8 +357,8 @@ def _plain(expression: object) -> str:
 
 
 _PATHS: Final = {
-    "policy": f"/apis/{GROUP}/v1/validatingadmissionpolicies/{POLICY}",
-    "binding": f"/apis/{GROUP}/v1/validatingadmissionpolicybindings/{POLICY}",
+    "policy": f"/apis/{GROUP}/v1/validatingadmissionpolicies/{OWNED_POLICY}",
+    "binding": f"/apis/{GROUP}/v1/validatingadmissionpolicybindings/{OWNED_POLICY}",
 }
 
 
@@ -429,7 +423,7 @@ async def refuses(
             "PATCH", path, params={"dryRun": "All"}, body=body, content_type=MERGE_PATCH, timeout=timeout
         )
     except ApiError as error:
-        if f"ValidatingAdmissionPolicy '{POLICY}'" in error.message:
+        if f"ValidatingAdmissionPolicy '{OWNED_POLICY}'" in error.message:
             return True
         raise
     return False

@@ -5,7 +5,7 @@ nothing needs a lock. Writes and Events are for the event loop and handed over a
 counts from the moment it is made: it is assumed in the ledger, as by kube-scheduler, until the answer to its write.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -270,14 +270,7 @@ class SchedulingCycle:
 
     def observe(self, items: Iterable[Item]) -> None:
         """Take in what arrived and decide nothing, since not everything has been listed yet."""
-        self._ingest_all(map(self._refuse, items))
-
-    @staticmethod
-    def _refuse(item: Item) -> Item:
-        """Refuse an inquiry: while the claims are listed anew, a device may have no holder for a moment."""
-        if isinstance(item, Inquiry):
-            item.refuse()
-        return item
+        self._ingest_all(_without_inquiries(items))
 
     def run(self, items: Iterable[Item], emit: Emit, stopping: Callable[[], bool]) -> float | None:
         """Take in what arrived and decide; return the time by which the next cycle is needed, if it is.
@@ -675,3 +668,12 @@ class SchedulingCycle:
                 metrics.gated_pods.labels(state.value).set(number)
             metrics.gated_since_timestamp_seconds.set(self._gated.gated_since())
             metrics.let_go_since_timestamp_seconds.set(self._gated.let_go_since())
+
+
+def _without_inquiries(items: Iterable[Item]) -> Iterator[Item]:
+    """Yield the others, and refuse these: while claims are listed anew, a device may have no holder for a moment."""
+    for item in items:
+        if isinstance(item, Inquiry):
+            item.refuse()
+        else:
+            yield item

@@ -14,10 +14,11 @@ from typing import Final
 from uuid import uuid4
 
 from dra_operator.api.kinds import Kind
+from dra_operator.api.names import LEASE_NAME
 from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.discovery import Served, list_version, served
 from dra_operator.cluster.events import Subject
-from dra_operator.cluster.lease import LEASE_NAME, Lease
+from dra_operator.cluster.lease import Lease
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.controller import messages
 from dra_operator.controller.facts import EventRequest

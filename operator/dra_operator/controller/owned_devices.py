@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from dra_operator.api.names import OWNED_FINALIZER, SETTLED_ANNOTATION
+from dra_operator.api.names import OWNED_FINALIZER, OWNED_POLICY, SETTLED_ANNOTATION
 from dra_operator.api.text import listed
 from dra_operator.api.types import (
     DeviceRequestAllocationResult,
@@ -20,7 +20,6 @@ from dra_operator.api.types import (
 )
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.ownership_policy import (
-    POLICY,
     InstalledFence,
     PoolsFence,
     RuleAnswer,
@@ -592,11 +591,11 @@ class PolicyProbe:
         if installed.denied is not None:
             return PolicyState(None, messages.forbidden(installed.denied))
         if installed.missing:
-            return PolicyState(None, f"the {installed.missing} {POLICY} is not installed")
+            return PolicyState(None, f"the {installed.missing} {OWNED_POLICY} is not installed")
         if installed.fence is None:
-            return PolicyState(None, f"the policy {POLICY} or its binding is not as it was published")
+            return PolicyState(None, f"the policy {OWNED_POLICY} or its binding is not as it was published")
         if not installed.serves_parameters:
-            return PolicyState(None, f"the policy {POLICY} has no parameters here")
+            return PolicyState(None, f"the policy {OWNED_POLICY} has no parameters here")
         return PolicyState(installed.fence, uid=installed.uid)
 
     def notes(self) -> tuple[str, ...]:
@@ -620,7 +619,7 @@ async def _own_username(session: ApiSession) -> str:
 def _problems(installed: InstalledFence, username: str) -> list[str]:
     found = []
     if not installed.serves_parameters:
-        found.append(messages.refuses_all(POLICY))
+        found.append(messages.refuses_all(OWNED_POLICY))
     if installed.fence is not None and username and installed.fence.username != username:
-        found.append(messages.not_exempt(POLICY, installed.fence.username, username))
+        found.append(messages.not_exempt(OWNED_POLICY, installed.fence.username, username))
     return found

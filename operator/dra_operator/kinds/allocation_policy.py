@@ -11,7 +11,12 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dra_operator.api.names import OWNED_FINALIZER, SETTLED_ANNOTATION
+from dra_operator.api.names import (
+    GIVE_BACK_ANNOTATION,
+    OWNED_FINALIZER,
+    POLICY_FINALIZER,
+    SETTLED_ANNOTATION,
+)
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceTaintRule
 from dra_operator.inventory.ownership import owns, settled_mark
@@ -21,10 +26,6 @@ GROUP: Final = "dra-operator.io"
 VERSION: Final = "v1alpha1"
 KIND: Final = "AllocationPolicy"
 PLURAL: Final = "allocationpolicies"
-FINALIZER: Final = "dra-operator.io/allocation-policy"
-"""On rules: keeps the taint while claims hold devices that are given back."""
-GIVE_BACK: Final = "dra-operator.io/give-back"
-"""Annotation of a policy: with `in-use`, its devices are given back although claims hold them."""
 IN_USE: Final = "in-use"
 _MOST_NAMED: Final = 5
 
@@ -140,7 +141,7 @@ def read_policy(body: Mapping[str, Any]) -> Policy:
         metadata["uid"],
         int(metadata.get("generation", 0)),
         tuple(chosen),
-        annotations.get(GIVE_BACK) == IN_USE,
+        annotations.get(GIVE_BACK_ANNOTATION) == IN_USE,
     )
 
 
@@ -212,12 +213,15 @@ class _Planner:
             self.told.append(_describe(selector, rule.name, state, holders) | {"isFenced": bool(rule.fence)})
         elif here:
             # One that is being given back, or was deleted by hand: another of its name can be made once it is gone.
-            if FINALIZER in here[0].finalizers and not holders and not here[0].is_decided_on:
+            if POLICY_FINALIZER in here[0].finalizers and not holders and not here[0].is_decided_on:
                 self.changes.append(_without_finalizer(here[0]))
             self.told.append(_describe(selector, here[0].name, "Deleted", holders))
         else:
             body = selector.rule(self.api_version)
-            body["metadata"] |= {"finalizers": [FINALIZER], "ownerReferences": [_reference(self.policy)]}
+            body["metadata"] |= {
+                "finalizers": [POLICY_FINALIZER],
+                "ownerReferences": [_reference(self.policy)],
+            }
             self.changes.append(Create(body))
             self.told.append(_describe(selector, selector.rule_name, "Created", holders))
 
@@ -225,8 +229,8 @@ class _Planner:
         metadata: Body = {}
         if self.policy.uid not in rule.owners:
             metadata["ownerReferences"] = [*rule.references, _reference(self.policy)]
-        if FINALIZER not in rule.finalizers:
-            metadata["finalizers"] = [*rule.finalizers, FINALIZER]
+        if POLICY_FINALIZER not in rule.finalizers:
+            metadata["finalizers"] = [*rule.finalizers, POLICY_FINALIZER]
         if metadata:
             self.changes.append(_patch(rule, metadata))
 
@@ -245,14 +249,14 @@ class _Planner:
         self.releasing |= dict.fromkeys(holders)
         if not rule.is_deleted:
             self.changes.append(Delete(rule.name, rule.uid, rule.version))
-        if FINALIZER in rule.finalizers and (
+        if POLICY_FINALIZER in rule.finalizers and (
             self.policy.gives_back_in_use or (rule.is_deleted and not holders and not rule.is_decided_on)
         ):
             self.changes.append(_without_finalizer(rule))
 
 
 def _without_finalizer(rule: Rule) -> Patch:
-    return _patch(rule, {"finalizers": [each for each in rule.finalizers if each != FINALIZER]})
+    return _patch(rule, {"finalizers": [each for each in rule.finalizers if each != POLICY_FINALIZER]})
 
 
 def _patch(rule: Rule, metadata: Body) -> Patch:
@@ -346,8 +350,8 @@ def _releasing(told: Sequence[Body], releasing: Iterable[ClaimName]) -> Body:
     more = f" and {len(claims) - _MOST_NAMED} others" if len(claims) > _MOST_NAMED else ""
     text = (
         f"{listed(rules)}: nothing new is decided there, and the devices are given back once these claims end: "
-        f"{', '.join(claims[:_MOST_NAMED])}{more}; the annotation {GIVE_BACK}: {IN_USE} gives them back at once, "
-        "after which kube-scheduler must be restarted"
+        f"{', '.join(claims[:_MOST_NAMED])}{more}; the annotation {GIVE_BACK_ANNOTATION}: {IN_USE} gives them back at "
+        "once, after which kube-scheduler must be restarted"
     )
     return _condition("Releasing", "True", "ClaimsHoldDevices", text)
 

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import kopf
 from pydantic import ValidationError
 
+from dra_operator.api.names import KOPF_FINALIZER
 from dra_operator.api.read import read_object
 from dra_operator.api.types import DeviceTaintRule
 from dra_operator.cluster.backoff import doubled
@@ -45,7 +46,6 @@ from dra_operator.ledger import Ledger
 
 T = TypeVar("T")
 POLICIES: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
-PREFIX: Final = "dra-operator.io"
 _RESTART: Final = (1.0, 60.0)
 """First and longest wait, in seconds, before Kopf is started anew."""
 _STOP_SECONDS: Final = 5.0
@@ -64,13 +64,13 @@ class Inquiry:
 
     def refuse(self) -> None:
         """Say that nothing is known now: not all claims are listed."""
-        self.future.set_exception(
-            ApiUnreachable("claims are being listed, so nobody knows who holds devices")
-        )
+        if self.future.set_running_or_notify_cancel():
+            why = "claims are being listed, so nobody knows who holds devices"
+            self.future.set_exception(ApiUnreachable(why))
 
     def answer(self, ledger: Ledger) -> None:
-        """Answer it, unless it was refused."""
-        if self.future.done():
+        """Answer it, unless nobody waits any more."""
+        if not self.future.set_running_or_notify_cancel():
             return
         try:
             self.future.set_result(self.ask(ledger))
@@ -219,11 +219,6 @@ class KindsRuntime:
             logging.getLogger(name).addFilter(_EXPECTED)
         self._thread.start()
 
-    @property
-    def is_running(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
-
     async def stop(self) -> None:
         """End Kopf, and wait for that a few seconds."""
         self._stopping.set()
@@ -259,7 +254,7 @@ class KindsRuntime:
     def _build_settings(self) -> kopf.OperatorSettings:
         settings = kopf.OperatorSettings()
         self._tune(settings)
-        settings.persistence.finalizer = f"{PREFIX}/kopf"
-        settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=PREFIX)
-        settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=PREFIX)
+        settings.persistence.finalizer = KOPF_FINALIZER
+        settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
+        settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
         return settings

@@ -22,6 +22,7 @@ from dra_operator.api.names import (
     FIELD_MANAGER,
     FINALIZER,
     GATE,
+    LEASE_NAME,
     OPT_OUT_LABEL,
     OWNED_FINALIZER,
     OWNED_KEY,
@@ -41,7 +42,6 @@ from dra_operator.pods.nodes import can_use
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions import fault_texts
 from dra_operator.questions.claims import ConsumerIndex, Use, allocated_claims, is_pod, is_pod_group
-from dra_operator.questions.contents import LEASE_NAME
 from dra_operator.questions.device_table import PublishedDevices, devices_by_node, devices_in_class
 from dra_operator.questions.findings import AuditReport, Finding, Sort, UncheckedSort
 from dra_operator.questions.managers import find_status_writes

@@ -134,6 +134,11 @@ def _requested(claim: ResourceClaim) -> Iterator[RequestedDevices]:
         yield RequestedDevices(request.name, classes, count)
 
 
+def find_classes(claim: ResourceClaim) -> set[str]:
+    """Return the classes that the requests of a claim name, those of alternatives included."""
+    return {name for request in _requested(claim) for name in request.classes}
+
+
 def results_of(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:
     """Return the results of the allocation of a claim, admin access included."""
     return claim.status.allocation.devices.results if claim.status.allocation is not None else ()

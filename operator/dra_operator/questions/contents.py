@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dra_operator.api.convert import to_v1
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.kinds import KINDS, LEASE, POLICIES
+from dra_operator.api.names import LEASE_NAME
 from dra_operator.api.read import ObjectError, read_object
 from dra_operator.pods.objects import Key, Manifest, ObjectRecord, ObjectSet, Place
 
@@ -20,8 +21,6 @@ DEFAULT_NAMESPACE: Final = "default"
 NAMELESS: Final = "is required, or a text in metadata.generateName"
 """What is said of a name that is missing."""
 VOLUME_KINDS: Final = ("PersistentVolume", "PersistentVolumeClaim")
-LEASE_NAME: Final = "dra-operator"
-"""The name of the Lease by which one of several operators decides."""
 KINDS_OF_OPERATOR: Final = (LEASE.kind, *(kind.kind for kind in POLICIES))
 """Kinds of which only the objects of an operator are of interest. No set: a kind in a file may be any value."""
 _NO_PLACE: Final = Place("", 0, 0)

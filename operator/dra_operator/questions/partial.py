@@ -134,6 +134,8 @@ USAGE: Final = KindsRead(
     details=("Pod", "DeviceClass"),
 )
 """How many devices are free, and which: without the others less may be free."""
+WAITING: Final = KindsRead(required=DECISION.required, others=("Pod", "ResourceClaim"))
+"""What waits; why each does depends on the kinds of a decision."""
 STATUS: Final = KindsRead(
     required=DECISION.required,
     others=("Lease", "Pod", "ResourceClaim", "DeviceTaintRule", "Node"),

@@ -9,13 +9,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dra_operator.api.core import Pod
-from dra_operator.api.names import SETTLED_ANNOTATION
+from dra_operator.api.names import (
+    GATES_POLICY,
+    LEASE_NAME,
+    OWNED_POLICY,
+    OWNED_RULES_POLICY,
+    OWNED_TOLERATIONS_POLICY,
+    SETTLED_ANNOTATION,
+)
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceTaintRule
 from dra_operator.inventory.ownership import owns, settled_mark
 from dra_operator.pods.gate import SchedulingPod, read_scheduling_pod
 from dra_operator.questions.answers import Conclusion, conclude
-from dra_operator.questions.contents import LEASE_NAME
 from dra_operator.questions.notes import find_owners
 from dra_operator.questions.operator_lease import OperatorLease, find_lease, is_lease_known
 from dra_operator.questions.partial import STATUS
@@ -23,14 +29,12 @@ from dra_operator.questions.state import ClusterState
 from dra_operator.questions.usage import find_usage
 from dra_operator.questions.waiting import find_waiting
 
-FENCE: Final = "dra-operator-owned"
-GATES: Final = "dra-operator-gates"
 _MEANINGS: Final = (
-    (FENCE, "Validating", "nobody else allocates owned devices"),
-    ("dra-operator-owned-rules", "Validating", "rules that own devices stay as they were created"),
-    ("dra-operator-owned-tolerations", "Validating", "no claim tolerates the taint of owned devices"),
-    (GATES, "Validating", "of pods the operator changes its gate and the nomination alone"),
-    (GATES, "Mutating", "pods of managed namespaces get the gate"),
+    (OWNED_POLICY, "Validating", "nobody else allocates owned devices"),
+    (OWNED_RULES_POLICY, "Validating", "rules that own devices stay as they were created"),
+    (OWNED_TOLERATIONS_POLICY, "Validating", "no claim tolerates the taint of owned devices"),
+    (GATES_POLICY, "Validating", "of pods the operator changes its gate and the nomination alone"),
+    (GATES_POLICY, "Mutating", "pods of managed namespaces get the gate"),
 )
 """The policies that the project ships: name, sort, what they bring about."""
 _LABEL: Final = "app.kubernetes.io/name"
@@ -198,10 +202,10 @@ def _find_faults(
         else:
             yield f"no operator decides: see why its Deployment has no ready pod{what}"
     installed = {(each.name, each.sort): each.is_installed and each.is_bound for each in policies}
-    if owners and decides and installed.get((FENCE, "Validating")) is False:
+    if owners and decides and installed.get((OWNED_POLICY, "Validating")) is False:
         yield (
-            f"devices are owned, and policy {FENCE} is not installed: kube-scheduler may store allocations of them "
-            "that it decided before; apply components/ownership (Kubernetes 1.37 or newer)"
+            f"devices are owned, and policy {OWNED_POLICY} is not installed: kube-scheduler may store allocations of "
+            "them that it decided before; apply components/ownership (Kubernetes 1.37 or newer)"
         )
     for each in policies:
         if each.is_installed and not each.is_bound:

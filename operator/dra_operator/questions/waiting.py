@@ -18,9 +18,10 @@ from dra_operator.ledger import ClaimKey
 from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions.answers import Conclusion, conclude
+from dra_operator.questions.claims import find_classes
 from dra_operator.questions.copies import find_gates
 from dra_operator.questions.explain import ExplainAnswer, explain
-from dra_operator.questions.partial import DECISION
+from dra_operator.questions.partial import WAITING
 from dra_operator.questions.state import ClusterState
 
 _PENDING: Final = ("", "Pending")
@@ -65,22 +66,18 @@ def find_waiting(state: ClusterState, namespace: str = "") -> WaitingList:
     gate of the operator; a pod that has a node, if its kubelet cannot prepare its claims; and each claim without an
     allocation that no such pod uses. A pod that nothing about devices keeps is no such. Raises QuestionError.
     """
-    DECISION.check(state.unread)
     known: dict[str, ExplainAnswer] = {}
     items = []
-    partial = dict.fromkeys(
-        f"{kind} cannot be read: {state.unread[kind]}"
-        for kind in ("Pod", "ResourceClaim")
-        if kind in state.unread
-    )
+    partial = dict.fromkeys(WAITING.find_missing(state.unread))
     served = classes_by_resource(record.obj for record in state.objects.of_kind("DeviceClass"))
     for record in _find_candidates(state, namespace, served):
         metadata = record.obj.metadata
         kind = type(record.obj).__name__
         # Two of one key differ in nothing that `explain` looks at but their names.
-        key = _shape(state, record) or metadata.uid or f"{kind}/{metadata.namespace}/{metadata.name}"
+        name = f"{kind}/{metadata.namespace}/{metadata.name}"
+        key = _shape(state, record) or name
         if key not in known:
-            known[key] = explain(state, f"{kind}/{metadata.namespace}/{metadata.name}", None)
+            known[key] = explain(state, name, None)
         found = known[key]
         if found.state in (_DOES_NOT_WAIT, "allocated"):
             continue
@@ -164,18 +161,10 @@ def _without_token(spec: Mapping[str, Any]) -> Mapping[str, Any]:
 def _find_classes(state: ClusterState, record: ObjectRecord, served: Mapping[str, DeviceClass]) -> set[str]:
     """Return the classes that a claim, or the claims of a pod, ask for."""
     if isinstance(record.obj, ResourceClaim):
-        return _classes_of(record.obj)
+        return find_classes(record.obj)
     pod: Pod = record.obj
     found = set[str]()
     for name in named_claims(pod):
         if (claim := state.find_claim((pod.metadata.namespace, name))) is not None:
-            found |= _classes_of(claim)
+            found |= find_classes(claim)
     return found | {served[name].metadata.name for name in extended_resources(pod) if name in served}
-
-
-def _classes_of(claim: ResourceClaim) -> set[str]:
-    return {
-        choice.device_class_name
-        for request in claim.spec.devices.requests
-        for choice in ((request.exactly,) if request.exactly is not None else request.first_available)
-    }

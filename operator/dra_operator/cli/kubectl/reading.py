@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dra_operator.api.kinds import KINDS, LEASE, POLICIES, RESOURCE_GROUP, Kind
+from dra_operator.api.names import LEASE_NAME
 from dra_operator.cli.kubectl.answering import Demand
 from dra_operator.cli.kubectl.requests import Kubectl, ReadingError, RefusedError, items_of
-from dra_operator.questions.contents import LEASE_NAME
 from dra_operator.questions.managers import trim_managed_fields
 
 _OPTIONAL: Final = frozenset(

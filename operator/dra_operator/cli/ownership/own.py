@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dra_operator.api.convert import Body
+from dra_operator.api.names import OWNED_POLICY
 from dra_operator.api.text import listed
 from dra_operator.cli.arguments import choice_of
 from dra_operator.cli.client import Context, Kubeconfig, ask, served_rules
@@ -28,7 +29,7 @@ from dra_operator.cli.ownership.rules import (
     selectors,
 )
 from dra_operator.cli.snapshot import read_objects
-from dra_operator.cluster.ownership_policy import OPERATOR, POLICY, RulesFence, policy_for_pools
+from dra_operator.cluster.ownership_policy import OPERATOR, RulesFence, policy_for_pools
 from dra_operator.kinds.selector import Selector
 from dra_operator.questions.impact import RuleChange, describe_holders, find_impact
 from dra_operator.questions.manifests import to_yaml, write_yaml
@@ -46,8 +47,8 @@ NOT_SERVED = (
 )
 
 BLIND = (
-    f"ValidatingAdmissionPolicy {POLICY} does not know the new rules: if it was deleted and created again, the API "
-    "server goes on with those of before, until kube-apiserver is restarted"
+    f"ValidatingAdmissionPolicy {OWNED_POLICY} does not know the new rules: if it was deleted and created again, the "
+    "API server goes on with those of before, until kube-apiserver is restarted"
 )
 _VERSION = "resource.k8s.io/v1"
 _KNOWN_SECONDS = 10
@@ -210,8 +211,8 @@ def _fence_warnings(state: FenceReport, cluster: ClusterDevices, wanted: Sequenc
     pools = {(key.driver, key.pool) for key in cluster.devices if any(each.matches(key) for each in wanted)}
     if uncovered := find_uncovered(state.fence, pools):
         yield (
-            f"ValidatingAdmissionPolicy {POLICY} has a list of pools without {listed(uncovered)}: add them, or use the "
-            "one of manifests/components/ownership, which follows the rules"
+            f"ValidatingAdmissionPolicy {OWNED_POLICY} has a list of pools without {listed(uncovered)}: add them, or "
+            "use the one of manifests/components/ownership, which follows the rules"
         )
 
 

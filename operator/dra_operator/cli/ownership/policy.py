@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dra_operator.api.kinds import KINDS
+from dra_operator.api.names import OWNED_POLICY
 from dra_operator.api.types import ResourceClaim
-from dra_operator.cluster.ownership_policy import POLICY, PoolsFence, RulesFence
+from dra_operator.cluster.ownership_policy import PoolsFence, RulesFence
 from dra_operator.questions.raw_devices import DeviceKey
 
 if TYPE_CHECKING:
     from dra_operator.cluster.session import ApiSession
 
 ABSENT = (
-    f"there is no ValidatingAdmissionPolicy {POLICY} with its binding, so others may still store allocations of these "
-    "devices that they decided before, and the operator cannot know: manifests/components/ownership has it"
+    f"there is no ValidatingAdmissionPolicy {OWNED_POLICY} with its binding, so others may still store allocations of "
+    "these devices that they decided before, and the operator cannot know: manifests/components/ownership has it"
 )
 CHANGED = (
-    f"ValidatingAdmissionPolicy {POLICY} or its binding is not as dra-operator makes them, so it counts as none: "
+    f"ValidatingAdmissionPolicy {OWNED_POLICY} or its binding is not as dra-operator makes them, so it counts as none: "
     "manifests/components/ownership has them"
 )
 
@@ -69,8 +70,9 @@ async def lets_pass(session: "ApiSession", claim: ResourceClaim, device: DeviceK
 
 def _needs(api_version: str) -> str:
     return (
-        f"ValidatingAdmissionPolicy {POLICY} needs DeviceTaintRule in {api_version}, which this API server does not "
-        f"serve: it refuses every write to the status of a claim; kubectl delete validatingadmissionpolicy {POLICY}"
+        f"ValidatingAdmissionPolicy {OWNED_POLICY} needs DeviceTaintRule in {api_version}, which this API server does "
+        "not serve: it refuses every write to the status of a claim; "
+        f"kubectl delete validatingadmissionpolicy {OWNED_POLICY}"
     )
 
 
