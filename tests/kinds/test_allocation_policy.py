@@ -7,18 +7,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.names import OWNED_FINALIZER, POLICY_FINALIZER
+from dra_operator.api.read import read_object
 from dra_operator.kinds.allocation_policy import (
     Create,
     Delete,
     Patch,
     Policy,
     Rule,
+    find_kept,
+    find_selectors,
     plan,
     read_policy,
     with_transition_times,
 )
+from dra_operator.kinds.runtime import find_holders
 from dra_operator.kinds.selector import Selector
+from dra_operator.ledger import Ledger
+from dra_operator.questions.raw_devices import DeviceKey
+from factories import allocation, claim, request, result
 
 GPU = Selector("gpu.example.com")
 POOL = Selector("gpu.example.com", "node-1")
@@ -154,6 +162,28 @@ def test_rule_that_was_deleted_by_hand_is_made_anew_once_it_is_gone():
     assert [type(each) for each in planned(policy("a", GPU)).changes] == [Create]
 
 
+def test_devices_that_another_rule_keeps_hold_nothing_back():
+    """Of two that overlap, the one that goes waits for the claims on devices that it alone owns."""
+    wide, narrow = rule(GPU, "a"), rule(POOL, "b")
+
+    assert find_kept(GPU, policy("a"), [wide, narrow]) == (POOL,)
+    assert find_kept(POOL, policy("b"), [wide, narrow]) == (GPU,)
+    assert find_kept(GPU, policy("a"), [wide, replace(narrow, is_settled=False)]) == ()
+    assert find_kept(GPU, policy("a", GPU), [wide, narrow]) == ()
+
+
+def test_holders_are_found_in_the_ledger():
+    """Those of devices that a selector names, in its pools, and not of those that others keep."""
+    ledger = Ledger()
+    for name, pool in (("first", "node-1"), ("second", "node-2")):
+        status = {"allocation": allocation(result("gpu-0", pool, driver="gpu.example.com"))}
+        ledger.put(apply_defaults(read_object(claim(name, request("gpu"), status=status, namespace="team"))))
+
+    found = find_holders({GPU: (), POOL: (), OTHER: ()}, ledger)
+    assert found == {GPU: [("team", "first"), ("team", "second")], POOL: [("team", "first")], OTHER: []}
+    assert find_holders({GPU: (POOL,)}, ledger) == {GPU: [("team", "second")]}
+
+
 def test_foreign_rules_are_left_alone():
     """Those of other policies and those that were made by hand."""
     assert planned(policy("a", OTHER), rule(GPU), rule(POOL, "b")).changes[1:] == ()
@@ -195,6 +225,12 @@ def test_policy_that_is_being_deleted_names_nothing_whatever_its_spec():
 
 
 SELECTORS = (GPU, POOL, OTHER)
+DEVICES = {
+    GPU: DeviceKey("gpu.example.com", "node-2", "gpu-0"),
+    POOL: DeviceKey("gpu.example.com", "node-1", "gpu-0"),
+    OTHER: DeviceKey("nic.example.com", "node-1", "nic-0"),
+}
+"""A device of each, which the narrower one alone has where there are two."""
 
 
 class Model:
@@ -209,7 +245,9 @@ class Model:
     def reconcile(self, name):
         """Carry out the plan of a policy, and let it go when it is released."""
         own = self.policies[name]
-        found = plan(own, self.policies.values(), [*self.rules.values()], self.holders, V1)
+        rules = [*self.rules.values()]
+        kept = {each: find_kept(each, own, rules) for each in find_selectors(own, rules)}
+        found = plan(own, self.policies.values(), rules, lambda each: self.holders(each, kept[each]), V1)
         for change in found.changes:
             self.apply(change)
             if isinstance(change, Delete):
@@ -218,9 +256,19 @@ class Model:
         if found.is_released and not own.selectors:
             del self.policies[name]
 
-    def holders(self, selector):
-        """The claims that hold devices of a selector."""
-        return [("team", str(each)) for each in sorted(self.held, key=str) if each == selector]
+    def holders(self, selector, kept):
+        """The claims that hold devices of a selector, but not those that others keep; each holds one of its own."""
+        return [
+            ("team", str(each))
+            for each in sorted(self.held, key=str)
+            if selector.matches(DEVICES[each]) and not any(other.matches(DEVICES[each]) for other in kept)
+        ]
+
+    def settle(self):
+        """What the operator does in time."""
+        self.rules = {
+            name: replace(each, is_settled=not each.is_deleted) for name, each in self.rules.items()
+        }
 
     def apply(self, change):
         """What the API server does; a deleted rule goes with its last finalizer."""
@@ -251,6 +299,7 @@ STEPS = st.lists(
         st.tuples(st.just("set"), st.sampled_from("ab"), st.sets(st.sampled_from(SELECTORS), min_size=1)),
         st.tuples(st.just("delete"), st.sampled_from("ab"), st.none()),
         st.tuples(st.just("reconcile"), st.sampled_from("ab"), st.none()),
+        st.tuples(st.just("settle"), st.none(), st.none()),
         st.tuples(st.just("hold"), st.none(), st.sampled_from(SELECTORS)),
         st.tuples(st.just("end"), st.none(), st.sampled_from(SELECTORS)),
         st.tuples(st.just("remove rule"), st.none(), st.sampled_from(SELECTORS)),
@@ -265,15 +314,19 @@ def test_any_history_ends_with_the_rules_that_are_named(steps):
     """No rule goes while claims hold its devices; at the end exactly what policies name is owned."""
     model = Model()
     for verb, name, value in steps:
-        before = {each for each, found in model.rules.items() if not found.is_deleted or found.finalizers}
+        before = {each.selector for each in model.rules.values()}
         if verb == "set" and (name not in model.policies or model.policies[name].selectors):
             model.policies[name] = policy(name, *sorted(value, key=str))
         elif verb == "delete" and name in model.policies:
             model.policies[name] = policy(name)
         elif verb == "reconcile" and name in model.policies:
             model.reconcile(name)
-            held = {each.rule_name for each in model.held}
-            assert before & held <= model.rules.keys()
+            owned = {each.selector for each in model.rules.values()}
+            for selector in model.held:
+                was = any(each.matches(DEVICES[selector]) for each in before)
+                assert not was or any(each.matches(DEVICES[selector]) for each in owned)
+        elif verb == "settle":
+            model.settle()
         elif verb == "hold" and value.rule_name in model.rules:
             model.held.add(value)
         elif verb == "end":

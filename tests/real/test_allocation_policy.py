@@ -1,5 +1,7 @@
 """AllocationPolicy on the real API server: which devices the operator allocates, as an object."""
 
+import re
+
 import pytest
 import yaml
 
@@ -15,6 +17,7 @@ from controlplane.manifests import MANIFESTS, RULES, install_fence
 from controlplane.scene import allocation
 
 CRDS = MANIFESTS.parent / "crds"
+PAGE = (MANIFESTS.parent / "docs" / "kinds.md").read_text()
 POLICIES = "/apis/dra-operator.io/v1alpha1/allocationpolicies"
 DRIVER = "gpu.example.com"
 
@@ -125,6 +128,26 @@ def test_devices_are_allocated_kept_while_claims_hold_them_and_given_back(instal
     assert installed.rules() == []
 
 
+def test_devices_in_use_are_given_back_on_demand(installed):
+    """The claim keeps its devices, and nothing of the policy is left."""
+    installed.scene.apply("walkthrough/3-claim.yaml")
+    installed.start()
+    driver = installed.plane.client.get("/apis/resource.k8s.io/v1/resourceslices")["items"][0]["spec"][
+        "driver"
+    ]
+    installed.apply("training", {"driver": driver})
+    installed.scene.wait_allocated("example-resource-claim", seconds=60)
+    installed.plane.client.delete(f"{POLICIES}/training")
+    installed.wait_condition("training", "Releasing", "True")
+
+    command = re.search(r"^kubectl (annotate allocationpolicy .*)$", PAGE, re.MULTILINE)[1]
+    installed.plane.kubectl(*command.split())
+
+    installed.wait_gone("training")
+    assert installed.rules() == []
+    assert allocation(installed.scene.claim("example-resource-claim"))
+
+
 def test_two_policies_that_name_one_device_both_own_it(installed):
     """It is given back with the last one, and both say so before."""
     installed.start()
@@ -171,4 +194,7 @@ def test_wrong_policy_is_refused_by_the_schema(plane, devices, said):
 @pytest.mark.parametrize("path", ["spec.devices", "status.conditions", "status.rules.state"])
 def test_each_field_is_explained(plane, path):
     """`kubectl explain` has a sentence for it."""
-    assert "<empty>" not in plane.kubectl("explain", f"allocationpolicies.{path}")
+    text = plane.kubectl("explain", f"allocationpolicies.{path}")
+
+    assert "<empty>" not in text
+    assert "<no description>" not in text

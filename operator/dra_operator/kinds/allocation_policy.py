@@ -166,6 +166,24 @@ def read_rule(rule: DeviceTaintRule, body: Mapping[str, Any]) -> Rule | None:
     )
 
 
+def find_selectors(policy: Policy, rules: Iterable[Rule]) -> set[Selector]:
+    """Return of which devices a plan asks who holds them."""
+    return {*policy.selectors, *(rule.selector for rule in rules if policy.uid in rule.owners)}
+
+
+def find_kept(selector: Selector, policy: Policy, rules: Iterable[Rule]) -> tuple[Selector, ...]:
+    """Return which devices stay owned when a rule of a policy is given back: those of settled rules beside it."""
+    if selector in policy.selectors:
+        return ()
+    return tuple(
+        [
+            each.selector
+            for each in rules
+            if each.is_settled and not each.is_deleted and each.selector != selector
+        ]
+    )
+
+
 def plan(
     policy: Policy,
     others: Iterable[Policy],
@@ -176,7 +194,7 @@ def plan(
     """Return what is to be written for a policy.
 
     `others` are all other policies, `rules` all rules that own devices, `find_holders` returns the claims that hold
-    devices, by namespace and name; rules are made in `api_version`.
+    devices of a selector, but for those of `find_kept`, by namespace and name; rules are made in `api_version`.
     """
     rivals = tuple([each for each in others if each.uid != policy.uid])
     found = _Planner(policy, rivals, rules, find_holders, api_version)

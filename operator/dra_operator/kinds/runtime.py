@@ -9,7 +9,7 @@ import concurrent.futures
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -36,6 +36,8 @@ from dra_operator.kinds.allocation_policy import (
     Plan,
     Policy,
     Rule,
+    find_kept,
+    find_selectors,
     plan,
     read_policy,
     read_rule,
@@ -43,6 +45,7 @@ from dra_operator.kinds.allocation_policy import (
 from dra_operator.kinds.handlers import RULES_LEFT, register_policies
 from dra_operator.kinds.selector import Selector
 from dra_operator.ledger import Ledger
+from dra_operator.questions.raw_devices import DeviceKey
 
 T = TypeVar("T")
 POLICIES: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
@@ -113,8 +116,8 @@ class World:
         # What Kopf has of it may be older than what was just read.
         policy = next((each for each in others if each.uid == policy.uid), replace(policy, selectors=()))
         rules = await self._read_rules(served)
-        selectors = {*policy.selectors, *(rule.selector for rule in rules if policy.uid in rule.owners)}
-        holders = await self._ask(lambda ledger: find_holders(selectors, ledger))
+        asked = {selector: find_kept(selector, policy, rules) for selector in find_selectors(policy, rules)}
+        holders = await self._ask(lambda ledger: find_holders(asked, ledger))
         found = plan(policy, others, rules, lambda selector: holders[selector], served.api_version)
         for change in found.changes:
             await self._write(served, change)
@@ -167,15 +170,25 @@ class World:
                 raise
 
 
-def find_holders(selectors: Iterable[Selector], ledger: Ledger) -> dict[Selector, Sequence[ClaimName]]:
-    """Return the claims that hold devices of each selector, or shares of them, sorted."""
+def find_holders(
+    asked: Mapping[Selector, Sequence[Selector]], ledger: Ledger
+) -> dict[Selector, Sequence[ClaimName]]:
+    """Return the claims that hold devices of each selector, or shares of them, sorted.
+
+    Devices that other selectors, those beside it, name as well do not count.
+    """
     found: dict[Selector, Sequence[ClaimName]] = {}
-    for selector in selectors:
+    for selector, kept in asked.items():
         claims: set[ClaimName] = set()
-        for key in ledger.pools():
-            if key[0] == selector.driver and selector.pool in (None, key[1]):
-                devices = {*ledger.held(key), *ledger.shared(key)}
-                claims |= ledger.holders(key, devices if selector.device is None else (selector.device,))
+        for driver, pool in ledger.pools():
+            devices = {*ledger.held((driver, pool)), *ledger.shared((driver, pool))}
+            keys = [DeviceKey(driver, pool, name) for name in devices]
+            names = [
+                key.name
+                for key in keys
+                if selector.matches(key) and not any(each.matches(key) for each in kept)
+            ]
+            claims |= ledger.holders((driver, pool), names)
         found[selector] = sorted(claims)
     return found
 

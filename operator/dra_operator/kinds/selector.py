@@ -6,31 +6,16 @@ Source: docs/operator.md, "Devices that are ours"; k8s.io/api/resource/v1, `Devi
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from dra_operator.api.names import OWNED_KEY
 from dra_operator.api.types import DeviceTaintSelector
+from dra_operator.questions.raw_devices import DeviceKey
 
 _LONGEST_NAME: Final = 120
 _PREFIX: Final = "dra-operator-owned"
 _NO_NAME: Final = re.compile(r"[^a-z0-9.-]+|(?<![a-z0-9])[.-]+|[.-]+(?![a-z0-9])")
 _HASH_LETTERS: Final = 8
-
-
-class DeviceName(Protocol):
-    """The path of a device."""
-
-    @property
-    def driver(self) -> str:
-        """Its driver."""
-
-    @property
-    def pool(self) -> str:
-        """Its pool."""
-
-    @property
-    def name(self) -> str:
-        """Its name in the pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +30,7 @@ class Selector:
         parts = ((name, getattr(self, name)) for name in ("driver", "pool", "device"))
         return ", ".join(f"{name} {value}" for name, value in parts if value is not None)
 
-    def matches(self, key: DeviceName) -> bool:
+    def matches(self, key: DeviceKey) -> bool:
         """True if a device is among those."""
         return key.driver == self.driver and self.pool in (None, key.pool) and self.device in (None, key.name)
 
