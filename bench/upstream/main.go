@@ -29,17 +29,14 @@ type answer map[string]any
 func main() {
 	deadline := flag.Duration("deadline", 10*time.Second, "how long one scenario may take, or one of its claims if they are allocated one after the other")
 	rehearsal := flag.String("rehearsal", "", "a file of scenarios that sequential decides before it reads its first line and before the first claim of each")
-	byGates := flag.Bool("by-gates", false, "let the gates decide which implementation of the allocator runs, as kube-scheduler does, instead of experimental")
 	rounds := flag.Int("rounds", 3, "how often time-cel measures; the median counts")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: upstream [-deadline 10s] [-by-gates] [-rehearsal FILE] [-rounds 3] allocate|sequential|cel|time-cel|decode <LINES >LINES")
+		fmt.Fprintln(os.Stderr, "usage: upstream [-deadline 10s] [-rehearsal FILE] [-rounds 3] allocate|sequential|cel|time-cel|decode <LINES >LINES")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	if !*byGates {
-		// The only one that has all features; that of 1.37 with the fewest walks pools in random order.
-		structured.EnableAllocators("experimental")
-	}
+	// The only one that has all features; that of 1.37 with the fewest walks pools in random order.
+	structured.EnableAllocators("experimental")
 	var err error
 	switch flag.Arg(0) {
 	case "allocate":

@@ -101,10 +101,10 @@ class Upstream:
 
 
 @contextmanager
-def running(program: Path, kind: str, *options: str) -> Iterator[Upstream]:
+def running(program: Path, kind: str) -> Iterator[Upstream]:
     """Run the program for questions of one kind (`allocate`, `cel`, `decode`) while the context lasts."""
     with subprocess.Popen(
-        [program, "-deadline", "2s", *options, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [program, "-deadline", "2s", kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         try:
             yield Upstream(process)
