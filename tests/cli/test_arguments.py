@@ -15,7 +15,7 @@ REFUSED = [
     (["demo", "--port", "http"], "'--port': 'http' is not a whole number from 0 to 65535."),
     (["demo", "--port", "65536"], "'--port': '65536' is not a whole number from 0 to 65535."),
     (["demo", "--port", "-1"], "'--port': '-1' is not a whole number from 0 to 65535."),
-    (["cel", "check", "1", "--kubernetes", "9"], "'--kubernetes': '9' is not one of '1.36', '1.37'."),
+    (["cel", "check", "1", "--kubernetes", "9"], "'--kubernetes': '9' is not one of '1.36', '1.37', '1.38'."),
 ]
 
 

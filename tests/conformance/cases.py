@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from dra_operator.api.versions import RELEASED, VERSIONS
 from dra_operator.cel.device import PreparedDevice, prepare_device
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library.times import NANOS, written_parts
 from dra_operator.cel.program import Program, checked, compile_selector
 from dra_operator.cel.run.meter import COST_LIMIT, Meter
-from dra_operator.cel.types.environment import NEWEST, VERSIONS, Environment
+from dra_operator.cel.types.environment import Environment
 from dra_operator.cel.values import values
 from dra_operator.cel.values.golang import format_double
 
@@ -50,7 +51,7 @@ def outcome(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def _environment(case: Mapping[str, Any]) -> Environment:
     expressions = case.get("env", "stored")
-    version = case.get("kubernetes", NEWEST)
+    version = case.get("kubernetes", RELEASED)
     if expressions not in ("stored", "new") or version not in VERSIONS:
         raise CaseError(f'"env" is stored or new, "kubernetes" {" or ".join(VERSIONS)}')
     features = case.get("features") or {}

@@ -24,12 +24,13 @@ from conformance.scenarios import difference, is_equal, load, shared_and_not_sha
 from dra_operator.allocator import SearchMode
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.api.read import read_object
+from dra_operator.api.versions import RELEASED
 from dra_operator.cel import errors
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.run.meter import COST_LIMIT, Meter
 from dra_operator.cel.syntax.nodes import Expr, ListExpr, Literal, MapExpr, Struct, children
 from dra_operator.cel.syntax.parser import parse
-from dra_operator.cel.types.environment import NEWEST, Environment
+from dra_operator.cel.types.environment import Environment
 
 Wire = dict[str, Any]
 Ask = Callable[[Wire], Wire]
@@ -226,7 +227,7 @@ def _judge_panic(case: Wire, ours: Wire, upstream: Wire) -> Judgement:
 
 def _has(case: Wire, is_cause: Callable[[Expr], bool]) -> bool:
     """True if a part of an expression is as `is_cause` says; one that we cannot read has no parts."""
-    environment = Environment(case.get("kubernetes", NEWEST), case.get("env", "stored"))
+    environment = Environment(case.get("kubernetes", RELEASED), case.get("env", "stored"))
     try:
         waiting = [parse(case["expression"], environment)]
     except CelError:

@@ -18,7 +18,6 @@ from dra_operator.api.names import share_id
 from dra_operator.api.quantity import NANO, parse_quantity
 from dra_operator.api.read import read_object
 from dra_operator.api.text import shown
-from dra_operator.cel import STORED
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 from dra_operator.questions.documents import TOO_DEEP
@@ -90,11 +89,6 @@ def load(row: Mapping[str, Any], *, seed: int = 0) -> Scenario:
         clock=time.monotonic,
         share_ids=partial(share_id, ids.getrandbits),
         admin_access=AdminAccess.ANY_NAMESPACE,
-        environment=replace(
-            STORED,
-            consumable_capacity=features.consumable_capacity,
-            list_type_attributes=features.list_type_attributes,
-        ),
     )
     if row.get("expected") is not None:
         _object("expected", row["expected"])

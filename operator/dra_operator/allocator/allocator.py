@@ -31,7 +31,7 @@ from dra_operator.allocator.search.chain import SearchChain, SearchMode
 from dra_operator.allocator.search.problem import Solution
 from dra_operator.api.names import ADMIN_ACCESS_LABEL, SPECIAL_CLAIM_ANNOTATION
 from dra_operator.api.types import ResourceClaim
-from dra_operator.cel import STORED, Environment
+from dra_operator.cel import Environment
 from dra_operator.inventory import ChangeSet, Features, Inventory, NodeView, Verdict, Views
 from dra_operator.ledger import Availability, Ledger
 
@@ -45,6 +45,14 @@ class AdminAccess(Enum):
 
     LABELLED_NAMESPACES = "labelled namespaces"
     ANY_NAMESPACE = "any namespace"
+
+
+def _environment(features: Features) -> Environment:
+    return Environment(
+        features.rules.kubernetes,
+        consumable_capacity=features.consumable_capacity,
+        list_type_attributes=features.list_type_attributes,
+    )
 
 
 class _CompletePoolsSearches(SearchChain):
@@ -74,7 +82,7 @@ class Allocator:
 
     `decider` is on whose behalf it decides unless a call says otherwise. `clock` returns seconds and only serves the
     deadline; `share_ids` returns a fresh lower-case UUID for each share. `sharing` are the candidates of another
-    allocator with the same features and environment, whose answers of selectors are used.
+    allocator with the same features, whose answers of selectors are used.
     """
 
     inventory: Inventory
@@ -83,7 +91,6 @@ class Allocator:
     limits: Limits = field(default_factory=Limits, kw_only=True)
     clock: Callable[[], float] = field(kw_only=True)
     share_ids: Callable[[], str] = field(kw_only=True)
-    environment: Environment = field(default=STORED, kw_only=True)
     admin_access: AdminAccess = field(default=AdminAccess.LABELLED_NAMESPACES, kw_only=True)
     searching: SearchMode = field(default=SearchMode.COUNTING, kw_only=True)
     decider: Decider = field(default=Decider.KUBE_SCHEDULER, kw_only=True)
@@ -103,7 +110,7 @@ class Allocator:
         self._class_changes = self.inventory.subscribe()
         views = Views(self.inventory, self.features)
         self.availability = Availability(views, self.ledger)
-        self.candidates = sharing or Candidates(self.features, SelectorCache(self.environment))
+        self.candidates = sharing or Candidates(self.features, SelectorCache(_environment(self.features)))
         self._planner = Planner(self.inventory.classes, self.candidates, self.decider)
         self._counting = SearchChain.counting(self.availability, self.candidates)
         self._plain = SearchChain(self.availability, self.candidates)
@@ -214,7 +221,6 @@ class Allocator:
             limits=self.limits,
             clock=self.clock,
             share_ids=self.share_ids,
-            environment=self.environment,
             admin_access=self.admin_access,
             searching=self.searching,
             decider=self.decider,

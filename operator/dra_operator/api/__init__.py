@@ -7,5 +7,5 @@
   `interning` keeps what many claims have alike in memory once. `fields` is the table of all fields.
 - Values: `quantity`, `semver`, `attributes`, `node_selector`; `text` is how they are shown, and `durations` ages.
   `opaque` parameters. `likeness` is of names, `labels` selects by labels.
-- `validation` is what an API server would refuse.
+- `versions` is what each version of Kubernetes decides otherwise. `validation` is what an API server would refuse.
 """

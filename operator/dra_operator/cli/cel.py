@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
+from dra_operator.api.versions import RELEASED, VERSIONS, Version
 from dra_operator.cel import (
     CelError,
     Environment,
@@ -26,7 +27,6 @@ from dra_operator.cel import (
 )
 from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
-from dra_operator.cel.types.environment import NEWEST, VERSIONS, Version
 from dra_operator.cel.types.types import BOOL
 from dra_operator.cli.kubectl.options import use_colours
 from dra_operator.cli.output import FILE, NARROWEST, opened, refuse, refusing
@@ -183,7 +183,7 @@ def _printable(text: str) -> str:
 @click.option(
     "--kubernetes",
     type=click.Choice(VERSIONS),
-    default=NEWEST,
+    default=RELEASED,
     show_default=True,
     help="Kubernetes version whose rules apply.",
 )

@@ -1,4 +1,4 @@
-"""Feature gates, as one value: which parts of Dynamic Resource Allocation are switched on.
+"""What is decided by, as one value: which parts of Dynamic Resource Allocation are on, and whose rules hold.
 
 The names are those of upstream's `structured.Features`, which the reference scenarios use too; inside Python they are
 spelled in snake case. A gate decides at one place each: some hide slices (`inventory.pool`), some refuse requests
@@ -9,11 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from re import sub
+from typing import Any
+
+from dra_operator.api.versions import RELEASED, RULES, Rules
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Which features are on. Source: `structured.Features` of k8s.io/dynamic-resource-allocation 0.37.2."""
+    """Which features are on, and the rules of the version of Kubernetes.
+
+    Source: `structured.Features` of k8s.io/dynamic-resource-allocation 0.37.2.
+    """
 
     admin_access: bool = True
     compatibility_groups: bool = True
@@ -26,10 +32,11 @@ class Features:
     optional_node_operations: bool = True
     partitionable_devices: bool = True
     prioritized_list: bool = True
+    rules: Rules = RULES[RELEASED]
 
     @classmethod
     def all_on(cls) -> "Features":
-        """Return the value in which every feature is on: what the operator decides with."""
+        """Return the value in which every feature is on."""
         return cls()
 
     @classmethod
@@ -41,13 +48,14 @@ class Features:
         known = _names()
         if unknown := sorted(set(switches) - set(known)):
             raise ValueError(f"unknown feature {unknown[0]!r}; known are {', '.join(sorted(known))}")
-        return cls(**{known[name]: on for name, on in switches.items()})
+        switched: dict[str, Any] = {known[name]: on for name, on in switches.items()}
+        return cls(**switched)
 
 
 @cache
 def _names() -> dict[str, str]:
     """Return the name of each feature in Python by upstream's."""
-    return {_upstream_name(item.name): item.name for item in fields(Features)}
+    return {_upstream_name(item.name): item.name for item in fields(Features) if item.name != "rules"}
 
 
 def _upstream_name(name: str) -> str:

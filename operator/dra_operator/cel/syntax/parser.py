@@ -136,7 +136,7 @@ def parse(text: str, environment: Environment) -> Expr:
     if sum(map(text.count, "([{")) >= MAX_DEPTH:
         _check_depth(text)
     expr = _read(text)
-    if not environment.quoted_fields and "`" in text:
+    if not environment.rules.quoted_fields and "`" in text:
         for token in _parser().lex(text):
             if token.type == "QUOTED_IDENT":
                 raise compile_error("unsupported syntax: '`'", token.start_pos)

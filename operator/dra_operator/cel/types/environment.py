@@ -1,17 +1,18 @@
 """Environments: what an expression may use, by Kubernetes version, by purpose and by feature gate.
 
 The API server admits new expressions with fewer things than it evaluates stored ones with, so that a cluster can be
-downgraded; the operator evaluates what is stored, with the newest rules: `STORED`. The functions are the rows of the
-library's tables, in upstream's order, which matters: the first overload that fits is taken.
+downgraded; the operator evaluates what is stored. The functions are the rows of the library's tables, in upstream's
+order, which matters: the first overload that fits is taken.
 Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, k8s.io/apiserver `pkg/cel/environment/base.go`.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias
 
 from dra_operator.api.fast_dataclass import fast_dataclass
+from dra_operator.api.versions import RELEASED, RULES, Rules, Version
 from dra_operator.cel.cost.prices import ONE, Implementation, Price, Row
 from dra_operator.cel.library import (
     conversions,
@@ -133,10 +134,6 @@ def _arguments(text: str) -> tuple[str, ...]:
     return (*parts, current.strip()) if current.strip() else tuple(parts)
 
 
-Version: TypeAlias = Literal["1.36", "1.37"]
-VERSIONS: Final[tuple[Version, ...]] = get_args(Version)
-"""The versions of Kubernetes whose rules are known, the oldest first."""
-NEWEST: Final = VERSIONS[-1]
 Expressions: TypeAlias = Literal["stored", "new"]
 
 DEVICE = Type(Kind.STRUCT, "kubernetes.DRADevice")
@@ -146,26 +143,26 @@ DEVICE = Type(Kind.STRUCT, "kubernetes.DRADevice")
 class Environment:
     """A set of rules. The two switches are the gates DRAConsumableCapacity and DRAListTypeAttributes."""
 
-    kubernetes: Version = NEWEST
+    kubernetes: Version = RELEASED
     expressions: Expressions = "stored"
     consumable_capacity: bool = True
     list_type_attributes: bool = True
 
     @property
+    def rules(self) -> Rules:
+        """The rules of its version of Kubernetes."""
+        return RULES[self.kubernetes]
+
+    @property
     def attribute_type(self) -> Type:
         """The static type of an attribute: dyn where it may be a list, else any."""
-        listed = self.list_type_attributes or (self.kubernetes >= "1.37" and self.expressions == "stored")
+        listed = self.list_type_attributes or (self.rules.stored_lists and self.expressions == "stored")
         return DYN if listed else ANY
 
     @property
     def device_fields(self) -> dict[str, Type]:
         """The fields of the `device` variable."""
         return _device_fields(self)
-
-    @property
-    def quoted_fields(self) -> bool:
-        """Whether a field name may be written in back quotes."""
-        return self.kubernetes >= "1.37"
 
     @property
     def functions(self) -> Mapping[str, tuple[Overload, ...]]:
@@ -194,14 +191,14 @@ def _functions(environment: Environment) -> Mapping[str, tuple[Overload, ...]]:
     found = {**functions()}
     if environment.expressions == "new" and not environment.list_type_attributes:
         del found["includes"]
-    if environment.kubernetes < "1.37":
-        older = older_functions()
-        if "includes" in found:
-            found["includes"] = (older["includes"],)
+    older = older_functions()
+    if "includes" in found and not environment.rules.any_list_is_searched:
+        found["includes"] = (older["includes"],)
+    if not environment.rules.durations_of_numbers:
         same, *others = found["duration"]
         found["duration"] = (same, older["duration"], *others)
     return found
 
 
 STORED = Environment()
-"""How the operator evaluates everything: what is stored, by the newest rules."""
+"""How stored expressions are evaluated by the rules of the released version."""

@@ -1,0 +1,78 @@
+"""Versions of Kubernetes: what each decides otherwise than the one before. Nothing else compares versions.
+
+A rule is a field: since when it holds, and what it says; docs/versions.md is made of them.
+Source: k8s.io/dynamic-resource-allocation and k8s.io/apiserver of each version.
+"""
+
+from dataclasses import dataclass, field, fields
+from re import match
+from typing import Final, Literal, TypeAlias, get_args
+
+Version: TypeAlias = Literal["1.36", "1.37", "1.38"]
+VERSIONS: Final[tuple[Version, ...]] = get_args(Version)
+"""The versions of Kubernetes whose rules are known, the oldest first."""
+RELEASED: Final[Version] = "1.37"
+"""Whose rules hold where nobody says which version there is, and with an API server that is older."""
+
+
+def _since(version: Version, text: str) -> bool:
+    rule: bool = field(default=False, compare=False, metadata={"since": version, "text": text})
+    return rule
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of a version: what holds in it that did not hold from the beginning."""
+
+    kubernetes: Version
+    quoted_fields: bool = _since("1.37", "CEL: a field name may stand in back quotes")
+    stored_lists: bool = _since(
+        "1.37", "CEL: in a stored expression an attribute may be a list, whatever the gate"
+    )
+    any_list_is_searched: bool = _since("1.37", "CEL: `includes` looks through lists of any length")
+    durations_of_numbers: bool = _since("1.37", "CEL: `duration` of an int is a duration (before: an error)")
+    full_names: bool = _since(
+        "1.38",
+        "A capacity without a domain is the driver's, in slices, requests and shares: both spellings in one request "
+        "are an error, and of both in one device the one with the domain counts",
+    )
+    versions_without_build: bool = _since(
+        "1.38", "Constraints compare versions without build metadata (before: as text)"
+    )
+    unknown_values_fail: bool = _since(
+        "1.38",
+        "A constraint on a value of an unknown type, or on a list without the gate, is an error "
+        "(before: it does not match)",
+    )
+    negative_amounts_fail: bool = _since(
+        "1.38", "A negative amount in a request is an error (before: a request policy may round it up)"
+    )
+    all_by_node: bool = _since(
+        "1.38",
+        "All, on a pool that is being updated or invalid, rules out the node (before: it ends the attempt)",
+    )
+    any_effect_keeps: bool = _since(
+        "1.38",
+        "A toleration without an effect keeps pods from being evicted (before: it has to say NoExecute)",
+    )
+
+
+def _rules(version: Version) -> Rules:
+    there = VERSIONS[: VERSIONS.index(version) + 1]
+    switches = {rule.name: rule.metadata["since"] in there for rule in fields(Rules) if rule.metadata}
+    return Rules(version, **switches)
+
+
+RULES: Final = {version: _rules(version) for version in VERSIONS}
+
+
+def rules_of(version: str) -> Rules:
+    """Return the rules to decide by with an API server of a version, such as `v1.38.2`.
+
+    Older ones are followed like the released one, newer ones like the newest that is known, and text that is no
+    version like the released one.
+    """
+    found = match(r"v?1\.(\d+)", version)
+    minor = 0 if found is None else int(found[1])
+    known = [each for each in VERSIONS if int(each.partition(".")[2]) <= minor]
+    return RULES[max(RELEASED, *known)] if known else RULES[RELEASED]
