@@ -120,14 +120,17 @@ def test_user_of_the_policy_follows_the_namespace_of_an_overlay(control_plane, t
 
 
 @pytest.mark.parametrize("listed", [True, False], ids=["with-the-component", "without"])
-def test_user_of_the_gates_policy_follows_the_namespace_of_an_overlay(control_plane, tmp_path, listed):
+@pytest.mark.parametrize(("name", "count"), [("gates", 1), ("confinement", 2)])
+def test_user_of_other_policies_follows_the_namespace_of_an_overlay(
+    control_plane, tmp_path, name, count, listed
+):
     """Else the policy would confine nobody."""
     root = os.path.relpath(MANIFESTS, tmp_path.resolve())
     overlay = {
         "namespace": "elsewhere",
         "resources": [f"{root}/base"],
-        "components": [f"{root}/components/gates"] if listed else [],
-        "transformers": [f"{root}/components/gates/namespace"],
+        "components": [f"{root}/components/{name}"] if listed else [],
+        "transformers": [f"{root}/components/{name}/namespace"],
     }
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
     found = list(yaml.safe_load_all(control_plane.kubectl("kustomize", str(tmp_path))))
@@ -139,7 +142,7 @@ def test_user_of_the_gates_policy_follows_the_namespace_of_an_overlay(control_pl
     ]
 
     user = '"system:serviceaccount:elsewhere:dra-operator"'
-    assert users == ([f"request.userInfo.username == {user}"] if listed else [])
+    assert users == ([f"request.userInfo.username == {user}"] * count if listed else [])
 
 
 def test_gates_are_switched_on_with_their_rights(one):
