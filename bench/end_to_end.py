@@ -9,6 +9,7 @@ On one control plane (etcd and kube-apiserver), one after the other, each as a p
 
 - bare: only the two writes of each claim, prepared in advance, 16 claims at a time: what this machine can do.
 - operator: `dra-operator run` with its service account.
+- confined: the same, with the policies of `components/confinement`.
 - scheduler: kube-scheduler with its default client limits, and a pod for each claim.
 - fast-scheduler: the same with `clientConnection: {qps: 5000, burst: 5000}`.
 
@@ -39,14 +40,17 @@ from live.objects import Body, claim, judge, pod
 from live.report import Measured, Phase, Row, Verdict, ratios, table
 
 from controlplane import ControlPlane, find_or_build, install_access, running_control_plane
+from controlplane.manifests import MANIFESTS
 
 PHASES: dict[str, tuple[Phase, ...]] = {
     "bare": ((Decider.BARE, Load.STANDING), (Decider.BARE, Load.BURST)),
     "operator": ((Decider.OPERATOR, Load.STANDING), (Decider.OPERATOR, Load.BURST)),
+    "confined": ((Decider.CONFINED_OPERATOR, Load.STANDING), (Decider.CONFINED_OPERATOR, Load.BURST)),
     "scheduler": ((Decider.SCHEDULER, Load.BURST),),
     "fast-scheduler": ((Decider.FAST_SCHEDULER, Load.BURST),),
 }
 OTHER: tuple[Phase, ...] = tuple((Decider.OTHER_OPERATOR, load) for load in Load)
+CONFINEMENT = MANIFESTS / "components" / "confinement" / "policy.yaml"
 PATIENCE = 120.0
 """Seconds after which a decider that has not allocated everything has failed."""
 WARM_UP = 50
@@ -69,6 +73,15 @@ class Bench:
         """Let a decider allocate so many claims in a namespace of their own, and clear up after it."""
         decider, load = phase
         self._phases += 1
+        if decider is Decider.CONFINED_OPERATOR:
+            self._plane.kubectl("apply", f"--filename={CONFINEMENT}")
+        try:
+            return await self._measure(decider, load, count)
+        finally:
+            if decider is Decider.CONFINED_OPERATOR:
+                self._plane.kubectl("delete", f"--filename={CONFINEMENT}")
+
+    async def _measure(self, decider: Decider, load: Load, count: int) -> Measured:
         namespace = f"bench-{self._phases}"
         await self._cluster.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
         job = Job(load, claims_path(namespace), count, self._devices)

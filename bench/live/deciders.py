@@ -24,6 +24,7 @@ class Decider(Enum):
 
     BARE = "bare client"
     OPERATOR = "operator"
+    CONFINED_OPERATOR = "confined operator"
     OTHER_OPERATOR = "other operator"
     SCHEDULER = "kube-scheduler"
     FAST_SCHEDULER = "kube-scheduler, 5000 qps"
@@ -78,7 +79,7 @@ class Starter:
         self._starts += 1
         if decider is Decider.BARE:
             return self._bare_client(job)
-        if decider in (Decider.OPERATOR, Decider.OTHER_OPERATOR):
+        if decider in (Decider.OPERATOR, Decider.CONFINED_OPERATOR, Decider.OTHER_OPERATOR):
             checkout = self._other if decider is Decider.OTHER_OPERATOR else ROOT
             # Before what is installed: the checkout this is run from need not be the installed one.
             path = {"PYTHONPATH": f"{checkout}/operator"}

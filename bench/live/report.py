@@ -104,6 +104,7 @@ def ratios(rows: Mapping[Phase, Row]) -> list[str]:
     for load in Load:
         lines += _ratio(rows, (Decider.OPERATOR, load), (Decider.BARE, load), "at least 0.7, claims standing")
         lines += _ratio(rows, (Decider.OPERATOR, load), (Decider.OTHER_OPERATOR, load), "more than 1")
+        lines += _ratio(rows, (Decider.CONFINED_OPERATOR, load), (Decider.OPERATOR, load), "at least 0.9")
     burst = (Decider.OPERATOR, Load.BURST)
     lines += _ratio(rows, burst, (Decider.SCHEDULER, Load.BURST), "at least 5")
     lines += _ratio(rows, burst, (Decider.FAST_SCHEDULER, Load.BURST), "more than 1")
@@ -118,7 +119,7 @@ def _ratio(rows: Mapping[Phase, Row], ours: Phase, other: Phase, aim: str) -> li
     if ours not in rows or other not in rows:
         return []
     ratio = rows[ours].rate / rows[other].rate
-    return [f"operator / {other[0].value}, {other[1].value}: {ratio:.2f} (aim: {aim})"]
+    return [f"{ours[0].value} / {other[0].value}, {other[1].value}: {ratio:.2f} (aim: {aim})"]
 
 
 def _cell(value: float | None, form: str) -> str:
