@@ -48,7 +48,9 @@ def test_a_setting_that_is_not_allowed_ends_the_start_with_2(call, command):
     result = call(command, "--claims", "some")
 
     assert result.exit_code == 2
-    assert 'setting "claims" (flag --claims): "some" is not allowed; allowed: standalone' in result.stderr
+    assert (
+        'setting "claims" (flag --claims): "some" is not allowed; allowed: none, standalone' in result.stderr
+    )
 
 
 @pytest.mark.parametrize("arguments", [["run", "--colour"], ["nonsense"]], ids=["flag", "command"])

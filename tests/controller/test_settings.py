@@ -36,13 +36,17 @@ def test_a_flag_beats_the_environment_which_beats_the_file(monkeypatch, configur
     [
         (
             {"claims": "some"},
-            'setting "claims" (flag --claims): "some" is not allowed; allowed: standalone, gated',
+            'setting "claims" (flag --claims): "some" is not allowed; allowed: none, standalone, gated',
         ),
         ({"handback_seconds": "-1"}, '"-1" is not allowed; allowed: a number from 1'),
         ({"handback_seconds": "many"}, '"many" is not allowed; allowed: a number from 1 to 3600'),
         ({"listen": "8080"}, '"8080" is not allowed; allowed: HOST:PORT'),
         ({"lease_namespace": "kube/system"}, '"kube/system" is not allowed; allowed: up to 63 of `a` to `z`'),
         ({"lease_namespace": "a" * 64}, "allowed: up to 63 of"),
+        (
+            {"claims": "none"},
+            'setting "explain" (default): "ours" is not allowed with "claims" (flag --claims) "none"',
+        ),
         (
             {"claims": "gated", "devices": "all"},
             'setting "devices" (flag --devices): "all" is not allowed with "claims" (flag --claims) "gated"',
@@ -55,6 +59,7 @@ def test_a_flag_beats_the_environment_which_beats_the_file(monkeypatch, configur
         "no host",
         "not a namespace",
         "too long",
+        "nothing to do",
         "all devices with gated pods",
     ],
 )

@@ -139,6 +139,23 @@ def test_gated_claims_have_the_rights_of_all(helm, kustomized):
     assert as_data(helm.template("--set=claims=gated")) == expected
 
 
+def test_explanations_alone_are_the_manifests_of_that(helm, control_plane):
+    """`claims: none` has the rights of manifests/explain-only, which has none to allocate."""
+    text = control_plane.kubectl("kustomize", str(MANIFESTS / "explain-only"))
+    expected = as_data(yaml.safe_load_all(text))
+
+    assert as_data(helm.template("--set=claims=none,explain=all")) == expected
+    granted = [
+        (resource, set(rule["verbs"]))
+        for (kind, _), role in expected.items()
+        if kind == "ClusterRole"
+        for rule in role["rules"]
+        for resource in rule["resources"]
+        if not set(rule["verbs"]) <= {"list", "watch"}
+    ]
+    assert [resource for resource, _ in granted] == ["resourceclaims", "events"]
+
+
 def test_names_follow_release_and_namespace(helm):
     """Roles, bindings, account and the user in the policies are those of the release; policies keep their names."""
     flags = ["--set=claims=all,ownership.policy=true,explain=all,reader=true"]
@@ -222,6 +239,7 @@ def test_wrong_value_is_refused_by_name(helm, tmp_path, path):
         ("ownership.tolerations=Audit", "ownership/tolerations"),
         ("networkPolicy.apiServerPorts={0}", "networkPolicy/apiServerPorts"),
         ("serviceMonitor.interval=often", "serviceMonitor/interval"),
+        ("claims=none", "claims: none needs explain: all"),
         ("managedNamespaces=true", "managedNamespaces: true needs claims: gated or all"),
     ],
 )

@@ -7,7 +7,7 @@ import yaml
 
 from controlplane import install_component
 from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT
-from controlplane.scene import annotations
+from controlplane.scene import allocation, annotations
 
 COMPONENT = MANIFESTS / "components" / "explain-pods" / "access.yaml"
 SETUP = ("nodes.yaml", "walkthrough/1-class.yaml", "walkthrough/2-slices.yaml")
@@ -167,3 +167,68 @@ def test_rights_of_the_component_are_all_used_and_permit_no_write(explaining):
         assert time.monotonic() < until, granted - used()
         time.sleep(0.5)
     assert {verb for verb, _ in granted} == {"list", "watch"}
+
+
+ACCOUNT = "explain-only"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+@pytest.fixture
+def explaining_only(full_access, full_scene, start_full_operator):
+    """Return the walkthrough's cluster; an operator with the rights of manifests/explain-only runs."""
+    install_component(full_access, "explain-pods")
+    client = full_scene.client
+    role = yaml.safe_load((MANIFESTS / "explain-only" / "access.yaml").read_text())
+    metadata = {"metadata": {"name": ACCOUNT}}
+    subjects = [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]
+    accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+    bindings = f"{RBAC}/clusterrolebindings"
+    leases = f"{RBAC}/namespaces/{NAMESPACE}/rolebindings"
+    client.create(accounts, metadata)
+    client.create(f"{RBAC}/clusterroles", metadata | {"rules": role["rules"]})
+    made = [f"{accounts}/{ACCOUNT}", f"{RBAC}/clusterroles/{ACCOUNT}"]
+    for kind, name, path in (
+        ("ClusterRole", ACCOUNT, bindings),
+        ("ClusterRole", "dra-operator-explain-pods", bindings),
+        ("Role", "dra-operator", leases),
+    ):
+        binding = f"{ACCOUNT}-{name}"
+        ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
+        client.create(path, {"metadata": {"name": binding}, "roleRef": ref, "subjects": subjects})
+        made.append(f"{path}/{binding}")
+    kubeconfig = full_access.kubeconfig_for(ACCOUNT, NAMESPACE)
+    # Without the devices that tests of an operator that allocates take for granted.
+    start_full_operator(
+        "--claims=none", "--explain=all", "--devices=owned", kubeconfig=kubeconfig
+    ).wait_ready()
+    full_scene.apply(*SETUP)
+    yield full_scene
+    for path in made:
+        client.delete(path)
+
+
+def test_operator_that_only_explains_allocates_nothing_and_needs_no_more_rights(explaining_only):
+    """A waiting pod has its reason; a claim that no pod uses gets no device, and one that is deleted is left alone.
+
+    Nothing that it asks for is refused.
+    """
+    scene = explaining_only
+    results = [{"request": "devices", "driver": "driver.example.com", "pool": "node-1", "device": "gpu-0"}]
+    scene.create_claim("standalone", "example-device-class")
+    scene.create_claim("ending", "example-device-class", labels={"dra-operator.io/allocate": "true"})
+    scene.client.patch(f"{scene.claims}/ending", {"metadata": {"finalizers": ["example.com/test"]}})
+    scene.client.patch(
+        f"{scene.claims}/ending/status", {"status": {"allocation": {"devices": {"results": results}}}}
+    )
+    scene.delete_claim("ending")
+    create_template(scene, device_class="no-such-class")
+    create_pod(scene, "waits")
+
+    assert wait_told(scene, "waits")["reason"] == "ClassNotFound"
+    assert scene.claim("standalone").get("status", {}) == {}
+    assert "finalizers" not in scene.claim("standalone")["metadata"]
+    assert allocation(scene.claim("ending"))
+    requests = scene.plane.requests_of(ACCOUNT, NAMESPACE)
+    assert requests
+    assert [event["objectRef"] for event in requests if event["responseStatus"]["code"] == 403] == []
+    scene.client.patch(f"{scene.claims}/ending", {"metadata": {"finalizers": None}})

@@ -46,10 +46,12 @@ does the role of readers. */}}
 {{- end -}}
 
 {{/* Objects of a file of manifests/ as YAML, with names, namespace, labels and user of this release.
-Parameters: root; file, below manifests/, or of crds/ as kinds/FILE; labels, more of them (optional). */}}
+Parameters: root; file, below manifests/, or of crds/ as kinds/FILE; labels, more of them (optional);
+without, a kind that is left out (optional). */}}
 {{- define "dra-operator.objects" -}}
 {{- $root := .root -}}
 {{- $more := .labels | default dict -}}
+{{- $without := .without | default "" -}}
 {{- $user := printf "system:serviceaccount:%s:%s" $root.Release.Namespace (include "dra-operator.account" $root) -}}
 {{- $path := ternary .file (printf "manifests/%s" .file) (hasPrefix "kinds/" .file) -}}
 {{- $text := $root.Files.Get $path -}}
@@ -87,7 +89,7 @@ Parameters: root; file, below manifests/, or of crds/ as kinds/FILE; labels, mor
 {{- if and (eq $object.kind "ValidatingAdmissionPolicyBinding") (eq $metadata.name "dra-operator-owned-tolerations") -}}
 {{- $_ := set $object.spec "validationActions" (list $root.Values.ownership.tolerations) -}}
 {{- end -}}
-{{- if or (ne $object.kind "ServiceAccount") $root.Values.serviceAccount.create }}
+{{- if and (ne $object.kind $without) (or (ne $object.kind "ServiceAccount") $root.Values.serviceAccount.create) }}
 ---
 {{ toYaml $object }}
 {{- end }}

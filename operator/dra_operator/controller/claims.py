@@ -25,6 +25,7 @@ Key: TypeAlias = tuple[str, str]
 class ClaimScope(Enum):
     """Which claims are ours to allocate: the setting `claims`."""
 
+    NONE = "none"
     STANDALONE = "standalone"
     GATED = "gated"
     ALL = "all"
@@ -32,12 +33,12 @@ class ClaimScope(Enum):
     @property
     def has_standalone(self) -> bool:
         """Whether claims are ours that no pod names."""
-        return self is not ClaimScope.GATED
+        return self in (ClaimScope.STANDALONE, ClaimScope.ALL)
 
     @property
     def has_gated(self) -> bool:
         """Whether claims are ours that only gated pods name."""
-        return self is not ClaimScope.STANDALONE
+        return self in (ClaimScope.GATED, ClaimScope.ALL)
 
 
 class Standing(Enum):
@@ -173,11 +174,11 @@ class ClaimStore:
 
     def is_free(self, claim: ResourceClaim) -> bool:
         """True if nobody else uses or owns the claim; one that opted out may be free as well."""
-        return self._use(claim) in (Standing.OURS, Standing.STANDALONE)
+        return self.scope is not ClaimScope.NONE and self._use(claim) in (Standing.OURS, Standing.STANDALONE)
 
     def is_for_us_to_release(self, claim: ResourceClaim) -> bool:
         """True if nobody uses the claim but gated pods: once it is deleted, nobody is going to."""
-        return self._use(claim) in (Standing.OURS, Standing.STANDALONE, Standing.GATED)
+        return self.is_free(claim) or self._use(claim) is Standing.GATED
 
     def is_allocatable(self, key: Key) -> bool:
         """True if the claim has no allocation, and it is for us to make one, alone or with its pods."""

@@ -129,7 +129,7 @@ def _fenced_version(body: dict[str, Any], scope: ClaimScope) -> _FencedVersion |
     It is read straight from the wire, so that a claim that cannot be understood any more counts, too. Where gated pods
     are ours, the claims that were made for pods are among them, whatever has become of these.
     """
-    if allocation_of(body) is not None:
+    if scope is ClaimScope.NONE or allocation_of(body) is not None:
         return None
     metadata, finalizers = body["metadata"], finalizers_of(body)
     if FINALIZER not in finalizers:

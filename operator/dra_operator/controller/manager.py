@@ -110,6 +110,8 @@ class Manager:
         self.explains_pods = settings.explain == "all"
         """Whether it is told why pods wait, and what is wrong with ResourceClaimTemplates."""
         self._scope = ClaimScope(settings.claims)
+        self._owns_devices = settings.devices == "owned" and self._scope is not ClaimScope.NONE
+        """Whether it allocates, and only devices that are its own."""
         self._sees_pods = self.explains_pods or self._scope.has_gated
         """Whether more of pods matters than which claims they use."""
         aside = (*(VOLUMES if self._sees_pods else ()), *([KIND_OF_TEMPLATES] if self.explains_pods else ()))
@@ -154,7 +156,7 @@ class Manager:
 
     def _build_cycle(self) -> SchedulingCycle:
         settings = self._settings
-        inventory = Inventory(settlement=Settlement() if settings.devices == "owned" else None)
+        inventory = Inventory(settlement=Settlement() if self._owns_devices else None)
         ledger = Ledger()
         allocator = Allocator(
             inventory,
@@ -367,7 +369,7 @@ class Manager:
 
     async def _check_policy(self) -> None:
         """Find out which policy protects owned devices."""
-        if self._settings.devices == "owned":
+        if self._owns_devices:
             await self._policy_probe.check(self._session)
 
     async def _check_kinds(self) -> None:

@@ -52,9 +52,10 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    claims: Literal["standalone", "gated", "all"] = Field(
+    claims: Literal["none", "standalone", "gated", "all"] = Field(
         "standalone",
-        description="Which claims the operator allocates. `standalone`: every claim that no pod uses; "
+        description="Which claims the operator allocates. `none`: none at all, it only says why pods wait, and "
+        "`explain` must be `all`. `standalone`: every claim that no pod uses; "
         "claims of pods are left to kube-scheduler. `gated`: those that only pods with the scheduling gate "
         "`dra-operator.io/allocation` use, which it then hands over to kube-scheduler. `all`: both. The last two need "
         "the rights of the component `gates`.",
@@ -277,7 +278,13 @@ def _contradictions(settings: Settings, origins: Mapping[str, str]) -> list[str]
     Gated pods go to kube-scheduler, which allocates as well: where all devices are ours, its allocations would count
     as those of the operator, and be taken back from ordinary pods.
     """
-    if settings.claims == "standalone" or settings.devices == "owned":
+    if settings.claims == "none" and settings.explain == "ours":
+        problem = (
+            f'setting "explain" ({origins.get("explain", "default")}): "ours" is not allowed with "claims" '
+            f'({origins["claims"]}) "none": no claim is the operator\'s, so it would do nothing; set explain to all'
+        )
+        return [problem]
+    if settings.claims in ("none", "standalone") or settings.devices == "owned":
         return []
     problem = (
         f'setting "devices" ({origins["devices"]}): "all" is not allowed with "claims" '
