@@ -467,6 +467,40 @@ def device_plugin_of_the_implicit_name(world: World) -> Found | None:
     return _plugin(world, "deviceclass.resource.kubernetes.io/gpu")
 
 
+# --- devices that no container is given
+
+
+def _user(world: World, **fields: Any) -> Body | None:
+    device = free_device(world)
+    if device is None:
+        return None
+    return world.pod("team-a", [allocated(world, device, time=ago(hours=1))], node=device.node, **fields)
+
+
+@of_sort("UnknownRequest")
+def request_of_a_container_that_its_claim_lacks(world: World) -> Found | None:
+    body = _user(world)
+    if body is None:
+        return None
+    body["spec"]["containers"][0]["resources"]["claims"] = [{"name": "c0", "request": "gpus"}]
+    return about("UnknownRequest", body)
+
+
+@of_sort("UnknownRequest")
+def resource_that_is_mapped_to_a_request_that_is_not_there(world: World) -> Found | None:
+    body = _user(world)
+    if body is None:
+        return None
+    mapping = {
+        "containerName": "main",
+        "resourceName": worlds.RESOURCE,
+        "requestName": "container-0-request-0",
+    }
+    name = body["spec"]["resourceClaims"][0]["resourceClaimName"]
+    body["status"]["extendedResourceClaimStatus"] = {"resourceClaimName": name, "requestMappings": [mapping]}
+    return about("UnknownRequest", body)
+
+
 # --- who decides
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dra_operator import Cluster
 from factories import claim, request
 from small_cluster import cluster, holding, node, pod, template
 
@@ -224,10 +225,9 @@ def test_request_that_a_claim_does_not_have_is_said(kind):
 
 def test_alternative_of_a_request_is_refused():
     """The API server takes only the name of the request."""
-    notes = cluster(template(), container("containers", request="gpu/big")).allocate().notes
+    (error,) = Cluster.load([template(), container("containers", request="gpu/big")]).errors
 
-    (note,) = [each for each in notes if "gpu/big" in each]
-    assert "is no name of a request" in note
+    assert '"gpu/big" is no name of a request: write "gpu"' in error
 
 
 def test_static_pod_has_no_claims():

@@ -79,7 +79,7 @@ def split_quantity(text: str) -> WrittenQuantity:
     """
     match = _PATTERN.fullmatch(text) if text else None
     if match is None:
-        raise ValueError(f"{json.dumps(text, ensure_ascii=False)} is not a quantity such as 16Gi or 500m")
+        raise ValueError(f"{shown(text)} is not a quantity such as 16Gi or 500m")
     sign, whole, fraction, suffix = match.group(1), match.group(2), match.group(3) or "", match.group(4) or ""
     parts = _parts(sign == "-", whole.lstrip("0") or "0", fraction, suffix)
     # Upstream's quick way takes no number for 0, its thorough way, for extreme suffixes, insists on one.

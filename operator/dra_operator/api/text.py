@@ -95,8 +95,8 @@ def _tail(text: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value as JSON, cut to 80 characters."""
-    text = json.dumps(value, default=repr, ensure_ascii=False)
+    """Return a value as JSON, cut to 80 characters; halves of surrogate pairs, which no output can hold, as escapes."""
+    text = json.dumps(value, default=repr, ensure_ascii=False).encode(errors="backslashreplace").decode()
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
 
 

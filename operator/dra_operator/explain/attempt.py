@@ -123,10 +123,25 @@ class Attempt:
             for item, each in zip(request.alternatives, found, strict=True)
         ]
         reasons = [each.reason for each in found]
-        # What the claim fits without keeps it waiting; else what the user wants most stands for all.
+        # What the claim fits without keeps it waiting; else what the user wants most stands for all, if it can come.
         bound = Reason.CONSTRAINT_UNSATISFIABLE in reasons
-        reason = Reason.CONSTRAINT_UNSATISFIABLE if bound else reasons[0]
+        if bound or reasons[0] not in (*NONE_SELECTED, *_PASSING):
+            reason = Reason.CONSTRAINT_UNSATISFIABLE if bound else reasons[0]
+        else:
+            could_fit = (
+                reason
+                for item, reason in zip(request.alternatives, reasons, strict=True)
+                if self._could_fit(request, item, reason)
+            )
+            reason = next(could_fit, reasons[0])
         return Explanation(reason, f"request {request.name}: {first_few(texts)}", request.name)
+
+    def _could_fit(self, request: RequestPlan, item: Alternative, reason: Reason) -> bool:
+        """Return whether one alternative that waits for some reason may fit once uses or taints end."""
+        if reason in NONE_SELECTED:
+            return False
+        plan = with_alternative(only(self.plan, (request,)), request, item)
+        return reason not in _PASSING or self.relaxer.idle().fits(plan, self.budget) is not False
 
     def _explain_alternative(self, request: RequestPlan, item: Alternative) -> Explanation:
         plan = with_alternative(only(self.plan, (request,)), request, item)

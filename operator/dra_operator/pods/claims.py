@@ -59,7 +59,7 @@ def make_claims(objects: ObjectSet) -> tuple[list[ObjectRecord], list[str]]:
         owner: Owner = record.obj
         if is_over(owner):
             continue
-        slips = [*_odd_entries(record), *_unknown_entries(objects, record)]
+        slips = [*_odd_entries(record), *find_unknown_entries(objects, record)]
         for entry in () if _is_static(owner) else _own_entries(objects, owner):
             missing = _missing(objects, owner, entry, made)
             if isinstance(missing, str):
@@ -170,11 +170,11 @@ def _is_static(owner: Owner) -> bool:
     return _MIRROR in owner.metadata.annotations
 
 
-def _unknown_entries(objects: ObjectSet, record: ObjectRecord) -> Iterator[str]:
+def find_unknown_entries(objects: ObjectSet, record: ObjectRecord) -> Iterator[str]:
     """Yield a line for each claim, or request of one, that a container names and there is not.
 
-    The API server refuses a pod with another claim, or with an alternative of a request. A request that is not there is
-    taken: the kubelet gives the container no device, and says nothing.
+    The API server refuses a pod with another claim. A request that is not there is taken: the kubelet gives the
+    container no device, and says nothing.
     """
     owner: Owner = record.obj
     entries = {entry.name: entry for entry in owner.spec.resource_claims}
@@ -198,11 +198,15 @@ def _unknown_entries(objects: ObjectSet, record: ObjectRecord) -> Iterator[str]:
 
 def _find_requests(objects: ObjectSet, owner: Owner, entry: PodResourceClaim) -> list[str] | None:
     """Return the names of the requests of an entry's claim, or of its template; None if nobody knows."""
-    namespace, template = owner.metadata.namespace, entry.resource_claim_template_name
-    if template is None:
-        found = objects.records.get(("ResourceClaim", namespace, entry.resource_claim_name or ""))
-        spec = None if found is None else found.obj.spec
+    namespace = owner.metadata.namespace
+    made = {
+        each.name: each.resource_claim_name for each in getattr(owner.status, "resource_claim_statuses", ())
+    }
+    name = entry.resource_claim_name or made.get(entry.name) or ""
+    if (found := objects.records.get(("ResourceClaim", namespace, name))) is not None:
+        spec = found.obj.spec
     else:
+        template = entry.resource_claim_template_name or ""
         found = objects.records.get(("ResourceClaimTemplate", namespace, template))
         spec = None if found is None else found.obj.spec.spec
     return None if spec is None else [request.name for request in spec.devices.requests]
@@ -210,9 +214,6 @@ def _find_requests(objects: ObjectSet, owner: Owner, entry: PodResourceClaim) ->
 
 def _request_problem(name: str, known: Collection[str] | None) -> str:
     """Return what is wrong with the name of a request in a container, or nothing."""
-    request, slash, _ = name.partition("/")
-    if slash:
-        return f'"{name}" is no name of a request: write "{request}", whatever alternative is chosen'
     if known is None or name in known:
         return ""
     near = near_object(name, known)

@@ -3,7 +3,7 @@
 Sets are tried on a copy of the ledger: the fewest claims first, then those that no pod uses, then the fewest devices.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import comb
@@ -13,7 +13,7 @@ from dra_operator.allocator import Allocated, Decision, Failed, Unsatisfied
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError, FatalError
 from dra_operator.allocator.plan import Alternative
-from dra_operator.api.types import AllocationResult, DeviceAllocationResult
+from dra_operator.api.types import AllocationResult, DeviceAllocationResult, ResourceClaim
 from dra_operator.inventory import PoolView, bits
 from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.pods.edits import Change, Kind
@@ -39,10 +39,15 @@ class _Holder:
     allocation: AllocationResult
 
 
-def find_ended(trials: Trials) -> Change | None:
+def is_reserved(claim: ResourceClaim) -> bool:
+    """Return whether a claim is in use, as far as that is known without the pods."""
+    return bool(claim.status.reserved_for)
+
+
+def find_ended(trials: Trials, is_used: Callable[[ResourceClaim], bool] = is_reserved) -> Change | None:
     """Return the claims whose end helps: of two sets the smaller one."""
     situation = trials.situation
-    holders = _Holders(trials)
+    holders = _Holders(trials, is_used)
     try:
         groups = holders.find_by_node()
     except ExhaustedError:
@@ -144,6 +149,7 @@ class _Holders:
     """The claims that may end, and what is known of them."""
 
     trials: Trials
+    is_used: Callable[[ResourceClaim], bool]
     known: dict[ClaimKey, _Holder] = field(default_factory=dict)
 
     def size(self, keys: _Set) -> tuple[int, int, int]:
@@ -224,7 +230,7 @@ class _Holders:
         results = situation.allocator.ledger.results(key)
         devices = sum(not result.admin_access for result in results)
         allocation = AllocationResult(DeviceAllocationResult(results))
-        self.known[key] = _Holder(bool(claim.status.reserved_for), devices, allocation)
+        self.known[key] = _Holder(self.is_used(claim), devices, allocation)
         return True
 
 

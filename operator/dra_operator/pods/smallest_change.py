@@ -4,7 +4,7 @@ At most three kinds are shown, in the order of `Kind`. If no edit helps, it is s
 number of decisions for each kind, and by time. Source: docs/pods.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -14,8 +14,9 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.matching.candidates import AskContent
 from dra_operator.api.text import listed, printable
+from dra_operator.api.types import ResourceClaim
 from dra_operator.pods.edits import EDITS, Change, Kind, Series, find_parts, is_monotone
-from dra_operator.pods.ended_claims import find_ended
+from dra_operator.pods.ended_claims import find_ended, is_reserved
 from dra_operator.pods.situation import LIMITS, ExhaustedError, Situation, Trials
 
 MOST_KINDS: Final = 3
@@ -36,10 +37,14 @@ _NOTHING_HELPS: Final[Mapping[Reason, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What finding changes may cost: decisions for each kind, and seconds for all."""
+    """What finding changes may cost: decisions for each kind, and seconds for all.
+
+    Of claims that may end those that are not used come first.
+    """
 
     decisions: int = 1000
     seconds: float = 2.0
+    is_used: Callable[[ResourceClaim], bool] = is_reserved
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,9 @@ def find_smallest_changes(
     kinds = tried = 0
     for kind in Kind:
         trials = Trials(situation, decision, effort.decisions, deadline)
-        change = find_ended(trials) if kind is Kind.CLAIMS_ENDED else _find_smallest(trials, kind)
+        change = (
+            find_ended(trials, effort.is_used) if kind is Kind.CLAIMS_ENDED else _find_smallest(trials, kind)
+        )
         tried, kinds = tried + 1, kinds + trials.is_complete
         if change is not None:
             found.append(change)

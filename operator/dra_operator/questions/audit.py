@@ -37,7 +37,12 @@ from dra_operator.inventory.object_faults import describe_surplus
 from dra_operator.inventory.ownership import counter_sets, is_owned_taint, owns, tolerance_problem
 from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger import BrokenAllocations, Cause, Overcommitments
-from dra_operator.pods.claims import is_over, named_claims
+from dra_operator.pods.claims import (
+    find_unknown_entries,
+    find_unknown_mappings,
+    is_over,
+    named_claims,
+)
 from dra_operator.pods.nodes import can_use
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions import fault_texts
@@ -628,6 +633,20 @@ def _is_positive(amount: object) -> bool:
         return False
 
 
+def _find_unknown_requests(view: _View) -> Iterator[Finding]:
+    """Yield the pods that have a node and name requests which their claims lack."""
+    state = view.state
+    action = (
+        "name a request of the claim, and make the pod anew; of an extended resource see who wrote its status"
+    )
+    for record in state.objects.of_kind("Pod"):
+        if is_over(record.obj) or not record.obj.spec.node_name:
+            continue
+        of_containers = find_unknown_entries(state.objects, record)
+        for text in (*of_containers, *find_unknown_mappings(record, state.find_claim)):
+            yield _about(Sort.UNKNOWN_REQUEST, record.obj, text, action)
+
+
 _CHECKS: Final[tuple[Callable[[_View], Iterator[Finding]], ...]] = (
     _find_collisions,
     _find_overdrawn,
@@ -637,6 +656,7 @@ _CHECKS: Final[tuple[Callable[[_View], Iterator[Finding]], ...]] = (
     _find_incomplete_pools,
     _find_slices_without_node,
     _find_served_twice,
+    _find_unknown_requests,
     _find_nobody_deciding,
     _find_gates_left_behind,
     _find_foreign_allocations,

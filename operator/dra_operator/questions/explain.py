@@ -7,6 +7,7 @@ Source: docs/reasons.md, docs/pods.md.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final, TypeAlias
 
 from dra_operator.allocator import Allocated, Decider, Explanation, Limits, Reason
@@ -43,7 +44,13 @@ from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smal
 from dra_operator.pods.workloads import part
 from dra_operator.questions.answers import Conclusion, DeviceAnswer, conclude, devices_of
 from dra_operator.questions.audit import find_deletion_cause
-from dra_operator.questions.claims import ConsumerIndex, find_obstructed, find_unbound, find_unprepared
+from dra_operator.questions.claims import (
+    ConsumerIndex,
+    Use,
+    find_obstructed,
+    find_unbound,
+    find_unprepared,
+)
 from dra_operator.questions.copies import Subject, Template, find_gates, find_subject, find_template
 from dra_operator.questions.operator_lease import describe_operator
 from dra_operator.questions.origin import AllocationOrigin, describe_allocation
@@ -170,6 +177,7 @@ def explain(state: ClusterState, subject: Subject, effort: Effort | None = EFFOR
     `effort` is what it may cost to find changes; None finds none. Raises QuestionError.
     """
     DECISION.check(state.unread)
+    effort = None if effort is None else replace(effort, is_used=_Uses(state).is_used)
     record = find_subject(state, subject)
     if record is not None and isinstance(record.obj, ResourceClaim):
         pods = [each for each in state.objects.of_kind("Pod") if _uses(each.obj, claim_key(record.obj))]
@@ -193,6 +201,21 @@ def explain(state: ClusterState, subject: Subject, effort: Effort | None = EFFOR
     kinds = template.find_kinds(state.inventory)
     question = _Question(state, effort, kinds, template.find_unchecked(), template.subject)
     return replace(question.explain_copy(template), assumed=template.assumed)
+
+
+@dataclass
+class _Uses:
+    """Which claims somebody uses, found when it is first asked for."""
+
+    state: ClusterState
+
+    @cached_property
+    def _consumers(self) -> ConsumerIndex:
+        return ConsumerIndex.build(self.state)
+
+    def is_used(self, claim: ResourceClaim) -> bool:
+        """Return whether a claim is in use, or may be: a reservation for a pod that ended or is gone is none."""
+        return self._consumers.find_use(claim) not in (Use.UNRESERVED, Use.ENDED, Use.GONE)
 
 
 def _with_written(answer: ExplainAnswer, claims: Iterable[ResourceClaim]) -> ExplainAnswer:

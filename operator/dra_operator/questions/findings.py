@@ -1,4 +1,4 @@
-"""Findings: the sixteen sorts of faults that an audit finds, each with the object and what to do.
+"""Findings: the sorts of faults that an audit finds, each with the object and what to do.
 
 Source: docs/audit.md.
 """
@@ -22,6 +22,7 @@ class Sort(StrEnum):
     POOL_NOT_COMPLETE = "PoolNotComplete"
     SLICE_WITHOUT_NODE = "SliceWithoutNode"
     SERVED_TWICE = "ServedTwice"
+    UNKNOWN_REQUEST = "UnknownRequest"
     NOBODY_DECIDES = "NobodyDecides"
     GATE_LEFT_BEHIND = "GateLeftBehind"
     FOREIGN_ALLOCATION = "ForeignAllocation"

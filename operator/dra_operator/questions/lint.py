@@ -303,6 +303,8 @@ class _Check:
             self._compile(f"derivedAttributes[{number}].expression", *each, compile_derived_attribute)
         try:
             devices = self._find_asked()
+            if not self.chain.class_name and not selectors:
+                self._check_selects_all(devices)
             for number, report in enumerate(self.reports):
                 if number < selectors:
                     self.reports[number], devices = self._ask_selector(number, report, devices)
@@ -351,6 +353,14 @@ class _Check:
                 yield f"the API server does not admit it: {text}"
 
     # --- what it does on devices
+
+    def _check_selects_all(self, devices: Devices) -> None:
+        """Add that a class without selectors takes the devices of several drivers."""
+        if len(drivers := sorted({slice_.key[0] for slice_, _ in devices})) > 1:
+            text = (
+                f"is empty: the class takes {_devices(_count(devices))}, of all drivers ({listed(drivers)})"
+            )
+            self._add(LintRule.MATCHES_ALL, Severity.NOTE, "selectors", text)
 
     def _find_asked(self) -> Devices:
         """Return the devices that the first selector is asked about."""

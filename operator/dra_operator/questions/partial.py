@@ -164,6 +164,7 @@ AUDIT: Final[Mapping[Sort, tuple[str, ...]]] = MappingProxyType(
         ),
         Sort.POOL_NOT_COMPLETE: ("ResourceSlice",),
         Sort.SLICE_WITHOUT_NODE: ("ResourceSlice", "Node"),
+        Sort.UNKNOWN_REQUEST: ("Pod", "ResourceClaim"),
         Sort.SERVED_TWICE: ("ResourceSlice", "Node", "DeviceClass"),
         Sort.NOBODY_DECIDES: ("Lease", "Pod", "DeviceTaintRule"),
         Sort.GATE_LEFT_BEHIND: ("ResourceClaim", "Pod", "Node"),

@@ -14,7 +14,8 @@ from typing import Final
 
 from dra_operator.questions.times import seconds_of
 
-_TITLE: Final = "# dra-operator snapshot"
+TITLE: Final = "# dra-operator snapshot"
+"""The first line."""
 _TAKEN: Final = "# taken: "
 _UNREAD: Final = "# not read: "
 _MOST_LINE: Final = 1000
@@ -36,7 +37,7 @@ class SnapshotHeader:
 def write_header(header: SnapshotHeader) -> bytes:
     """Return the first lines of a snapshot."""
     unread = [f"{_UNREAD}{kind}: {' '.join(why.split())}" for kind, why in header.unread.items()]
-    return "".join(f"{line}\n" for line in [_TITLE, f"{_TAKEN}{header.time}", *unread]).encode()
+    return "".join(f"{line}\n" for line in [TITLE, f"{_TAKEN}{header.time}", *unread]).encode()
 
 
 def read_header(path: str | Path) -> SnapshotHeader | None:
@@ -61,7 +62,7 @@ def _first_lines(path: str | Path) -> Iterator[str]:
         packed.seek(0)
         with gzip.open(packed) if is_packed else packed as file:
             line = file.readline(_MOST_LINE)
-            if line.decode(errors="replace").rstrip() != _TITLE:
+            if line.decode(errors="replace").rstrip() != TITLE:
                 return
             while (line := file.readline(_MOST_LINE)).startswith(b"#"):
                 yield line.decode(errors="replace")

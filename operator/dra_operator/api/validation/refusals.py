@@ -95,10 +95,26 @@ def find_refusals(obj: object, body: Mapping[str, Any]) -> Iterator[Refusal]:
         yield Refusal("metadata.name", metadata.name, problem)
     if isinstance(obj, Pod) and obj.spec.node_name and not SUBDOMAIN.fullmatch(obj.spec.node_name):
         yield Refusal("spec.nodeName", obj.spec.node_name, NO_NODE)
+    if isinstance(obj, Pod):
+        yield from _requests_of_containers(body)
     if isinstance(obj, _WALKED):
         yield from _part(obj.spec, "spec")
     if isinstance(obj, types.ResourceSlice):
         yield from slices.find_refused_values(obj.spec, body)
+
+
+def _requests_of_containers(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    """Yield the requests of claims that containers of a pod name and that cannot be names, as of an alternative."""
+    for field, containers in (body.get("spec") or {}).items():
+        for index, container in enumerate(containers if field in ("initContainers", "containers") else ()):
+            claims = (container.get("resources") or {}).get("claims")
+            for number, item in enumerate(claims if isinstance(claims, list) else ()):
+                name = item.get("request") if isinstance(item, Mapping) else None
+                if isinstance(name, str) and name and not LABEL.fullmatch(name):
+                    request, slash, _ = name.partition("/")
+                    text = f'is no name of a request: write "{request}", whatever alternative is chosen'
+                    path = f"spec.{field}[{index}].resources.claims[{number}].request"
+                    yield Refusal(path, name, text if slash else _NOT_A_LABEL.format(what="a request"))
 
 
 _WALKED: Final = (

@@ -117,7 +117,8 @@ def _read_snapshot(options: Options, demand: Demand) -> Source:
     path = options.snapshot
     check_complete(path)
     header = read_header(path)
-    cluster = ClusterState.load([path], unread=_left_out(path, header))
+    unread = {} if header is None else dict.fromkeys(_VOLUMES, "a snapshot has none")
+    cluster = ClusterState.load([path], unread=unread)
     if cluster.errors:
         raise ReadingError("\n".join(cluster.errors))
     check_required(demand, cluster.unread)
@@ -127,18 +128,12 @@ def _read_snapshot(options: Options, demand: Demand) -> Source:
     return source
 
 
-def _left_out(path: str, header: "SnapshotHeader | None") -> dict[str, str]:
-    """Return what a snapshot leaves out, by kind."""
-    found = dict.fromkeys(_VOLUMES, "a snapshot has none")
-    if header is None:
-        found["Pod"] = f"{path} does not say when it was taken: what pods without claims have may be missing"
-    return found
-
-
 def _as_of(path: str, header: "SnapshotHeader | None") -> str:
     """Return as of when a snapshot answers."""
     if header is None:
-        return f"{path} does not say when it was taken: ages are until now; take it again with `dra-operator snapshot`"
+        return (
+            f"{path} does not say when it was taken: ages are until now, and what is not in it is not there"
+        )
     return f"as of {header.time}, when {path} was taken"
 
 
@@ -184,16 +179,16 @@ def check_complete(path: str) -> None:
         )
     from dra_operator.cli.output import opened
     from dra_operator.questions.documents import UNREADABLE, why
+    from dra_operator.questions.snapshot_header import TITLE
 
     try:
         with opened(Path(path), "rb") as file:
             content = file.read().strip()
     except UNREADABLE as error:
         raise ReadingError(f"{path}: {why(error)}") from error
-    # JSON that was cut does not parse.
-    is_json = content.startswith(b"{") and content.endswith(b"}")
-    if not is_json and not content.endswith(f"\n{_COMPLETE}".encode()):
+    # Manifests, as kubectl prints them, have no such end.
+    if content.startswith(TITLE.encode()) and not content.endswith(f"\n{_COMPLETE}".encode()):
         raise ReadingError(
-            f"{path}: its last line is not `{_COMPLETE}`, with which `dra-operator snapshot` ends: the file was cut, "
-            "or an older version wrote it; take it again"
+            f"{path}: its last line is not `{_COMPLETE}`, with which `dra-operator snapshot` ends: the file was cut; "
+            "take it again"
         )
