@@ -14,6 +14,7 @@ from dra_operator.allocator.constraints import (
     fresh,
 )
 from dra_operator.api.attributes import UNKNOWN, AttributeValue
+from dra_operator.inventory import Features
 
 
 def value(content: Any) -> AttributeValue:
@@ -50,8 +51,10 @@ def accepted(constraint: Constraint, *contents: Any) -> list[bool]:
 )
 def test_match(contents: list[Any], scalar: list[bool], lists: list[bool]) -> None:
     """Without the list feature a list is a value of unknown type: fine alone, equal to nothing."""
-    assert accepted(fresh(ConstraintPlan(MATCH, "a"), lists=False), *contents) == scalar
-    assert accepted(fresh(ConstraintPlan(MATCH, "a"), lists=True), *contents) == lists
+    assert (
+        accepted(fresh(ConstraintPlan(MATCH, "a"), Features(list_type_attributes=False)), *contents) == scalar
+    )
+    assert accepted(fresh(ConstraintPlan(MATCH, "a"), Features()), *contents) == lists
 
 
 @pytest.mark.parametrize(
@@ -69,8 +72,11 @@ def test_match(contents: list[Any], scalar: list[bool], lists: list[bool]) -> No
 )
 def test_distinct(contents: list[Any], scalar: list[bool], lists: list[bool]) -> None:
     """Without the list feature a list is accepted as the first and refused beside anything."""
-    assert accepted(fresh(ConstraintPlan(DISTINCT, "a"), lists=False), *contents) == scalar
-    assert accepted(fresh(ConstraintPlan(DISTINCT, "a"), lists=True), *contents) == lists
+    assert (
+        accepted(fresh(ConstraintPlan(DISTINCT, "a"), Features(list_type_attributes=False)), *contents)
+        == scalar
+    )
+    assert accepted(fresh(ConstraintPlan(DISTINCT, "a"), Features()), *contents) == lists
 
 
 VALUES = st.one_of(
@@ -94,8 +100,8 @@ def test_what_is_undone_leaves_nothing_behind(
 ) -> None:
     """A constraint answers after an undo as if the devices had never been there."""
     tried, plain = (
-        fresh(ConstraintPlan(kind, "a"), lists=lists),
-        fresh(ConstraintPlan(kind, "a"), lists=lists),
+        fresh(ConstraintPlan(kind, "a"), Features(list_type_attributes=lists)),
+        fresh(ConstraintPlan(kind, "a"), Features(list_type_attributes=lists)),
     )
     accepted(tried, *before)
     accepted(plain, *before)

@@ -106,7 +106,9 @@ def _cause(scenario: Wire, known: Judgement, ask: Ask) -> str:
     if in_order is not None and is_equal(known.ours, in_order):
         return "slice-order"
     why = difference(scenario)
-    alike = _with_shares_as_devices(scenario)
+    # It was mended after 1.37.
+    is_mended = "kubernetes" in scenario
+    alike = scenario if is_mended else _with_shares_as_devices(scenario)
     if alike.get("allocatedState", {}).get("devices") != scenario.get("allocatedState", {}).get(
         "devices", []
     ):

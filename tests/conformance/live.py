@@ -25,7 +25,10 @@ def main() -> int:
         "--record", action="store_true", help="write these questions and their answers to tests/recorded"
     )
     parser.add_argument(
-        "--kubernetes", choices=(*VERSIONS,), default="1.37", help="whose code answers; ours is equal to 1.37"
+        "--kubernetes",
+        choices=(*VERSIONS,),
+        default="1.37",
+        help="whose code answers, and whose rules are ours",
     )
     parser.add_argument("--most", type=int, default=10, help="stop at so many differences")
     arguments = parser.parse_args()
@@ -42,14 +45,20 @@ def main() -> int:
         numbers = range(arguments.first, arguments.first + arguments.count)
         if arguments.record:
             with running(program, kind.name) as upstream:
-                recorded = rows(kind, upstream, seed=seed, numbers=numbers)
+                recorded = rows(kind, upstream, seed=seed, numbers=numbers, kubernetes=arguments.kubernetes)
                 path = write_recording(GENERATED[kind.name], recorded)
             say_to_stderr(f"recorded in {path}")
             continue
         started = time.monotonic()
         with running(program, kind.name) as upstream:
             found = run(
-                kind, upstream, seed=seed, numbers=numbers, most_differences=arguments.most, say=say_to_stderr
+                kind,
+                upstream,
+                seed=seed,
+                numbers=numbers,
+                kubernetes=arguments.kubernetes,
+                most_differences=arguments.most,
+                say=say_to_stderr,
             )
         for difference in found.differences:
             print(as_line(difference), flush=True)  # noqa: T201 - the answer

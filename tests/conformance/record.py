@@ -8,19 +8,22 @@ from typing import Any
 
 from conformance.judge import Judgement, Verdict, costs
 from conformance.program import Upstream
-from conformance.run import Kind
+from conformance.run import Kind, question_of
+from dra_operator.api.versions import RELEASED
 
 Wire = dict[str, Any]
 
 
-def rows(kind: Kind, upstream: Upstream, *, seed: int, numbers: range) -> Iterator[Wire]:
+def rows(
+    kind: Kind, upstream: Upstream, *, seed: int, numbers: range, kubernetes: str = RELEASED
+) -> Iterator[Wire]:
     """Ask the questions of those numbers; yield each with its answer under `expected`.
 
     Where ours is another on purpose, `difference` names the entry of docs/differences.md. Raises ValueError at a
     question that is answered otherwise for no such reason.
     """
     for number in numbers:
-        question = kind.make(seed, number)
+        question = question_of(kind, seed, number, kubernetes)
         judgement = kind.judge(question, upstream.ask(question), upstream.ask)
         if row := _row(question, judgement):
             yield row

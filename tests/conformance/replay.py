@@ -126,7 +126,7 @@ def compile_expressions(allocator: Allocator, claims: Sequence[ResourceClaim]) -
         allocator.candidates.selectors.joined(of_class, of_request)
     for expression in dict.fromkeys(item.expression for part in parts for item in part.derived_attributes):
         with suppress(CelError):
-            compile_derived_attribute(expression, allocator.environment)
+            compile_derived_attribute(expression, allocator.candidates.selectors.environment)
 
 
 def _expressions(selectors: Sequence[DeviceSelector]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from conformance.generate import make_case, make_scenario
 from conformance.judge import Ask, Judgement, Verdict, judge_case, judge_scenario
 from conformance.program import Upstream
 from conformance.shrink import shrink
+from dra_operator.api.versions import RELEASED
 
 Wire = dict[str, Any]
 Judge = Callable[[Wire, Wire, Ask], Judgement]
@@ -51,12 +52,13 @@ def run(
     *,
     seed: int,
     numbers: range,
+    kubernetes: str = RELEASED,
     most_differences: int = 10,
     say: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
     """Ask the questions of those numbers; stop early at so many differences."""
     outcome = Outcome()
-    questions = (kind.make(seed, number) for number in numbers)
+    questions = (question_of(kind, seed, number, kubernetes) for number in numbers)
     for asked, (question, answer) in enumerate(_ask_all(upstream, questions), 1):
         judgement = kind.judge(question, answer, upstream.ask)
         outcome.verdicts[judgement.verdict.value + (f" ({judgement.why})" if judgement.why else "")] += 1
@@ -70,6 +72,12 @@ def run(
         if asked % _SAY_EVERY == 0:
             say(f"{kind.name} {asked}: {outcome.summary()}")
     return outcome
+
+
+def question_of(kind: Kind, seed: int, number: int, kubernetes: str) -> Wire:
+    """Return a question to a version of Kubernetes; it says which, unless it is the released one."""
+    question = kind.make(seed, number)
+    return question if kubernetes == RELEASED else {**question, "kubernetes": kubernetes}
 
 
 def _ask_all(upstream: Upstream, questions: Iterator[Wire]) -> Iterator[tuple[Wire, Wire]]:

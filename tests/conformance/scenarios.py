@@ -18,6 +18,7 @@ from dra_operator.api.names import share_id
 from dra_operator.api.quantity import NANO, parse_quantity
 from dra_operator.api.read import read_object
 from dra_operator.api.text import shown
+from dra_operator.api.versions import RELEASED, RULES
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 from dra_operator.questions.documents import TOO_DEEP
@@ -30,6 +31,7 @@ _KINDS = {
 }
 _FIELDS = {
     *_KINDS, "node", "claims", "allocated", "allocatedState", "features", "noDefaults", "mode", "expected",
+    "kubernetes",
 }  # fmt: skip
 """What a scenario may have beside its name."""
 _STATE = ("devices", "sharedDevices", "consumedCapacity")
@@ -74,7 +76,12 @@ def load(row: Mapping[str, Any], *, seed: int = 0) -> Scenario:
     defaults: Callable[[Any], Any] = (
         (lambda item: item) if _flag("noDefaults", row.get("noDefaults", False)) else apply_defaults
     )
-    inventory, ledger = Inventory(), Ledger()
+    version = row.get("kubernetes", RELEASED)
+    if version not in RULES:
+        raise ValueError(f"kubernetes {version!r} is not known; {', '.join(RULES)} are")
+    features = replace(features, rules=RULES[version])
+    full_names = features.rules.full_names
+    inventory, ledger = Inventory(full_names=full_names), Ledger(full_names=full_names)
     for item in _objects(row, defaults):
         inventory.put(item)
     for claim in _read_all(row, "allocated", "ResourceClaim", defaults):

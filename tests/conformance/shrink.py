@@ -15,7 +15,7 @@ Path = tuple[str | int, ...]
 # Without these an object is no object of its kind any more, which is a difference of another kind.
 _KEPT = frozenset(
     (
-        *("name", "mode", "apiVersion", "kind", "metadata", "spec", "driver", "pool", "device"),
+        *("name", "mode", "kubernetes", "apiVersion", "kind", "metadata", "spec", "driver", "pool", "device"),
         *("resourceSliceCount", "expression", "key", "counterSet", "value", "taint"),
     )
 )

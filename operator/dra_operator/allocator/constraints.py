@@ -11,6 +11,9 @@ from functools import lru_cache
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from dra_operator.api.attributes import SCALARS, AttributeType, AttributeValue
+from dra_operator.api.semver import is_semver
+from dra_operator.api.versions import Rules
+from dra_operator.inventory import Features
 
 MATCH: Final = "matchAttribute"
 DISTINCT: Final = "distinctAttribute"
@@ -56,7 +59,7 @@ class _Stack:
     Where the feature of lists is off, a list is a value of a type that equals nothing: it can only be the first.
     """
 
-    lists: bool
+    features: Features
     _stack: list[_Values] = field(default_factory=list)
 
     def undo(self) -> None:
@@ -65,9 +68,14 @@ class _Stack:
 
     def _values_of(self, value: AttributeValue) -> _Values:
         """Return what a device with this value brings in; nothing if it cannot join."""
-        if self.lists:
-            return _set_of(value)
-        return frozenset((value,) if value.type in SCALARS or not self._stack else ())
+        if self.features.list_type_attributes or value.type in SCALARS:
+            return _set_of(value, self.features.rules)
+        return frozenset(() if self._stack else (value,))
+
+    @property
+    def _admits_nothing_at_all(self) -> bool:
+        """True if a device may join that brings nothing in: an empty list that is derived (`cannot_be_joined`)."""
+        return self.features.rules.unknown_values_fail
 
 
 @dataclass(slots=True)
@@ -79,7 +87,9 @@ class MatchAttribute(_Stack):
         common = self._values_of(value)
         if self._stack:
             common &= self._stack[-1]
-        if not common:
+            if not common:
+                return False
+        elif not common and not self._admits_nothing_at_all:
             return False
         self._stack.append(common)
         return True
@@ -92,31 +102,63 @@ class DistinctAttribute(_Stack):
     def add(self, value: AttributeValue) -> bool:
         """Take a device in, if it has nothing in common with any before it."""
         own = self._values_of(value)
-        if not own or not all(map(own.isdisjoint, self._stack)):
+        if not own and not self._admits_nothing_at_all:
+            return False
+        if not all(map(own.isdisjoint, self._stack)):
             return False
         self._stack.append(own)
         return True
 
 
-def elements(value: AttributeValue) -> tuple[AttributeValue, ...]:
+def elements(value: AttributeValue, rules: Rules) -> tuple[AttributeValue, ...]:
     """Return the values that a value has, each once; none if it is of unknown type or an empty list."""
     if value.type in SCALARS:
-        return (value,)
+        return (_compared(value) if rules.versions_without_build else value,)
     base = _BASE_TYPES.get(value.type)
     if base is None or not isinstance(value.value, tuple):
         return ()
-    return tuple([AttributeValue(base, item) for item in dict.fromkeys(value.value)])
+    found = [AttributeValue(base, item) for item in value.value]
+    return tuple(dict.fromkeys(map(_compared, found) if rules.versions_without_build else found))
+
+
+def _compared(value: AttributeValue) -> AttributeValue:
+    """Return a value as it is compared with others: a version without its build metadata."""
+    if value.type != "version":
+        return value
+    return AttributeValue("version", str(value.value).partition("+")[0])
 
 
 @lru_cache(maxsize=4096)
-def _set_of(value: AttributeValue) -> _Values:
+def _set_of(value: AttributeValue, rules: Rules) -> _Values:
     # Searches ask for the same few values again and again.
-    return frozenset(elements(value))
+    return frozenset(elements(value, rules))
 
 
-def fresh(plan: ConstraintPlan, *, lists: bool) -> Constraint:
-    """Return a constraint that no device has joined yet; `lists` is the feature ListTypeAttributes."""
-    return KINDS[plan.kind](lists)
+def cannot_be_joined(value: AttributeValue, features: Features, *, derived: bool = False) -> bool:
+    """True if it is an error that a constraint is asked about this value, published or derived, rather than a no.
+
+    Source: `lookupAttribute` of the allocators of k8s.io/dynamic-resource-allocation 0.38.
+    """
+    if not features.rules.unknown_values_fail:
+        return False
+    if value.type == "version":
+        return not is_semver(str(value.value))
+    if value.type in SCALARS:
+        return False
+    if not features.list_type_attributes or value.value is None:
+        return True
+    assert isinstance(value.value, tuple)
+    if value.type == "versions" and not all(is_semver(str(item)) for item in value.value):
+        return True
+    return not value.value and not derived
 
 
-KINDS: Final[dict[str, Callable[[bool], Constraint]]] = {MATCH: MatchAttribute, DISTINCT: DistinctAttribute}
+def fresh(plan: ConstraintPlan, features: Features) -> Constraint:
+    """Return a constraint that no device has joined yet."""
+    return KINDS[plan.kind](features)
+
+
+KINDS: Final[dict[str, Callable[[Features], Constraint]]] = {
+    MATCH: MatchAttribute,
+    DISTINCT: DistinctAttribute,
+}

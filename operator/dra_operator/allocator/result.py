@@ -56,6 +56,8 @@ def build_result(
                 consumed = candidates.consumed(alternative.key, slice_, index)
                 assert isinstance(consumed, Consumption)
                 amounts = consumed.quantities()
+                if slice_.full_names:
+                    amounts = {slice_.written_name(index, name): amount for name, amount in amounts.items()}
             # By position, in the order of the fields: one is made for each device of each claim.
             results.append(
                 DeviceRequestAllocationResult(

@@ -5,9 +5,9 @@ a value carries its type everywhere: in maps, memos and constraints.
 Source: ResourceSlice v1, `devices[].attributes[]`, a union of one field per type.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from dra_operator.api.text import about_quotes, shown
 
@@ -37,6 +37,22 @@ class AttributeValue(NamedTuple):
 
 
 UNKNOWN = AttributeValue("unknown", None)
+
+
+_Item = TypeVar("_Item")
+
+
+def by_short_name(table: Mapping[str, _Item], driver: str) -> Mapping[str, _Item]:
+    """Return a table of attributes, capacities or amounts without the driver's domain in the names.
+
+    Of a name that is there with and without it, the one with the domain counts.
+    Source: k8s.io/dynamic-resource-allocation 0.38 `api/conversion.go`.
+    """
+    domain = f"{driver}/"
+    if full := [name for name in table if name.startswith(domain)]:
+        others = {name: item for name, item in table.items() if not name.startswith(domain)}
+        return {**others, **{name.removeprefix(domain): table[name] for name in full}}
+    return table
 
 
 def value_text(value: AttributeValue) -> str:

@@ -93,6 +93,15 @@ def parse_semver(text: str) -> Semver:
     return Semver(major, minor, patch, prerelease, build)
 
 
+def is_semver(text: str) -> bool:
+    """Return whether `text` is a version."""
+    try:
+        parse_semver(text)
+    except ValueError:
+        return False
+    return True
+
+
 def parse_semver_normalizing(text: str) -> Semver:
     """Return the version that `text` stands for after one leading `v` and leading zeros were dropped.
 

@@ -13,7 +13,14 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import Candidates, untolerated
-from dra_operator.allocator.matching.capacity import CapacityError, Consumption, has_room, origin, refusal
+from dra_operator.allocator.matching.capacity import (
+    CapacityError,
+    Consumption,
+    has_room,
+    origin,
+    refusal,
+    requested,
+)
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.node_selector import describe
@@ -685,12 +692,13 @@ class _Stages:
         if not key.requests and not slice_.capacity:
             return
         fractional = candidates.features.fractional_capacity_range
+        requests = requested(key.requests, slice_.driver, candidates.features.rules)
         for index in bits.each(devices):
             consumed = candidates.consumed(key, slice_, index)
             if isinstance(consumed, CapacityError):
                 yield Refusal(Reason.CAPACITY_REQUEST_INVALID, 1 << index, str(consumed))
             elif consumed is None:
-                text = refusal(key.requests, slice_.capacity_of(index), fractional=fractional)
+                text = refusal(requests, slice_.capacity_of(index), fractional=fractional)
                 yield Refusal(Reason.CAPACITY_TOO_SMALL, 1 << index, text)
 
     def _taints(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
@@ -737,12 +745,13 @@ class _Stages:
             yield Refusal(reason, 1 << index, text, due_to)
 
     def _shares(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:
-        key = self.alternative.key
+        key, slice_ = self.alternative.key, record.slice_
+        requests = requested(key.requests, slice_.driver, self.counter.candidates.features.rules)
         for index in bits.each(devices & record.sharing):
             amounts = record.shared[index]
-            consumed = self.counter.candidates.consumed(key, record.slice_, index)
+            consumed = self.counter.candidates.consumed(key, slice_, index)
             if amounts and isinstance(consumed, Consumption) and not has_room(consumed, amounts, {}):
-                text = _exhausted(consumed, amounts, key.requests, record.slice_.capacity_of(index))
+                text = _exhausted(consumed, amounts, requests, slice_.capacity_of(index))
                 yield Refusal(Reason.CAPACITY_EXHAUSTED, 1 << index, text)
 
 

@@ -43,7 +43,8 @@ class Inventory:
     """Slices, classes, nodes, taint rules and namespaces.
 
     `version` grows with every change that could alter a decision or an explanation. `settlement` says which owned
-    taints have been in force for long enough; without it all devices are ours.
+    taints have been in force for long enough; without it all devices are ours. With `full_names` a name in the driver's
+    domain is the one without domain (`Rules.full_names`).
     """
 
     pools: dict[PoolKey, Pool] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class Inventory:
     nodes: dict[str, NodeRecord] = field(default_factory=dict)
     rules: dict[str, DeviceTaintRule] = field(default_factory=dict)
     settlement: Settlement | None = None
+    full_names: bool = False
     node_index: NodeIndex = field(init=False)
     rule_selectors: RuleSelectors = field(init=False)
     version: int = 0
@@ -168,7 +170,7 @@ class Inventory:
         return self.rule_selectors.tainted(rule, slice_)
 
     def _put_slice(self, item: ResourceSlice) -> None:
-        slice_ = read_slice(item, self._columns)
+        slice_ = read_slice(item, self._columns, full_names=self.full_names)
         old_key = self._pool_of_slice.get(slice_.name)
         if old_key is not None and old_key != slice_.key:
             self._remove_slice(slice_.name)

@@ -13,9 +13,9 @@ from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakValueDictionary
 
-from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.attributes import AttributeValue, by_short_name
 from dra_operator.api.quantity import Quantity, is_ordinary
-from dra_operator.api.semver import parse_semver
+from dra_operator.api.semver import is_semver
 from dra_operator.api.types import (
     CapacityRequestPolicy,
     CounterSet,
@@ -212,6 +212,7 @@ _COMMON: Final = ("name", "attributes", "capacity", "allow_multiple_allocations"
 """Fields of a device that are kept in columns, or that most devices have."""
 _DOUBTFUL: Final = frozenset(("version", "versions", "unknown"))
 _serials = count()
+_NOT_FULL: Final[Mapping[str, int]] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,7 +221,8 @@ class Slice:
 
     `names` holds the names of the devices, `indexes` where each of them stands there; `serials` holds the serial
     numbers of all columns, in the order of the schema. `capacity_shape` is equal for slices that are
-    alike in schema and capacity.
+    alike in schema and capacity. `full_names` holds, by capacity, the devices that write its name with the driver's
+    domain, where that is not how it is kept (`Inventory.full_names`).
     `taints` holds the taints in force, a tuple a device: the published ones and those of rules; it is empty if no
     device has any. `tainted_groups` are the devices by effective taints. `given_whole`: who asks for no amount is
     given all that a device has, which is never an error. `is_ordinary`: no ordinary amount of its capacities is one.
@@ -250,6 +252,7 @@ class Slice:
     capacity_shape: tuple[Schema, tuple[int, ...]]
     attributes: Mapping[str, AttributeColumn]
     capacity: Mapping[str, CapacityColumn]
+    full_names: Mapping[str, int]
     device_fields: tuple[DeviceFields, ...]
     taints: tuple[tuple[DeviceTaint, ...], ...]
     tainted_groups: TaintedGroups
@@ -297,6 +300,11 @@ class Slice:
         """Return the capacities of a device by name."""
         return _of_device(self.capacity, index)
 
+    def written_name(self, index: int, capacity: str) -> str:
+        """Return the name of a capacity as a device writes it."""
+        is_full = self.full_names.get(capacity, 0) >> index & 1
+        return f"{self.driver}/{capacity}" if is_full else capacity
+
     def device(self, index: int) -> Device:
         """Return the part of a device that CEL sees, as an object of the API."""
         return Device(
@@ -321,7 +329,7 @@ _OF_DEVICES: Final = {
         "tainted_groups",
     ),
     *("ours", "half_owned"),
-    *("schema", "serials", "capacity_shape", "attributes", "capacity"),
+    *("schema", "serials", "capacity_shape", "attributes", "capacity", "full_names"),
     *("given_whole", "is_ordinary", "unreadable"),
 }
 """What only nodes notice that see the devices of a slice, but for what these take from counters."""
@@ -329,27 +337,26 @@ _content = attrgetter(*_CONTENT)
 _apart_from_devices = attrgetter(*(name for name in _CONTENT if name not in _OF_DEVICES))
 
 
-def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
-    """Return the slice as the core keeps it, with the published taints in force."""
+def read_slice(wire: ResourceSlice, columns: Columns, *, full_names: bool = False) -> Slice:
+    """Return the slice as the core keeps it, with the published taints in force.
+
+    With `full_names` a name in the driver's domain is the one without domain (`Rules.full_names`).
+    """
     spec = wire.spec
     devices = spec.devices
     names = tuple(device.name for device in devices)
     device_fields = tuple(_device_fields(device) for device in devices)
     taints = tuple(trait.taints for trait in device_fields)
-    attributes = {
-        name: columns.attributes(values)
-        for name, values in _by_name([device.attributes for device in devices])
-    }
-    capacity = {
-        name: columns.capacities(values) for name, values in _by_name([device.capacity for device in devices])
-    }
+    published, amounts, written = _tables(devices, spec.driver if full_names else None)
+    attributes = {name: columns.attributes(values) for name, values in _by_name(published)}
+    capacity = {name: columns.capacities(values) for name, values in _by_name(amounts)}
     shareable = bits.from_flags([trait.shareable for trait in device_fields])
-    unreadable = bits.from_flags([_are_unreadable(device.attributes) for device in devices])
+    unreadable = bits.from_flags([_are_unreadable(table) for table in published])
     nodes = NodeFields(spec.node_name or None, bool(spec.all_nodes), spec.node_selector)
     schema = columns.schema(
         spec.driver, tuple(attributes), tuple(capacity), len(names), shareable, unreadable
     )
-    amounts = tuple([column.serial for column in capacity.values()])
+    capacity_serials = tuple([column.serial for column in capacity.values()])
     return Slice(
         serial=next(_serials),
         name=wire.metadata.name,
@@ -365,10 +372,11 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
         names=names,
         indexes={name: index for index, name in enumerate(names)},
         schema=schema,
-        serials=(*[column.serial for column in attributes.values()], *amounts),
-        capacity_shape=(schema, amounts),
+        serials=(*[column.serial for column in attributes.values()], *capacity_serials),
+        capacity_shape=(schema, capacity_serials),
         attributes=attributes,
         capacity=capacity,
+        full_names=written,
         device_fields=device_fields,
         taints=taints if any(taints) else (),
         tainted_groups=tainted_groups(taints),
@@ -384,6 +392,36 @@ def read_slice(wire: ResourceSlice, columns: Columns) -> Slice:
         unreadable=unreadable,
         has_groups=any(use.groups for trait in device_fields for use in trait.consumes),
     )
+
+
+def _tables(
+    devices: Sequence[Device], driver: str | None
+) -> tuple[Sequence[Mapping[str, AttributeValue]], Sequence[Mapping[str, DeviceCapacity]], Mapping[str, int]]:
+    """Return the attributes and capacities of devices, and which capacities are written with the driver's domain.
+
+    With a driver, names are those without its domain.
+    """
+    attributes = [device.attributes for device in devices]
+    capacities = [device.capacity for device in devices]
+    if driver is None:
+        return attributes, capacities, _NOT_FULL
+    return (
+        [by_short_name(table, driver) for table in attributes],
+        [by_short_name(table, driver) for table in capacities],
+        _full_names(capacities, driver),
+    )
+
+
+def _full_names(tables: Sequence[Mapping[str, object]], driver: str) -> Mapping[str, int]:
+    """Return the names without domain that devices write with that of the driver, each with these devices."""
+    domain = f"{driver}/"
+    found: dict[str, int] = {}
+    for index, table in enumerate(tables):
+        for name in table:
+            if name.startswith(domain):
+                short = name.removeprefix(domain)
+                found[short] = found.get(short, 0) | 1 << index
+    return found or _NOT_FULL
 
 
 def with_taints(
@@ -474,12 +512,4 @@ def _is_unreadable(value: AttributeValue) -> bool:
     if value.type == "unknown":
         return True
     texts = value.value if isinstance(value.value, tuple) else (value.value,)
-    return not all(_is_version(str(text)) for text in texts)
-
-
-def _is_version(text: str) -> bool:
-    try:
-        parse_semver(text)
-    except ValueError:
-        return False
-    return True
+    return not all(is_semver(str(text)) for text in texts)

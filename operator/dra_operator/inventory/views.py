@@ -193,6 +193,13 @@ class PoolView:
     _positions: Mapping[str, int] | None = None
 
     @property
+    def unreadable(self) -> int:
+        """The devices with an attribute whose value is not known."""
+        if self.driver:
+            return 0
+        return sum([slice_.unreadable << offset for offset, slice_ in self.placed])
+
+    @property
     def has_surplus(self) -> bool:
         """True if nodes see more slices than are announced: no update ends that."""
         return Judgement(self.verdict, self.reason).has_surplus

@@ -8,10 +8,11 @@ Source: docs/dra-semantics 4.1.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
+from dra_operator.api.attributes import by_short_name
 from dra_operator.api.types import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
 from dra_operator.inventory import PoolKey, bits
 from dra_operator.inventory.change_set import Subscribers
@@ -96,10 +97,12 @@ class ChangedDevices:
 class Ledger:
     """What is used, by claim and by device. `version` grows with every change.
 
-    With `shares` off, as with consumable capacity switched off, a share counts as the whole device.
+    With `shares` off, as with consumable capacity switched off, a share counts as the whole device. With `full_names` a
+    capacity in the driver's domain is the one without domain (`Rules.full_names`).
     """
 
     shares: bool = True
+    full_names: bool = False
     version: int = 0
     _written: dict[ClaimKey, Results] = field(default_factory=dict)
     _assumed: dict[ClaimKey, Results] = field(default_factory=dict)
@@ -129,7 +132,7 @@ class Ledger:
         if allocation is None:
             self._replace(self._written, key, ())
             return False
-        results, assumed = allocation.devices.results, self._assumed.get(key)
+        results, assumed = self._named(allocation), self._assumed.get(key)
         if assumed and key not in self._written and self._uses(results) == self._uses(assumed):
             # The API server confirms our decision: nothing is taken and nothing comes back.
             del self._assumed[key]
@@ -151,7 +154,7 @@ class Ledger:
 
     def assume(self, namespace: str, name: str, allocation: AllocationResult) -> None:
         """Count a decision that the API server has not confirmed yet."""
-        self._replace(self._assumed, (namespace, name), allocation.devices.results)
+        self._replace(self._assumed, (namespace, name), self._named(allocation))
 
     def withdraw(self, namespace: str, name: str) -> None:
         """Drop an assumption: the decision will not be written."""
@@ -231,6 +234,21 @@ class Ledger:
         """Return what the shares of a device consume together, in nano-units by capacity name."""
         shares = self.shared(pool).get(device)
         return _NO_AMOUNTS if shares is None else shares.amounts
+
+    def _named(self, allocation: AllocationResult) -> Results:
+        """Return what a claim holds, with capacities by the names that slices are kept with."""
+        results = allocation.devices.results
+        if not self.full_names:
+            return results
+        return tuple(
+            [
+                replace(result, consumed_capacity=dict(named))
+                if (named := by_short_name(result.consumed_capacity, result.driver))
+                is not result.consumed_capacity
+                else result
+                for result in results
+            ]
+        )
 
     def _uses(self, results: Results) -> list[tuple[object, ...]]:
         """Return what results take away from others, to be compared."""

@@ -188,7 +188,9 @@ class NodeInventories:
     def inventory(self, names: Sequence[str]) -> Inventory:
         """Return the inventory of some nodes; views must be up to date."""
         asked = self.views.inventory.settlement
-        found = Inventory(settlement=None if asked is None else Settlement())
+        found = Inventory(
+            settlement=None if asked is None else Settlement(), full_names=self.views.inventory.full_names
+        )
         for kind in _WHEREVER:
             for record in self.objects.of_kind(kind):
                 found.put(record.obj)

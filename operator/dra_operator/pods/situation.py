@@ -119,7 +119,7 @@ def build_situation(
 
 def copy_ledger(ledger: Ledger, inventory: Inventory) -> Ledger:
     """Return a ledger in which all that is held of the devices of an inventory is assumed, to be withdrawn."""
-    found = Ledger(ledger.shares)
+    found = Ledger(ledger.shares, ledger.full_names)
     holders: set[ClaimKey] = set()
     for pool in inventory.pools.values():
         for slice_ in pool.slices.values():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dra_operator.allocator.matching import groups as groups_module
 from dra_operator.allocator.matching.groups import Grouping, _size
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.inventory import bits
+from dra_operator.inventory import Features, bits
 
 
 def value(text: str) -> AttributeValue:
@@ -33,7 +33,7 @@ def test_when_groups_are_too_many_all_are_forgotten(scene: Any) -> None:
     for name in names:
         scene.slice(name, {"name": name, "attributes": {"rail": {"string": name}}}, nodeName=name)
     scene.allocator.refresh()
-    grouping, views = Grouping(lists=True), scene.allocator.availability.views
+    grouping, views = Grouping(Features()), scene.allocator.availability.views
     with patch.object(groups_module, "_MOST_KEPT", 500_000):
         for name in names:
             groups = grouping.find(views.of_node(name), f"{DRIVER}/rail")
@@ -78,7 +78,7 @@ def agreeing(device: dict[str, Any], name: str, *, lists: bool) -> set[Any] | No
 @given(nodes=st.lists(st.lists(DEVICES, min_size=1, max_size=3), min_size=1, max_size=4))
 def test_groups_are_of_devices_that_agree(scene_with: Any, lists: bool, nodes: Any) -> None:  # noqa: FBT001
     """By what each of them has, in any slice of any node; with lists off, nobody can tell of who has one."""
-    scene, grouping = scene_with(), Grouping(lists=lists)
+    scene, grouping = scene_with(), Grouping(Features(list_type_attributes=lists))
     for number, slices in enumerate(nodes):
         scene.nodes(f"n{number}")
         for place, devices in enumerate(slices):

@@ -138,8 +138,8 @@ class Candidates:
 
     def __post_init__(self) -> None:
         self.derived = DerivedAttributes(self.selectors)
-        self.groups = Grouping(lists=self.features.list_type_attributes)
-        self._amounts = AmountsCache(self.features.fractional_capacity_range)
+        self.groups = Grouping(self.features)
+        self._amounts = AmountsCache(self.features.fractional_capacity_range, self.features.rules)
 
     def key(self, content: AskContent, amounts: tuple[AskedAmount, ...]) -> CandidateKey:
         """Return the key of an ask for some amounts."""

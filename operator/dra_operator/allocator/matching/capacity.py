@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from dra_operator.allocator.matching.equivalence import CacheLimit, drop_older_half
+from dra_operator.api.attributes import by_short_name
 from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.api.quantity import (
     MAX_INT64,
@@ -26,6 +27,7 @@ from dra_operator.api.quantity import (
     representation,
 )
 from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
+from dra_operator.api.versions import Rules
 from dra_operator.inventory import Slice, bits
 
 _MILLI = NANO // 1000
@@ -338,6 +340,7 @@ class AmountsCache:
     """What is known about amounts, by what is asked for. `fractional` is the feature FractionalCapacityRange."""
 
     fractional: bool
+    rules: Rules
     _known: dict[tuple[AskedAmount, ...], Amounts] = field(default_factory=dict)
     _room: CacheLimit = field(default_factory=lambda: CacheLimit(_MAX_SIZE))
 
@@ -358,8 +361,13 @@ class AmountsCache:
         each: list[Consumption | CapacityError | None] = []
         fit = impossible = 0
         kinds_that_fit = 0
+        requests = requested(known.requests, slice_.driver, self.rules)
+        wrong = self._wrong_requests(known.requests, requests)
         for those in _alike(slice_):
-            found = self._consume(known, slice_.capacity_of(bits.lowest(those)))
+            capacity = slice_.capacity_of(bits.lowest(those))
+            # As upstream, a device that lacks one of them is passed over first.
+            is_wrong = wrong and requests.keys() <= capacity.keys()
+            found = CapacityError(wrong) if is_wrong else self._consume(requests, capacity)
             if not each:
                 each = [found] * len(slice_.names)
             else:
@@ -375,14 +383,30 @@ class AmountsCache:
         amounts = known.by_shape[slice_.capacity_shape] = SliceConsumption(each, fit, impossible)
         return amounts
 
+    def _wrong_requests(self, written: Mapping[str, Quantity], requests: Mapping[str, Quantity]) -> str:
+        """Return why no device with these capacities can be asked for such amounts, or nothing."""
+        if len(requests) < len(written):
+            name = next(name for name in requests if name in written and requests[name] is not written[name])
+            return f'capacity "{name}" is requested twice, with the driver\'s domain and without'
+        if self.rules.negative_amounts_fail:
+            for name, amount in requests.items():
+                if amount.nano < 0:
+                    return f'capacity "{name}": {amount.text} is negative'
+        return ""
+
     def _consume(
-        self, known: Amounts, capacity: Mapping[str, DeviceCapacity]
+        self, requests: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity]
     ) -> Consumption | CapacityError | None:
         try:
-            return consume(known.requests, capacity, fractional=self.fractional)
+            return consume(requests, capacity, fractional=self.fractional)
         except CapacityError as error:
             # Another one, as it is kept: without the frames it came through.
             return CapacityError(str(error))
+
+
+def requested(requests: Mapping[str, Quantity], driver: str, rules: Rules) -> Mapping[str, Quantity]:
+    """Return what is requested by the names that devices of a driver have: fewer if one is requested twice."""
+    return by_short_name(requests, driver) if rules.full_names else requests
 
 
 def _alike(slice_: Slice) -> Sequence[int]:

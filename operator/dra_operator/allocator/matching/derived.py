@@ -24,7 +24,7 @@ from dra_operator.cel import (
 )
 from dra_operator.cel.advice import describe
 from dra_operator.cel.errors import kept
-from dra_operator.inventory import NodeView, Slice
+from dra_operator.inventory import Features, NodeView, Slice
 
 _MAX_EXPRESSIONS = 1024
 _MAX_SLICES = 65_536
@@ -147,13 +147,12 @@ def derived_groups(
     derived: DerivedAttributes,
     budget: Budget,
     *,
-    lists: bool,
+    features: Features,
 ) -> Groups | None:
     """Return the groups of the devices that some requests could take, or None if that cannot be told.
 
     `takers` holds sets of positions by the expression that derives the attribute for whoever could take them; under
-    None are those of requests that see what is `published`, which may be None if there are none. `lists` is the feature
-    ListTypeAttributes. Raises AbortedError.
+    None are those of requests that see what is `published`, which may be None if there are none. Raises AbortedError.
     """
     holders: dict[AttributeValue, int] = {}
     seen = 0
@@ -162,7 +161,7 @@ def derived_groups(
             assert published is not None
             found = _published(published, devices)
         else:
-            found = _derived(view, expression, devices, derived, budget, lists=lists)
+            found = _derived(view, expression, devices, derived, budget, features=features)
         if found is None or _differ(holders, found, devices & seen):
             return None
         seen |= devices
@@ -191,7 +190,13 @@ def _published(groups: Groups, devices: int) -> dict[AttributeValue, int] | None
 
 
 def _derived(
-    view: NodeView, expression: str, devices: int, derived: DerivedAttributes, budget: Budget, *, lists: bool
+    view: NodeView,
+    expression: str,
+    devices: int,
+    derived: DerivedAttributes,
+    budget: Budget,
+    *,
+    features: Features,
 ) -> dict[AttributeValue, int] | None:
     """Return the same of what an expression derives."""
     if not derived.can_be_asked_ahead(expression):
@@ -212,7 +217,7 @@ def _derived(
                 here = (those & wanted) << first
                 if not here:
                     continue
-                combined = values_of(value, lists=lists)
+                combined = values_of(value, features)
                 if combined is None:
                     return None
                 for found in combined:

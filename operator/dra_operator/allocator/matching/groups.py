@@ -8,9 +8,9 @@ that are odd, such as lists without their feature, are left to the exhaustive se
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dra_operator.allocator.constraints import elements
+from dra_operator.allocator.constraints import cannot_be_joined, elements
 from dra_operator.api.attributes import SCALARS, AttributeValue
-from dra_operator.inventory import NodeView, bits
+from dra_operator.inventory import Features, NodeView, bits
 from dra_operator.inventory.slices import AttributeColumn
 
 _MAX_OF_DEVICE = 256
@@ -75,10 +75,10 @@ class Groups:
 class Grouping:
     """The groups of node views. Nodes of one kind publish equal columns, and share what is found out about them.
 
-    `lists` is the feature ListTypeAttributes. If there are too many groups, all are forgotten.
+    If there are too many groups, all are forgotten.
     """
 
-    lists: bool
+    features: Features
     _known: dict[object, Groups] = field(default_factory=dict)
     _size: int = 0
 
@@ -114,7 +114,7 @@ class Grouping:
         every = sum([size for size, _ in table])
         for size, columns in table:
             for value, those in _alike(*columns):
-                values = values_of(value, lists=self.lists)
+                values = values_of(value, self.features)
                 if values is None:
                     odd |= those << start
                     continue
@@ -133,17 +133,19 @@ def _size(groups: Groups) -> int:
     return sets * (groups.size + sets + _BITS_BESIDES)
 
 
-def values_of(value: AttributeValue | None, *, lists: bool) -> Sequence[AttributeValue] | None:
+def values_of(value: AttributeValue | None, features: Features) -> Sequence[AttributeValue] | None:
     """Return what devices with this attribute may have in common with others; None if that cannot be told.
 
     Who lacks it has nothing in common with anybody, with itself neither.
     """
     if value is None:
         return ()
-    if value.type in SCALARS:
-        return (value,)
-    found = elements(value)
-    return found if lists and len(found) <= _MAX_OF_DEVICE else None
+    if cannot_be_joined(value, features):
+        return None
+    if value.type not in SCALARS and not features.list_type_attributes:
+        return None
+    found = elements(value, features.rules)
+    return found if len(found) <= _MAX_OF_DEVICE else None
 
 
 def are_too_many(values: int, places: int, size: int) -> bool:

@@ -12,14 +12,14 @@ from enum import Enum
 from typing import TypeAlias
 
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.constraints import Constraint, fresh
+from dra_operator.allocator.constraints import Constraint, ConstraintPlan, cannot_be_joined, fresh
 from dra_operator.allocator.decision import FatalError
 from dra_operator.allocator.matching.candidates import Answers, Candidates
 from dra_operator.allocator.matching.capacity import CapacityError, Consumption, has_room
 from dra_operator.allocator.plan import MAX_DEVICES, Alternative, ClaimPlan, too_many
 from dra_operator.allocator.reasons import Reason
 from dra_operator.allocator.search.problem import Solution
-from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.attributes import AttributeValue, typed_text
 from dra_operator.inventory import Features, NodeView, PoolView, Slice, Verdict, bits
 from dra_operator.inventory.nodes import NodeRecord
 from dra_operator.inventory.pool import CounterLayout, Draw, surplus_advice
@@ -84,11 +84,10 @@ class NodeState:
 
     def __post_init__(self) -> None:
         pools = len(self.view.pools)
-        lists = self.features.list_type_attributes
         self.picks = [[] for _ in self.plans]
         self.picked = [0] * pools
         self.picked_by = [[0] * pools for _ in self.plans]
-        self.constraints = [[fresh(item, lists=lists) for item in plan.constraints] for plan in self.plans]
+        self.constraints = [[fresh(item, self.features) for item in plan.constraints] for plan in self.plans]
 
     @property
     def features(self) -> Features:
@@ -226,7 +225,12 @@ class NodeState:
         alternative = pick.alternative
         plan = self.plans[pick.claim]
         for number in alternative.constraints:
-            value = self.value(alternative, plan.constraints[number].attribute, pick.slice_, pick.index)
+            attribute = plan.constraints[number].attribute
+            value = self.value(alternative, attribute, pick.slice_, pick.index)
+            if value is not None and cannot_be_joined(
+                value, self.features, derived=attribute in alternative.derived
+            ):
+                raise _not_comparable(value, pick, number, plan.constraints[number])
             if value is None or not self.constraints[pick.claim][number].add(value):
                 if strict:
                     device = pick.slice_.path(pick.index)
@@ -345,7 +349,12 @@ class ExhaustiveSearch:
         if (broken := self.state.view.error) is not None:
             raise _selector_error(broken.slice, broken.why)
         self.chosen = [{} for _ in self.state.plans]
-        self._choices = [self._expand_claim(number) for number in range(len(self.state.plans))]
+        self._choices = []
+        for number in range(len(self.state.plans)):
+            expanded = self._expand_claim(number)
+            if expanded is None:
+                return False
+            self._choices.append(expanded)
         return self._solve()
 
     def found(self) -> Solution:
@@ -369,13 +378,19 @@ class ExhaustiveSearch:
 
     # --- what each request can choose from
 
-    def _expand_claim(self, number: int) -> list[list[ExpandedAlternative]]:
+    def _expand_claim(self, number: int) -> list[list[ExpandedAlternative]] | None:
+        """Return what the requests of a claim can choose from, or None if it cannot be served on the node."""
         plan = self.state.plans[number]
         left = MAX_DEVICES
         choices: list[list[ExpandedAlternative]] = []
         try:
             for request in plan.requests:
-                expanded = [self._expand(number, item) for item in request.alternatives]
+                expanded: list[ExpandedAlternative] = []
+                for item in request.alternatives:
+                    choice = self._expand(number, item)
+                    if choice is None:
+                        return None
+                    expanded.append(choice)
                 choices.append(expanded)
                 least = min(choice.count for choice in expanded)
                 if least > left:
@@ -386,27 +401,17 @@ class ExhaustiveSearch:
             raise
         return choices
 
-    def _expand(self, claim: int, alternative: Alternative) -> ExpandedAlternative:
+    def _expand(self, claim: int, alternative: Alternative) -> ExpandedAlternative | None:
         pools = self.state.view.pools
         if alternative.count is not None:
             return ExpandedAlternative(alternative, [None] * len(pools), alternative.count, None)
-        for view in pools:
-            if view.verdict is not Verdict.COMPLETE:
-                path = "/".join(view.key)
-                incomplete = view.verdict is Verdict.INCOMPLETE
-                wrong = f"is currently {view.verdict.value}: {view.reason}"
-                if view.has_surplus:
-                    published = self.state.availability.views.inventory.pools[view.key]
-                    wrong = f"has {view.reason}; {surplus_advice(published)}"
-                raise FatalError(
-                    f"request {alternative.name}: asks for all devices, but resource pool {path} {wrong}",
-                    Reason.POOL_INCOMPLETE if incomplete else Reason.POOL_INVALID,
-                    request=alternative.name,
-                    subject=("ResourcePool", path),
-                )
         choice = ExpandedAlternative(alternative, [None] * len(pools), 0, None)
         every: list[tuple[int, int]] = []
-        for pool in range(len(pools)):
+        for pool, view in enumerate(pools):
+            if view.verdict is not Verdict.COMPLETE:
+                if self.state.features.rules.all_by_node:
+                    return None
+                raise self._incomplete(alternative, view)
             answers = self.answers_of(choice, pool)
             if answers.errors:
                 raise self.error_at(claim, alternative, pool, bits.lowest(answers.errors))
@@ -414,6 +419,20 @@ class ExhaustiveSearch:
         choice.count = len(every)
         choice.every = tuple(every)
         return choice
+
+    def _incomplete(self, alternative: Alternative, view: PoolView) -> FatalError:
+        path = "/".join(view.key)
+        incomplete = view.verdict is Verdict.INCOMPLETE
+        wrong = f"is currently {view.verdict.value}: {view.reason}"
+        if view.has_surplus:
+            published = self.state.availability.views.inventory.pools[view.key]
+            wrong = f"has {view.reason}; {surplus_advice(published)}"
+        return FatalError(
+            f"request {alternative.name}: asks for all devices, but resource pool {path} {wrong}",
+            Reason.POOL_INCOMPLETE if incomplete else Reason.POOL_INVALID,
+            request=alternative.name,
+            subject=("ResourcePool", path),
+        )
 
     def answers_of(self, choice: ExpandedAlternative, pool: int) -> Answers:
         """Return which devices of a pool could serve an alternative."""
@@ -535,7 +554,7 @@ class ExhaustiveSearch:
         Upstream would try all combinations of those there are before it says no.
         """
         state = self.state
-        if choice.alternative.derived:
+        if choice.alternative.derived or self._any_list_fails(choice.alternative):
             return True
         first, start = step.start
         missing = choice.count - step.count
@@ -544,12 +563,20 @@ class ExhaustiveSearch:
             available = state.available(step.claim, choice.alternative, pool)
             if pool == first:
                 available &= -(1 << start)
-            if answers.errors & available:
+            errors = answers.errors
+            if choice.alternative.constraints and state.features.rules.unknown_values_fail:
+                errors |= state.view.pools[pool].unreadable
+            if errors & available:
                 return True
             missing -= (answers.mask & available).bit_count()
             if missing <= 0:
                 return True
         return False
+
+    def _any_list_fails(self, alternative: Alternative) -> bool:
+        features = self.state.features
+        is_error = features.rules.unknown_values_fail and not features.list_type_attributes
+        return is_error and bool(alternative.constraints)
 
     def _all_devices(self, step: Descend, choice: ExpandedAlternative) -> _Frame:
         """Take the k-th device of a request for all devices: this one or none."""
@@ -570,6 +597,16 @@ class ExhaustiveSearch:
             failure = yield Descend(claim, step.request, step.alternative, step.count + 1)
             state.give_back(pick)
             yield failure
+
+
+def _not_comparable(value: AttributeValue, pick: Pick, number: int, constraint: ConstraintPlan) -> FatalError:
+    """Return the error of a constraint that is asked about a value that it cannot compare."""
+    return FatalError(
+        f"request {pick.alternative.name}: constraint #{number} ({constraint}) cannot compare the value of device "
+        f"{pick.slice_.path(pick.index)}: {typed_text(value)}",
+        Reason.CONSTRAINT_CONFLICT,
+        request=pick.alternative.name,
+    )
 
 
 def _selector_error(name: str, why: str, request: str | None = None) -> FatalError:

@@ -84,6 +84,15 @@ class Eligibility:
             wanted ^= asked ^ self._with_room(key, pool, asked)
         return wanted
 
+    def may_end_in_an_error(self, row: int, view: NodeView) -> bool:
+        """True if a constraint could be asked about a value of any of these devices that it cannot compare."""
+        features = self.candidates.features
+        if not features.rules.unknown_values_fail:
+            return False
+        if not features.list_type_attributes:
+            return True
+        return any(pool.unreadable & row >> start for start, pool in view.row)
+
     def paid(self, pool: PoolView, devices: int) -> int:
         """Return which of the devices have shares: the first share of each has paid its counters."""
         found = 0
@@ -284,6 +293,8 @@ def find_rows(
                     if row is UNDECIDED:
                         return UNDECIDED
                     rows[asked] = row
+                if item.constraints and eligibility.may_end_in_an_error(rows[asked], view):
+                    return UNDECIDED
                 enough = enough or rows[asked].bit_count() >= (item.count or 0)
             if not enough:
                 return None
@@ -378,8 +389,7 @@ def _groups(  # noqa: PLR0917 - one caller, and the state of it
     published = candidates.groups.find(view, attribute) if None in takers or not takers else None
     if published is not None and takers.keys() <= {None}:
         return published
-    lists = candidates.features.list_type_attributes
-    found = derived_groups(view, takers, published, candidates.derived, budget, lists=lists)
+    found = derived_groups(view, takers, published, candidates.derived, budget, features=candidates.features)
     return UNDECIDED if found is None else found
 
 
