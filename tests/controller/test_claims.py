@@ -53,6 +53,29 @@ RESERVED = ResourceClaimStatus(
 )
 
 
+RESERVATION = OwnerReference(
+    "dra-operator.io/v1alpha1", kind="DeviceReservation", name="dr", uid="dr", controller=True
+)
+
+
+@pytest.mark.parametrize("scope", ClaimScope)
+@pytest.mark.parametrize("is_gated", [None, True, False], ids=["no pod", "gated pod", "pod"])
+@pytest.mark.parametrize(
+    ("owner", "is_ours"),
+    [(RESERVATION, True), (replace(RESERVATION, api_version="example.com/v1"), False)],
+)
+def test_claims_of_a_reservation_are_ours_whoever_names_them(scope, is_gated, owner, is_ours):
+    """They are decided for the reservation, not with pods; those of a kind of others of the same name are not."""
+    book = ClaimStore(scope)
+    book.put(claim(owner_references=(owner,)))
+    if is_gated is not None:
+        book.put_pod(PodUse(*KEY, claims=frozenset(("gpu",)), is_gated=is_gated))
+
+    assert (book.standing(book.get(KEY)) is Standing.OURS) is is_ours
+    reserved = claim(owner_references=(owner,), status=RESERVED)
+    assert not is_ours or book.standing(reserved) is Standing.RESERVED
+
+
 @pytest.mark.parametrize(
     ("subject", "standing"),
     [

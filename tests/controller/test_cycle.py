@@ -243,3 +243,17 @@ def test_a_reason_that_flaps_is_told_by_the_pass_that_its_turn_wakes(bench, cloc
     assert [(line["event"], line["claim"], line["reason"]) for line in logs] == [
         ("pending", "default/claim", reason)
     ]
+
+
+def test_claim_of_a_reservation_is_reserved_in_the_patch_that_allocates_it(bench):
+    """At no moment can kube-controller-manager, or kube-scheduler, find it without the entry."""
+    owner = {"apiVersion": "dra-operator.io/v1alpha1", "kind": "DeviceReservation", "name": "dr", "uid": "7"}
+    bench.allocator.answers = {"claim": FITS}
+
+    (write,) = writes(bench.run(bench.delta(claim(ownerReferences=[{**owner, "controller": True}]))))
+
+    status = write.patches[-1].body["status"]
+    assert status["allocation"]["devices"]["results"]
+    assert status["reservedFor"] == [
+        {"apiGroup": "dra-operator.io", "resource": "devicereservations", "name": "dr", "uid": "7"}
+    ]

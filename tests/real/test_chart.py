@@ -31,6 +31,7 @@ COMPONENTS = {
     "gates/managed-namespaces": "managedNamespaces=true",
     "explain-pods": "explain=all",
     "allocation-policies": "allocationPolicies=true",
+    "device-reservations": "deviceReservations=true",
     "confinement": "confinement=true",
     "reader": "reader=true",
     "disruption-budget": "podDisruptionBudget=true",

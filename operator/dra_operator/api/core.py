@@ -6,6 +6,7 @@ Source: k8s.io/api/core/v1, k8s.io/api/scheduling and k8s.io/apimachinery/pkg/ap
 from dataclasses import dataclass, field
 
 from dra_operator.api.fast_dataclass import fast_dataclass
+from dra_operator.api.names import GROUP, RESERVATION_KIND
 from dra_operator.api.wire import Amount, Flag, Items, Json, Table, Whole, Wire
 
 
@@ -13,10 +14,16 @@ from dra_operator.api.wire import Amount, Flag, Items, Json, Table, Whole, Wire
 class OwnerReference(Wire):
     """An owner of an object; `controller` marks the one that manages it."""
 
+    api_version: str = ""
     kind: str = ""
     name: str = ""
     uid: str = ""
     controller: Flag = False
+
+    @property
+    def is_reservation(self) -> bool:
+        """True of a DeviceReservation that manages the object."""
+        return self.controller and self.kind == RESERVATION_KIND and self.api_version.startswith(f"{GROUP}/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,16 @@ class Metadata(Wire):
     annotations: Table[str] = field(default_factory=dict)
     finalizers: Items[str] = ()
     owner_references: Items[OwnerReference] = ()
+
+    @property
+    def reservation(self) -> OwnerReference | None:
+        """The DeviceReservation that manages the object, which is a claim then."""
+        return next((each for each in self.owner_references if each.is_reservation), None)
+
+    @property
+    def is_made_for_pods(self) -> bool:
+        """True if a controller manages the object, but for a DeviceReservation: a claim is decided with its pod."""
+        return any(each.controller for each in self.owner_references) and self.reservation is None
 
 
 # --- node selection

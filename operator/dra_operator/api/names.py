@@ -25,6 +25,13 @@ POLICY_FINALIZER = "dra-operator.io/allocation-policy"
 """On the DeviceTaintRules of AllocationPolicies: keeps the taint while claims hold devices that are given back."""
 GIVE_BACK_ANNOTATION = "dra-operator.io/give-back"
 """On an AllocationPolicy: with `in-use`, its devices are given back although claims hold them."""
+GROUP: Final = "dra-operator.io"
+"""The API group of our own kinds."""
+RESERVATION_KIND: Final = "DeviceReservation"
+RESERVATION_RESOURCE: Final = "devicereservations"
+"""What `status.reservedFor` of a claim calls a reservation, with our group."""
+TEMPLATE_ANNOTATION: Final = "dra-operator.io/template"
+"""On the claims of a DeviceReservation: the uid of the template that they were made of."""
 KOPF_FINALIZER = "dra-operator.io/kopf"
 """On objects of our own kinds, until their handlers have let go of them."""
 GATE = "dra-operator.io/allocation"
@@ -63,6 +70,7 @@ KNOWN_ANNOTATIONS: Final = frozenset(
         BROKEN_ANNOTATION,
         SETTLED_ANNOTATION,
         LET_GO_ANNOTATION,
+        TEMPLATE_ANNOTATION,
         POD_CLAIM_NAME,
         SPECIAL_CLAIM_ANNOTATION,
         BIND_COMPLETED_ANNOTATION,

@@ -10,7 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from dra_operator.api.names import FINALIZER, GATE, LET_GO_ANNOTATION, PENDING_ANNOTATION
+from dra_operator.api.names import (
+    FINALIZER,
+    GATE,
+    GROUP,
+    LET_GO_ANNOTATION,
+    PENDING_ANNOTATION,
+    RESERVATION_RESOURCE,
+)
 from dra_operator.api.types import AllocationResult, DeviceTaintRule, ResourceClaim
 from dra_operator.api.write import allocation_to_wire, to_wire
 from dra_operator.cluster.session import ApiError
@@ -108,14 +115,17 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A pod that a claim is reserved for, in the claim's namespace."""
+    """A pod that a claim is reserved for, or a DeviceReservation, in the claim's namespace."""
 
     name: str
     uid: str
+    resource: str = "pods"
+    api_group: str = ""
 
     def to_wire(self) -> dict[str, str]:
         """Return the entry of `status.reservedFor`."""
-        return {"resource": "pods", "name": self.name, "uid": self.uid}
+        entry = {"resource": self.resource, "name": self.name, "uid": self.uid}
+        return {"apiGroup": self.api_group, **entry} if self.api_group else entry
 
 
 # --- what can come of a write
@@ -172,11 +182,17 @@ WriteOutcome: TypeAlias = Stored | Stale | Denied | Unclear
 # --- claims
 
 
+def consumer_of(claim: ResourceClaim) -> Consumer | None:
+    """Return the DeviceReservation that a claim is to be reserved for with its allocation, if it is one's."""
+    owner = claim.metadata.reservation
+    return None if owner is None else Consumer(owner.name, owner.uid, RESERVATION_RESOURCE, GROUP)
+
+
 def allocate(claim: ResourceClaim, allocation: AllocationResult, consumer: Consumer | None = None) -> Write:
     """Give a claim its devices, by an AllocationResult with its allocationTimestamp.
 
     Before that it gets our finalizer, and loses our annotation. `consumer` is the pod that it is reserved for in the
-    same patch, if it is for one.
+    same patch, if it is for one, or the reservation that manages it.
     """
     finalizers = claim.metadata.finalizers
     is_told = PENDING_ANNOTATION in claim.metadata.annotations

@@ -189,9 +189,12 @@ class ClaimStore:
 
     def _use(self, claim: ResourceClaim) -> Standing:
         key = claim_key(claim)
+        if claim.metadata.reservation is not None:
+            # Whoever names it: it is allocated for the reservation, and pods use it then.
+            return Standing.RESERVED if claim.status.reserved_for else Standing.OURS
         if self.scope.has_gated and key in self._users and self._has_only_gated(key, claim):
             return Standing.GATED
-        if any(owner.controller for owner in claim.metadata.owner_references):
+        if claim.metadata.is_made_for_pods:
             return Standing.OWNED
         if claim.status.reserved_for:
             return Standing.RESERVED

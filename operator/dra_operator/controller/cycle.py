@@ -19,7 +19,7 @@ from dra_operator.cluster.events import Subject
 from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.ownership_policy import RuleAnswer, RuleProbe
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import Consumer, Write, WriteOutcome
+from dra_operator.cluster.writes import Consumer, Write, WriteOutcome, consumer_of
 from dra_operator.controller import messages
 from dra_operator.controller.allocation_checks import (
     BrokenAllocationReporter,
@@ -556,7 +556,7 @@ class SchedulingCycle:
         if isinstance(decision, Allocated):
             self._unexplained.pop(key, None)
             self._problems.excuse(key)
-            self._assume([(claim, decision.results[0], None)], decision.node)
+            self._assume([(claim, decision.results[0], consumer_of(claim))], decision.node)
             return
         if isinstance(decision, Failed):
             self._problems.blame(key, decision)

@@ -46,8 +46,9 @@ class ClaimSet:
         """
         if self.is_gated:
             return Decider.OPERATOR
-        owners = [owner for record in self.claims for owner in record.obj.metadata.owner_references]
-        is_of_pod = self.pod is not None or any(owner.controller for owner in owners)
+        is_of_pod = self.pod is not None or any(
+            record.obj.metadata.is_made_for_pods for record in self.claims
+        )
         return Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR
 
 

@@ -146,6 +146,11 @@ def has_only_gated(claim: ResourceClaim, users: Iterable[ClaimUser]) -> bool:
 def not_gated(claim: ResourceClaim, pods: Sequence[str]) -> str:
     """Return why the claim of a gated pod is not decided with it: other pods name it, or it is reserved for others."""
     name = claim.metadata.name
+    if (owner := claim.metadata.reservation) is not None:
+        return (
+            f'claim "{name}" is a copy of DeviceReservation "{owner.name}" and has no devices yet: the operator '
+            "allocates it for the reservation, and this pod goes on then"
+        )
     if claim.status.reserved_for:
         others = listed([each.name for each in claim.status.reserved_for])
         return f'claim "{name}" has no allocation and is reserved for {others}'

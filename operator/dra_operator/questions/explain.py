@@ -458,7 +458,7 @@ class _Question:
                 return self._answer_with_pod(key[1], pod.obj, explained)
             if explained is not None and explained.state == "fits":
                 return replace(explained, devices=())
-        is_of_pod = bool(pods) or any(owner.controller for owner in claim.metadata.owner_references)
+        is_of_pod = bool(pods) or claim.metadata.is_made_for_pods
         decider = Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR
         return self._explain_alone(claim, decider, "")
 

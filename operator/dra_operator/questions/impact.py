@@ -268,7 +268,7 @@ def _is_for_nobody(consumers: ConsumerIndex, claim: ResourceClaim) -> bool:
     """Return whether the operator decides a claim: nobody uses it, and it has not opted out."""
     metadata = claim.metadata
     is_ours = metadata.labels.get(OPT_OUT_LABEL) != "false" and metadata.deletion_timestamp is None
-    is_made = any(owner.controller for owner in metadata.owner_references)
+    is_made = metadata.is_made_for_pods
     return is_ours and not is_made and consumers.are_pods_known and not [*consumers.find_consumers(claim)]
 
 

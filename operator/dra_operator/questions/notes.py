@@ -78,7 +78,7 @@ def _odd_labels(objects: ObjectSet) -> Iterator[str]:
     for kind in ("ResourceClaim", "ResourceClaimTemplate"):
         for record in objects.of_kind(kind):
             metadata = record.obj.metadata
-            if any(owner.controller for owner in metadata.owner_references):
+            if metadata.is_made_for_pods:
                 continue
             labels = metadata.labels if kind == "ResourceClaim" else record.obj.spec.metadata.labels
             if problem := fault_texts.odd_label(labels):

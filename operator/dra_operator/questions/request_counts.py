@@ -75,7 +75,7 @@ def _find_claims(state: ClusterState) -> Iterator[tuple[str, ResourceClaim, Deci
     for record in state.objects.of_kind("ResourceClaim"):
         claim = record.obj
         if claim.status.allocation is None and not claim.metadata.deletion_timestamp:
-            is_of_pod = any(owner.controller for owner in claim.metadata.owner_references)
+            is_of_pod = claim.metadata.is_made_for_pods
             yield "ResourceClaim", claim, Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR
 
 
