@@ -20,9 +20,8 @@ from dra_operator.kinds.allocation_policy import (
 )
 from dra_operator.kinds.changes import Create, Delete, Patch, with_transition_times
 from dra_operator.kinds.policy_controller import find_holders
-from dra_operator.kinds.selector import Selector
+from dra_operator.kinds.selector import DeviceKey, Selector
 from dra_operator.ledger import Ledger
-from dra_operator.questions.raw_devices import DeviceKey
 from factories import allocation, claim, request, result
 
 GPU = Selector("gpu.example.com")

@@ -23,10 +23,9 @@ from dra_operator.kinds.allocation_policy import (
     read_rule,
 )
 from dra_operator.kinds.changes import Body
-from dra_operator.kinds.selector import Selector
+from dra_operator.kinds.selector import DeviceKey, Selector
 from dra_operator.kinds.world import World, path
 from dra_operator.ledger import Ledger
-from dra_operator.questions.raw_devices import DeviceKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def audit(state: ClusterState) -> AuditReport:
         for sort, kinds in AUDIT.items()
     }
     unchecked = tuple([UncheckedSort(sort, "; ".join(each)) for sort, each in causes.items() if each])
-    return AuditReport(tuple(findings), unchecked)
+    return AuditReport(tuple(findings), unchecked, tuple(find_owners(state.objects, without_policy=True)))
 
 
 @dataclass
@@ -409,7 +409,9 @@ def _find_half_owned(view: _View) -> Iterator[Finding]:
             f"devices {listed(devices)} are owned, but not all that draw on counter set {listed(sets)}, so the "
             "operator allocates none of them"
         )
-        action = "own all of these devices, or none: usually the whole pool, by dra-operator own or disown"
+        action = (
+            "own all of these devices, or none: name the whole pool in an AllocationPolicy, or none of it"
+        )
         yield _about_slice(Sort.COUNTERS_HALF_OWNED, slice_, text, action)
 
 
@@ -459,7 +461,7 @@ def find_deletion_cause(
     if OWNED_FINALIZER in finalizers:
         action = (
             "see whether the operator runs, which takes it off once no write of its own is under way; if none does, "
-            "dra-operator disown says how to take it off"
+            "docs/kinds.md, Uninstall, says how to take it off"
         )
     elif FINALIZER in finalizers:
         action = "see whether kube-controller-manager runs, which clears the claim and takes it off"
@@ -480,7 +482,7 @@ def _find_nobody_deciding(view: _View) -> Iterator[Finding]:
     text = f"{describe_operator(state)}, and there are {' and '.join(waiting)}"
     action = (
         "see whether the operator runs (with leader_election off it has no Lease); if it is gone for good, take the "
-        "gates off (docs/pods.md), and give the devices back: dra-operator disown"
+        "gates off (docs/pods.md), and give the devices back (docs/kinds.md, Uninstall)"
     )
     namespace = "" if lease is None else lease.namespace
     related = tuple([f"Pod {pod.metadata.namespace}/{pod.metadata.name}" for pod in gated])
