@@ -47,7 +47,7 @@ from dra_operator.pods.nodes import can_use
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions import fault_texts
 from dra_operator.questions.claims import ConsumerIndex, Use, allocated_claims, is_pod, is_pod_group
-from dra_operator.questions.device_table import PublishedDevices, devices_by_node, devices_in_class
+from dra_operator.questions.device_table import ClassDevices, PublishedDevices, devices_by_node
 from dra_operator.questions.findings import AuditReport, Finding, Sort, UncheckedSort
 from dra_operator.questions.managers import find_status_writes
 from dra_operator.questions.notes import find_owners
@@ -86,6 +86,7 @@ def audit(state: ClusterState) -> AuditReport:
         sort: [f"{kind}: {missing[kind]}" for kind in kinds if kind in missing]
         for sort, kinds in AUDIT.items()
     }
+    causes[Sort.SERVED_TWICE] += view.classes.partial
     unchecked = tuple([UncheckedSort(sort, "; ".join(each)) for sort, each in causes.items() if each])
     return AuditReport(tuple(findings), unchecked, tuple(find_owners(state.objects, without_policy=True)))
 
@@ -115,6 +116,11 @@ class _View:
     def owners(self) -> list[str]:
         """The rules and slices by which devices are the operator's."""
         return find_owners(self.state.objects)
+
+    @cached_property
+    def classes(self) -> ClassDevices:
+        """Which devices classes select."""
+        return ClassDevices(self.state.allocators[Decider.OPERATOR])
 
     @cached_property
     def published(self) -> PublishedDevices:
@@ -612,9 +618,8 @@ def _find_served_twice(view: _View) -> Iterator[Finding]:
         for resource, name in resources:
             if resource not in allocatable or not _is_positive(allocatable[resource]):
                 continue
-            allocator = state.allocators[Decider.OPERATOR]
             here = view.on_nodes.get(node.metadata.name, ())
-            count = sum((devices_in_class(allocator, name, each) & mask).bit_count() for each, mask in here)
+            count = sum((view.classes.find(name, each) & mask).bit_count() for each, mask in here)
             text = (
                 f"offers {allocatable[resource]} {resource} by a device plugin, and publishes {count} devices of "
                 f"DeviceClass {name}, which serves the same resource: one device may be given to two pods"

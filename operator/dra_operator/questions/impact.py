@@ -35,7 +35,7 @@ from dra_operator.questions.claims import (
     node_of_claim,
     results_of,
 )
-from dra_operator.questions.device_table import PublishedDevices, devices_by_node, devices_in_class
+from dra_operator.questions.device_table import ClassDevices, PublishedDevices, devices_by_node
 from dra_operator.questions.errors import QuestionError, UnknownObjectError
 from dra_operator.questions.partial import DECISION, IMPACT, find_decision_kinds, find_unchecked
 from dra_operator.questions.replacement import decide_anew, pod_key
@@ -170,7 +170,8 @@ class _ChangeOutcome:
     """A change and the state after it. `devices` are those that are hit, by path.
 
     `evicted` are the pods that are, by namespace and name; None if all users of a claim that is hit are. `drained` is
-    the node that is. `kinds` are the optional kinds on which it depends.
+    the node that is. `kinds` are the optional kinds on which it depends, `unfinished` the classes of which
+    not all devices could be asked.
     """
 
     text: str
@@ -182,6 +183,7 @@ class _ChangeOutcome:
     evicted: frozenset[tuple[str, str]] | None = None
     drained: str = ""
     kinds: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
 
 
 def find_impact(state: ClusterState, change: ClusterChange) -> ImpactReport:
@@ -217,16 +219,17 @@ def find_impact(state: ClusterState, change: ClusterChange) -> ImpactReport:
         for result in results_of(claim)
         if not result.admin_access
     }
+    requests, unfinished = compare_requests(state, found.state)
     return ImpactReport(
         found.text,
         len(found.devices),
         len(found.devices & held),
         tuple(claims),
-        tuple(compare_requests(state, found.state)),
+        requests,
         tuple(found.problems),
         tuple(found.warnings),
         state.unread_lines,
-        tuple(dict.fromkeys((*missing, *(elsewhere if claims else ())))),
+        tuple(dict.fromkeys((*missing, *(elsewhere if claims else ()), *found.unfinished, *unfinished))),
     )
 
 
@@ -383,13 +386,11 @@ def _hit_by_taint(
 def _apply_class(state: ClusterState, body: Mapping[str, Any]) -> _ChangeOutcome:
     changed = _with_objects(state, [body], "DeviceClass")
     name = str(body["metadata"]["name"])
-    before, after = (each.allocators[Decider.OPERATOR] for each in (state, changed))
+    before, after = (ClassDevices(each.allocators[Decider.OPERATOR]) for each in (state, changed))
     lost = frozenset(
         slice_.path(index)
         for _, slice_ in PublishedDevices(state.inventory).slices()
-        for index in bits.each(
-            devices_in_class(before, name, slice_) & ~devices_in_class(after, name, slice_)
-        )
+        for index in bits.each(before.find(name, slice_) & ~after.find(name, slice_))
     )
     hits = _find_hits(
         state,
@@ -402,7 +403,14 @@ def _apply_class(state: ClusterState, body: Mapping[str, Any]) -> _ChangeOutcome
     )
     verb = "is changed" if name in state.inventory.classes else "is new"
     problems = _new_notes(state, changed, "DeviceClass", [name])
-    return _ChangeOutcome(f'DeviceClass "{name}" {verb}', changed, lost, hits, problems)
+    return _ChangeOutcome(
+        f'DeviceClass "{name}" {verb}',
+        changed,
+        lost,
+        hits,
+        problems,
+        unfinished=(*before.partial, *after.partial),
+    )
 
 
 # --- a node

@@ -109,7 +109,7 @@ async def test_wrong_input_is_one_line_with_what_to_do(cluster, dra, line, words
     ("line", "words"),
     [
         ("who gpu", "names no object: write node/NAME or class/NAME or pool/NAME or device/NAME"),
-        ("who device/gpu-0", "write device/POOL/NAME, or with the driver before the pool"),
+        ("who device/gpu-0", "write device/POOL/gpu-0"),
         ("who device/pool-1/", "write device/POOL/NAME, or with the driver before the pool"),
         ("who pool/gpu.example.com/", "write pool/NAME, or with the driver before the pool"),
         ("claims -n a -A", "-n names one namespace, and -A all of them"),
