@@ -1,4 +1,4 @@
-"""DeviceTaintRules and AllocationPolicies that make devices the operator's, and which they are, read anew."""
+"""DeviceTaintRules that make devices the operator's, and which devices those are: a reading of their own."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,6 @@ from coexistence.reader import DeviceId
 
 KEY = "dra-operator.io/owned"
 RULES = f"{API}/devicetaintrules"
-POLICIES = "/apis/dra-operator.io/v1alpha1/allocationpolicies"
 
 
 def rule(name: str, **selector: str) -> Body:
@@ -18,16 +17,6 @@ def rule(name: str, **selector: str) -> Body:
         "kind": "DeviceTaintRule",
         "metadata": {"name": name},
         "spec": {"deviceSelector": selector, "taint": {"key": KEY, "effect": "NoSchedule"}},
-    }
-
-
-def policy(name: str, **selector: str) -> Body:
-    """Return the AllocationPolicy by which the operator makes such a rule."""
-    return {
-        "apiVersion": "dra-operator.io/v1alpha1",
-        "kind": "AllocationPolicy",
-        "metadata": {"name": name},
-        "spec": {"devices": [selector]},
     }
 
 

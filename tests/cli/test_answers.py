@@ -16,12 +16,17 @@ from click.testing import CliRunner
 from dra_operator.api.kinds import KINDS
 from dra_operator.cli.commands import app as offline
 from dra_operator.cli.kubectl.commands import app as kubectl
+from dra_operator.pods.known_workloads import KNOWN_WORKLOADS
 
 FOLDER = Path(__file__).parent / "answers"
 HEADER = "# dra-operator snapshot\n# taken: 2026-09-05T12:00:00Z\n"
 AMOUNTS = {"cpu": "16", "memory": "64Gi", "pods": "110", "ephemeral-storage": "100Gi"}
 READY = {"allocatable": AMOUNTS, "capacity": AMOUNTS, "conditions": [{"type": "Ready", "status": "True"}]}
-WORKLOADS = {"Deployment": "apps/v1", "Job": "batch/v1"}
+WORKLOADS = {
+    known.kind: f"{known.group}/{known.versions[0]}"
+    for known in reversed(KNOWN_WORKLOADS.values())
+    if known.group
+}
 
 
 def patched(value, patch):
@@ -39,8 +44,8 @@ def patched(value, patch):
 def whole(body):
     """Return an object of a file with what files leave out: its version, what nodes have, images."""
     kind = body["kind"]
-    version = WORKLOADS.get(kind) or KINDS[kind].api_version(KINDS[kind].versions[0])
-    found = {"apiVersion": version, **body}
+    versions = {name: known.api_version(known.versions[0]) for name, known in KINDS.items()} | WORKLOADS
+    found = body if "apiVersion" in body else {"apiVersion": versions[kind], **body}
     if kind == "Node":
         found["status"] = {**READY, **found.get("status", {})}
     if kind == "Pod":

@@ -1,7 +1,11 @@
 """The pods of workloads, and the claims of these pods."""
 
-import pytest
+import json
 
+import pytest
+import yaml
+
+from dra_operator.pods.known_workloads import KNOWN_WORKLOADS
 from simulation import CLASS, V1, claim, devices, node, states, table
 
 TEMPLATE = {
@@ -65,6 +69,133 @@ def test_a_cron_job_counts_as_one_of_its_jobs(simulate):
     assert [row[0][:-5] for row in table(result)] == ["default/train-0-gpu-", "default/train-1-gpu-"]
     message = 'CronJob "train": spec.jobTemplate.spec.parallelism: "two" is not a whole number'
     assert message in simulate(CLASS, wrong).stderr
+
+
+def built(text, template):
+    """The object that a text of YAML is, with a template in each place for one."""
+    return yaml.safe_load(
+        text.replace("TEMPLATE", json.dumps(template)).replace("PODSPEC", json.dumps(POD_SPEC))
+    )
+
+
+KINDS = {
+    "JobSet": (
+        """{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, spec: {replicatedJobs: [
+            {name: lead, template: {spec: {template: TEMPLATE}}},
+            {name: work, replicas: 2, template: {spec: {parallelism: 3, completions: 2, template: TEMPLATE}}}]}}""",
+        {"lead": 1, "work": 4},
+    ),
+    "JobSet that is suspended": (
+        """{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, spec: {suspend: true, replicatedJobs: [
+            {name: lead, template: {spec: {template: TEMPLATE}}}]}}""",
+        {},
+    ),
+    "LeaderWorkerSet": (
+        """{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, spec: {replicas: 2,
+            leaderWorkerTemplate: {size: 4, leaderTemplate: TEMPLATE, workerTemplate: TEMPLATE}}}""",
+        {"leader": 2, "worker": 6},
+    ),
+    "LeaderWorkerSet of one pod": (
+        """{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, spec: {
+            leaderWorkerTemplate: {workerTemplate: TEMPLATE}}}""",
+        {"leader": 1},
+    ),
+    "RayCluster": (
+        """{apiVersion: ray.io/v1, kind: RayCluster, spec: {headGroupSpec: {template: TEMPLATE}, workerGroupSpecs: [
+            {groupName: a, replicas: 9, minReplicas: 0, maxReplicas: 2, numOfHosts: 2, template: TEMPLATE},
+            {groupName: b, minReplicas: 1, template: TEMPLATE}, {groupName: c, template: TEMPLATE}]}}""",
+        {"head": 1, "a": 4, "b": 1},
+    ),
+    "RayJob": (
+        """{apiVersion: ray.io/v1, kind: RayJob, spec: {rayClusterSpec: {headGroupSpec: {template: TEMPLATE}}}}""",
+        {"head": 1},
+    ),
+    "RayService": (
+        """{apiVersion: ray.io/v1, kind: RayService, spec: {
+            rayClusterConfig: {headGroupSpec: {template: TEMPLATE}}}}""",
+        {"head": 1},
+    ),
+    "PyTorchJob": (
+        """{apiVersion: kubeflow.org/v1, kind: PyTorchJob, spec: {pytorchReplicaSpecs: {
+            Master: {template: TEMPLATE}, Worker: {replicas: 3, template: TEMPLATE}}}}""",
+        {"master": 1, "worker": 3},
+    ),
+    "MPIJob that is suspended": (
+        """{apiVersion: kubeflow.org/v2beta1, kind: MPIJob, spec: {runPolicy: {suspend: true}, mpiReplicaSpecs: {
+            Launcher: {template: TEMPLATE}}}}""",
+        {},
+    ),
+    "Job of Volcano": (
+        """{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, spec: {tasks: [
+            {name: ps, replicas: 1, template: TEMPLATE}, {name: work, replicas: 2, template: TEMPLATE}]}}""",
+        {"ps": 1, "work": 2},
+    ),
+    "PodClique": (
+        "{apiVersion: grove.io/v1alpha1, kind: PodClique, spec: {replicas: 3, roleName: x, podSpec: PODSPEC}}",
+        {"": 3},
+    ),
+    "ReplicationController": (
+        "{apiVersion: v1, kind: ReplicationController, spec: {replicas: 2, template: TEMPLATE}}",
+        {"": 2},
+    ),
+}
+"""Workloads by what they are, and how many pods of each role they have."""
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_workloads_of_others_are_read_by_the_fields_of_their_kind(simulate, name):
+    """The number of pods is the product of the fields that say it; roles are in the names."""
+    text, roles = KINDS[name]
+    body = {**built(text, {"spec": POD_SPEC}), "metadata": {"name": "train"}}
+
+    result = simulate(CLASS, devices(*"abcdefghij"), TEMPLATE, body)
+
+    assert sorted(row[0].rpartition("-")[0] for row in table(result)) == sorted(
+        f"default/train{f'-{role}' if role else ''}-{number}-gpu"
+        for role, count in roles.items()
+        for number in range(count)
+    )
+    assert "ignored" not in result.stderr
+
+
+def test_each_kind_of_workload_is_known_by_one_name():
+    """What kubectl calls them is of one kind only, and a plural of two groups is that of the built-in one."""
+    short = [name for known in KNOWN_WORKLOADS.values() for name in known.short]
+
+    assert len({*short}) == len(short)
+    assert [kind for group, kind in KNOWN_WORKLOADS].count("Job") == 2
+    assert next(group for group, kind in KNOWN_WORKLOADS if kind == "Job") == "batch"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            """{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, spec: {replicatedJobs: [
+                {name: a, template: {spec: {template: TEMPLATE}}}, {name: b, replicas: two, template: {spec: {
+                template: TEMPLATE}}}]}}""",
+            'spec.replicatedJobs[1].replicas: "two" is not a whole number',
+        ),
+        (
+            """{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, spec: {replicatedJobs: [
+                {name: a, template: {spec: {template: TEMPLATE}}}, {name: b}]}}""",
+            "spec.replicatedJobs[1].template.spec.template: is no template of pods",
+        ),
+        (
+            """{apiVersion: kubeflow.org/v1, kind: PyTorchJob, spec: {pytorchReplicaSpecs: {
+                Worker: {replicas: 10001, template: TEMPLATE}}}}""",
+            "spec.pytorchReplicaSpecs.Worker.replicas: 10001 pods are more than the 10,000 that are looked at",
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_workload_of_others_is_named_by_its_path(simulate, text, message):
+    """The place in the list, or the key of the map, is part of it."""
+    body = {**built(text, {"spec": POD_SPEC}), "metadata": {"name": "train"}}
+
+    result = simulate(CLASS, devices("a"), TEMPLATE, body)
+
+    assert result.exit_code == 2
+    assert message in result.stderr
 
 
 def test_the_pods_are_those_of_the_template(simulate):

@@ -3,7 +3,6 @@
 import pytest
 
 from dra_operator import QuestionError
-from dra_operator.questions.copies import count_pods
 from factories import resource_slice
 from small_cluster import CLASS, cluster, devices, holding, names, node, pod, template
 
@@ -41,7 +40,8 @@ def test_a_workload_is_asked_about_by_its_pods():
 
     answer = cluster().fit([template(), deployment], 9)
 
-    assert (answer.subject, answer.fitting) == ('Pod "team/train-0"', 4)
+    assert (answer.subject, answer.fitting) == ('Deployment "team/train"', 4)
+    assert answer.failing == 'Pod "team/train-4"'
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,51 @@ def test_the_pods_of_a_workload_are_counted_whatever_stands_beside_it(kind, spec
     body = {"apiVersion": version, "kind": kind, "metadata": metadata}
     workload = {**body, "spec": {**spec, "template": {"spec": pod()["spec"]}}}
 
-    assert count_pods([template(), workload]) == pods
-    assert count_pods([template(), pod()]) == 1
+    assert cluster().fit([template(), workload]).asked == pods
+    assert cluster().fit([template(), pod()]).asked == 1
+
+
+def ray(head, workers):
+    """A RayCluster whose head and workers have these entries."""
+    spec = {
+        "headGroupSpec": {"template": {"spec": pod(entries=head)["spec"]}},
+        "workerGroupSpecs": [
+            {"groupName": "small", "replicas": 2, "template": {"spec": pod(entries=workers)["spec"]}}
+        ],
+    }
+    metadata = {"name": "ray", "namespace": "team"}
+    return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": spec}
+
+
+def test_a_claim_that_pods_of_two_templates_name_is_allocated_once():
+    """What the first of them gets keeps the others to its node."""
+    shared = [{"name": "gpu", "resourceClaimName": "shared"}]
+    both = [*shared, {"name": "own", "resourceClaimTemplateName": "gpu"}]
+    state = cluster({**holding("shared", "n1", "gpu-0"), "status": {}}, template())
+
+    answer = state.fit(ray(shared, both))
+
+    assert names(answer) == [("n1", ["gpu-0"]), ("n1", ["gpu-1"])]
+    assert (answer.asked, answer.failing) == (3, 'Pod "team/ray-small-1"')
+
+
+def test_number_of_copies_is_not_that_of_pods_that_differ():
+    """All of them are asked about, once."""
+    with pytest.raises(QuestionError, match="has pods that differ"):
+        cluster(template()).fit(ray(None, None), 2)
+
+
+def test_claims_of_a_jobs_group_are_shared_by_its_pods():
+    """The Job controller makes a PodGroup, which gets the claims of `spec.scheduling`."""
+    entries = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    spec = {"parallelism": 3, "scheduling": {"resourceClaims": entries}, "template": {"spec": pod()["spec"]}}
+    metadata = {"name": "train", "namespace": "team"}
+
+    answer = cluster().fit(
+        [template(), {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}]
+    )
+
+    assert names(answer) == [("n1", ["gpu-0"]), ("n1", []), ("n1", [])]
 
 
 def test_objects_of_the_cluster_are_named():

@@ -2,7 +2,8 @@
 
 Pure, like the allocator: objects in, decisions out.
 
-- `objects`: what is known, each object with where it stands. `workloads` have pods, `generated_names` are theirs.
+- `objects`: what is known, each object with where it stands. `workloads` of `known_workloads` have pods,
+  `generated_names` are theirs.
 - `claims` are made of templates, `special_claims` for extended resources.
 - `node_fit`: whether a node suits a pod, for all but devices, with its `resource_requests` and `bound_volumes`.
 - `cluster_pods`: all nodes with what their pods have, and the pods that wait, read by a `field_reader`.

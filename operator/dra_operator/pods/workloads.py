@@ -1,4 +1,4 @@
-"""The pods that workloads would have: those of a Deployment, a Job and the like, and of a DaemonSet one on each node.
+"""The pods that workloads of known kinds would have, and of a DaemonSet one on each node.
 
 A workload with a uid comes from an API server, where its pods are made already. Of a CronJob one Job counts. A pod of a
 DaemonSet runs on its node or not at all, and says so by its node affinity; a node that cannot be used gets none.
@@ -8,6 +8,7 @@ Source: k8s.io/kubernetes/pkg/controller/daemon, `nodeShouldRunDaemonPod` and `R
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -17,65 +18,118 @@ from dra_operator.api.node_selector import NodeSelectorError, matches, pinned_to
 from dra_operator.api.read import ObjectError
 from dra_operator.api.text import shown
 from dra_operator.inventory.nodes import read_node
+from dra_operator.pods.known_workloads import KNOWN_WORKLOADS, Factor, KnownWorkload
 from dra_operator.pods.node_fit import Taint, Toleration
 from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet
 
-DAEMON_SET = "DaemonSet"
-_REPLICATED = {"Deployment": "apps", "ReplicaSet": "apps", "StatefulSet": "apps"}
-_GROUPS = {**_REPLICATED, "Job": "batch", "CronJob": "batch", DAEMON_SET: "apps"}
-_MAKERS = {*_GROUPS, "ReplicationController"}
 _MOST_PODS = 10_000
+_Steps = tuple[str | int, ...]
+"""Where something is in an object: keys of maps, and places in lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodTemplate:
+    """A template of a workload, how many pods of it there are at a time, and their role."""
+
+    path: str
+    body: Mapping[str, Any]
+    spec: Mapping[str, Any]
+    count: int
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Something that makes pods; `spec` is what says how many there are, and has the template."""
+    """Something that makes pods: an object of a known kind."""
 
     manifest: Manifest
-    kind: str
+    known: KnownWorkload
     name: str
-    spec: Mapping[str, Any]
 
     @property
-    def pod_spec(self) -> Mapping[str, Any]:
-        """What its pods are to be."""
-        return part(self.spec, "template", "spec")
+    def is_suspended(self) -> bool:
+        """Whether it has no pods for now."""
+        return _at(self.manifest.body, _split(self.known.suspended)) is True
 
     def error(self, path: str, value: Any, message: str) -> ObjectError:
         """Return what is wrong with a field of it."""
         metadata = part(self.manifest.body, "metadata")
         place = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
-        path = f"spec.jobTemplate.{path}" if self.kind == "CronJob" else path
-        return ObjectError(self.kind, *place, path, value=value, message=message)
+        return ObjectError(self.known.kind, *place, path, value=value, message=message)
+
+    def templates(self) -> Iterator[PodTemplate]:
+        """Yield its templates, as if it were not suspended. Raises ObjectError."""
+        body = self.manifest.body
+        for pods in self.known.pod_sets:
+            for steps, keys in _find(body, _split(pods.template)):
+                is_absent = pods.instead and _at(body, steps) is None
+                place = _split(pods.instead) if is_absent else steps
+                found, path = _at(body, place), _shown(place)
+                spec = part(found, pods.spec) if isinstance(found, Mapping) else {}
+                if not spec:
+                    raise self.error(path, found, "is no template of pods")
+                count = prod(self._read(factor, keys) for factor in pods.factors)
+                if count > _MOST_PODS:
+                    problem = f"{count} pods are more than the {_MOST_PODS:,} that are looked at"
+                    raise self.error(_shown(_filled(pods.factors[0].path, keys)), count, problem)
+                yield PodTemplate(path, found, spec, count, self._read_role(pods.role, keys))
+
+    def _read(self, factor: Factor, keys: _Steps) -> int:
+        """Return the number that a factor is. Raises ObjectError."""
+
+        def number(path: str, default: int) -> int:
+            steps = _filled(path, keys)
+            value = _at(self.manifest.body, steps) if path else None
+            if value is None:
+                return default
+            if type(value) is not int or value < 0:
+                raise self.error(_shown(steps), value, f"{shown(value)} is not a whole number")
+            return int(value)
+
+        found = max(number(factor.path, factor.default), number(factor.at_least, 0))
+        return max(min(found, number(factor.at_most, found)) - factor.less, 0)
+
+    def _read_role(self, role: str, keys: _Steps) -> str:
+        if role == "*":
+            return str(keys[-1]).lower()
+        return str(_at(self.manifest.body, _filled(role, keys)) or "") if "." in role else role
 
     def pods(self) -> Iterator[Manifest]:
         """Yield the pods that it has at a time, and before them the group that a Job makes of them. Raises ObjectError.
 
         They are named as those of a StatefulSet, since the ends of other names are random; a group has the Job's name.
         """
-        count = _at_a_time(self)
-        claims = part(self.spec, "scheduling").get("resourceClaims")
-        # The Jobs of a CronJob get no group.
-        if self.kind != "Job" or not claims or not count or self.pod_spec.get("schedulingGroup"):
-            yield from (self.pod(str(number)) for number in range(count))
+        if self.is_suspended:
             return
-        group = {
-            "apiVersion": "scheduling.k8s.io/v1beta1",
-            "kind": "PodGroup",
-            "metadata": self._metadata(self.name),
-        }
-        yield Manifest(self.manifest.place, {**group, "spec": {"resourceClaims": claims}})
-        yield from (
-            self.pod(str(number), schedulingGroup={"podGroupName": self.name}) for number in range(count)
-        )
+        group = self.group()
+        if group is not None:
+            yield group
+        for template in self.templates():
+            for number in range(template.count):
+                yield self.pod(template, str(number), is_in_group=group is not None)
 
-    def pod(self, end: str, **spec: Any) -> Manifest:
+    def group(self) -> Manifest | None:
+        """Return the PodGroup that a Job makes of its pods, if it says which claims they share. Raises ObjectError."""
+        claims = part(self.manifest.body, "spec", "scheduling").get("resourceClaims")
+        # The Jobs of a CronJob get no group.
+        if (self.known.group, self.known.kind) != ("batch", "Job") or not claims:
+            return None
+        (template,) = self.templates()
+        if not template.count or template.spec.get("schedulingGroup"):
+            return None
+        body = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup"}
+        metadata, spec = self._metadata(self.name), {"resourceClaims": claims}
+        return Manifest(self.manifest.place, {**body, "metadata": metadata, "spec": spec})
+
+    def pod(self, template: PodTemplate, end: str, *, is_in_group: bool = False, **spec: Any) -> Manifest:
         """Return a pod whose name ends like this; `spec` takes the place of what the template says."""
-        template = part(self.spec, "template", "metadata")
-        given = {name: value for name in ("labels", "annotations") if (value := template.get(name))}
-        metadata = {**given, **self._metadata(f"{self.name}-{end}")}
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**self.pod_spec, **spec}}
-        return Manifest(self.manifest.place, body)
+        metadata = part(template.body, "metadata")
+        given = {name: value for name in ("labels", "annotations") if (value := metadata.get(name))}
+        role = f"-{template.role}" if template.role else ""
+        own = {**given, **self._metadata(f"{self.name}{role}-{end}")}
+        group = {"schedulingGroup": {"podGroupName": self.name}} if is_in_group else {}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": own}
+        return Manifest(self.manifest.place, {**body, "spec": {**template.spec, **group, **spec}})
 
     def _metadata(self, name: str) -> dict[str, Any]:
         """Return the name of an object of the workload, with its namespace."""
@@ -83,51 +137,89 @@ class Workload:
         return {"name": name, **({"namespace": namespace} if namespace else {})}
 
 
+def _split(path: str) -> tuple[str, ...]:
+    return tuple(path.split(".")) if path else ()
+
+
+def _filled(path: str, keys: _Steps) -> _Steps:
+    """Return a path with these keys in the place of each `*`."""
+    rest = iter(keys)
+    return tuple([next(rest) if name == "*" else name for name in _split(path)])
+
+
+def _shown(steps: _Steps) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(".")
+
+
+def _at(value: Any, steps: _Steps) -> Any:
+    """Return what is at a place, or None."""
+    for step in steps:
+        if isinstance(step, int):
+            value = value[step] if isinstance(value, list) else None
+        else:
+            value = value.get(step) if isinstance(value, Mapping) else None
+    return value
+
+
+def _find(value: Any, path: tuple[str, ...]) -> Iterator[tuple[_Steps, _Steps]]:
+    """Yield the places that a path leads to: one for each item where it has `*`, and the keys of these."""
+    if "*" not in path:
+        yield path, ()
+        return
+    start = path.index("*")
+    items = _at(value, path[:start])
+    keys: _Steps = tuple(range(len(items))) if isinstance(items, list) else ()
+    for key in tuple(items) if isinstance(items, Mapping) else keys:
+        for rest, others in _find(_at(items, (key,)), path[start + 1 :]):
+            yield (*path[:start], key, *rest), (key, *others)
+
+
+def find_known(body: Mapping[str, Any]) -> KnownWorkload | None:
+    """Return the kind of workload that an object is of, or None."""
+    group = str(body.get("apiVersion")).rpartition("/")[0]
+    return KNOWN_WORKLOADS.get((group, str(body.get("kind"))))
+
+
 def find_workload(manifest: Manifest) -> Workload | None:
-    """Return the workload that a manifest is, or None if it is none, or one whose pods exist."""
-    body = manifest.body
-    kind, version = body.get("kind"), str(body.get("apiVersion"))
-    if not isinstance(kind, str) or version.rpartition("/")[0] != _GROUPS.get(kind):
-        return None
-    metadata, spec = part(body, "metadata"), part(body, "spec")
-    if kind == "CronJob":
-        # Whether it is suspended or not, a Job of it is what there is to know about.
-        spec = part(spec, "jobTemplate", "spec")
+    """Return the workload that a manifest is, or None if it is none, has no template, or its pods exist."""
+    known, metadata = find_known(manifest.body), part(manifest.body, "metadata")
     name = metadata.get("name")
-    found = Workload(manifest, kind, str(name), spec)
-    return found if name and not metadata.get("uid") and found.pod_spec else None
+    if known is None or not name or metadata.get("uid"):
+        return None
+    has_pods = any(
+        part(found, pods.spec)
+        for pods in known.pod_sets
+        for steps, _ in _find(manifest.body, _split(pods.template))
+        if isinstance(found := _at(manifest.body, steps), Mapping)
+    )
+    return Workload(manifest, known, str(name)) if has_pods else None
 
 
 def may_make_pods(body: Mapping[str, Any]) -> bool:
     """True for an object that may make pods: of Kubernetes' own kinds few do, of others nobody knows here."""
     group = str(body.get("apiVersion")).rpartition("/")[0]
     is_own = "." not in group or group.endswith(".k8s.io")
-    return body.get("kind") in _MAKERS or not is_own
+    return find_known(body) is not None or not is_own
 
 
-def _at_a_time(workload: Workload) -> int:
-    """Return how many pods a workload has at a time. Raises ObjectError."""
-    spec = workload.spec
+def describe_unknown(body: Mapping[str, Any]) -> str:
+    """Return that nobody knows the pods of an object, and what to write instead."""
+    kinds = ", ".join(sorted({known.kind for known in KNOWN_WORKLOADS.values()}))
+    name = part(body, "metadata").get("name")
+    return (
+        f'{body.get("kind")} "{name}": which pods it makes is not known here (of workloads {kinds} are known): write '
+        "its pods as Pod or Job"
+    )
 
-    def count(field: str, default: int) -> int:
-        value = spec.get(field)
-        if value is None:
-            return default
-        problem = ""
-        if type(value) is not int or value < 0:
-            problem = f"{shown(value)} is not a whole number"
-        elif value > _MOST_PODS:
-            problem = f"{value} pods are more than the {_MOST_PODS:,} that are looked at"
-        if problem:
-            raise workload.error(f"spec.{field}", value, problem)
-        return int(value)
 
-    if workload.kind in _REPLICATED:
-        return count("replicas", 1)
-    if spec.get("suspend") is True:
-        return 0
-    parallel = count("parallelism", 1)
-    return min(parallel, count("completions", parallel))
+def asks_for_claims(value: Any) -> bool:
+    """True for an object of any kind in which something stands like the spec of a pod with claims."""
+    if isinstance(value, list):
+        return any(map(asks_for_claims, value))
+    if not isinstance(value, Mapping):
+        return False
+    is_pod = isinstance(value.get("containers"), list) and bool(value.get("resourceClaims"))
+    return is_pod or any(map(asks_for_claims, value.values()))
 
 
 def part(owner: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
@@ -163,19 +255,22 @@ def node_of(pod: ObjectRecord) -> str | None:
 
 def daemon_pods(workload: Workload, objects: ObjectSet, nodes: Mapping[str, Node]) -> Iterator[Manifest]:
     """Yield a pod for each node that it fits. Raises ObjectError."""
+    (template,) = workload.templates()
     for name, node in nodes.items():
         stored = objects.records.get(("Node", "", name))
         taints = _maps(part(stored.body, "spec"), "taints") if stored is not None else ()
-        if read_node(node).unusable is None and _fits(workload, node, taints):
+        if read_node(node).unusable is None and _fits(workload, template.spec, node, taints):
             # A pod of it tolerates what the controller adds, and what the template says.
             only = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
             affinity = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [only]}}}
-            tolerations = [*_maps(workload.pod_spec, "tolerations"), *_added_tolerations(workload.pod_spec)]
-            yield workload.pod(name, affinity=affinity, tolerations=tolerations)
+            tolerations = [*_maps(template.spec, "tolerations"), *_added_tolerations(template.spec)]
+            yield workload.pod(template, name, affinity=affinity, tolerations=tolerations)
 
 
-def _fits(workload: Workload, node: Node, taints: Iterable[Mapping[str, Any]]) -> bool:
-    spec, labels = workload.pod_spec, node.metadata.labels
+def _fits(
+    workload: Workload, spec: Mapping[str, Any], node: Node, taints: Iterable[Mapping[str, Any]]
+) -> bool:
+    labels = node.metadata.labels
     if not part(spec, "nodeSelector").items() <= labels.items():
         return False
     try:

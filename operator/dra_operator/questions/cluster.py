@@ -66,10 +66,11 @@ class Cluster(ClusterState):
         """Return the pods and claims that wait for devices, in a namespace or in all. Raises QuestionError."""
         return find_waiting(self, namespace)
 
-    def fit(self, subject: Subject, copies: int = 1) -> FitAnswer:
-        """Return how many of some copies of a Pod, a workload, a claim, a template or a class fit, first-fit.
+    def fit(self, subject: Subject, copies: int | None = None) -> FitAnswer:
+        """Return how many of some copies of a Pod, a claim, a template or a class fit, or of a workload's pods.
 
-        Objects that stand beside it lie over those of the cluster. Raises QuestionError.
+        They are placed first-fit. Without `copies` it is one, or all pods of the workload. Objects that stand beside it
+        lie over those of the cluster. Raises QuestionError.
         """
         return find_fit(self, subject, copies)
 
@@ -91,15 +92,12 @@ class Cluster(ClusterState):
         device_class: str = "",
         namespace: str = "",
         admin_access: bool = False,
-        value: str = "",
-        pod: str = "",
     ) -> HolderReport:
         """Return which claims hold devices, for which pods and since when; what is given restricts, all of it together.
 
-        `value` is that of an attribute, such as a UUID, `pod` is `namespace/name`. With `admin_access` results of admin
-        access are listed as well, which hold nothing. Raises UnknownObjectError.
+        With `admin_access` results of admin access are listed as well, which hold nothing. Raises UnknownObjectError.
         """
-        query = HolderQuery(driver, pool, device, node, device_class, namespace, admin_access, value, pod)
+        query = HolderQuery(driver, pool, device, node, device_class, namespace, admin_access)
         return find_holders(self, query)
 
     def usage(self, grouping: Grouping | str = Grouping.NODE, *, by: str = "") -> UsageReport:

@@ -16,6 +16,7 @@ from dra_operator.api.kinds import KINDS
 from dra_operator.api.likeness import near_object
 from dra_operator.api.names import GATE, POD_CLAIM_NAME
 from dra_operator.api.read import ObjectError
+from dra_operator.api.text import listed
 from dra_operator.api.types import (
     DeviceClaim,
     DeviceClass,
@@ -29,8 +30,15 @@ from dra_operator.pods.claims import make_claims
 from dra_operator.pods.gate import gets_gate, is_managed
 from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet, Place
 from dra_operator.pods.special_claims import ExtendedResources
-from dra_operator.pods.workloads import find_workload
-from dra_operator.questions.contents import DEFAULT_NAMESPACE, LoadResult
+from dra_operator.pods.workloads import (
+    asks_for_claims,
+    daemon_pods,
+    describe_unknown,
+    find_known,
+    find_workload,
+    may_make_pods,
+)
+from dra_operator.questions.contents import DEFAULT_NAMESPACE
 from dra_operator.questions.device_table import DeviceTable, HolderQuery
 from dra_operator.questions.errors import QuestionError, UnknownObjectError
 from dra_operator.questions.load import gather
@@ -58,6 +66,8 @@ _HARMLESS: Final = frozenset(("Pod", "ResourceClaimTemplate"))
 _NAMED: Final = ("ResourceClaim", "ResourceClaimTemplate", "PodGroup")
 """What a pod names."""
 _REQUEST: Final = "device"
+_FIRST: Final = '0"'
+"""With what the name of the first pod of a workload ends."""
 _NO_PLACE: Final = Place("", 0, 0)
 _ALL_OWNED: Final = (
     "the operator owns all devices of the class, so claims are asked that no pod uses, which it decides"
@@ -80,6 +90,10 @@ class Template:
     pod: ObjectRecord | None = None
     extended: ExtendedResources | None = None
     assumed: tuple[str, ...] = ()
+
+    def name(self, number: int) -> str:
+        """Return what a pod of a workload is called: of equal ones, the first is number 0."""
+        return self.subject if number == 1 else f'{self.subject.removesuffix(_FIRST)}{number - 1}"'
 
     def build_claims(self, number: int) -> dict[str, ResourceClaim]:
         """Return the claims that a copy has of its own, by entry."""
@@ -123,25 +137,56 @@ def number_claim(claim: ResourceClaim, number: int) -> ResourceClaim:
     return replace(claim, metadata=replace(claim.metadata, name=_number(claim.metadata.name, number)))
 
 
-def find_template(state: ClusterState, subject: Subject) -> tuple[ClusterState, Template]:
-    """Return what is asked about, and the state with what stands beside it.
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """What is asked about: templates, how many copies of each are wanted, and what they are called together.
 
-    Raises QuestionError if it is not there, or nothing of it can be placed.
+    `are_of_workload`: they are the pods of a workload, or several pods, and not copies of one object.
+    """
+
+    subject: str
+    templates: tuple[tuple[Template, int], ...]
+    are_of_workload: bool = False
+
+
+def find_template(state: ClusterState, subject: Subject) -> tuple[ClusterState, Template]:
+    """Return what is asked about, if it has one template, and the state with what stands beside it.
+
+    Raises QuestionError if it is not there, nothing of it can be placed, or its pods differ.
+    """
+    state, pods = find_pods(state, subject)
+    if len(pods.templates) > 1:
+        raise QuestionError(
+            f"{pods.subject}: its pods differ: `fit` asks about all of them, or ask about one"
+        )
+    return state, pods.templates[0][0]
+
+
+def find_pods(state: ClusterState, subject: Subject) -> tuple[ClusterState, Pods]:
+    """Return what is asked about, with as many pods as a workload has at a time, and the state with what is beside it.
+
+    A workload counts as if it were not suspended; of one without pods there is one of each template. Raises
+    QuestionError if it is not there, or nothing of it can be placed.
     """
     if isinstance(subject, str) and (reference := _parse_reference(subject)) is not None:
-        return state, _template_of(state, _find_referenced(state, *reference), {})
-    bodies = _read_bodies(subject)
-    manifest, others = _choose_subject(bodies)
-    beside = gather(others)
+        template = _template_of(state, _find_referenced(state, *reference), {})
+        return state, Pods(template.subject, ((template, 1),))
+    chosen, others = _choose_subjects(_read_bodies(subject))
+    read = [_read_subject(state, manifest) for manifest in chosen]
+    beside = gather([*others, *(group for each in read for group in each.groups)])
     if beside.errors:
         raise QuestionError(beside.errors[0])
-    record = _read_subject(manifest)
-    if not beside.volumes and all(key[0] in _HARMLESS for key in beside.records):
-        return state, _template_of(state, record, beside.records)
-    state = state.overlaid(beside)
-    if state.objects.errors:
-        raise QuestionError(state.objects.errors[-1])
-    return state, _template_of(state, record, {})
+    given: Mapping[Any, ObjectRecord] = beside.records
+    if beside.volumes or not all(key[0] in _HARMLESS for key in given):
+        state, given = state.overlaid(beside), {}
+        if state.objects.errors:
+            raise QuestionError(state.objects.errors[-1])
+    templates = [
+        (_template_of(state, record, given), count) for each in read for record, count in each.records
+    ]
+    are_of_workload = len(read) > 1 or bool(read[0].title)
+    titles = [each.title or _full_title(each.records[0][0]) for each in read]
+    return state, Pods(listed(titles), tuple(templates), are_of_workload)
 
 
 def find_subject(state: ClusterState, subject: Subject) -> ObjectRecord | None:
@@ -149,24 +194,6 @@ def find_subject(state: ClusterState, subject: Subject) -> ObjectRecord | None:
     if isinstance(subject, str) and (reference := _parse_reference(subject)) is not None:
         return _find_named(state, *reference)
     return None
-
-
-def count_pods(subject: Subject) -> int:
-    """Return how many pods the workload that is asked about has at a time, and 1 where it is none, or has none yet.
-
-    A Job counts as if it were not suspended. Raises QuestionError.
-    """
-    if isinstance(subject, str) and _parse_reference(subject) is not None:
-        return 1
-    manifest, _ = _choose_subject(_read_bodies(subject))
-    workload = find_workload(_as_new(manifest))
-    if workload is None:
-        return 1
-    running = replace(workload, spec={**workload.spec, "suspend": False})
-    try:
-        return sum(each.body["kind"] == "Pod" for each in running.pods()) or 1
-    except ObjectError as error:
-        raise QuestionError(f"{manifest.place}: {error}; say how many are to be placed") from None
 
 
 # --- what is asked about
@@ -190,7 +217,7 @@ def _find_referenced(state: ClusterState, kind: str, namespace: str, name: str) 
     """Return an object of which there can be copies."""
     record = _find_named(state, kind, namespace, name)
     # What a pod of the cluster got from the scheduler is not what it asks for.
-    return _read_subject(Manifest(record.place, record.body)) if kind == "Pod" else record
+    return _read_copied(_as_new(Manifest(record.place, record.body))) if kind == "Pod" else record
 
 
 def _find_named(state: ClusterState, kind: str, namespace: str, name: str) -> ObjectRecord:
@@ -219,22 +246,27 @@ def _read_bodies(source: Source) -> list[Manifest]:
     return found
 
 
-def _choose_subject(manifests: list[Manifest]) -> tuple[Manifest, list[Manifest]]:
-    """Return the one manifest of which there are to be copies, and the others."""
+def _choose_subjects(manifests: list[Manifest]) -> tuple[list[Manifest], list[Manifest]]:
+    """Return the manifests that are asked about, and the others: pods and workloads, or the one other object."""
     pods = [each for each in manifests if _is_pod(each)]
     claims = [each for each in manifests if each.body.get("kind") in _OF_CLAIMS]
     # Classes mostly stand beside what asks for them, as templates beside pods do.
     narrow = [each for each in claims if each.body.get("kind") != "DeviceClass"]
     found = pods or narrow or claims
+    # What may make pods is not left out of the answer.
+    for each in manifests:
+        is_known = _is_pod(each) or find_known(each.body) is not None
+        if not is_known and (asks_for_claims(each.body) or (not pods and may_make_pods(each.body))):
+            raise QuestionError(f"{each.place}: {describe_unknown(each.body)}")
     if not found:
         kinds = ", ".join(sorted({str(each.body.get("kind")) for each in manifests}))
         raise QuestionError(
             f"nothing is asked about: what is given has {kinds}, and no Pod, workload, {', '.join(_OF_CLAIMS)}"
         )
-    if len(found) > 1:
+    if len(found) > 1 and not pods:
         names = ", ".join(_title(each) for each in found[:3])
         raise QuestionError(f"several objects are asked about: {names}; give one, or name it")
-    return found[0], [each for each in manifests if each is not found[0]]
+    return found, [each for each in manifests if not any(each is one for one in found)]
 
 
 def _title(manifest: Manifest) -> str:
@@ -263,18 +295,51 @@ def _as_new(manifest: Manifest) -> Manifest:
     return replace(manifest, body={**new, "metadata": kept, "spec": spec})
 
 
-def _read_subject(manifest: Manifest) -> ObjectRecord:
-    """Return the object of which there are to be copies: a pod for a workload. Raises QuestionError."""
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """One object that is asked about: of what copies are made, and how many; a title if it is not just that.
+
+    `groups` are the PodGroups that a Job makes.
+    """
+
+    records: tuple[tuple[ObjectRecord, int], ...]
+    title: str = ""
+    groups: tuple[Manifest, ...] = ()
+
+
+def _read_subject(state: ClusterState, manifest: Manifest) -> _Subject:
+    """Return what copies are made of: pods for a workload. Raises QuestionError."""
     manifest = _as_new(manifest)
     workload = find_workload(manifest)
-    gathered = LoadResult()
     if workload is None:
-        gathered = gather([manifest])
-    else:
-        try:
-            gathered = gather([workload.pod("0")])
-        except ObjectError as error:
-            raise QuestionError(f"{manifest.place}: {error}") from None
+        return _Subject(((_read_copied(manifest), 1),))
+    try:
+        group = workload.group()
+        if workload.known.is_for_each_node:
+            pods = [(pod, 1) for pod in daemon_pods(workload, state.objects, state.nodes)]
+        else:
+            templates = [*workload.templates()]
+            has_pods = any(each.count for each in templates)
+            pods = [
+                (workload.pod(each, "0", is_in_group=group is not None), each.count or 1)
+                for each in templates
+                if each.count or not has_pods
+            ]
+    except ObjectError as error:
+        raise QuestionError(f"{manifest.place}: {error}") from None
+    if not pods:
+        raise QuestionError(
+            f"{manifest.place}: {_title(manifest)}: no node that can be used is one for its pods"
+        )
+    records = tuple([(_read_copied(pod), count) for pod, count in pods])
+    metadata = records[0][0].obj.metadata
+    title = f'{workload.known.kind} "{metadata.namespace}/{workload.name}"'
+    return _Subject(records, title, () if group is None else (group,))
+
+
+def _read_copied(manifest: Manifest) -> ObjectRecord:
+    """Return an object of which there are to be copies. Raises QuestionError."""
+    gathered = gather([manifest])
     if gathered.errors:
         raise QuestionError(gathered.errors[0])
     for record in gathered.records.values():
@@ -289,10 +354,8 @@ def _read_subject(manifest: Manifest) -> ObjectRecord:
 def _template_of(state: ClusterState, record: ObjectRecord, beside: Mapping[Any, ObjectRecord]) -> Template:
     obj = record.obj
     metadata: Metadata = obj.metadata
-    kind = type(obj).__name__
-    name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
-    title = f'{kind} "{name}"'
-    match kind:
+    title = _full_title(record)
+    match type(obj).__name__:
         case "Pod":
             return _template_of_pod(state, record, beside, title)
         case "ResourceClaim":
@@ -315,6 +378,12 @@ def _template_of(state: ClusterState, record: ObjectRecord, beside: Mapping[Any,
             if _is_all_owned(state, metadata.name):
                 return Template(title, Decider.OPERATOR, {metadata.name: claim}, {}, assumed=(_ALL_OWNED,))
             return Template(title, Decider.KUBE_SCHEDULER, {metadata.name: claim}, {})
+
+
+def _full_title(record: ObjectRecord) -> str:
+    metadata: Metadata = record.obj.metadata
+    name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+    return f'{type(record.obj).__name__} "{name}"'
 
 
 def _gated(namespace: str) -> str:

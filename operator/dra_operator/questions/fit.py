@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from dra_operator.api.text import printable
+from dra_operator.api.types import AllocationResult
+from dra_operator.ledger import ClaimKey
 from dra_operator.questions.answers import Conclusion, DeviceAnswer, conclude, devices_of
-from dra_operator.questions.copies import Subject, find_template
+from dra_operator.questions.copies import Subject, find_pods
 from dra_operator.questions.errors import QuestionError
 from dra_operator.questions.partial import ABORTED, DECISION
 from dra_operator.questions.placer import PlacedCopy, Placer
@@ -40,11 +42,12 @@ class CopyAnswer:
 
 @dataclass(frozen=True, slots=True)
 class FitAnswer:
-    """How many of the copies that were asked for fit.
+    """How many of the copies that were asked for fit, each a `unit`: a copy, or a pod of a workload.
 
     `fits` says whether all do. `nodes` and `copies` are what each node and each copy would have. `reason` (of
-    docs/reasons.md) and `message` are of the first copy that does not fit. `method` says how the number was found: it
-    is no maximum. `partial` has a line for each thing that the answer lacks, `assumed` for each that it assumes.
+    docs/reasons.md) and `message` are of the first that does not fit, `failing`. `method` says how the number was
+    found: it is no maximum. `partial` has a line for each thing that the answer lacks, `assumed` for each that it
+    assumes.
     """
 
     subject: str
@@ -58,6 +61,8 @@ class FitAnswer:
     method: str = FIRST_FIT
     partial: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    unit: str = "copy"
+    failing: str = ""
 
     @property
     def conclusion(self) -> Conclusion:
@@ -65,38 +70,54 @@ class FitAnswer:
         return conclude(is_yes=self.fits, is_partial=bool(self.partial))
 
 
-def find_fit(state: ClusterState, subject: Subject, copies: int = 1) -> FitAnswer:
-    """Return how many of some copies of a template fit, in the state as it is. Raises QuestionError."""
-    if type(copies) is not int or not 1 <= copies <= MOST_COPIES:
+def find_fit(state: ClusterState, subject: Subject, copies: int | None = None) -> FitAnswer:
+    """Return how many of some copies of a template fit, in the state as it is; by default 1, or all pods of a workload.
+
+    Raises QuestionError.
+    """
+    if copies is not None and (type(copies) is not int or not 1 <= copies <= MOST_COPIES):
         raise QuestionError(
             f"copies: {copies} is not from 1 to {MOST_COPIES:,}: ask for as many as are to be placed"
         )
-    state, template = find_template(state, subject)
-    missing = DECISION.find_missing(state.unread, template.find_kinds(state.inventory))
+    state, pods = find_pods(state, subject)
+    wanted = pods.templates if copies is None else ((pods.templates[0][0], copies),)
+    if copies is not None and len(pods.templates) > 1:
+        raise QuestionError(f"copies: {pods.subject} has pods that differ: all of them are asked about, once")
+    kinds = dict.fromkeys(kind for each, _ in wanted for kind in each.find_kinds(state.inventory))
+    missing = DECISION.find_missing(state.unread, kinds)
     placed: list[PlacedCopy] = []
-    reason = message = ""
+    reason = message = failing = ""
+    shared: dict[ClaimKey, AllocationResult] = {}
+    is_aborted = False
     with state.trial():
-        placer = Placer(state, template)
-        for number in range(1, copies + 1):
-            found = placer.place(number)
-            if found is None:
-                why = placer.explain(number)
-                reason, message = why.reason.value, printable(why.message)
-                break
-            placed.append(found)
+        for template, count in wanted:
+            placer = Placer(state, template, shared)
+            for number in range(1, count + 1):
+                found = placer.place(number)
+                if found is None:
+                    is_aborted |= placer.is_aborted
+                    if not failing:
+                        why = placer.explain(number)
+                        reason, message = why.reason.value, printable(why.message)
+                        failing = template.name(number) if pods.are_of_workload else f"copy {number:,}"
+                    break
+                placed.append(found)
     counts = Counter(each.node for each in placed)
-    fits = len(placed) == copies
+    asked = sum(count for _, count in wanted)
+    unchecked = dict.fromkeys(line for each, _ in wanted for line in each.find_unchecked())
     return FitAnswer(
-        template.subject,
-        copies,
+        pods.subject,
+        asked,
         len(placed),
-        fits,
+        not failing,
         tuple([NodeCopies(node, count) for node, count in sorted(counts.items())]),
         tuple([_answer(each) for each in placed]),
         reason,
         message,
-        partial=(*missing, *(template.find_unchecked() if fits else (ABORTED,) if placer.is_aborted else ())),
-        assumed=template.assumed,
+        partial=(*missing, *((ABORTED,) if is_aborted else () if failing else unchecked)),
+        assumed=tuple(dict.fromkeys(line for each, _ in wanted for line in each.assumed)),
+        unit="pod" if pods.are_of_workload else "copy",
+        failing=failing,
     )
 
 

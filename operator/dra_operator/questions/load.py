@@ -42,7 +42,15 @@ from dra_operator.cel.syntax.parser import MAX_BYTES
 from dra_operator.pods.generated_names import Names
 from dra_operator.pods.node_fit import read_requirements, read_whole_node
 from dra_operator.pods.objects import Key, Manifest, ObjectRecord, Place
-from dra_operator.pods.workloads import DAEMON_SET, Workload, daemon_pods, find_workload, may_make_pods
+from dra_operator.pods.workloads import (
+    Workload,
+    asks_for_claims,
+    daemon_pods,
+    describe_unknown,
+    find_known,
+    find_workload,
+    may_make_pods,
+)
 from dra_operator.questions.contents import (
     DEFAULT_NAMESPACE,
     KINDS_OF_OPERATOR,
@@ -184,8 +192,11 @@ def gather(found: Iterable[Found]) -> LoadResult:
         elif not _is_foreign(item.body):
             _add(gathered, left_out, item)
         elif (workload := find_workload(item)) is None:
-            others[may_make_pods(item.body), str(item.body["kind"])] += 1
-        elif workload.kind == DAEMON_SET:
+            if find_known(item.body) is None and not _is_stored(item.body) and asks_for_claims(item.body):
+                gathered.errors.append(f"{item.place}: {describe_unknown(item.body)}")
+            else:
+                others[may_make_pods(item.body), str(item.body["kind"])] += 1
+        elif workload.known.is_for_each_node:
             gathered.daemon_sets.append(workload)
         else:
             add_pods(gathered, workload, workload.pods())
@@ -220,8 +231,8 @@ def add_pods(gathered: LoadResult, workload: Workload, pods: Iterable[Manifest])
     except ObjectError as error:
         gathered.errors.append(f"{workload.manifest.place}: {error}{template_hint(error.value)}")
         return
-    if not has_pods and workload.pod_spec.get("resourceClaims"):
-        subject = f'{workload.kind} "{workload.name}"'
+    if not has_pods and asks_for_claims(workload.manifest.body):
+        subject = f'{workload.known.kind} "{workload.name}"'
         gathered.notes.append(
             f"{workload.manifest.place}: {subject}: has no pods, so none of its claims is decided"
         )

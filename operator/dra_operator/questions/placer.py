@@ -34,12 +34,14 @@ class PlacedCopy:
 class Placer:
     """Places copies of a template in a state, within a trial of it.
 
-    `decision` is the last one that was not in favour; `is_aborted` if the last copy might fit, as a search for it ran
-    out of its budget.
+    `shared` are the claims without an allocation that other templates name as well, with what they got: one for all
+    placers. `decision` is the last one that was not in favour; `is_aborted` if the last copy might fit, as a search for
+    it ran out of its budget.
     """
 
     state: ClusterState
     template: Template
+    shared: dict[ClaimKey, AllocationResult] = field(default_factory=dict)
     decision: Decision | None = None
     is_aborted: bool = False
     _names: dict[str, None] | None = field(init=False)
@@ -64,8 +66,9 @@ class Placer:
         elif pod is not None and pod.obj.spec.node_name:
             self._names = {pod.obj.spec.node_name: None}
         for entry, record in self.template.named.items():
-            if record.obj.status.allocation is not None:
-                self._named[entry] = record.obj.status.allocation
+            allocation = record.obj.status.allocation or self.shared.get(claim_key(record.obj))
+            if allocation is not None:
+                self._named[entry] = allocation
 
     def place(self, number: int) -> PlacedCopy | None:
         """Place a copy and let it count, or return None if it fits nowhere."""
@@ -86,6 +89,7 @@ class Placer:
             return None
         for entry in placed.allocations.keys() & self.template.named.keys():
             self._named[entry], self._set = placed.allocations[entry], None
+            self.shared[claim_key(self.template.named[entry].obj)] = placed.allocations[entry]
         self._place_pod(number, placed.node)
         return placed
 

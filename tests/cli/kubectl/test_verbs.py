@@ -13,7 +13,6 @@ from answer_schema import schema_text
 from cluster import allocation, claim, pod, resource_slice
 from dra_operator.cli.kubectl.commands import VERBS, app
 from dra_operator.cli.kubectl.completion import complete_names
-from factories import taint_rule
 
 HEAVY = {"aiohttp", "kopf", "kubernetes", "typer", "rich", "structlog", "prometheus_client"}
 
@@ -109,7 +108,7 @@ async def test_wrong_input_is_one_line_with_what_to_do(cluster, dra, line, words
     ("line", "words"),
     [
         ("who gpu", "names no object: write node/NAME or class/NAME or pool/NAME or device/NAME"),
-        ("who device/gpu-0", "write device/POOL/gpu-0"),
+        ("who device/gpu-0", "write device/POOL/NAME, or with the driver before the pool"),
         ("who device/pool-1/", "write device/POOL/NAME, or with the driver before the pool"),
         ("who pool/gpu.example.com/", "write pool/NAME, or with the driver before the pool"),
         ("claims -n a -A", "-n names one namespace, and -A all of them"),
@@ -127,50 +126,6 @@ async def test_wrong_usage_ends_with_2(cluster, dra, line, words):
 
     assert result.exit_code == 2
     assert words in " ".join(result.stderr.split())
-
-
-def policy(tmp_path, **entry):
-    """A file with an AllocationPolicy for some devices of the driver."""
-    body = {
-        "apiVersion": "dra-operator.io/v1alpha1",
-        "kind": "AllocationPolicy",
-        "metadata": {"name": "training"},
-        "spec": {"devices": [{"driver": "gpu.example.com", **entry}]},
-    }
-    (tmp_path / "policy.json").write_text(json.dumps(body))
-    return str(tmp_path / "policy.json")
-
-
-async def test_impact_of_a_policy_is_that_of_its_rules(used, dra, tmp_path):
-    """Before it is applied: the claims that hold the devices keep them."""
-    result = await dra("impact", policy(tmp_path, pool="pool-1"))
-
-    assert result.exit_code == 1, result.output
-    assert "default/holder" in result.stdout
-    assert "dra-operator.io/owned:NoSchedule" in result.stderr
-
-
-async def test_policy_that_the_schema_refuses_is_named_by_file_and_field(cluster, dra, tmp_path):
-    """What the API server would say of it."""
-    result = await dra("impact", policy(tmp_path, node="node-1"))
-
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "policy.json: spec.devices.0.node: " in result.stderr
-
-
-async def test_audit_lists_what_owns_devices_without_a_policy(cluster, dra):
-    """Rules of a policy are not among them, and nothing is wrong with it."""
-    owner = {"apiVersion": "dra-operator.io/v1alpha1", "kind": "AllocationPolicy", "name": "a", "uid": "1"}
-    for name, owners in (("by-hand", []), ("of-a-policy", [owner])):
-        rule = taint_rule(
-            name, {"driver": "gpu.example.com"}, key="dra-operator.io/owned", effect="NoSchedule"
-        )
-        rule["metadata"]["ownerReferences"] = owners
-        cluster.put(rule)
-
-    result = await dra("audit")
-
-    assert "owned without an AllocationPolicy: by DeviceTaintRule by-hand\n" in result.stderr
 
 
 async def test_template_that_is_malformed_is_named_by_file_and_field(cluster, dra, tmp_path):
@@ -282,12 +237,12 @@ async def test_names_of_pools_may_have_slashes(used, dra, subject, held):
 @pytest.mark.parametrize(
     ("kind", "spec", "asked"),
     [
-        ("Deployment", {"replicas": 7}, "of 7 copies"),
-        ("Job", {"parallelism": 5, "completions": 9}, "of 5 copies"),
-        ("StatefulSet", {}, "of 1 copy"),
+        ("Deployment", {"replicas": 7}, "of 7 pods"),
+        ("Job", {"parallelism": 5, "completions": 9}, "of 5 pods"),
+        ("StatefulSet", {}, "of 1 pod"),
     ],
 )
-async def test_a_workload_asks_for_as_many_copies_as_it_has_pods(used, dra, tmp_path, *, kind, spec, asked):
+async def test_a_workload_is_asked_about_by_all_its_pods(used, dra, tmp_path, *, kind, spec, asked):
     """Unless the number is given."""
     template = {"metadata": {"labels": {"app": "a"}}, "spec": pod(uses="holder")["spec"]}
     selector = {} if kind == "Job" else {"selector": {"matchLabels": {"app": "a"}}}
@@ -301,7 +256,7 @@ async def test_a_workload_asks_for_as_many_copies_as_it_has_pods(used, dra, tmp_
     file.write_text(json.dumps(body))
 
     assert asked in (await dra("fit", str(file))).stdout
-    assert "of 2 copies" in (await dra("fit", str(file), "--copies", "2")).stdout
+    assert "of 2 pods" in (await dra("fit", str(file), "--copies", "2")).stdout
 
 
 async def test_a_file_in_a_folder_that_is_called_like_a_kind_is_a_file(used, dra, tmp_path, monkeypatch):

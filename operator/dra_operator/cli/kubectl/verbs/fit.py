@@ -34,12 +34,10 @@ def app(question: Question, *, subject: str, copies: int | None, without: tuple[
     largest number that could be placed. -f adds slices and nodes that are not there yet. Exit code 0: all fit; 1: they
     do not; 2: it cannot be said.
     """
-    from dra_operator.questions.copies import count_pods
     from dra_operator.questions.fit import find_fit
 
     cluster = remove(question, without)
-    what = resolve_subject(question, subject)
-    report = find_fit(cluster, what, count_pods(what) if copies is None else copies)
+    report = find_fit(cluster, resolve_subject(question, subject), copies)
     return Answer(
         "Fit",
         report,
@@ -52,17 +50,16 @@ def app(question: Question, *, subject: str, copies: int | None, without: tuple[
 
 def _lines(question: Question, report: "FitAnswer") -> list[str]:
     style = question.style
-    found = f"{report.fitting:,} of {count(report.asked, 'copy')} of {report.subject} fit"
+    found = f"{report.fitting:,} of {count(report.asked, report.unit)} of {report.subject} fit"
     lines = list(wrapped(f"{found}{', as far as can be said' if report.partial else ''}", style))
     if not report.fits:
-        number = report.fitting + 1
         verb = "may not" if report.partial else "does not"
-        lines += wrapped(f"copy {number:,} {verb}: {report.reason}: {report.message}", style)
+        lines += wrapped(f"{report.failing} {verb}: {report.reason}: {report.message}", style)
     if not report.copies:
         return lines
     if style.wide:
         columns = (
-            Column("COPY", lambda pair: str(pair[0]), is_number=True),
+            Column(report.unit.upper(), lambda pair: str(pair[0]), is_number=True),
             Column("NODE", lambda pair: pair[1].node or "-"),
             Column("DEVICES", lambda pair: ", ".join(_paths(pair[1].devices, wide=True)) or "-"),
         )
@@ -72,7 +69,7 @@ def _lines(question: Question, report: "FitAnswer") -> list[str]:
         devices.setdefault(copy.node, []).extend(_paths(copy.devices, wide=False))
     columns = (
         Column("NODE", lambda each: each.node or "(any)"),
-        Column("COPIES", lambda each: str(each.copies), is_number=True),
+        Column("COPIES" if report.unit == "copy" else "PODS", lambda each: str(each.copies), is_number=True),
         Column("DEVICES", lambda each: names_cell(devices[each.node]), is_cut=True),
     )
     nodes = report.nodes if style.width is None else report.nodes[:_MOST_NODES]
