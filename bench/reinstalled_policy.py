@@ -7,8 +7,8 @@
 kube-apiserver of Kubernetes 1.37 stops to follow the DeviceTaintRules when their policy is deleted, and does not begin
 again for the policy that is installed next. So policy and binding are deleted and installed again: before the operator
 starts, while it runs, or while it runs and another one takes over afterwards. Then 900 pods wait for kube-scheduler,
-which decides about all of them at once; as soon as `--unwritten` decisions are unwritten the rule is created, and with
-it claims for the operator.
+which decides about all of them at once; as soon as `--unwritten` decisions are unwritten an AllocationPolicy is
+created, and with it claims for the operator.
 
 The exit code is 1 if any device is ever held twice, if `/readyz` did not say what it waits for, or if the claims of the
 operator have no devices at the end.
@@ -25,19 +25,19 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-import own_disown
+import moved_devices
 from coexistence.fleet import CLASSES
-from coexistence.ownership import RULES, rule
+from coexistence.ownership import POLICIES, policy, rule
 from coexistence.stage import Stage, operator_flags, running_plane, set_up
-from own_disown import ENOUGH, MOVING, OURS, RELEASED, Rounds, device_class, objects
+from moved_devices import ENOUGH, MOVING, OURS, RELEASED, Rounds, device_class, objects
 
 from controlplane import OperatorProcess, start_operator
-from controlplane.manifests import MANIFESTS
+from controlplane.manifests import MANIFESTS, install_kinds
 
 POLICY = "dra-operator-owned"
 WHEN = ("start", "run", "leader")
 """Before the operator starts, while it runs, and while it runs and another one takes over afterwards."""
-UNKNOWN = "does not protect devices of DeviceTaintRule moving"
+UNKNOWN = "does not protect devices of DeviceTaintRule dra-operator-owned-moving.example.com"
 """What `/readyz` says of a rule that the API server does not follow."""
 REFRESH_SECONDS = 3.0
 """How long kube-apiserver takes at most to see that a policy is gone: it looks each second."""
@@ -108,7 +108,8 @@ class Reinstallation(Rounds):
         await self._cluster.create(CLASSES, device_class(RELEASED, MOVING))
         unwritten = await self._wait_for_decisions()
         started = time.monotonic()
-        await self._cluster.create(RULES, rule("moving", driver=MOVING))
+        await self._cluster.create(POLICIES, policy("moving", driver=MOVING))
+        await self._wait_for_rule()
         reader = self._stage.observer.reader
         reader.owned |= self._moving
         by_others = reader.by_others
@@ -116,7 +117,7 @@ class Reinstallation(Rounds):
         took = time.monotonic() - started
         # What kube-scheduler has decided may still be written.
         await self._stage.observer.rest(quiet=10, seconds=300)
-        allocated = self._allocated(own_disown.numbered("moved", self._wants))
+        allocated = self._allocated(moved_devices.numbered("moved", self._wants))
         foreign = reader.by_others - by_others
         print(
             f"{unwritten} decided and unwritten at the rule; the first of our claims allocated after {took:.0f} s,"
@@ -146,6 +147,7 @@ def _readyz(operator: OperatorProcess) -> Sequence[str]:
 async def staged(arguments: argparse.Namespace, when: str) -> bool:
     """Run on a control plane of its own."""
     with running_plane() as plane:
+        install_kinds(plane)
         async with set_up(
             plane,
             objects=objects(arguments.devices),

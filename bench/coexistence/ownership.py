@@ -1,4 +1,4 @@
-"""DeviceTaintRules that make devices the operator's, and which devices those are: a reading of their own."""
+"""DeviceTaintRules and AllocationPolicies that make devices the operator's, and which they are, read anew."""
 
 from collections.abc import Iterable
 
@@ -8,6 +8,7 @@ from coexistence.reader import DeviceId
 
 KEY = "dra-operator.io/owned"
 RULES = f"{API}/devicetaintrules"
+POLICIES = "/apis/dra-operator.io/v1alpha1/allocationpolicies"
 
 
 def rule(name: str, **selector: str) -> Body:
@@ -17,6 +18,16 @@ def rule(name: str, **selector: str) -> Body:
         "kind": "DeviceTaintRule",
         "metadata": {"name": name},
         "spec": {"deviceSelector": selector, "taint": {"key": KEY, "effect": "NoSchedule"}},
+    }
+
+
+def policy(name: str, **selector: str) -> Body:
+    """Return the AllocationPolicy by which the operator makes such a rule."""
+    return {
+        "apiVersion": "dra-operator.io/v1alpha1",
+        "kind": "AllocationPolicy",
+        "metadata": {"name": name},
+        "spec": {"devices": [selector]},
     }
 
 

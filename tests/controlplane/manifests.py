@@ -12,6 +12,7 @@ MANIFESTS = Path(__file__).parents[2] / "manifests"
 NAMESPACE = "dra-operator"
 SERVICE_ACCOUNT = "dra-operator"
 RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
+POLICIES = "/apis/dra-operator.io/v1alpha1/allocationpolicies"
 _FENCE = MANIFESTS / "components" / "ownership" / "policy.yaml"
 _ACCESS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 
@@ -31,6 +32,13 @@ def install_access(plane: ControlPlane) -> None:
 def install_component(plane: ControlPlane, name: str) -> None:
     """Apply the rights that a component of the manifests adds."""
     plane.kubectl("apply", f"--filename={MANIFESTS / 'components' / name / 'access.yaml'}")
+
+
+def install_kinds(plane: ControlPlane) -> None:
+    """Apply the kinds of our own with the rights that they need, and wait until they are served."""
+    plane.kubectl("apply", "-k", str(MANIFESTS.parent / "crds"), "--warnings-as-errors")
+    plane.client.wait_for(POLICIES, lambda found: found is not None, seconds=30, what="the kinds")
+    install_component(plane, "allocation-policies")
 
 
 def install_fence(plane: ControlPlane) -> None:

@@ -11,21 +11,17 @@ from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.names import OWNED_FINALIZER, POLICY_FINALIZER
 from dra_operator.api.read import read_object
 from dra_operator.kinds.allocation_policy import (
-    Create,
-    Delete,
-    Patch,
     Policy,
     Rule,
     find_kept,
     find_selectors,
     plan,
     read_policy,
-    with_transition_times,
 )
-from dra_operator.kinds.runtime import find_holders
-from dra_operator.kinds.selector import Selector
+from dra_operator.kinds.changes import Create, Delete, Patch, with_transition_times
+from dra_operator.kinds.policy_controller import find_holders
+from dra_operator.kinds.selector import DeviceKey, Selector
 from dra_operator.ledger import Ledger
-from dra_operator.questions.raw_devices import DeviceKey
 from factories import allocation, claim, request, result
 
 GPU = Selector("gpu.example.com")
@@ -86,9 +82,9 @@ def test_rule_that_owns_the_same_devices_is_adopted():
     found = planned(policy("a", GPU), rule(GPU, "b", finalizers=()), others=[policy("b", GPU)])
 
     (patch,) = found.changes
-    assert [each["uid"] for each in patch.metadata["ownerReferences"]] == ["uid-b", "uid-a"]
-    assert patch.metadata["finalizers"] == [POLICY_FINALIZER]
-    assert (patch.metadata["uid"], patch.metadata["resourceVersion"]) == ("rule", "7")
+    assert [each["uid"] for each in patch.body["metadata"]["ownerReferences"]] == ["uid-b", "uid-a"]
+    assert patch.body["metadata"]["finalizers"] == [POLICY_FINALIZER]
+    assert (patch.uid, patch.version) == ("rule", "7")
     status, text = condition(found, "Overlapping")
     assert status == "True"
     assert "policy b names some of these devices" in text
@@ -149,7 +145,7 @@ def test_rule_stays_with_another_policy_that_names_it(owners):
     found = planned(policy("a"), rule(GPU, *owners), others=[policy("b", GPU)])
 
     (patch,) = found.changes
-    assert [each["uid"] for each in patch.metadata["ownerReferences"]] == ["uid-b"]
+    assert [each["uid"] for each in patch.body["metadata"]["ownerReferences"]] == ["uid-b"]
     assert found.is_released
 
 
@@ -283,9 +279,9 @@ class Model:
             self.rules[change.name] = replace(self.rules[change.name], is_deleted=True)
         else:
             before = self.rules[change.name]
-            references = tuple(change.metadata.get("ownerReferences", before.references))
+            references = tuple(change.body["metadata"].get("ownerReferences", before.references))
             owners = frozenset(each["uid"] for each in references)
-            finalizers = tuple(change.metadata.get("finalizers", before.finalizers))
+            finalizers = tuple(change.body["metadata"].get("finalizers", before.finalizers))
             self.rules[change.name] = replace(
                 before, references=references, owners=owners, finalizers=finalizers
             )
@@ -332,7 +328,7 @@ def test_any_history_ends_with_the_rules_that_are_named(steps):
         elif verb == "end":
             model.held.discard(value)
         elif verb == "remove rule" and value.rule_name in model.rules:
-            model.apply(Delete(value.rule_name, "", ""))
+            model.apply(Delete("DeviceTaintRule", value.rule_name, ""))
     model.held.clear()
     for _ in range(6):
         for name in [*model.policies]:

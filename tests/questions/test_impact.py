@@ -269,6 +269,25 @@ def broken(effect="NoExecute", **selector):
     return worlds.factories.taint_rule("broken", {"driver": GPU, "pool": "node-1", **selector}, effect=effect)
 
 
+@pytest.mark.parametrize(("device", "is_said"), [("part-0", True), (None, False)], ids=["half", "whole"])
+def test_rule_that_owns_half_a_counter_set_owns_nothing_there(world, device, is_said):
+    """What draws on counters together is owned together, or not at all."""
+    uses = [{"counterSet": "gpu", "counters": {"memory": {"value": "1"}}}]
+    pool = {"name": "mig", "generation": 1, "resourceSliceCount": 2}
+    place = {"driver": GPU, "nodeName": "node-2", "pool": pool}
+    counters = [{"name": "gpu", "counters": {"memory": {"value": "4"}}}]
+    devices = [{"name": name, "consumesCounters": uses} for name in ("part-0", "part-1")]
+    for name, content in (("sets", {"sharedCounters": counters}), ("parts", {"devices": devices})):
+        world.put(worlds.factories.manifest("ResourceSlice", name, {**place, **content}))
+    selector = {"driver": GPU, "pool": "mig", **({"device": device} if device else {})}
+    rule = worlds.factories.taint_rule("ours", selector, key="dra-operator.io/owned", effect="NoSchedule")
+
+    problems = load(world.bodies).impact(rule=rule).problems
+
+    assert bool(problems) is is_said
+    assert all("not all devices that draw on counter set gpu are" in each for each in problems)
+
+
 def test_claim_that_tolerates_the_taint_for_a_while_is_evicted_then(world):
     """Its pod gets another device, and its controller makes another pod."""
     tolerate(world, effect="NoExecute", tolerationSeconds=60)

@@ -1,13 +1,20 @@
 """Usage: rows equal those of a reader that shares no code with the package."""
 
+from itertools import count
+
 import pytest
 
 import clean_worlds as worlds
 import world_faults as faults
+from dra_operator.allocator import Decider
 from dra_operator.api.quantity import NANO, parse_quantity
+from dra_operator.questions.answers import Conclusion
 from dra_operator.questions.cluster import Cluster
-from dra_operator.questions.device_table import list_devices
+from dra_operator.questions.device_table import HolderQuery, list_devices
+from dra_operator.questions.partial import UNFINISHED
+from factories import device_class
 from naive_usage import Reader
+from small_cluster import NODES, devices
 
 FAULTS = [
     None,
@@ -141,3 +148,25 @@ def test_device_that_is_held_whole_has_no_capacity_left():
             assert all(each.left == each.published for each in item.capacity)
         elif not any(result.get("shareID") for result in results):
             assert {each.left for each in item.capacity} <= {"0"}
+
+
+UNASKED = f"DeviceClass gpu: {UNFINISHED}"
+
+
+def test_class_whose_selectors_take_too_long_has_no_row_and_stops_nobody():
+    """It gets the time that a claim has; the answer says so, and the other classes are counted."""
+    costly = device_class(
+        "gpu", "lists.range(20000).filter(x, x % 7 == device.attributes['gpu.example.com'].n).size() > 0"
+    )
+    slow = Cluster.load(
+        [*NODES, devices("n3", "gpu-2", attributes={"n": {"int": 500}}), costly, device_class("any")]
+    )
+    slow.allocators[Decider.OPERATOR].clock = count(step=60).__next__
+
+    found = slow.usage("class")
+
+    assert ([row.name for row in found.rows], found.partial) == (["any"], (UNASKED,))
+    assert list_devices(slow, HolderQuery(device_class="gpu")).partial == (UNASKED,)
+    assert slow.holders(device_class="gpu").conclusion is Conclusion.CANNOT_SAY
+    changed = {**costly, "spec": {"selectors": [{"cel": {"expression": "false"}}]}}
+    assert slow.impact(device_class=changed).partial == (UNASKED,)

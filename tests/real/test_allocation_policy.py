@@ -1,6 +1,9 @@
 """AllocationPolicy on the real API server: which devices the operator allocates, as an object."""
 
 import re
+import shlex
+import subprocess
+import textwrap
 
 import pytest
 import yaml
@@ -9,16 +12,14 @@ from controlplane import (
     Scene,
     fresh_namespace,
     install_access,
-    install_component,
     running_control_plane,
     start_operator,
 )
-from controlplane.manifests import MANIFESTS, RULES, install_fence
+from controlplane.manifests import MANIFESTS, POLICIES, RULES, install_fence, install_kinds
 from controlplane.scene import allocation
 
-CRDS = MANIFESTS.parent / "crds"
-PAGE = (MANIFESTS.parent / "docs" / "kinds.md").read_text()
-POLICIES = "/apis/dra-operator.io/v1alpha1/allocationpolicies"
+ROOT = MANIFESTS.parent
+PAGE = (ROOT / "docs" / "kinds.md").read_text()
 DRIVER = "gpu.example.com"
 
 
@@ -26,10 +27,8 @@ DRIVER = "gpu.example.com"
 def plane(programs, tmp_path_factory):
     """Return a control plane with the kind, the fence and the rights."""
     with running_control_plane(programs, tmp_path_factory.mktemp("policies")) as started:
-        started.kubectl("apply", "-k", str(CRDS), "--warnings-as-errors")
-        started.client.wait_for(POLICIES, lambda found: found is not None, seconds=30, what="the kind")
         install_access(started)
-        install_component(started, "allocation-policies")
+        install_kinds(started)
         install_fence(started)
         yield started
 
@@ -74,6 +73,17 @@ class Installation:
         return self.plane.client.wait_for(
             f"{POLICIES}/{name}", is_said, seconds=60, what=f"{condition}={status} of {name}"
         )
+
+    def run(self, commands):
+        """Run commands of a page, from where the repository is, in the namespace; return what they print."""
+        kubectl = [str(self.plane.programs.kubectl), f"--kubeconfig={self.plane.admin_kubeconfig}"]
+        kubectl += ["--namespace", self.scene.namespace]
+        script = f'set -e\nkubectl() {{ {shlex.join(kubectl)} "$@"; }}\n{commands}'
+        ran = subprocess.run(
+            ["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=500, check=False
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
 
     def rules(self):
         """Return the rules."""
@@ -146,6 +156,20 @@ def test_devices_in_use_are_given_back_on_demand(installed):
     installed.wait_gone("training")
     assert installed.rules() == []
     assert allocation(installed.scene.claim("example-resource-claim"))
+
+
+def test_walkthrough_of_the_page_needs_kubectl_alone(installed):
+    """docs/operator.md: devices are taken, allocated and given back by the commands there, in their order."""
+    page = (ROOT / "docs" / "operator.md").read_text()
+    section = page.split("### Take devices for the operator")[1].split("With the policy installed")[0]
+    blocks = re.findall(r"^ +```sh\n(.*?)^ +```", section, re.MULTILINE | re.DOTALL)
+    installed.start()
+
+    ran = installed.run("".join(map(textwrap.dedent, blocks)))
+
+    assert "allocationpolicy.dra-operator.io/training condition met" in ran
+    assert "resourceclaim.resource.k8s.io/example-resource-claim condition met" in ran
+    assert installed.rules() == []
 
 
 def test_two_policies_that_name_one_device_both_own_it(installed):

@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
 import beside_scheduler
-import own_disown
+import moved_devices
 import reinstalled_policy
 
 LOAD = "--seconds=10 --claims=80 --pods=80 --plain=3 --lifetime=4 --patience=5 --settle=1"
@@ -32,8 +32,8 @@ def test_no_owned_device_is_held_twice(capsys):
 
 
 def test_devices_change_hands_without_two_holders(capsys):
-    """Devices become the operator's while kube-scheduler has decided about them, and are given back."""
-    code = own_disown.main(MOVES.split())
+    """Devices become the operator's by a policy while kube-scheduler has decided about them, and are given back."""
+    code = moved_devices.main(MOVES.split())
 
     shown = capsys.readouterr().out
     assert code == 0, shown

@@ -1,7 +1,5 @@
 """The fence around devices that are ours, on the real API server: who is refused, where, and with which words."""
 
-import subprocess
-import sys
 import time
 from contextlib import contextmanager
 
@@ -11,14 +9,12 @@ from controlplane import (
     Scene,
     clear_cluster,
     fresh_namespace,
-    start_operator,
 )
 from controlplane.client import MERGE_PATCH
 from controlplane.fencing import ADMISSION, DRIVER, RULES, Fenced, install, installed, remove, rule
 from controlplane.fleet import DRIVER as FLEET
 from controlplane.fleet import create_fleet
 from controlplane.ownership import put_up
-from controlplane.scene import devices
 from dra_operator.api.names import OWNED_KEY as KEY
 from dra_operator.api.names import OWNED_POLICY, OWNED_RULES_POLICY
 from dra_operator.cluster.ownership_policy import (
@@ -259,48 +255,6 @@ def test_fence_around_pools_needs_no_rules(fence_around_pools):
     assert fence.allocate("scheduler", ("node-999", "gpu-7"), admin_access=True).status == 200
 
 
-def test_commands_take_devices_and_give_them_back(fence, tmp_path):
-    """With an operator: it uses what is owned, refuses to be robbed of it, and lets go of it."""
-    create_fleet(fence.client, nodes=2, devices=2)
-
-    def run(*arguments):
-        config = ["--kubeconfig", str(fence.scene.plane.admin_kubeconfig)]
-        command = [sys.executable, "-m", "dra_operator", *arguments, *config]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    pool = ("--driver", FLEET, "--pool", "node-000")
-    operator = start_operator(
-        fence.scene.plane, tmp_path / "operator.log", "--devices=owned", "--ownership-settle-seconds=1"
-    )
-    try:
-        operator.wait_ready()
-        taken = run("own", *pool)
-        assert (taken.returncode, taken.stderr) == (0, "")
-        fence.scene.create_claim("train", FLEET)
-        assert devices(fence.scene.wait_allocated("train", seconds=30)) == ["node-000/dev-0"]
-        fence.wait(lambda: "settled" in run("owned").stdout)
-        assert run("owned").stdout.splitlines()[1].split()[1:] == [
-            FLEET,
-            "node-000",
-            "*",
-            "2",
-            "1",
-            "settled",
-        ]
-        assert fence.allocate("scheduler", ("node-000", "dev-1"), driver=FLEET).status == 403
-        refused = run("disown", *pool)
-        assert refused.returncode == 2
-        assert f"claim {fence.scene.namespace}/train holds {FLEET}/node-000/dev-0" in refused.stderr
-        fence.scene.delete_claim("train")
-        fence.scene.wait_gone("train")
-        given_back = run("disown", *pool)
-        assert (given_back.returncode, given_back.stderr) == (0, "")
-        assert fence.client.get(RULES)["items"] == []
-    finally:
-        operator.stop()
-    fence.wait(lambda: fence.allocate("scheduler", ("node-000", "dev-1"), driver=FLEET).status == 200)
-
-
 def test_policy_that_was_deleted_and_created_again_is_blind_until_the_api_server_is_restarted(fence):
     """A fault of Kubernetes 1.37: it goes on with the rules of before. A dry run tells."""
     before = fence.own(pool="node-1")
@@ -314,13 +268,6 @@ def test_policy_that_was_deleted_and_created_again_is_blind_until_the_api_server
     fence.scene.create_claim("waits", FLEET)
     fence.client.create(RULES, rule("later", selector={"driver": DRIVER, "pool": "node-2"}))
     fence.client.delete(f"{RULES}/{before}")
-    config = ["--kubeconfig", str(fence.scene.plane.admin_kubeconfig)]
-    command = [sys.executable, "-m", "dra_operator", "own", "--driver", FLEET, *config]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    assert said.startswith(
-        "warning: ValidatingAdmissionPolicy dra-operator-owned does not know the new rules"
-    )
-
     assert fence.allocate("scheduler", ("node-2", "gpu-0")).status == 200
     assert fence.allocate("scheduler", ("node-1", "gpu-0")).status == 403
 

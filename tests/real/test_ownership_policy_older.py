@@ -1,8 +1,5 @@
 """The fence on an API server of Kubernetes 1.34, which does not serve DeviceTaintRule."""
 
-import subprocess
-import sys
-
 import pytest
 
 from controlplane import Scene, fresh_namespace
@@ -21,33 +18,15 @@ def old(old_plane):
     remove(old_plane.client, OWNED_POLICY, OWNED_RULES_POLICY)
 
 
-def own(plane, *options):
-    """Run `dra-operator own`."""
-    command = [sys.executable, "-m", "dra_operator", "own", "--driver", DRIVER, *options]
-    config = ["--kubeconfig", str(plane.admin_kubeconfig)]
-    return subprocess.run([*command, *config], capture_output=True, text=True, check=False)
-
-
-def test_printed_policy_is_a_fence(old):
+def test_policy_for_pools_is_a_fence(old):
     """It needs no rules."""
-    plane = old.scene.plane
-    plane.kubectl("apply", "-f", "-", input=own(plane, "--pool", "node-1", "--print-policy").stdout)
+    old.scene.plane.kubectl("apply", "-f", str(POLICY_FILE.parent / "pools.yaml"), "--warnings-as-errors")
     old.wait(lambda: old.allocate("scheduler", ("node-1", "gpu-0")).status == 403)
 
-    assert installed(old.client) == PoolsFence(OPERATOR, frozenset(), frozenset({(DRIVER, "node-1")}))
-    assert old.allocate("scheduler", ("node-2", "gpu-0")).status == 200
+    pools = frozenset({(DRIVER, "node-1"), (DRIVER, "node-2")})
+    assert installed(old.client) == PoolsFence(OPERATOR, frozenset({"nic.example.com"}), pools)
+    assert old.allocate("scheduler", ("node-3", "gpu-0")).status == 200
     assert old.allocate("operator", ("node-1", "gpu-0"), query="").status == 200
-
-
-def test_rules_cannot_be_written(old):
-    """One line says what to do instead."""
-    result = own(old.scene.plane)
-
-    assert (result.returncode, result.stdout) == (2, "")
-    (line,) = result.stderr.splitlines()
-    assert line.startswith(
-        "error: the API server does not serve DeviceTaintRule, which Kubernetes does from 1.37 on"
-    )
 
 
 def test_policy_with_rules_as_parameters_refuses_every_write_to_a_status(old):

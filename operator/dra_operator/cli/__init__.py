@@ -6,8 +6,7 @@ of a second, and Kopf and the kubernetes package alone take longer than that. `c
 - `run`, with `gc_tuning`; `config`, which makes flags of the settings.
 - `demo`, `cel`.
 - `simulate`: `outcomes` prints what it decides.
-- `snapshot`: `redact` gives other names.
-- `ownership`: the commands that own devices, disown them and list them; a `client` asks the cluster.
+- `snapshot`: `redact` gives other names, and a `client` asks the cluster.
 - `kubectl`: `kubectl dra`, a program of its own.
 - `version`; and for all of them `arguments` and `output` (files, and what is wrong with them).
 """

@@ -12,7 +12,6 @@ import typer
 from dra_operator.cli.output import refuse
 
 if TYPE_CHECKING:
-    from dra_operator.cluster.discovery import Served
     from dra_operator.cluster.session import ApiSession
 
 _Answer = TypeVar("_Answer")
@@ -49,11 +48,3 @@ def ask(kubeconfig: str, context: str, question: "Callable[[ApiSession], Awaitab
         return asyncio.run(speak())
     except (AccessError, ApiError, ApiUnreachable, LookupError) as error:
         refuse(str(error))
-
-
-async def served_rules(session: "ApiSession") -> "Served | None":
-    """Return where DeviceTaintRules are served; None if they are not. Raises ApiError, ApiUnreachable."""
-    from dra_operator.api.kinds import KINDS
-    from dra_operator.cluster.discovery import served
-
-    return (await served(session, {"rules": KINDS["DeviceTaintRule"]})).get("rules")

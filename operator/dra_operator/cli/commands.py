@@ -21,9 +21,6 @@ COMMANDS = {
     "cel": "dra_operator.cli.cel",
     "simulate": "dra_operator.cli.simulate",
     "snapshot": "dra_operator.cli.snapshot",
-    "own": "dra_operator.cli.ownership.own",
-    "disown": "dra_operator.cli.ownership.disown",
-    "owned": "dra_operator.cli.ownership.listing",
     "version": "dra_operator.cli.version",
 }
 """Where each command lives. Such a module has an `app`: a Typer application or a command of Click."""

@@ -57,7 +57,7 @@ from dra_operator.controller.waiting_pods import VOLUMES, WaitingPods
 from dra_operator.controller.write_results import ClaimReleaser, WriteResultHandler
 from dra_operator.explain import Explainer, explain_aborted
 from dra_operator.inventory import Inventory
-from dra_operator.kinds.runtime import Inquiry
+from dra_operator.kinds.world import Inquiry, State
 from dra_operator.ledger import Ledger
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.explanation import PodExplainer
@@ -397,7 +397,7 @@ class SchedulingCycle:
             case RuleAnswer():
                 self._owned.observe_answer(item)
             case Inquiry():
-                item.answer(self.ledger)
+                item.answer(State(self.inventory, self.ledger))
             case Tick():
                 effects.requeue_all = True
             case _:

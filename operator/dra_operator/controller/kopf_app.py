@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,8 @@ from dra_operator.controller.logs import get_logger
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
 from dra_operator.controller.tuning import Tuning
-from dra_operator.kinds.runtime import KindsRuntime, World
+from dra_operator.kinds.handlers import OwnKind
+from dra_operator.kinds.runtime import KindsRuntime
 
 log = get_logger()
 
@@ -158,13 +159,15 @@ def register_login(registry: kopf.OperatorRegistry, access: Access) -> None:
         return session_for(await in_thread("credentials", access.connection_info))
 
 
-def build_kinds(access: Access, drain: float, world: World, defect_logger: DefectLogger) -> KindsRuntime:
-    """Return what runs the kinds of our own; `drain` is as of `tune`."""
+def build_kinds(
+    access: Access, drain: float, kinds: Sequence[OwnKind], defect_logger: DefectLogger
+) -> KindsRuntime:
+    """Return what runs kinds of our own; `drain` is as of `tune`."""
 
     def tune_kinds(settings: kopf.OperatorSettings) -> None:
         tune(settings, EndlessBackoff(), drain)
 
-    return KindsRuntime(world, lambda registry: register_login(registry, access), tune_kinds, defect_logger)
+    return KindsRuntime(kinds, lambda registry: register_login(registry, access), tune_kinds, defect_logger)
 
 
 def _expect_signals() -> None:

@@ -10,7 +10,7 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from random import random
 from secrets import randbits
@@ -48,7 +48,10 @@ from dra_operator.controller.watch_health import WatchHealth, find_trouble, unre
 from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement
-from dra_operator.kinds.runtime import KindsRuntime, World
+from dra_operator.kinds.handlers import OwnKind
+from dra_operator.kinds.own_kinds import PLURALS, build_own_kinds
+from dra_operator.kinds.runtime import KindsRuntime
+from dra_operator.kinds.world import World
 from dra_operator.ledger import Ledger
 
 WATCHED: dict[str, Kind] = {
@@ -98,7 +101,7 @@ class Manager:
         on_crash: Callable[[], None],
         settle: Callable[[], None] = lambda: None,
         tuning: Tuning = Tuning(),  # noqa: B008 - it is frozen
-        build_kinds: Callable[[World, DefectLogger], KindsRuntime] | None = None,
+        build_kinds: Callable[[Sequence[OwnKind], DefectLogger], KindsRuntime] | None = None,
     ) -> None:
         self.metrics = Metrics()
         self.address: str | None = None
@@ -373,28 +376,29 @@ class Manager:
             await self._policy_probe.check(self._session)
 
     async def _check_kinds(self) -> None:
-        """Once a minute, start what runs the kinds of our own, or end it, by whether they may be listed."""
+        """Once a minute, start what runs the kinds of our own, or end it, by which may be listed."""
         if self._build_kinds is None or self._clock() - self._kinds_asked_at < REDISCOVER_SECONDS:
             return
         self._kinds_asked_at = self._clock()
-        world = World(self._session, self._loop.put, self._election.may_write, self._served_rules)
-        is_served = await world.is_served()
-        if self._stopping:
+        world = World(self._session, self._loop.put, self._election.may_write, self._find_served)
+        found = await world.find_listable(PLURALS)
+        running = frozenset[str]() if self._kinds is None else self._kinds.plurals
+        if self._stopping or found is None or found == running:
             return
-        if is_served and self._kinds is None:
-            self._kinds = self._build_kinds(world, self.metrics.defect_logger)
+        await self._end_kinds()
+        if found:
+            kinds = [each for each in build_own_kinds(world) if each.plural in found]
+            self._kinds = self._build_kinds(kinds, self.metrics.defect_logger)
             self._kinds.start()
-        elif is_served is False and self._kinds is not None:
-            await self._end_kinds()
 
     async def _end_kinds(self) -> None:
         kinds, self._kinds = self._kinds, None
         if kinds is not None:
             await kinds.stop()
 
-    def _served_rules(self) -> Served | None:
-        """Return how DeviceTaintRules are served."""
-        reflector = self._reflectors.get("DeviceTaintRule")
+    def _find_served(self, kind: str) -> Served | None:
+        """Return how a watched kind is served."""
+        reflector = self._reflectors.get(kind)
         return None if reflector is None else reflector.served
 
     # --- what goes through

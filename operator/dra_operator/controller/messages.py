@@ -261,8 +261,8 @@ def defect(error: Exception) -> str:
 
 
 OWNS_NOTHING = (
-    "owns no device, so it allocates none: take some with dra-operator own --driver DRIVER --pool POOL, or set devices "
-    "to all where nobody else allocates"
+    "owns no device, so it allocates none: name some in an AllocationPolicy (docs/kinds.md), or set devices to all "
+    "where nobody else allocates"
 )
 """What the operator says as long as no taint makes a device its own."""
 
@@ -271,7 +271,7 @@ ALL_DEVICES = "allocates all devices"
 BESIDE_SCHEDULER = (
     "kube-scheduler allocates the same devices for pods, and each gives out what the other is about to: devices get "
     "two holders, so use --devices all only where no pod of this cluster names a claim, or asks for an extended "
-    "resource of a class; otherwise take devices with dra-operator own"
+    "resource of a class; otherwise name its devices in an AllocationPolicy"
 )
 """What `--devices all` means, which is said at the start."""
 
@@ -288,7 +288,7 @@ def allocated_by_another(device: str, claim: str, quiet: float | None) -> str:
     """
     said = (
         f"device {device} was allocated to claim {claim} by somebody else, although it is owned; see whether the "
-        "policy dra-operator-owned is installed, and whom it exempts, or give devices back: dra-operator disown"
+        "policy dra-operator-owned is installed, and whom it exempts, or give the devices back: docs/operator.md"
     )
     return (
         said
@@ -339,7 +339,7 @@ def refuses_all(policy: str) -> str:
     """Return what is said of the policy on an API server that does not serve its parameters."""
     return (
         f"ValidatingAdmissionPolicy {policy} needs DeviceTaintRules, which this API server does not serve, so it "
-        "refuses every allocation: delete it, or replace it by the output of dra-operator own --print-policy"
+        "refuses every allocation: delete it, or replace it by manifests/components/ownership/pools.yaml"
     )
 
 

@@ -63,7 +63,7 @@ class Settings(BaseModel):
     devices: Literal["owned", "all"] = Field(
         "owned",
         description="Which devices the operator allocates. `owned`: only those with the taint `dra-operator.io/owned`, "
-        "which keeps kube-scheduler away from them (`dra-operator own`). `all`: every device, for clusters where "
+        "which keeps kube-scheduler away from them (AllocationPolicy). `all`: every device, for clusters where "
         "nobody else allocates; not allowed with `claims` `gated` or `all`.",
     )
     explain: Literal["ours", "all"] = Field(
@@ -289,8 +289,8 @@ def _contradictions(settings: Settings, origins: Mapping[str, str]) -> list[str]
     problem = (
         f'setting "devices" ({origins["devices"]}): "all" is not allowed with "claims" '
         f'({origins["claims"]}) "{settings.claims}": gated pods go to kube-scheduler, which allocates devices for '
-        "other pods, so only owned devices show who allocated them; set devices to owned, and take devices with "
-        "`dra-operator own`"
+        "other pods, so only owned devices show who allocated them; set devices to owned, and name some in an "
+        "AllocationPolicy"
     )
     return [problem]
 

@@ -138,10 +138,8 @@ class Attempt:
 
     def _could_fit(self, request: RequestPlan, item: Alternative, reason: Reason) -> bool:
         """Return whether one alternative that waits for some reason may fit once uses or taints end."""
-        if reason in NONE_SELECTED:
-            return False
         plan = with_alternative(only(self.plan, (request,)), request, item)
-        return reason not in _PASSING or self.relaxer.idle().fits(plan, self.budget) is not False
+        return reason in _PASSING and self.relaxer.idle().fits(plan, self.budget) is not False
 
     def _explain_alternative(self, request: RequestPlan, item: Alternative) -> Explanation:
         plan = with_alternative(only(self.plan, (request,)), request, item)

@@ -1,9 +1,10 @@
 """Kinds of our own: objects in which people say what the operator is to do for weeks.
 
 Level-triggered controllers: a plan compares what an object asks for with what is there, and returns what is to be
-written; asked again, it returns what is left. Plans are pure; `handlers` are Kopf's and call them.
+written; asked again, it returns what is left. Plans are pure; controllers read for them, and write.
 
-- `selector`: which devices a rule owns. `allocation_policy`: which devices the operator allocates.
-- `device_reservation`: devices held without a pod.
-- `handlers` of the kinds, and the `runtime` that runs Kopf for them in a thread of its own.
+- `selector`: which devices a rule owns. `allocation_policy`: which devices the operator allocates, and its
+  `policy_controller`. `device_reservation`: devices held without a pod. `own_kinds`: all that there are.
+- `changes` that a plan has written, and conditions. `world`: the way of controllers to the cluster and the state.
+- `handlers` of a kind, and the `runtime` that runs Kopf for them in a thread of its own.
 """

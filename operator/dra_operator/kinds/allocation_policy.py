@@ -5,7 +5,7 @@ is deleted, which ends new decisions there, and its finalizer keeps the taint un
 Source: docs/kinds.md; docs/operator.md, "Devices that are ours".
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dra_operator.api.names import (
     GIVE_BACK_ANNOTATION,
+    GROUP,
+    GROUP_VERSION,
     OWNED_FINALIZER,
     POLICY_FINALIZER,
     SETTLED_ANNOTATION,
@@ -20,16 +22,15 @@ from dra_operator.api.names import (
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceTaintRule
 from dra_operator.inventory.ownership import owns, settled_mark
+from dra_operator.kinds.changes import Body, Change, Create, Delete, Patch, condition
 from dra_operator.kinds.selector import Selector, from_rule_selector
 
-GROUP: Final = "dra-operator.io"
-VERSION: Final = "v1alpha1"
 KIND: Final = "AllocationPolicy"
 PLURAL: Final = "allocationpolicies"
 IN_USE: Final = "in-use"
 _MOST_NAMED: Final = 5
 
-Body: TypeAlias = dict[str, Any]
+_RULE: Final = "DeviceTaintRule"
 ClaimName: TypeAlias = tuple[str, str]
 
 
@@ -85,33 +86,6 @@ class Rule:
     def is_decided_on(self) -> bool:
         """Whether the operator has not let go of it yet, and may still store what it decided there."""
         return OWNED_FINALIZER in self.finalizers
-
-
-@dataclass(frozen=True, slots=True)
-class Create:
-    """A rule that is to be created."""
-
-    body: Body
-
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """A merge patch of the metadata of a rule, with its uid and version."""
-
-    name: str
-    metadata: Body
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """A rule that is to be deleted, as it is now."""
-
-    name: str
-    uid: str
-    version: str
-
-
-Change: TypeAlias = Create | Patch | Delete
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +214,7 @@ class _Planner:
                 "finalizers": [POLICY_FINALIZER],
                 "ownerReferences": [_reference(self.policy)],
             }
-            self.changes.append(Create(body))
+            self.changes.append(Create(_RULE, body))
             self.told.append(_describe(selector, selector.rule_name, "Created", holders))
 
     def _adopt(self, rule: Rule) -> None:
@@ -266,7 +240,7 @@ class _Planner:
         self.told.append(_describe(rule.selector, rule.name, "Releasing", holders))
         self.releasing |= dict.fromkeys(holders)
         if not rule.is_deleted:
-            self.changes.append(Delete(rule.name, rule.uid, rule.version))
+            self.changes.append(Delete(_RULE, rule.name, rule.uid, rule.version))
         if POLICY_FINALIZER in rule.finalizers and (
             self.policy.gives_back_in_use or (rule.is_deleted and not holders and not rule.is_decided_on)
         ):
@@ -278,12 +252,11 @@ def _without_finalizer(rule: Rule) -> Patch:
 
 
 def _patch(rule: Rule, metadata: Body) -> Patch:
-    """Return a patch of a rule as it is now: lists replace lists, so another version of it is refused."""
-    return Patch(rule.name, {"uid": rule.uid, "resourceVersion": rule.version, **metadata})
+    return Patch(_RULE, rule.name, rule.uid, rule.version, {"metadata": metadata})
 
 
 def _reference(policy: Policy) -> Body:
-    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": KIND, "name": policy.name, "uid": policy.uid}
+    return {"apiVersion": f"{GROUP}/{GROUP_VERSION}", "kind": KIND, "name": policy.name, "uid": policy.uid}
 
 
 def _describe(selector: Selector, name: str, state: str, holders: Sequence[ClaimName]) -> Body:
@@ -312,30 +285,26 @@ def _build_status(
     }
 
 
-def _condition(name: str, status: str, reason: str, message: str) -> Body:
-    return {"type": name, "status": status, "reason": reason, "message": message}
-
-
 def _fenced(wanted: Sequence[Body], settled: Sequence[Body]) -> Body:
     if len(settled) < len(wanted) or not wanted:
         text = "not all rules have settled: that takes some seconds, and a claim by which the API server can be asked"
-        return _condition("Fenced", "Unknown", "NotSettled", text)
+        return condition("Fenced", "Unknown", "NotSettled", text)
     open_ = [each["rule"] for each in settled if not each["isFenced"]]
     if open_:
         text = (
             f"others may allocate the devices of {listed(open_)}: install the policy dra-operator-owned "
             "(manifests/components/ownership)"
         )
-        return _condition("Fenced", "False", "NoPolicy", text)
-    return _condition("Fenced", "True", "PolicyInForce", "nobody else allocates these devices")
+        return condition("Fenced", "False", "NoPolicy", text)
+    return condition("Fenced", "True", "PolicyInForce", "nobody else allocates these devices")
 
 
 def _settled(wanted: Sequence[Body], settled: Sequence[Body]) -> Body:
     if len(settled) == len(wanted) and wanted:
-        return _condition("Settled", "True", "Settled", "the operator allocates these devices")
+        return condition("Settled", "True", "Settled", "the operator allocates these devices")
     waiting = [f"{each['rule']} ({each['state']})" for each in wanted if each not in settled]
     text = f"not used yet: {listed(waiting)}" if waiting else "it names no devices any more"
-    return _condition("Settled", "False", "Waiting", text)
+    return condition("Settled", "False", "Waiting", text)
 
 
 def _overlapping(policy: Policy, rivals: Sequence[Policy]) -> Body:
@@ -349,20 +318,20 @@ def _overlapping(policy: Policy, rivals: Sequence[Policy]) -> Body:
         }
     )
     if not shared:
-        return _condition("Overlapping", "False", "None", "no other policy names these devices")
+        return condition("Overlapping", "False", "None", "no other policy names these devices")
     text = (
         f"policy {listed(shared)} names some of these devices as well: they are given back with the last one"
     )
-    return _condition("Overlapping", "True", "NamedTwice", text)
+    return condition("Overlapping", "True", "NamedTwice", text)
 
 
 def _releasing(told: Sequence[Body], releasing: Iterable[ClaimName]) -> Body:
     rules = [each["rule"] for each in told if each["state"] == "Releasing"]
     if not rules:
-        return _condition("Releasing", "False", "None", "nothing is given back")
+        return condition("Releasing", "False", "None", "nothing is given back")
     claims = ["/".join(each) for each in releasing]
     if not claims:
-        return _condition(
+        return condition(
             "Releasing", "True", "Ending", f"{listed(rules)}: no claim holds its devices any more"
         )
     more = f" and {len(claims) - _MOST_NAMED} others" if len(claims) > _MOST_NAMED else ""
@@ -371,17 +340,4 @@ def _releasing(told: Sequence[Body], releasing: Iterable[ClaimName]) -> Body:
         f"{', '.join(claims[:_MOST_NAMED])}{more}; the annotation {GIVE_BACK_ANNOTATION}: {IN_USE} gives them back at "
         "once, after which kube-scheduler must be restarted"
     )
-    return _condition("Releasing", "True", "ClaimsHoldDevices", text)
-
-
-def with_transition_times(status: Body, before: Iterable[Mapping[str, Any]], now: str) -> Body:
-    """Return a status whose conditions say since when they are so, RFC 3339; `before` are those that it had."""
-    known = {each.get("type"): each for each in before}
-    return {**status, "conditions": [*_timed(status["conditions"], known, now)]}
-
-
-def _timed(conditions: Iterable[Body], known: Mapping[Any, Mapping[str, Any]], now: str) -> Iterator[Body]:
-    for each in conditions:
-        old = known.get(each["type"], {})
-        since = old.get("lastTransitionTime") if old.get("status") == each["status"] else None
-        yield {**each, "lastTransitionTime": since or now}
+    return condition("Releasing", "True", "ClaimsHoldDevices", text)

@@ -12,12 +12,18 @@ from typing import Any, Final, Literal, Self, TypeAlias
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from dra_operator.api.names import RESERVATION_KIND, RESERVATION_RESOURCE, TEMPLATE_ANNOTATION
+from dra_operator.api.names import (
+    GROUP,
+    GROUP_VERSION,
+    RESERVATION_KIND,
+    RESERVATION_RESOURCE,
+    TEMPLATE_ANNOTATION,
+)
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.text import listed
 from dra_operator.api.types import ResourceClaim, ResourceClaimConsumerReference
 from dra_operator.api.write import to_wire
-from dra_operator.kinds.allocation_policy import GROUP, VERSION, Body
+from dra_operator.kinds.changes import Body
 from dra_operator.pods.entries import MOST_CONSUMERS
 
 MOST_COPIES: Final = 255
@@ -290,7 +296,7 @@ class _CopyPlanner:
             self.report(name, "Pending", reason="TemplateNotFound", message=text)
             return
         owner = {
-            "apiVersion": f"{GROUP}/{VERSION}",
+            "apiVersion": f"{GROUP}/{GROUP_VERSION}",
             "kind": RESERVATION_KIND,
             "name": own.name,
             "uid": own.uid,

@@ -1,47 +1,74 @@
 """Kopf's handlers of the kinds: each reconciles its object, and writes its status where that has changed.
 
-They run in Kopf's own loop and reach the cluster through `World`, on the loop of the operator.
+They run in Kopf's own loop; `reconcile` reaches the cluster on the loop of the operator.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeAlias
 
 import kopf
 from pydantic import ValidationError
 
+from dra_operator.api.names import GROUP, GROUP_VERSION
 from dra_operator.cluster.session import ApiError, ApiUnreachable
-from dra_operator.kinds.allocation_policy import GROUP, PLURAL, VERSION, Body, Plan, with_transition_times
+from dra_operator.kinds.changes import Body, with_transition_times
 
 AGAIN_SECONDS: Final = 5.0
 """How often an object is reconciled although nothing about it has changed: rules settle, claims end."""
-RULES_LEFT: Final = "rules of the policy are still there"
-"""Why a policy that was deleted is kept; it may be so for weeks."""
-Reconcile = Callable[[Body], Awaitable[Plan]]
 
 
-def register_policies(registry: kopf.OperatorRegistry, reconcile: Reconcile) -> None:
-    """Add the handlers of AllocationPolicy to a registry."""
-    where = (GROUP, VERSION, PLURAL)
+class Reconciled(Protocol):
+    """What a reconciliation came to."""
 
-    @kopf.on.create(*where, registry=registry, id="policy")
-    @kopf.on.update(*where, registry=registry, id="policy")
-    @kopf.on.resume(*where, registry=registry, id="policy")
+    @property
+    def status(self) -> Body:
+        """The status of the object, its conditions without times."""
+
+    @property
+    def is_released(self) -> bool:
+        """Whether nothing belongs to the object any more."""
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether what still belongs to it goes at once, and waits for nobody."""
+
+
+Reconcile: TypeAlias = Callable[[Body], Awaitable[Reconciled]]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnKind:
+    """A kind of our own. `left` says why an object that was deleted is kept, which may be so for weeks."""
+
+    plural: str
+    reconcile: Reconcile
+    left: str
+
+
+def register(registry: kopf.OperatorRegistry, kind: OwnKind) -> None:
+    """Add the handlers of a kind to a registry."""
+    where = (GROUP, GROUP_VERSION, kind.plural)
+
+    @kopf.on.create(*where, registry=registry, id="object")
+    @kopf.on.update(*where, registry=registry, id="object")
+    @kopf.on.resume(*where, registry=registry, id="object")
     async def keep(body: kopf.Body, patch: kopf.Patch, **_: Any) -> None:
-        await _reconcile(reconcile, body, patch)
+        await _reconcile(kind.reconcile, body, patch)
 
     @kopf.timer(*where, registry=registry, id="again", interval=AGAIN_SECONDS, initial_delay=1.0)
     async def again(body: kopf.Body, patch: kopf.Patch, **_: Any) -> None:
-        await _reconcile(reconcile, body, patch)
+        await _reconcile(kind.reconcile, body, patch)
 
-    @kopf.on.delete(*where, registry=registry, id="policy")
+    @kopf.on.delete(*where, registry=registry, id="object")
     async def release(body: kopf.Body, patch: kopf.Patch, **_: Any) -> None:
-        found = await _reconcile(reconcile, body, patch)
+        found = await _reconcile(kind.reconcile, body, patch)
         if not found.is_released:
-            raise kopf.TemporaryError(RULES_LEFT, delay=1.0 if found.is_ending else AGAIN_SECONDS)
+            raise kopf.TemporaryError(kind.left, delay=1.0 if found.is_ending else AGAIN_SECONDS)
 
 
-async def _reconcile(reconcile: Reconcile, body: Mapping[str, Any], patch: kopf.Patch) -> Plan:
+async def _reconcile(reconcile: Reconcile, body: Mapping[str, Any], patch: kopf.Patch) -> Reconciled:
     """Reconcile an object. Raises TemporaryError where that could not be done now, PermanentError for a wrong spec."""
     plain: Body = dict(body)
     try:

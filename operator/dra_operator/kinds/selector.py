@@ -6,16 +6,23 @@ Source: docs/operator.md, "Devices that are ours"; k8s.io/api/resource/v1, `Devi
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from dra_operator.api.names import OWNED_KEY
 from dra_operator.api.types import DeviceTaintSelector
-from dra_operator.questions.raw_devices import DeviceKey
 
 _LONGEST_NAME: Final = 120
 _PREFIX: Final = "dra-operator-owned"
 _NO_NAME: Final = re.compile(r"[^a-z0-9.-]+|(?<![a-z0-9])[.-]+|[.-]+(?![a-z0-9])")
 _HASH_LETTERS: Final = 8
+
+
+class DeviceKey(NamedTuple):
+    """What an allocation names a device by."""
+
+    driver: str
+    pool: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +40,6 @@ class Selector:
     def matches(self, key: DeviceKey) -> bool:
         """True if a device is among those."""
         return key.driver == self.driver and self.pool in (None, key.pool) and self.device in (None, key.name)
-
-    def includes(self, other: "Selector") -> bool:
-        """True if whatever the other one selects is among those."""
-        return (
-            self.driver == other.driver
-            and self.pool in (None, other.pool)
-            and self.device in (None, other.device)
-        )
 
     def overlaps(self, other: "Selector") -> bool:
         """True if there can be a device that both select."""

@@ -18,7 +18,6 @@ Pure but for reading the files that a caller names: no Kopf, no client, no async
   objects are texts, and `managers` wrote their status.
 - `waiting`: what waits, and why. `status`: whether an operator decides, and what for.
 - `audit`: what is wrong, as `findings`; the `operator_lease` says whether an operator decides.
-- `impact`: what a change hits; `replacement` says what would fit elsewhere, `request_counts` whom devices would serve,
-  and `ownership_effects` what owning them does to others, by the `raw_devices`.
+- `impact`: what a change hits; `replacement` says what would fit elsewhere, `request_counts` whom devices would serve.
 - `cluster`: all questions as methods of a state.
 """

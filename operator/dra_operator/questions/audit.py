@@ -47,7 +47,7 @@ from dra_operator.pods.nodes import can_use
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions import fault_texts
 from dra_operator.questions.claims import ConsumerIndex, Use, allocated_claims, is_pod, is_pod_group
-from dra_operator.questions.device_table import PublishedDevices, devices_by_node, devices_in_class
+from dra_operator.questions.device_table import ClassDevices, PublishedDevices, devices_by_node
 from dra_operator.questions.findings import AuditReport, Finding, Sort, UncheckedSort
 from dra_operator.questions.managers import find_status_writes
 from dra_operator.questions.notes import find_owners
@@ -86,8 +86,9 @@ def audit(state: ClusterState) -> AuditReport:
         sort: [f"{kind}: {missing[kind]}" for kind in kinds if kind in missing]
         for sort, kinds in AUDIT.items()
     }
+    causes[Sort.SERVED_TWICE] += view.classes.partial
     unchecked = tuple([UncheckedSort(sort, "; ".join(each)) for sort, each in causes.items() if each])
-    return AuditReport(tuple(findings), unchecked)
+    return AuditReport(tuple(findings), unchecked, tuple(find_owners(state.objects, without_policy=True)))
 
 
 @dataclass
@@ -115,6 +116,11 @@ class _View:
     def owners(self) -> list[str]:
         """The rules and slices by which devices are the operator's."""
         return find_owners(self.state.objects)
+
+    @cached_property
+    def classes(self) -> ClassDevices:
+        """Which devices classes select."""
+        return ClassDevices(self.state.allocators[Decider.OPERATOR])
 
     @cached_property
     def published(self) -> PublishedDevices:
@@ -409,7 +415,9 @@ def _find_half_owned(view: _View) -> Iterator[Finding]:
             f"devices {listed(devices)} are owned, but not all that draw on counter set {listed(sets)}, so the "
             "operator allocates none of them"
         )
-        action = "own all of these devices, or none: usually the whole pool, by dra-operator own or disown"
+        action = (
+            "own all of these devices, or none: name the whole pool in an AllocationPolicy, or none of it"
+        )
         yield _about_slice(Sort.COUNTERS_HALF_OWNED, slice_, text, action)
 
 
@@ -459,7 +467,7 @@ def find_deletion_cause(
     if OWNED_FINALIZER in finalizers:
         action = (
             "see whether the operator runs, which takes it off once no write of its own is under way; if none does, "
-            "dra-operator disown says how to take it off"
+            "docs/kinds.md, Uninstall, says how to take it off"
         )
     elif FINALIZER in finalizers:
         action = "see whether kube-controller-manager runs, which clears the claim and takes it off"
@@ -480,7 +488,7 @@ def _find_nobody_deciding(view: _View) -> Iterator[Finding]:
     text = f"{describe_operator(state)}, and there are {' and '.join(waiting)}"
     action = (
         "see whether the operator runs (with leader_election off it has no Lease); if it is gone for good, take the "
-        "gates off (docs/pods.md), and give the devices back: dra-operator disown"
+        "gates off (docs/pods.md), and give the devices back (docs/kinds.md, Uninstall)"
     )
     namespace = "" if lease is None else lease.namespace
     related = tuple([f"Pod {pod.metadata.namespace}/{pod.metadata.name}" for pod in gated])
@@ -610,9 +618,8 @@ def _find_served_twice(view: _View) -> Iterator[Finding]:
         for resource, name in resources:
             if resource not in allocatable or not _is_positive(allocatable[resource]):
                 continue
-            allocator = state.allocators[Decider.OPERATOR]
             here = view.on_nodes.get(node.metadata.name, ())
-            count = sum((devices_in_class(allocator, name, each) & mask).bit_count() for each, mask in here)
+            count = sum((view.classes.find(name, each) & mask).bit_count() for each, mask in here)
             text = (
                 f"offers {allocatable[resource]} {resource} by a device plugin, and publishes {count} devices of "
                 f"DeviceClass {name}, which serves the same resource: one device may be given to two pods"

@@ -92,12 +92,15 @@ class Cluster(ClusterState):
         device_class: str = "",
         namespace: str = "",
         admin_access: bool = False,
+        value: str = "",
+        pod: str = "",
     ) -> HolderReport:
         """Return which claims hold devices, for which pods and since when; what is given restricts, all of it together.
 
-        With `admin_access` results of admin access are listed as well, which hold nothing. Raises UnknownObjectError.
+        `value` is that of an attribute, such as a UUID, `pod` is `namespace/name`. With `admin_access` results of admin
+        access are listed as well, which hold nothing. Raises UnknownObjectError.
         """
-        query = HolderQuery(driver, pool, device, node, device_class, namespace, admin_access)
+        query = HolderQuery(driver, pool, device, node, device_class, namespace, admin_access, value, pod)
         return find_holders(self, query)
 
     def usage(self, grouping: Grouping | str = Grouping.NODE, *, by: str = "") -> UsageReport:

@@ -11,8 +11,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from dra_operator.allocator.budget import unlimited
-from dra_operator.allocator.decision import Decider
+from dra_operator.allocator.budget import Budget, Limits
+from dra_operator.allocator.decision import AbortedError, Decider
 from dra_operator.api.node_selector import NodeSelectorError, matches, pinned_to
 from dra_operator.api.quantity import family, format_amount
 from dra_operator.inventory import Features, Inventory, PoolKey, Slice, Verdict, bits
@@ -20,7 +20,7 @@ from dra_operator.inventory.ownership import is_owned_taint
 from dra_operator.inventory.pool import Judgement
 from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.ledger.availability import CounterState
-from dra_operator.questions.partial import OF_CLASS, USAGE
+from dra_operator.questions.partial import OF_CLASS, UNFINISHED, USAGE
 from dra_operator.questions.state import ClusterState
 
 if TYPE_CHECKING:
@@ -99,19 +99,41 @@ def devices_by_node(slice_: Slice) -> Mapping[str, int]:
     return found
 
 
-def devices_in_class(allocator: "Allocator", name: str, slice_: Slice) -> int:
-    """Return the devices of a slice that the selectors of a class select; none if there is no such class.
+@dataclass(slots=True)
+class ClassDevices:
+    """Which devices classes select. A class has the time that an allocator gives to a claim.
 
-    A device on which a selector fails is not selected.
+    Of those that are `unfinished` not all devices could be asked in that time.
     """
-    from dra_operator.allocator.matching.candidates import AskContent  # noqa: PLC0415 - not every count needs it
 
-    found = allocator.inventory.classes.get(name)
-    if found is None:
-        return 0
-    selectors = tuple(item.cel.expression for item in found.spec.selectors if item.cel is not None)
-    key = allocator.candidates.key(AskContent(selectors, (), ()), ())
-    return allocator.candidates.select(key, slice_, unlimited())
+    allocator: "Allocator"
+    unfinished: set[str] = field(default_factory=set)
+    _budgets: dict[str, Budget] = field(default_factory=dict)
+
+    def find(self, name: str, slice_: Slice) -> int:
+        """Return the devices of a slice that the selectors of a class select; none if there is no such class.
+
+        A device on which a selector fails is not selected, nor is any of a class that is unfinished.
+        """
+        from dra_operator.allocator.matching.candidates import AskContent  # noqa: PLC0415 - not every count needs it
+
+        allocator, found = self.allocator, self.allocator.inventory.classes.get(name)
+        if found is None or name in self.unfinished:
+            return 0
+        if (budget := self._budgets.get(name)) is None:
+            budget = self._budgets[name] = Budget(Limits(None, allocator.limits.seconds), allocator.clock)
+        selectors = tuple(item.cel.expression for item in found.spec.selectors if item.cel is not None)
+        key = allocator.candidates.key(AskContent(selectors, (), ()), ())
+        try:
+            return allocator.candidates.select(key, slice_, budget)
+        except AbortedError:
+            self.unfinished.add(name)
+            return 0
+
+    @property
+    def partial(self) -> tuple[str, ...]:
+        """A line for each class of which not all devices could be asked."""
+        return tuple([f"DeviceClass {name}: {UNFINISHED}" for name in sorted(self.unfinished)])
 
 
 # --- the table
@@ -158,7 +180,8 @@ class DeviceRow:
 class HolderQuery:
     """What is asked about: what is set restricts, all of it together. Empty, it is everything.
 
-    With `admin_access`, results of admin access are listed as well, which hold nothing.
+    `value` is that of an attribute, as a text; `pod` is `namespace/name`, and restricts the holders alone. With
+    `admin_access`, results of admin access are listed as well, which hold nothing.
     """
 
     driver: str = ""
@@ -168,6 +191,8 @@ class HolderQuery:
     device_class: str = ""
     namespace: str = ""
     admin_access: bool = False
+    value: str = ""
+    pod: str = ""
 
     def is_about(self, driver: str, pool: str, device: str, node: str) -> bool:
         """Return whether it is about a device, as far as that depends on where it is."""
@@ -183,6 +208,11 @@ class DeviceTable:
         self.published = PublishedDevices(state.inventory)
 
     @cached_property
+    def classes(self) -> ClassDevices:
+        """Which devices classes select."""
+        return ClassDevices(self.state.allocators[Decider.OPERATOR])
+
+    @cached_property
     def rows(self) -> list[DeviceRow]:
         """A row for each published device."""
         found: list[DeviceRow] = []
@@ -195,15 +225,20 @@ class DeviceTable:
     def select(self, query: HolderQuery) -> Iterator[DeviceRow]:
         """Yield the devices that a query is about."""
         for row in self.rows:
-            if query.is_about(*row.pool.key, row.name, row.node) and (
-                not query.device_class or self.is_in_class(query.device_class, row.slice_, row.index)
+            if query.is_about(*row.pool.key, row.name, row.node) and self.is_selected(
+                query, row.slice_, row.index
             ):
                 yield row
 
+    def is_selected(self, query: HolderQuery, slice_: Slice, index: int) -> bool:
+        """Return whether a query is about a device, as far as that depends on what is published of it."""
+        if query.value and query.value not in values_of(slice_, index).values():
+            return False
+        return not query.device_class or self.is_in_class(query.device_class, slice_, index)
+
     def is_in_class(self, name: str, slice_: Slice, index: int) -> bool:
         """Return whether a class selects a device."""
-        allocator = self.state.allocators[Decider.OPERATOR]
-        return bool(devices_in_class(allocator, name, slice_) >> index & 1)
+        return bool(self.classes.find(name, slice_) >> index & 1)
 
     def find_node_condition(self, name: str) -> str:
         """Return why a node cannot be used, or nothing; where no node is given, none is gone."""
@@ -366,11 +401,12 @@ class DeviceItem:
 
 @dataclass(frozen=True, slots=True)
 class DeviceList:
-    """Devices by driver and pool, in the order of their slices. `is_at_most` is as in `UsageReport`."""
+    """Devices by driver and pool, in the order of their slices. `is_at_most`, `partial` are as in `UsageReport`."""
 
     items: tuple[DeviceItem, ...]
     is_at_most: bool = False
     unread: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()
 
 
 def list_devices(
@@ -385,14 +421,14 @@ def list_devices(
     missing = USAGE.find_missing(state.unread)
     if query.device_class:
         OF_CLASS.check(state.unread)
-    rows = DeviceTable(state).select(query)
+    table = DeviceTable(state)
+    rows = table.select(query)
     items = [_build_item(state.ledger, row) for row in rows if nodes is None or row.node in nodes]
-    return DeviceList(tuple(items), bool(missing), state.unread_lines)
+    return DeviceList(tuple(items), bool(missing), state.unread_lines, table.classes.partial)
 
 
 def _build_item(ledger: Ledger, row: DeviceRow) -> DeviceItem:
     slice_ = row.slice_
-    values = ((name, column.values[row.index]) for name, column in sorted(slice_.attributes.items()))
     return DeviceItem(
         slice_.driver,
         slice_.pool,
@@ -402,8 +438,14 @@ def _build_item(ledger: Ledger, row: DeviceRow) -> DeviceItem:
         tuple(["/".join(key) for key in sorted(row.holders)]),
         taints_of(slice_, row.index),
         tuple(_amounts(ledger, row)),
-        tuple([DeviceAttribute(name, _text(value.value)) for name, value in values if value is not None]),
+        tuple([DeviceAttribute(*each) for each in sorted(values_of(slice_, row.index).items())]),
     )
+
+
+def values_of(slice_: Slice, index: int) -> dict[str, str]:
+    """Return the attributes of a device as texts, by name."""
+    values = ((name, column.values[index]) for name, column in slice_.attributes.items())
+    return {name: _text(value.value) for name, value in values if value is not None}
 
 
 def taints_of(slice_: Slice, index: int) -> tuple[str, ...]:

@@ -57,10 +57,15 @@ class UncheckedSort:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """All findings by sort, and by namespace and name of the object; and what could not be judged."""
+    """All findings by sort, and by namespace and name of the object; and what could not be judged.
+
+    `owned_without_policy` are the rules and slices that own devices, and are of no AllocationPolicy: nothing is wrong
+    with them.
+    """
 
     findings: tuple[Finding, ...]
     unchecked: tuple[UncheckedSort, ...] = ()
+    owned_without_policy: tuple[str, ...] = ()
 
     @property
     def conclusion(self) -> Conclusion:

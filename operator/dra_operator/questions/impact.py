@@ -19,7 +19,7 @@ from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.text import listed, shown
 from dra_operator.api.types import DeviceTaint, DeviceTaintRule, ResourceClaim
 from dra_operator.inventory import bits
-from dra_operator.inventory.ownership import is_owned_taint, owns
+from dra_operator.inventory.ownership import is_owned_taint
 from dra_operator.inventory.taints import tolerates
 from dra_operator.ledger import ClaimKey
 from dra_operator.ledger.broken import tolerated_until
@@ -35,17 +35,9 @@ from dra_operator.questions.claims import (
     node_of_claim,
     results_of,
 )
-from dra_operator.questions.device_table import PublishedDevices, devices_by_node, devices_in_class
+from dra_operator.questions.device_table import ClassDevices, PublishedDevices, devices_by_node
 from dra_operator.questions.errors import QuestionError, UnknownObjectError
-from dra_operator.questions.ownership_effects import (
-    find_blind_monitors,
-    find_divided_counters,
-    find_divided_nodes,
-    first_lines,
-    holder_line,
-)
 from dra_operator.questions.partial import DECISION, IMPACT, find_decision_kinds, find_unchecked
-from dra_operator.questions.raw_devices import build_table
 from dra_operator.questions.replacement import decide_anew, pod_key
 from dra_operator.questions.request_counts import RequestImpact, compare_requests
 from dra_operator.questions.state import ClusterState
@@ -178,7 +170,8 @@ class _ChangeOutcome:
     """A change and the state after it. `devices` are those that are hit, by path.
 
     `evicted` are the pods that are, by namespace and name; None if all users of a claim that is hit are. `drained` is
-    the node that is. `kinds` are the optional kinds on which it depends.
+    the node that is. `kinds` are the optional kinds on which it depends, `unfinished` the classes of which
+    not all devices could be asked.
     """
 
     text: str
@@ -190,6 +183,7 @@ class _ChangeOutcome:
     evicted: frozenset[tuple[str, str]] | None = None
     drained: str = ""
     kinds: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
 
 
 def find_impact(state: ClusterState, change: ClusterChange) -> ImpactReport:
@@ -225,16 +219,17 @@ def find_impact(state: ClusterState, change: ClusterChange) -> ImpactReport:
         for result in results_of(claim)
         if not result.admin_access
     }
+    requests, unfinished = compare_requests(state, found.state)
     return ImpactReport(
         found.text,
         len(found.devices),
         len(found.devices & held),
         tuple(claims),
-        tuple(compare_requests(state, found.state)),
+        requests,
         tuple(found.problems),
         tuple(found.warnings),
         state.unread_lines,
-        tuple(dict.fromkeys((*missing, *(elsewhere if claims else ())))),
+        tuple(dict.fromkeys((*missing, *(elsewhere if claims else ()), *found.unfinished, *unfinished))),
     )
 
 
@@ -321,15 +316,16 @@ def _apply_rules(state: ClusterState, bodies: Sequence[Mapping[str, Any]]) -> _C
         for claim in allocated_claims(state.objects):
             if (hit := _hit_by_taint(claim, here, rule.spec.taint, state.now)) is not None:
                 hits[claim_key(claim)] = _merge(hits.get(claim_key(claim), hit), hit)
-    problems, warnings = _find_ownership_effects(changed, rules, chosen)
     names = [rule.metadata.name for rule in rules]
+    # What draws on counters together is owned together, or not at all.
+    half_owned = [slice_.name for _, slice_ in after.slices() if slice_.half_owned]
     return _ChangeOutcome(
         "; ".join(map(_describe_rule, rules)),
         changed,
         frozenset(chosen),
         [*hits.values()],
-        problems,
-        [*_new_notes(state, changed, "DeviceTaintRule", names), *warnings],
+        _new_notes(state, changed, "ResourceSlice", half_owned),
+        _new_notes(state, changed, "DeviceTaintRule", names),
         kinds=("DeviceTaintRule",),
     )
 
@@ -345,18 +341,6 @@ def _merge(one: _Hit, other: _Hit) -> _Hit:
     seconds = [each.after_seconds for each in (one, other) if each.after_seconds is not None]
     effect = Effect.EVICTED if Effect.EVICTED in (one.effect, other.effect) else other.effect
     return _Hit(one.claim, one.devices | other.devices, effect, min(seconds, default=None))
-
-
-def _find_ownership_effects(
-    changed: ClusterState, rules: Sequence[DeviceTaintRule], chosen: Collection[str]
-) -> tuple[list[str], list[str]]:
-    """Return what cannot work where rules own devices, and what else to think of; nothing where they own none."""
-    if not any(map(owns, rules)):
-        return [], []
-    table = build_table(record.obj for record in changed.objects.records.values())
-    keys, ours = {key for key in table.devices if str(key) in chosen}, table.owned()
-    warnings = [*find_divided_nodes(table, ours, keys), *find_blind_monitors(table, keys)]
-    return find_divided_counters(table, ours, keys), warnings
 
 
 def _has_taint(published: PublishedDevices, path: tuple[str, str, str], taint: DeviceTaint) -> bool:
@@ -384,7 +368,7 @@ def _hit_by_taint(
         if path not in chosen or (result.admin_access and not is_evicting):
             continue
         if is_evicting:
-            ends[path] = min(tolerated_until(taint, result.tolerations, since=now), ends.get(path, math.inf))
+            ends[path] = min(tolerated_until(taint, result.tolerations, now), ends.get(path, math.inf))
         elif is_owned_taint(taint) or not any(tolerates(item, taint) for item in result.tolerations):
             # Who tolerates the taint by which a device is ours gets none from kube-scheduler all the same.
             ends[path] = now
@@ -402,13 +386,11 @@ def _hit_by_taint(
 def _apply_class(state: ClusterState, body: Mapping[str, Any]) -> _ChangeOutcome:
     changed = _with_objects(state, [body], "DeviceClass")
     name = str(body["metadata"]["name"])
-    before, after = (each.allocators[Decider.OPERATOR] for each in (state, changed))
+    before, after = (ClassDevices(each.allocators[Decider.OPERATOR]) for each in (state, changed))
     lost = frozenset(
         slice_.path(index)
         for _, slice_ in PublishedDevices(state.inventory).slices()
-        for index in bits.each(
-            devices_in_class(before, name, slice_) & ~devices_in_class(after, name, slice_)
-        )
+        for index in bits.each(before.find(name, slice_) & ~after.find(name, slice_))
     )
     hits = _find_hits(
         state,
@@ -421,7 +403,14 @@ def _apply_class(state: ClusterState, body: Mapping[str, Any]) -> _ChangeOutcome
     )
     verb = "is changed" if name in state.inventory.classes else "is new"
     problems = _new_notes(state, changed, "DeviceClass", [name])
-    return _ChangeOutcome(f'DeviceClass "{name}" {verb}', changed, lost, hits, problems)
+    return _ChangeOutcome(
+        f'DeviceClass "{name}" {verb}',
+        changed,
+        lost,
+        hits,
+        problems,
+        unfinished=(*before.partial, *after.partial),
+    )
 
 
 # --- a node
@@ -546,17 +535,3 @@ def _new_notes(before: ClusterState, after: ClusterState, kind: str, names: Iter
     beginnings = tuple(f'{kind} "{name}":' for name in names)
     known = {*before.notes}
     return tuple(line for line in after.notes if line.startswith(beginnings) and line not in known)
-
-
-def describe_holders(claims: Iterable[ClaimImpact]) -> list[str]:
-    """Return a line for each of some claims that hold devices which are hit, and for whom they are reserved."""
-    lines = [
-        holder_line(
-            f"{item.namespace}/{item.name}",
-            item.devices,
-            [f"{user.kind.lower()} {user.name}" for user in item.pods],
-            is_being_deleted=item.is_being_deleted,
-        )
-        for item in claims
-    ]
-    return first_lines(lines, "claims")

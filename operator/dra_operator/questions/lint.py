@@ -46,7 +46,7 @@ from dra_operator.pods.edits import find_parts
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions.answers import Conclusion, conclude
 from dra_operator.questions.manifests import Source
-from dra_operator.questions.partial import LINT
+from dra_operator.questions.partial import LINT, UNFINISHED
 from dra_operator.questions.state import ClusterState
 
 _KINDS: Final = ("DeviceClass", "ResourceClaimTemplate", "ResourceClaim")
@@ -61,7 +61,6 @@ _FOREIGN: Final = PreparedDevice("driver.invalid", False, {}, {}, None)
 """A device of a driver that nobody means, without attributes."""
 _MISSING_KEY: Final = "no such key: "
 _LEFT: Final = " that the selectors before it leave"
-_UNFINISHED: Final = "not all devices could be asked in the time that a claim has: write it more simply"
 
 
 class Severity(StrEnum):
@@ -209,7 +208,7 @@ def lint_objects(
             findings += [_placed(each, record, path) for each in found.findings]
             if not found.is_whole:
                 name = f"{record.obj.metadata.namespace}/{record.obj.metadata.name}".removeprefix("/")
-                partial.append(f"{type(record.obj).__name__} {name}: {path}: {_UNFINISHED}")
+                partial.append(f"{type(record.obj).__name__} {name}: {path}: {UNFINISHED}")
     findings.sort(key=lambda item: tuple(Severity).index(item.severity))
     unread = tuple(f"{kind}: {why}" for kind, why in sorted(state.unread.items()))
     return LintReport(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from dra_operator.api.text import listed
+from dra_operator.api.types import DeviceTaintRule
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import is_owned_taint, owns
 from dra_operator.ledger import Ledger, Overcommitments
@@ -26,17 +27,28 @@ def find_notes(objects: ObjectSet, inventory: Inventory, ledger: Ledger) -> Iter
         )
 
 
-def find_owners(objects: ObjectSet) -> list[str]:
-    """Return the rules and slices with the taint by which devices are the operator's, as texts have them."""
+def find_owners(objects: ObjectSet, *, without_policy: bool = False) -> list[str]:
+    """Return the rules and slices with the taint by which devices are the operator's, as texts have them.
+
+    With `without_policy`, none of the rules that belong to an AllocationPolicy.
+    """
     rules = [record.obj for record in objects.of_kind("DeviceTaintRule")]
     slices = [record.obj for record in objects.of_kind("ResourceSlice")]
-    owners = [f"DeviceTaintRule {rule.metadata.name}" for rule in rules if owns(rule)]
+    owners = [
+        f"DeviceTaintRule {rule.metadata.name}"
+        for rule in rules
+        if owns(rule) and not (without_policy and _is_of_policy(rule))
+    ]
     owners += [
         f"ResourceSlice {item.metadata.name}"
         for item in slices
         if any(is_owned_taint(taint) for device in item.spec.devices for taint in device.taints)
     ]
     return sorted(owners)
+
+
+def _is_of_policy(rule: DeviceTaintRule) -> bool:
+    return any(owner.kind == "AllocationPolicy" for owner in rule.metadata.owner_references)
 
 
 def _owning(owners: Sequence[str]) -> str:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 ABORTED: Final = "a search ran out of its time"
 """A line of a partial answer that is so for no kind."""
+UNFINISHED: Final = (
+    "not all devices could be asked in the time that a claim has: write its selectors more simply"
+)
+"""What is said of objects whose selectors take too long."""
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _TO_PODS: Final = ("podAffinity", "podAntiAffinity")
 

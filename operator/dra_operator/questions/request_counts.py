@@ -9,11 +9,13 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from dra_operator.allocator import Decider
-from dra_operator.allocator.budget import unlimited
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.matching.candidates import AskContent
 from dra_operator.api.types import DeviceSelector, DeviceToleration, ResourceClaim
 from dra_operator.pods.edits import find_parts
 from dra_operator.questions.device_table import PublishedDevices, devices_by_node
+from dra_operator.questions.partial import UNFINISHED
 from dra_operator.questions.state import ClusterState
 
 
@@ -38,8 +40,15 @@ class RequestImpact:
         return not self.asked or (self.devices_before < self.asked) is not (self.devices_after < self.asked)
 
 
-def compare_requests(before: ClusterState, after: ClusterState) -> Iterator[RequestImpact]:
-    """Yield the requests of templates and of claims that wait, which another number of devices can serve afterwards."""
+def compare_requests(
+    before: ClusterState, after: ClusterState
+) -> tuple[tuple[RequestImpact, ...], tuple[str, ...]]:
+    """Return the requests of templates and of claims that wait, which another number of devices can serve afterwards.
+
+    And a line for each of which that is not known, as its selectors take longer than a tenth of the time of a claim.
+    """
+    found: list[RequestImpact] = []
+    unfinished: list[str] = []
     count_before, count_after = (cache(partial(_count, state)) for state in (before, after))
     for kind, claim, decider in _find_claims(before):
         names = kind, claim.metadata.namespace, claim.metadata.name
@@ -53,8 +62,12 @@ def compare_requests(before: ClusterState, after: ClusterState) -> Iterator[Requ
                 bool(getattr(asked, "admin_access", None)),
             )
             number = asked.count if asked.allocation_mode == "ExactCount" else 0
-            if (first := count_before(request)) != (then := count_after(request)):
-                yield RequestImpact(*names, part.path, first, then, number)
+            first, then = count_before(request), count_after(request)
+            if first is None or then is None:
+                unfinished.append(f"{kind} {'/'.join(names[1:])}: {UNFINISHED}")
+            elif first != then:
+                found.append(RequestImpact(*names, part.path, first, then, number))
+    return tuple(found), tuple(unfinished)
 
 
 class _Request(NamedTuple):
@@ -79,8 +92,8 @@ def _find_claims(state: ClusterState) -> Iterator[tuple[str, ResourceClaim, Deci
             yield "ResourceClaim", claim, Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR
 
 
-def _count(state: ClusterState, request: _Request) -> int:
-    """Return how many devices can serve a request; none if there is no such class."""
+def _count(state: ClusterState, request: _Request) -> int | None:
+    """Return how many devices can serve a request, none if there is no such class; None if that takes too long."""
     found = state.inventory.classes.get(request.device_class)
     if found is None:
         return 0
@@ -92,8 +105,12 @@ def _count(state: ClusterState, request: _Request) -> int:
         request.decider.implied(admin_access=request.is_admin),
     )
     key = allocator.candidates.key(content, ())
+    budget = Budget(allocator.limits, allocator.clock).tenth()
     for _, slice_ in PublishedDevices(state.inventory).slices():
-        devices = allocator.candidates.select(key, slice_, unlimited())
+        try:
+            devices = allocator.candidates.select(key, slice_, budget)
+        except AbortedError:
+            return None
         devices = allocator.candidates.tolerated(key, slice_, devices)
         for name, here in devices_by_node(slice_).items() if devices else ():
             if not name or ((node := nodes.get(name)) is not None and node.unusable is None):

@@ -15,6 +15,7 @@ from enum import StrEnum
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.likeness import near_object
 from dra_operator.api.quantity import family, format_amount
+from dra_operator.api.text import shown
 from dra_operator.api.types import ResourceClaim
 from dra_operator.inventory import Verdict
 from dra_operator.ledger import ClaimKey, Ledger
@@ -34,6 +35,7 @@ from dra_operator.questions.device_table import (
     HolderQuery,
     PublishedDevices,
     node_of_device,
+    values_of,
 )
 from dra_operator.questions.errors import UnknownObjectError
 from dra_operator.questions.partial import HOLDERS, OF_CLASS, USAGE
@@ -78,12 +80,16 @@ class UsageRow:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """Rows sorted by name. `is_at_most`: claims, taint rules or nodes were not all read, so that less may be free."""
+    """Rows sorted by name. `is_at_most`: claims, taint rules or nodes were not all read, so that less may be free.
+
+    `partial` has a line for each class that has no row, as its selectors take too long.
+    """
 
     grouping: Grouping
     rows: tuple[UsageRow, ...]
     is_at_most: bool = False
     unread: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()
 
 
 def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str = "") -> UsageReport:
@@ -116,9 +122,10 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
         claim_key(claim): consumers.find_use(claim).is_idle for claim in allocated_claims(state.objects)
     }
     rows = [
-        _build_row(table, grouping, name, groups[name], is_idle=is_idle, by=by) for name in sorted(groups)
+        _build_row(table, grouping, name, groups[name], is_idle=is_idle, by=by)
+        for name in sorted(groups.keys() - table.classes.unfinished)
     ]
-    return UsageReport(grouping, tuple(rows), bool(missing), state.unread_lines)
+    return UsageReport(grouping, tuple(rows), bool(missing), state.unread_lines, table.classes.partial)
 
 
 def _build_row(
@@ -295,9 +302,13 @@ def find_holders(state: ClusterState, query: HolderQuery = HolderQuery()) -> Hol
     for key, (claim, items) in sorted(held.items()):
         devices = [item for item in items if _is_asked_about(table, query, claim, item)]
         if devices and query.namespace in ("", key[0]):
-            holders.append(_build_holder(state, consumers, claim, devices))
+            holder = _build_holder(state, consumers, claim, devices)
+            if not query.pod or any(
+                (each.kind, f"{key[0]}/{each.name}") == ("Pod", query.pod) for each in holder.consumers
+            ):
+                holders.append(holder)
     count = sum(1 for _ in table.select(query))
-    return HolderReport(query, tuple(holders), count, state.unread_lines, partial)
+    return HolderReport(query, tuple(holders), count, state.unread_lines, (*partial, *table.classes.partial))
 
 
 def _held_devices(claim: ResourceClaim, published: PublishedDevices) -> Iterator[HeldDevice]:
@@ -323,12 +334,12 @@ def _is_asked_about(table: DeviceTable, query: HolderQuery, claim: ResourceClaim
         return False
     if item.is_admin_access and not query.admin_access:
         return False
-    if not query.device_class:
+    if not (query.device_class or query.value):
         return True
     found = table.published.find(item.driver, item.pool, item.device)
     if found is None:
-        return query.device_class in classes_of_request(claim, item.request)
-    return table.is_in_class(query.device_class, *found)
+        return not query.value and query.device_class in classes_of_request(claim, item.request)
+    return table.is_selected(query, *found)
 
 
 def _build_holder(
@@ -371,6 +382,16 @@ def _check_names(table: DeviceTable, query: HolderQuery, held: Sequence[HeldDevi
     if query.node and "Node" not in state.unread:
         nodes = {*state.nodes, *(row.node for row in table.rows), *(item.node for item in held)}
         _check("Node", query.node, nodes - {""})
+    if query.value and "ResourceSlice" not in state.unread:
+        known = {value for row in table.rows for value in values_of(row.slice_, row.index).values()}
+        if query.value not in known:
+            near = near_object(query.value, known) or min(
+                (each for each in known if each.startswith(query.value)), default=""
+            )
+            hint = f"; did you mean {shown(near)}?" if near else ""
+            if any(row.name == query.value for row in table.rows):
+                hint = f"; for a device of this name write device/POOL/{query.value}"
+            raise UnknownObjectError(f"no device has the value {shown(query.value)}{hint}")
     wanted = {"driver": query.driver, "pool": query.pool, "device": query.device}
     if "ResourceSlice" in state.unread or not any(wanted.values()):
         return

@@ -6,14 +6,13 @@ from itertools import product
 import pytest
 
 from dra_operator.api.semver import parse_semver
-from dra_operator.api.versions import VERSIONS
-from dra_operator.cel import CelError, compile_program
+from dra_operator.cel import STORED, CelError, compile_program
 from dra_operator.cel.device import PreparedDevice
 from dra_operator.cel.library.named_formats import FORMATS
 from dra_operator.cel.library.network import parse_cidr, parse_ip
 from dra_operator.cel.library.quantities import parse_quantity
 from dra_operator.cel.library.urls import parse_url
-from dra_operator.cel.types.environment import Environment, functions
+from dra_operator.cel.types.environment import functions
 from dra_operator.cel.values.values import CelMap, Duration, Timestamp, TypeValue, Uint
 
 VALUES = (
@@ -118,7 +117,7 @@ def test_plain_evaluation_gives_the_metered_answer(name):
     asked = 0
     for text, used in dict(calls(name)).items():
         try:
-            program = compile_program(text, Environment(VERSIONS[-1]))
+            program = compile_program(text, STORED)
         except CelError:
             continue
         for values in given(len(used)):

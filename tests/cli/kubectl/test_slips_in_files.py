@@ -19,6 +19,12 @@ RULE = {
         "taint": {"key": "example.com/broken", "effect": "NoExecute"},
     },
 }
+POLICY = {
+    "apiVersion": "dra-operator.io/v1alpha1",
+    "kind": "AllocationPolicy",
+    "metadata": {"name": "training"},
+    "spec": {"devices": [{"driver": "gpu.example.com", "pool": "n1"}]},
+}
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
@@ -29,7 +35,7 @@ GIVEN = {
     "fit": [pod(), DEPLOYMENT, template(), CLASS],
     "explain": [pod(), template()],
     "headroom": [template()],
-    "impact": [RULE, CLASS],
+    "impact": [RULE, CLASS, POLICY],
     "lint": [template(), CLASS],
     "top -f": [node("n3"), devices("n3", "gpu-0"), RULE, CLASS],
 }

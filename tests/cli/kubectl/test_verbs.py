@@ -13,6 +13,7 @@ from answer_schema import schema_text
 from cluster import allocation, claim, pod, resource_slice
 from dra_operator.cli.kubectl.commands import VERBS, app
 from dra_operator.cli.kubectl.completion import complete_names
+from factories import taint_rule
 
 HEAVY = {"aiohttp", "kopf", "kubernetes", "typer", "rich", "structlog", "prometheus_client"}
 
@@ -108,7 +109,7 @@ async def test_wrong_input_is_one_line_with_what_to_do(cluster, dra, line, words
     ("line", "words"),
     [
         ("who gpu", "names no object: write node/NAME or class/NAME or pool/NAME or device/NAME"),
-        ("who device/gpu-0", "write device/POOL/NAME, or with the driver before the pool"),
+        ("who device/gpu-0", "write device/POOL/gpu-0"),
         ("who device/pool-1/", "write device/POOL/NAME, or with the driver before the pool"),
         ("who pool/gpu.example.com/", "write pool/NAME, or with the driver before the pool"),
         ("claims -n a -A", "-n names one namespace, and -A all of them"),
@@ -126,6 +127,50 @@ async def test_wrong_usage_ends_with_2(cluster, dra, line, words):
 
     assert result.exit_code == 2
     assert words in " ".join(result.stderr.split())
+
+
+def policy(tmp_path, **entry):
+    """A file with an AllocationPolicy for some devices of the driver."""
+    body = {
+        "apiVersion": "dra-operator.io/v1alpha1",
+        "kind": "AllocationPolicy",
+        "metadata": {"name": "training"},
+        "spec": {"devices": [{"driver": "gpu.example.com", **entry}]},
+    }
+    (tmp_path / "policy.json").write_text(json.dumps(body))
+    return str(tmp_path / "policy.json")
+
+
+async def test_impact_of_a_policy_is_that_of_its_rules(used, dra, tmp_path):
+    """Before it is applied: the claims that hold the devices keep them."""
+    result = await dra("impact", policy(tmp_path, pool="pool-1"))
+
+    assert result.exit_code == 1, result.output
+    assert "default/holder" in result.stdout
+    assert "dra-operator.io/owned:NoSchedule" in result.stderr
+
+
+async def test_policy_that_the_schema_refuses_is_named_by_file_and_field(cluster, dra, tmp_path):
+    """What the API server would say of it."""
+    result = await dra("impact", policy(tmp_path, node="node-1"))
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "policy.json: spec.devices.0.node: " in result.stderr
+
+
+async def test_audit_lists_what_owns_devices_without_a_policy(cluster, dra):
+    """Rules of a policy are not among them, and nothing is wrong with it."""
+    owner = {"apiVersion": "dra-operator.io/v1alpha1", "kind": "AllocationPolicy", "name": "a", "uid": "1"}
+    for name, owners in (("by-hand", []), ("of-a-policy", [owner])):
+        rule = taint_rule(
+            name, {"driver": "gpu.example.com"}, key="dra-operator.io/owned", effect="NoSchedule"
+        )
+        rule["metadata"]["ownerReferences"] = owners
+        cluster.put(rule)
+
+    result = await dra("audit")
+
+    assert "owned without an AllocationPolicy: by DeviceTaintRule by-hand\n" in result.stderr
 
 
 async def test_template_that_is_malformed_is_named_by_file_and_field(cluster, dra, tmp_path):

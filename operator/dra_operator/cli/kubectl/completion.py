@@ -6,10 +6,13 @@ Source: k8s.io/kubectl/pkg/cmd/plugin/plugin_completion.go; github.com/spf13/cob
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.shell_completion import CompletionItem, ShellComplete
+
+if TYPE_CHECKING:
+    from dra_operator.cli.kubectl.options import Options
 
 NO_FILES: Final = 4
 """Directive: the words are all there is, no file is meant."""
@@ -58,17 +61,33 @@ def complete_subjects(kinds: dict[str, str]) -> Complete:
     return complete
 
 
-def _names(ctx: click.Context, kind: str) -> Iterable[str]:
-    from dra_operator.api.kinds import KINDS
+def complete_contexts(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    """Return the contexts of the kubeconfig that begin so."""
+    from dra_operator.cli.kubectl.requests import ReadingError, connect
+
+    try:
+        names = connect(_options(ctx)).contexts()
+    except ReadingError:
+        names = []
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def _options(ctx: click.Context) -> "Options":
     from dra_operator.cli.kubectl.options import Impersonation, Options
-    from dra_operator.cli.kubectl.reading import read_names
-    from dra_operator.cli.kubectl.requests import ReadingError, RefusedError, connect
 
     given: dict[str, Any] = ctx.params
     user = Impersonation(given.get("as_user") or "", given.get("as_groups") or (), given.get("as_uid") or "")
-    options = Options(given.get("kubeconfig") or "", given.get("context") or "", user, _SECONDS)
+    return Options(given.get("kubeconfig") or "", given.get("context") or "", user, _SECONDS)
+
+
+def _names(ctx: click.Context, kind: str) -> Iterable[str]:
+    from dra_operator.api.kinds import KINDS
+    from dra_operator.cli.kubectl.reading import read_names
+    from dra_operator.cli.kubectl.requests import ReadingError, RefusedError, connect
+
+    given = ctx.params
     try:
-        kubectl = connect(options)
+        kubectl = connect(_options(ctx))
         namespace = KINDS[kind].namespaced and (given.get("namespace") or kubectl.context().namespace)
         return sorted(read_names(kubectl, KINDS[kind], namespace or ""))
     except (ReadingError, RefusedError):

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import click
 
+from dra_operator.cli.kubectl.completion import complete_contexts, complete_names
+
 WIDE: Final = "wide"
 JSON: Final = "json"
 YAML: Final = "yaml"
@@ -71,7 +73,14 @@ def shared(formats: Sequence[str], labels: str = "", namespace: str = "") -> lis
     `namespace` says what `-n` is for where it is not for what is named or listed; then there is no `-A`.
     """
     of_namespace = namespace or "Namespace; that of the context if left out."
-    found: list[click.Parameter] = [option("-n", "--namespace", metavar="NAME", help=of_namespace)]
+    found: list[click.Parameter] = [
+        option(
+            *("-n", "--namespace"),
+            metavar="NAME",
+            shell_complete=complete_names("Namespace"),
+            help=of_namespace,
+        )
+    ]
     if not namespace:
         found.append(option("-A", "--all-namespaces", is_flag=True, help="All namespaces."))
     if labels:
@@ -100,7 +109,9 @@ def _connection() -> list[click.Parameter]:
     timeout = "How long the server may take for an answer, as 10s or 2m; 0 is for ever."
     return [
         option("--kubeconfig", metavar="FILE", help="Kubeconfig file, as for kubectl."),
-        option("--context", metavar="NAME", help="Context of the kubeconfig."),
+        option(
+            "--context", metavar="NAME", shell_complete=complete_contexts, help="Context of the kubeconfig."
+        ),
         option("--as", "as_user", metavar="USER", help="User to ask as."),
         option(
             "--as-group", "as_groups", metavar="GROUP", multiple=True, help="As a group. May be repeated."

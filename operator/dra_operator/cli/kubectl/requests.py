@@ -74,6 +74,10 @@ class Kubectl:
         users = [each.get("user") or {} for each in config.get("users") or ()]
         return Context(str(namespace), has_plugin=any("exec" in user for user in users))
 
+    def contexts(self) -> list[str]:
+        """Return the names of the contexts of the kubeconfig."""
+        return self._run("config", "get-contexts", "--output=name").stdout.decode(errors="replace").split()
+
     def log_in(self) -> None:
         """Have a plugin log the user in at the terminal: what it keeps serves the requests that then start together.
 

@@ -25,6 +25,7 @@ KINDS: Final = {
     **dict.fromkeys(("pod", "pods", "po"), "Pod"),
     **dict.fromkeys(("class", "classes", "deviceclass", "deviceclasses"), "DeviceClass"),
     **dict.fromkeys(("node", "nodes", "no"), "Node"),
+    **dict.fromkeys(("namespace", "namespaces", "ns"), "Namespace"),
     **dict.fromkeys(("pool", "pools"), "pool"),
     **dict.fromkeys(("device", "devices"), "device"),
     **dict.fromkeys(("driver", "drivers"), "driver"),
@@ -174,6 +175,11 @@ def without_option() -> click.Option:
         shell_complete=complete_subjects({"claim/": "ResourceClaim", "pod/": "Pod", "node/": "Node"}),
         help="As if claim/NAME, pod/NAME, node/NAME or driver/NAME were gone. May be repeated.",
     )
+
+
+def value_option() -> click.Option:
+    """Return the option of the value of an attribute."""
+    return option("--value", metavar="TEXT", help="Only devices with an attribute of this value, as a UUID.")
 
 
 def copied(metavar: str) -> click.Argument:

@@ -22,6 +22,7 @@ DEMAND = Demand.for_question(
 )
 _MOST_OF_SORT: Final = 20
 """So many findings of each sort are shown at a terminal, unless sorts are named."""
+_MOST_OWNERS: Final = 10
 _OTHERS: Final = "selectors of classes and claims are not checked here: kubectl dra lint"
 
 
@@ -102,6 +103,10 @@ def _subject(item: "Finding") -> str:
 
 def _asides(report: "AuditReport") -> list[str]:
     found = [f"{item.sort.value} not checked: {item.why}" for item in report.unchecked]
+    if owners := report.owned_without_policy:
+        more = f" and {len(owners) - _MOST_OWNERS:,} others" if len(owners) > _MOST_OWNERS else ""
+        found.append(f"owned without an AllocationPolicy: by {', '.join(owners[:_MOST_OWNERS])}{more}")
     if not report.findings:
-        return [*found, "nothing is wrong" if not found else "nothing is wrong with what was checked"]
+        end = " with what was checked" if report.unchecked else ""
+        return [*found, f"nothing is wrong{end}"]
     return [*found, f"{count(len(report.findings), 'finding')}"]

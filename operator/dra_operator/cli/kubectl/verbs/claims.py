@@ -1,11 +1,13 @@
 """`kubectl dra claims`: claims with their devices, or why they wait."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from dra_operator.cli.kubectl.answering import Answer, Demand, Question, verb
 from dra_operator.cli.kubectl.completion import complete_names
+from dra_operator.cli.kubectl.options import option
 from dra_operator.cli.kubectl.subjects import age_at, hint_at, labels_test
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, count, listing, names_cell
 
@@ -21,6 +23,7 @@ _COLOURS = {
     "pending": Colour.WARNING,
     "reserved": Colour.GOOD,
 }
+_STATES = ("pending", "allocated", "reserved", "broken", "deleted")
 _MOST_NAMED = 2
 
 
@@ -28,9 +31,15 @@ _MOST_NAMED = 2
     "claims",
     DEMAND,
     click.Argument(["names"], metavar="[NAME]...", nargs=-1, shell_complete=complete_names("ResourceClaim")),
+    option(
+        *("--state", "states"),
+        type=click.Choice(_STATES),
+        multiple=True,
+        help="Only those in a state. May be repeated.",
+    ),
     labels="Only claims with these labels, as kubectl has it.",
 )
-def app(question: Question, *, names: tuple[str, ...]) -> Answer:
+def app(question: Question, *, names: tuple[str, ...], states: tuple[str, ...]) -> Answer:
     """List claims: state, node, devices, who uses them, and why they wait or are broken.
 
     Exit code 0, whatever state they are in; 2 if they cannot be read or one that is named is not there.
@@ -50,13 +59,15 @@ def app(question: Question, *, names: tuple[str, ...]) -> Answer:
         hint = hint_at(question, ("ResourceClaim",), question.namespace, missing[0])
         raise click.ClickException(f"there is no claim {', '.join(missing)}{where}; {hint}")
     report = list_claims(claims)
+    if states:
+        report = replace(report, items=tuple([item for item in report.items if item.state in states]))
     return Answer(
         "ClaimList",
         report,
         listing(_columns(question), report.items, question.style),
         names=[f"resourceclaim.resource.k8s.io/{item.name}" for item in report.items],
-        asides=_asides(question, report.items),
-        many=f"{count(len(report.items), 'claim')}: -n, -l and NAME select some, kubectl dra top counts devices",
+        asides=_asides(question, report.items, states),
+        many=f"{count(len(report.items), 'claim')}: -n, -l, --state, NAME select some; kubectl dra top counts devices",
     )
 
 
@@ -90,7 +101,9 @@ def _devices(question: Question, item: "ClaimItem") -> str | Cell:
     return names_cell([device.partition("/")[2] for device in item.devices], _MOST_NAMED, ",")
 
 
-def _asides(question: Question, items: "tuple[ClaimItem, ...]") -> list[str]:
+def _asides(question: Question, items: "tuple[ClaimItem, ...]", states: tuple[str, ...]) -> list[str]:
+    if not items and states:
+        return [f"no claim is {' or '.join(states)}"]
     if not items:
         where = f' in namespace "{question.namespace}": -A lists those of all' if question.namespace else ""
         return [f"there are no claims{where}"]

@@ -4,15 +4,28 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import Answer, Demand, Question, verb
+from dra_operator.cli.kubectl.answering import (
+    CANNOT_SAY,
+    YES,
+    Answer,
+    Demand,
+    Question,
+    partial_lines,
+    verb,
+)
 from dra_operator.cli.kubectl.completion import complete_names
 from dra_operator.cli.kubectl.options import option
-from dra_operator.cli.kubectl.subjects import no_device_line, nodes_with_labels, not_free
+from dra_operator.cli.kubectl.subjects import (
+    no_device_line,
+    nodes_with_labels,
+    not_free,
+    value_option,
+)
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, count, listing, names_cell
 from dra_operator.questions.partial import USAGE
 
 if TYPE_CHECKING:
-    from dra_operator.questions.device_table import DeviceItem
+    from dra_operator.questions.device_table import DeviceItem, DeviceList
 
 DEMAND = Demand.for_question(USAGE, required=USAGE.required, engine="dra_operator.questions.device_table")
 _STATES: Final = ("free", "used", "shared", "tainted", "blocked")
@@ -70,6 +83,8 @@ _COLUMNS: Final = (
         multiple=True,
         help="Only those in a state. May be repeated.",
     ),
+    option("--taint", metavar="KEY[=VALUE]", help="Only those with a taint, whatever state they are in."),
+    value_option(),
     labels="Only those on nodes with these labels.",
 )
 def app(
@@ -80,28 +95,34 @@ def app(
     device_class: str,
     driver: str,
     states: tuple[str, ...],
+    taint: str,
+    value: str,
 ) -> Answer:
     """List devices: where they are, what state they are in, and which claims hold them.
 
     The states are those of `kubectl dra top`. Exit code 0, whatever state they are in; 2 if they cannot be read or what
     is named is not there.
 
-    Examples: kubectl dra devices --node node-1; kubectl dra devices --class gpu.example.com --state free.
+    Examples: kubectl dra devices --class gpu.example.com --state free; kubectl dra devices --value GPU-1f0c.
     """
     from dataclasses import replace
 
     from dra_operator.questions.device_table import HolderQuery, list_devices
     from dra_operator.questions.usage import find_holders
 
-    subject = HolderQuery(driver=driver, node=node, device_class=device_class)
+    subject = HolderQuery(driver=driver, node=node, device_class=device_class, value=value)
     # It knows what is meant by a name that is not there.
     is_class_empty = False
-    if node or device_class or driver:
+    if node or device_class or driver or value:
         is_class_empty = not find_holders(question.cluster, subject).devices and bool(device_class)
     labels = question.options.labels
     nodes = nodes_with_labels(question.cluster, labels) if labels else None
     report = list_devices(question.cluster, subject, nodes)
-    items = [item for item in report.items if (not states or item.state in states) and _is_named(item, names)]
+    items = [
+        item
+        for item in report.items
+        if (not states or item.state in states) and _is_named(item, names) and _is_tainted(item, taint)
+    ]
     absent = [name for name in names if not any(_is_named(item, (name,)) for item in report.items)]
     if absent:
         raise click.ClickException(
@@ -112,11 +133,10 @@ def app(
         "DeviceList",
         report,
         listing(_COLUMNS, items, question.style),
+        CANNOT_SAY if report.partial else YES,
         names=[f"device/{item.driver}/{item.pool}/{item.name}" for item in items],
-        asides=_asides(
-            question, items, is_at_most=report.is_at_most, empty_class=device_class if is_class_empty else ""
-        ),
-        many=f"{len(items):,} devices: --node, --class, --state and POOL select some; `kubectl dra top` counts them",
+        asides=_asides(question, report, device_class if is_class_empty else ""),
+        many=f"{len(items):,} devices: --node, --class, --state, --value select some; `kubectl dra top` counts them",
     )
 
 
@@ -127,13 +147,18 @@ def _is_named(item: "DeviceItem", names: tuple[str, ...]) -> bool:
     return any(name in (short, long, f"{short}/{item.name}", f"{long}/{item.name}") for name in names)
 
 
-def _asides(
-    question: Question, items: "list[DeviceItem]", *, is_at_most: bool, empty_class: str
-) -> list[str]:
+def _is_tainted(item: "DeviceItem", wanted: str) -> bool:
+    return not wanted or any(f"{each}:".startswith((f"{wanted}=", f"{wanted}:")) for each in item.taints)
+
+
+def _asides(question: Question, report: "DeviceList", empty_class: str) -> list[str]:
+    if report.partial:
+        return partial_lines(report)
+    items = report.items
     found = [] if items else ["no such devices are published; `kubectl dra top` shows what there is"]
     if empty_class:
         found = _empty_class_lines(question, empty_class) or found
-    if is_at_most and any(item.state.value == "free" for item in items):
+    if report.is_at_most and any(item.state.value == "free" for item in items):
         found.append(f"free is at most: {not_free(question)}")
     return found
 

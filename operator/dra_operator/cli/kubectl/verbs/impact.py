@@ -40,7 +40,8 @@ DEMAND = Demand.for_question(
 def _check_named(ctx: click.Context, param: click.Parameter, subject: str) -> str:  # noqa: ARG001 - click's
     if not subject and not ctx.resilient_parsing:
         raise click.UsageError(
-            "say what changes: node/NAME, driver/NAME, or a file with a DeviceTaintRule or DeviceClass"
+            "say what changes: node/NAME, driver/NAME, or a file with a DeviceTaintRule, DeviceClass or "
+            "AllocationPolicy"
         )
     return subject
 
@@ -60,9 +61,9 @@ def _check_named(ctx: click.Context, param: click.Parameter, subject: str) -> st
 def app(question: Question, *, subject: str) -> Answer:
     """Say which claims and pods a change hits, and which of them would fit elsewhere. Changes nothing.
 
-    node/NAME drains a node, driver/NAME removes a driver with its slices, and a file has DeviceTaintRules, or a
-    DeviceClass, as they are to be applied. Exit code 0: nothing that is in use is hit; 1: something is; 2: it cannot
-    be said.
+    node/NAME drains a node, driver/NAME removes a driver with its slices, and a file has DeviceTaintRules and
+    AllocationPolicies, or a DeviceClass, as they are to be applied. Exit code 0: nothing that is in use is hit; 1:
+    something is; 2: it cannot be said.
     """
     from dra_operator.questions.impact import find_impact
 
@@ -109,10 +110,30 @@ def _change(question: Question, text: str) -> "ClusterChange":
     kinds = [str(body.get("kind")) for body in bodies]
     if kinds == ["DeviceClass"]:
         return ClassChange(bodies[0])
-    if set(kinds) != {"DeviceTaintRule"}:
+    if not kinds or not {*kinds} <= {"DeviceTaintRule", "AllocationPolicy"}:
         has = ", ".join(kinds) or "nothing"
-        raise ReadingError(f"{text}: has {has}: DeviceTaintRules, or one DeviceClass, are a change")
-    return RuleChange(bodies[0], tuple(bodies[1:]))
+        raise ReadingError(
+            f"{text}: has {has}: DeviceTaintRules, AllocationPolicies, or one DeviceClass, are a change"
+        )
+    first, *others = [rule for body in bodies for rule in _rules_of(text, body)]
+    return RuleChange(first, tuple(others))
+
+
+def _rules_of(path: str, body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return a rule as it is, and the rules that are made for a policy. Raises ReadingError."""
+    from pydantic import ValidationError
+
+    from dra_operator.kinds.allocation_policy import PolicySpec
+
+    if body.get("kind") == "DeviceTaintRule":
+        return [body]
+    try:
+        spec = PolicySpec.model_validate(body.get("spec") or {})
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(each) for each in ("spec", *first["loc"]))
+        raise ReadingError(f"{path}: {field}: {first['msg']}") from None
+    return [entry.selector.rule("resource.k8s.io/v1") for entry in spec.devices]
 
 
 def _hint(question: Question, text: str) -> str:
@@ -127,7 +148,10 @@ def _hint(question: Question, text: str) -> str:
             "edit it, and name it here"
         )
     if kind is not None:
-        return f"{text}: a change is node/NAME, driver/NAME, or a file with a DeviceTaintRule or DeviceClass"
+        return (
+            f"{text}: a change is node/NAME, driver/NAME, or a file with a DeviceTaintRule, DeviceClass or "
+            "AllocationPolicy"
+        )
     if text in question.cluster.nodes:
         return f"an object is named KIND/NAME: write node/{text}"
     return ""

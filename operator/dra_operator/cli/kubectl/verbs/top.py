@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import Answer, Demand, Question, verb
+from dra_operator.cli.kubectl.answering import (
+    CANNOT_SAY,
+    YES,
+    Answer,
+    Demand,
+    Question,
+    partial_lines,
+    verb,
+)
+from dra_operator.cli.kubectl.completion import complete_names
 from dra_operator.cli.kubectl.options import NAMESPACE_OF_CLAIMS, option
 from dra_operator.cli.kubectl.subjects import kubectl_name, no_device_line, nodes_with_labels, not_free
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, listing
@@ -30,6 +39,7 @@ _SORTS: Final = ("name", "free", "used", "total")
 @verb(
     "top",
     DEMAND,
+    click.Argument(["names"], metavar="[NAME]...", nargs=-1, shell_complete=complete_names("Node")),
     option(
         "--by", type=click.Choice(GROUPINGS), default="node", show_default=True, help="What a row stands for."
     ),
@@ -44,16 +54,16 @@ _SORTS: Final = ("name", "free", "used", "total")
     labels="Only nodes with these labels, with --by node.",
     namespace=f"With --by namespace, only this one. {NAMESPACE_OF_CLAIMS}",
 )
-def app(question: Question, *, by: str, sort_by: str, capacity: str) -> Answer:
-    """Show how many devices there are, and how many are used, free, tainted or blocked.
+def app(question: Question, *, names: tuple[str, ...], by: str, sort_by: str, capacity: str) -> Answer:
+    """Show how many devices there are, and how many are used, free, tainted or blocked; only of rows with some names.
 
     USED are held and have no room, SHARED have room for more shares, TAINTED keep claims away that do not tolerate the
     taint, BLOCKED can be given to nobody: their counters are used up, their pool is incomplete or the node cannot be
     used. IDLE are held by claims without a running pod. Exit code 0; 2 if devices cannot be read.
 
-    Examples: kubectl dra top --by class; kubectl dra top --by pool --sort-by free.
+    Examples: kubectl dra top node-1; kubectl dra top --by class; kubectl dra top --by pool --sort-by free.
     """
-    from dra_operator.questions.usage import Grouping, find_usage
+    from dra_operator.questions.usage import Grouping, find_usage, unknown_object
 
     report = find_usage(question.cluster, Grouping(by), capacity)
     rows = list(report.rows)
@@ -64,6 +74,10 @@ def app(question: Question, *, by: str, sort_by: str, capacity: str) -> Answer:
         rows = [row for row in rows if row.name in nodes]
     if by == "namespace" and question.options.namespace:
         rows = [row for row in rows if row.name == question.options.namespace]
+    if names:
+        rows = [row for row in rows if row.name in names]
+        if missing := sorted({*names} - {row.name for row in rows}):
+            raise unknown_object(f"{by} with devices", missing[0], [row.name for row in report.rows])
     if sort_by != "name":
         rows.sort(key=lambda row: -(getattr(row, sort_by) or 0))
     report = replace(report, rows=tuple(rows))
@@ -71,6 +85,7 @@ def app(question: Question, *, by: str, sort_by: str, capacity: str) -> Answer:
         "Usage",
         report,
         _lines(question, report, by),
+        CANNOT_SAY if report.partial else YES,
         names=[kubectl_name(_KINDS.get(by, by), row.name) for row in rows if row.name],
         asides=_asides(question, report, by),
         many=f"{len(rows):,} rows: --by class counts them together, -l and --sort-by free find some",
@@ -92,6 +107,7 @@ def _asides(question: Question, report: "UsageReport", by: str) -> list[str]:
         found.append(f"no devices are published{where or ': is a DRA driver running?'}")
     elif by == "class":
         found += [no_device_line(row.name) for row in rows if not row.total][:_MOST_NAMED]
+    found += partial_lines(report)
     if report.is_at_most:
         found.append(f"FREE is at most: {not_free(question)}")
     return found

@@ -5,10 +5,19 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CANNOT_SAY, CODES, Answer, Demand, Question, verb
+from dra_operator.cli.kubectl.answering import (
+    CANNOT_SAY,
+    CODES,
+    Answer,
+    Demand,
+    Question,
+    check_namespace,
+    partial_lines,
+    verb,
+)
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.options import option
-from dra_operator.cli.kubectl.subjects import KINDS, parse_subject
+from dra_operator.cli.kubectl.subjects import KINDS, find_name, parse_subject, value_option
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, count, listing, names_cell
 from dra_operator.questions.partial import HOLDERS
 
@@ -28,16 +37,23 @@ _MOST_NAMED: Final = 3
     DEMAND,
     click.Argument(
         ["subject"],
-        metavar="[node/NAME | class/NAME | pool/NAME | device/POOL/NAME]",
+        metavar="[node/NAME | class/NAME | pool/NAME | device/POOL/NAME | pod/NAME | namespace/NAME]",
         default="",
-        shell_complete=complete_subjects({"node/": "Node", "class/": "DeviceClass"}),
+        shell_complete=complete_subjects(
+            {"node/": "Node", "class/": "DeviceClass", "pod/": "Pod", "namespace/": "Namespace"}
+        ),
     ),
     option("--driver", metavar="NAME", help="Only devices of a driver."),
+    value_option(),
     option("--idle", is_flag=True, help="Only claims without a running pod."),
     option("--admin-access", is_flag=True, help="Also claims with admin access, which hold nothing."),
 )
-def app(question: Question, *, subject: str, driver: str, idle: bool, admin_access: bool) -> Answer:
-    """Say who holds a device, a pool, the devices of a node or of a class; without a name, who holds anything.
+def app(
+    question: Question, *, subject: str, driver: str, value: str, idle: bool, admin_access: bool
+) -> Answer:
+    """Say who holds a device, a pool, the devices of a node or of a class, and what a pod or a namespace holds.
+
+    Without a name, it says who holds anything; device/TEXT is a device with an attribute of this value.
 
     USE is what the pods of a claim do; where none runs, its devices are idle. With -n, only claims of a namespace. Exit
     code 0: somebody holds some; 1: nobody does; 2: it cannot be said.
@@ -47,7 +63,8 @@ def app(question: Question, *, subject: str, driver: str, idle: bool, admin_acce
     from dra_operator.questions.usage import find_holders
 
     query = _subject(question, subject, driver)
-    report = find_holders(question.cluster, replace(query, admin_access=admin_access))
+    query = replace(query, admin_access=admin_access, value=value or query.value)
+    report = find_holders(question.cluster, query)
     if idle:
         report = report.idle()
     code = CODES[report.conclusion]
@@ -57,7 +74,11 @@ def app(question: Question, *, subject: str, driver: str, idle: bool, admin_acce
         listing(_columns(question), report.holders, question.style),
         code,
         names=[f"resourceclaim.resource.k8s.io/{item.name}" for item in report.holders],
-        asides=_asides(report, subject, code, "held idle" if idle else "held"),
+        asides=[
+            *_asides(report, subject, code, "held idle" if idle else "held"),
+            # What could not be read is said beside.
+            *([] if question.cluster.unread else partial_lines(report)),
+        ],
         many=f"{_claims(report.holders)}: node/NAME, class/NAME, --idle and -n select some",
     )
 
@@ -66,17 +87,23 @@ def _subject(question: Question, text: str, driver: str) -> "HolderQuery":
     from dra_operator.questions.device_table import HolderQuery
 
     namespace = question.options.namespace
-    word, slash, name = text.partition("/")
-    of_users = {"ResourceClaim": f"kubectl dra claims {name}", "Pod": f"kubectl dra explain {text}"}
-    if slash and (instead := of_users.get(KINDS.get(word.partition(".")[0].lower(), ""))):
-        raise click.UsageError(f"who asks about devices, and {text} is none: {instead}")
     if not text:
         return HolderQuery(driver=driver, namespace=namespace)
-    kind, name = parse_subject(text, ("Node", "DeviceClass", "pool", "device"))
+    word, slash, name = text.partition("/")
+    if slash and KINDS.get(word.partition(".")[0].lower()) == "ResourceClaim":
+        raise click.UsageError(f"who asks about devices, and {text} is none: kubectl dra claims {name}")
+    kind, name = parse_subject(text, ("Node", "DeviceClass", "pool", "device", "Pod", "Namespace"))
+    if kind == "Pod":
+        return HolderQuery(driver=driver, pod=find_name(question, ("Pod",), name)[1])
+    if kind == "Namespace":
+        check_namespace(question.cluster, name)
+        return HolderQuery(driver=driver, namespace=name)
     if kind == "Node":
         return HolderQuery(driver=driver, node=name, namespace=namespace)
     if kind == "DeviceClass":
         return HolderQuery(driver=driver, device_class=name, namespace=namespace)
+    if kind == "device" and "/" not in name:
+        return HolderQuery(driver=driver, namespace=namespace, value=name)
     pool, slash, device = name.rpartition("/") if kind == "device" else (name, "/", "")
     if not slash or "" in name.split("/"):
         form = "device/POOL/NAME" if kind == "device" else "pool/NAME"
@@ -145,7 +172,11 @@ def _share(consumed: tuple[str, ...]) -> str:
 
 
 def _asides(report: "HolderReport", text: str, code: int, held: str) -> list[str]:
-    where = f" of {text}" if text and not text.startswith("device") else ""
+    is_user = KINDS.get(text.partition("/")[0].lower()) in ("Pod", "Namespace")
+    where = f" of {text}" if text and not text.startswith("device") and not is_user else ""
+    held = f"{held} by {text}" if is_user else held
+    if is_user and not report.holders and code != CANNOT_SAY:
+        return [f"{text} holds none of {count(report.devices, 'device')}"]
     if not report.holders:
         if held != "held" and code != CANNOT_SAY:
             return [f"none of {count(report.devices, 'device')}{where} is {held}"]

@@ -1,17 +1,19 @@
 """Makes 1,000 devices the operator's and gives them back, again and again, while kube-scheduler decides about them.
 
-    python bench/own_disown.py                 # 50 rounds: hours
-    python bench/own_disown.py --rounds 3
-    python bench/own_disown.py --rounds 1 --no-fence      # must fail: what kube-scheduler has decided is written late
+    python bench/moved_devices.py                 # 50 rounds: hours
+    python bench/moved_devices.py --rounds 3
+    python bench/moved_devices.py --rounds 1 --no-fence   # must fail: what kube-scheduler has decided is written late
 
 kube-scheduler runs at its default limits, so it decides faster than it writes. A round creates 1,000 pods whose class
-does not exist, then the class, so that kube-scheduler decides about all of them at once, and the rule as soon as
-`--unwritten` decisions are unwritten. Then the operator allocates on the devices, and kube-scheduler beside them. With
-claims of ours half written and pods waiting the rule is deleted; then kube-scheduler gets the devices.
+does not exist, then the class, so that kube-scheduler decides about all of them at once, and an AllocationPolicy as
+soon as `--unwritten` decisions are unwritten. Then the operator allocates on the devices, and kube-scheduler beside
+them. With claims of ours half written and pods waiting the policy is deleted; then kube-scheduler gets the devices, in
+each second round as they are given back in use.
 
 The exit code is 1 if any device is ever held twice, if not enough rounds had `--unwritten` decided and unwritten
-allocations at the rule's creation, or if a side has not got twenty devices after a move. With `--no-fence` policy and
-binding are stored, so that the operator waits no longer than with them, but the API server asks no policy.
+allocations at the policy's creation, if a rule is gone while claims hold its devices and nobody asked for that, or if
+a side has not got twenty devices after a move. With `--no-fence` policy and binding are stored, so that the operator
+waits no longer than with them, but the API server asks no policy.
 """
 
 import argparse
@@ -27,7 +29,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from coexistence.fleet import CLASSES, SLICES
-from coexistence.ownership import RULES, rule
+from coexistence.ownership import POLICIES, RULES, policy, rule
 from coexistence.stage import UNENFORCED, Stage, operator_flags, running_plane, set_up
 from coexistence.workload import (
     AT_ONCE,
@@ -42,6 +44,7 @@ from live.client import RefusedError, for_each
 from live.objects import Body
 from live.objects import node as live_node
 
+from controlplane.manifests import install_kinds
 from controlplane.serving import EVERYTHING
 
 MOVING, OTHER, OURS = "moving.example.com", "other.example.com", "ours.example.com"
@@ -51,6 +54,8 @@ RELEASED = "released.example.com"
 OPTED_OUT = {"dra-operator.io/allocate": "false"}
 PER_NODE = 64
 """The fewer nodes, the faster kube-scheduler decides."""
+HOLD_SECONDS = 10
+"""How long claims hold devices whose policy is deleted."""
 ENOUGH = 20
 """How many allocations each side must get after each move."""
 
@@ -87,6 +92,7 @@ class Rounds:
         # How many claims of ours, and pods, want the moving devices when they move.
         self._busy = max(ENOUGH, min(100, arguments.devices // 8))
         self._few = ENOUGH + 10
+        self.rules_lost = 0
         self._moving = {device for device in stage.stock.devices if device.driver == MOVING}
 
     async def prepare(self) -> None:
@@ -96,8 +102,8 @@ class Rounds:
         await self._create_claims(numbered("beside", self._few), OTHER, OPTED_OUT)
         await self._create_claims(numbered("after", self._few), MOVING, OPTED_OUT)
 
-    async def own(self, number: int) -> Move:
-        """Create the pods, then the rule, and let both sides allocate."""
+    async def take(self, number: int) -> Move:
+        """Create the pods, then the policy, and let both sides allocate."""
         names = [f"pod-{index:04}" for index in range(self._pods_at_once)]
         await self._create_pods(names)
         await self._wait_for_idle_scheduler()
@@ -105,30 +111,60 @@ class Rounds:
         await self._cluster.create(CLASSES, device_class(RELEASED, MOVING))
         unwritten = await self._wait_for_decisions()
         decided = time.monotonic()
-        await self._cluster.create(RULES, rule("moving", driver=MOVING))
+        await self._cluster.create(POLICIES, policy("moving", driver=MOVING))
+        await self._wait_for_rule()
         self._stage.observer.reader.owned |= self._moving
         operator = await self._claims_of_ours(f"owned-{number}", MOVING, self._busy)
         beside = numbered("beside", self._few)
         await self._create_pods(beside)
         scheduler = await self._until(lambda: self._bound(beside), ENOUGH, 300)
-        return Move("own", unwritten, operator, scheduler, decided - started, time.monotonic() - decided)
+        return Move("taken", unwritten, operator, scheduler, decided - started, time.monotonic() - decided)
 
-    async def disown(self, number: int) -> Move:
-        """Delete the rule while claims of ours are being written, and let both sides allocate."""
+    async def give_back(self, number: int) -> Move:
+        """Delete the policy while claims of ours are being written, and let both sides allocate.
+
+        In every second round the devices are given back in use, else once the claims have ended.
+        """
         names = [f"pod-{index:04}" for index in range(self._busy, self._pods_at_once)]
         await self._delete_all([f"{POD_PATH}/{name}{AT_ONCE}" for name in names])
         await self._delete_all([f"{CLAIMS}/{name}" for name in numbered(f"owned-{number}", self._busy)])
         after = numbered("after", self._few)
         await self._create_pods(after)
         started = time.monotonic()
-        await self._create_claims(numbered(f"leaving-{number}", self._busy), MOVING)
-        await self._cluster.delete(f"{RULES}/moving")
-        await self._wait_gone(f"{RULES}/moving")
+        leaving = numbered(f"leaving-{number}", self._busy)
+        await self._create_claims(leaving, MOVING)
+        await self._cluster.delete(f"{POLICIES}/moving")
+        if number % 2:
+            patch = {"metadata": {"annotations": {"dra-operator.io/give-back": "in-use"}}}
+            await self._cluster.patch_all(POLICIES, ["moving"], patch)
+        else:
+            await self._hold_and_end(leaving)
+        await self._wait_gone(f"{POLICIES}/moving")
         gone = time.monotonic()
         self._stage.observer.reader.owned -= self._moving
         scheduler = await self._until(lambda: self._bound(after), ENOUGH, 300)
         operator = await self._claims_of_ours(f"after-{number}", OURS, self._few)
-        return Move("disown", None, operator, scheduler, gone - started, time.monotonic() - gone)
+        return Move("given back", None, operator, scheduler, gone - started, time.monotonic() - gone)
+
+    async def _hold_and_end(self, claims: list[str]) -> None:
+        """End claims of ours; as long as one holds a device, a rule must own it."""
+        await asyncio.sleep(HOLD_SECONDS)
+        if self._allocated(claims) and not await self._rules():
+            self.rules_lost += 1
+        await self._delete_all([f"{CLAIMS}/{name}" for name in claims])
+
+    async def _wait_for_rule(self) -> None:
+        """Wait until the operator has made the rule of the policy."""
+        deadline = time.monotonic() + 60
+        while not await self._rules():
+            if time.monotonic() > deadline:
+                raise SystemExit("the policy has no rule after a minute")
+            await asyncio.sleep(0.05)
+
+    async def _rules(self) -> list[Body]:
+        """Return the rules that own the moving devices."""
+        found = await self._cluster.list(RULES)
+        return [each for each in found if each["spec"]["deviceSelector"] == {"driver": MOVING}]
 
     async def clear(self) -> None:
         """Delete all pods and claims of ours and the class, and wait until the devices are free."""
@@ -283,7 +319,7 @@ async def run(arguments: argparse.Namespace, stage: Stage) -> bool:
     await rounds.prepare()
     right, counted = True, 0
     for number in range(1, 2 * arguments.rounds + 1):
-        for move in (rounds.own, rounds.disown):
+        for move in (rounds.take, rounds.give_back):
             by_others = reader.by_others
             shown = await move(number)
             print(
@@ -301,14 +337,15 @@ async def run(arguments: argparse.Namespace, stage: Stage) -> bool:
     print(
         f"{counted} rounds, {reader.events} events of claims, {reader.allocations[True]} allocations"
         f" on owned devices ({reader.by_others} by others), {reader.allocations[False]} on others;"
-        f" {len(reader.violations)} devices held twice"
+        f" {len(reader.violations)} devices held twice, {rounds.rules_lost} rules gone too early"
     )
-    return right and counted == arguments.rounds and not reader.violations
+    return right and counted == arguments.rounds and not reader.violations and not rounds.rules_lost
 
 
 async def staged(arguments: argparse.Namespace) -> bool:
     """Run on a control plane of its own."""
     with running_plane(UNENFORCED if arguments.no_fence else EVERYTHING) as plane:
+        install_kinds(plane)
         async with set_up(
             plane,
             objects=objects(arguments.devices),
@@ -326,7 +363,7 @@ def main(given: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--devices", type=int, default=1000, help="devices that change hands")
-    parser.add_argument("--pods", type=int, default=1000, help="pods at each creation of the rule")
+    parser.add_argument("--pods", type=int, default=1000, help="pods at each creation of the policy")
     parser.add_argument("--unwritten", type=int, default=500, help="decided and unwritten at each creation")
     parser.add_argument("--no-fence", action="store_true", help="the API server asks no policy")
     parser.add_argument("--settle", type=float, help="the operator's --ownership-settle-seconds")

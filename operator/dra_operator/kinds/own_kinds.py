@@ -1,0 +1,21 @@
+"""The kinds of our own that there are, each with its controller."""
+
+from typing import Final
+
+from dra_operator.kinds import allocation_policy
+from dra_operator.kinds.handlers import OwnKind
+from dra_operator.kinds.policy_controller import PolicyController
+from dra_operator.kinds.world import World
+
+PLURALS: Final = (allocation_policy.PLURAL,)
+
+
+def build_own_kinds(world: World) -> tuple[OwnKind, ...]:
+    """Return them all."""
+    return (
+        OwnKind(
+            allocation_policy.PLURAL,
+            PolicyController(world).reconcile,
+            "rules of the policy are still there",
+        ),
+    )

@@ -1,0 +1,134 @@
+"""The way of the kinds to the cluster, and to what the operator knows of it.
+
+Questions about the state are answered by the thread of cycles, between two of them.
+"""
+
+import asyncio
+import concurrent.futures
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from dra_operator.api.names import GROUP, GROUP_VERSION
+from dra_operator.cluster.delivery import Permit
+from dra_operator.cluster.discovery import Served
+from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
+from dra_operator.inventory import Inventory
+from dra_operator.kinds.changes import Body, Change, Create, Delete
+from dra_operator.ledger import Ledger
+
+T = TypeVar("T")
+_ANSWER_SECONDS: Final = 30.0
+_ASK_SECONDS: Final = 10.0
+_CONFLICTS: Final = frozenset((404, 409, 422))
+"""What a write is answered whose object is another by now: the next reconciliation sees it."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the operator knows of the cluster, in the thread of cycles alone."""
+
+    inventory: Inventory
+    ledger: Ledger
+
+
+@dataclass(slots=True)
+class Inquiry:
+    """A question about the state, which the thread of cycles answers."""
+
+    ask: Callable[[State], Any]
+    future: "concurrent.futures.Future[Any]"
+
+    def refuse(self) -> None:
+        """Say that nothing is known now: not all claims are listed."""
+        if self.future.set_running_or_notify_cancel():
+            why = "claims are being listed, so nobody knows who holds devices"
+            self.future.set_exception(ApiUnreachable(why))
+
+    def answer(self, state: State) -> None:
+        """Answer it, unless nobody waits any more."""
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            self.future.set_result(self.ask(state))
+        except Exception as error:  # noqa: BLE001 - it is the asker's
+            self.future.set_exception(error)
+
+
+def path(plural: str, namespace: str = "", name: str = "") -> str:
+    """Return the path of objects of a kind of our own, or of one."""
+    scope = f"/namespaces/{namespace}" if namespace else ""
+    return f"/apis/{GROUP}/{GROUP_VERSION}{scope}/{plural}" + (f"/{name}" if name else "")
+
+
+@dataclass(slots=True)
+class World:
+    """What the kinds read and write, on the loop of the operator.
+
+    `put` queues an inquiry for the next cycle; `may_write` waits until the Lease is held; `find_served` returns how a
+    kind, such as `DeviceTaintRule`, is served, None where it is not.
+    """
+
+    session: ApiSession
+    put: Callable[[Inquiry], None]
+    may_write: Permit
+    find_served: Callable[[str], Served | None]
+
+    async def find_listable(self, plurals: tuple[str, ...]) -> frozenset[str] | None:
+        """Return which kinds of our own are served, and may be listed; None if nobody answers."""
+        try:
+            # Asked first, as everybody may: where no kind is installed, nothing is refused.
+            answer = await self.session.request("GET", f"/apis/{GROUP}/{GROUP_VERSION}", timeout=_ASK_SECONDS)
+            there = {each["name"] for each in answer.get("resources") or ()}
+            return frozenset([each for each in plurals if each in there and await self._is_listable(each)])
+        except ApiError as error:
+            return frozenset() if error.status == 404 else None
+        except ApiUnreachable:
+            return None
+
+    async def _is_listable(self, plural: str) -> bool:
+        try:
+            await self.session.request("GET", path(plural), params={"limit": "1"}, timeout=_ASK_SECONDS)
+        except ApiError as error:
+            if error.status not in (403, 404):
+                raise
+            return False
+        return True
+
+    async def list(self, where: str) -> list[Body]:
+        """Return the objects at a path. Raises ApiError, ApiUnreachable."""
+        found: list[Body] = (await self.session.request("GET", where)).get("items") or []
+        return found
+
+    async def ask(self, ask: Callable[[State], T]) -> T:
+        """Return what the thread of cycles answers. Raises ApiUnreachable if no cycle runs in time."""
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self.put(Inquiry(ask, future))
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await asyncio.wrap_future(future)
+        except TimeoutError:
+            raise ApiUnreachable("the operator is busy, and did not say who holds devices") from None
+
+    async def write(self, change: Change) -> None:
+        """Send one change; one that is refused as its object is another by now is left to the next reconciliation.
+
+        Raises ApiError, ApiUnreachable.
+        """
+        served = self.find_served(change.kind)
+        if served is None:
+            raise ApiUnreachable(f"the API server does not serve {change.kind}")
+        await self.may_write()
+        try:
+            match change:
+                case Create():
+                    await self.session.request("POST", served.path(change.namespace), body=change.body)
+                case Delete():
+                    where = served.path(change.namespace, change.name)
+                    await self.session.request("DELETE", where, body=change.wire)
+                case _:
+                    where = served.path(change.namespace, change.name, change.subresource)
+                    await self.session.request("PATCH", where, body=change.wire, content_type=MERGE_PATCH)
+        except ApiError as error:
+            if error.status not in _CONFLICTS:
+                raise
