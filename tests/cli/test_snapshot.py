@@ -133,7 +133,8 @@ async def test_what_a_pod_asks_of_a_node_is_taken(cluster):
 
     (taken,) = [body for body in (await read_objects(cluster.session)).bodies if body["kind"] == "Pod"]
 
-    # The API server adds two.
+    # The API server adds two, and the scheduler.
+    assert taken["spec"].pop("schedulerName") == "default-scheduler"
     assert taken["spec"].pop("tolerations")[0] == asked.pop("tolerations")[0]
     container = {**asked["containers"][0], "ports": [port]}
     assert taken["spec"] == {
@@ -141,6 +142,49 @@ async def test_what_a_pod_asks_of_a_node_is_taken(cluster):
         "resourceClaims": body["spec"]["resourceClaims"],
         "containers": [container],
     }
+
+
+async def test_lease_of_the_operator_is_taken_alone(cluster, snapshot):
+    """With it an audit of a snapshot says whether anybody decides; those of nodes are none of its business."""
+    spec = {"holderIdentity": "op-0", "renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 15}
+    leases = [
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": name, "namespace": "dra-operator"},
+            "spec": {**spec, "acquireTime": "2025-01-01T00:00:00.000000Z"},
+        }
+        for name in ("dra-operator", "node-1")
+    ]
+    cluster.put(*leases)
+
+    taken = (await read_objects(cluster.session)).bodies
+    redacted = yaml.safe_load_all((await snapshot("--redact")).read_text())
+
+    assert [body["spec"] for body in taken if body["kind"] == "Lease"] == [spec]
+    assert [body["spec"]["holderIdentity"] for body in redacted if body["kind"] == "Lease"] == ["operator"]
+
+
+async def test_what_containers_name_of_claims_is_taken_and_redacted(cluster, snapshot):
+    """An audit asks whether the claim has the request; names of containers and entries are tenants' own."""
+    body = pod()
+    entry = body["spec"]["resourceClaims"][0]["name"]
+    containers = [{"name": "main", "resources": {"claims": [{"name": entry, "request": "gpu"}]}}]
+    mapping = {"containerName": "main", "resourceName": "example.com/gpu", "requestName": "r0"}
+    status = {"extendedResourceClaimStatus": {"resourceClaimName": "claim-0", "requestMappings": [mapping]}}
+    cluster.put({**body, "spec": {**body["spec"], "containers": containers}, "status": status})
+
+    (taken,) = [body for body in (await read_objects(cluster.session)).bodies if body["kind"] == "Pod"]
+    documents = yaml.safe_load_all((await snapshot("--redact")).read_text())
+    (redacted,) = [body for body in documents if body["kind"] == "Pod"]
+
+    assert taken["spec"]["containers"] == containers
+    assert taken["status"]["extendedResourceClaimStatus"]["requestMappings"] == [mapping]
+    (container,) = redacted["spec"]["containers"]
+    (claim_name,) = container["resources"]["claims"]
+    (shown,) = redacted["status"]["extendedResourceClaimStatus"]["requestMappings"]
+    assert claim_name == {"name": redacted["spec"]["resourceClaims"][0]["name"], "request": "gpu"}
+    assert shown == {**mapping, "containerName": container["name"]}
 
 
 async def test_a_list_that_is_forgotten_is_begun_again(cluster, monkeypatch):

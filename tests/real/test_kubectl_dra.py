@@ -195,3 +195,36 @@ def test_plugin_logs_the_user_in_once_alone(plane, dra, tmp_path):
 
     assert (done.returncode, "node-1" in done.stdout) == (0, True), done.stderr
     assert done.stderr.splitlines().count("logging in") == 1
+
+
+KINDS = (
+    *("nodes", "namespaces", "pods", "resourceclaims", "resourceclaimtemplates", "resourceslices"),
+    *("deviceclasses", "devicetaintrules"),
+)
+
+
+def write_state(plane, folder, form):
+    """Write what is in the cluster into a folder, and return the options that ask it."""
+    if form == "snapshot":
+        command = [sys.executable, "-m", "dra_operator", "snapshot", "--out", str(folder / "state.yaml")]
+        subprocess.run([*command, f"--kubeconfig={plane.admin_kubeconfig}"], check=True, capture_output=True)
+        return f"--snapshot {folder}/state.yaml"
+    for kind in KINDS:
+        command = [plane.programs.kubectl, f"--kubeconfig={plane.admin_kubeconfig}", "get", kind]
+        done = subprocess.run([*command, "-A", "-o", form], check=True, capture_output=True)
+        (folder / f"{kind}.{form}").write_bytes(done.stdout)
+    return f"--offline -f {folder}"
+
+
+@pytest.mark.parametrize("form", ["snapshot", "yaml", "json"])
+@pytest.mark.parametrize(
+    "line", ["waiting -A", "who", "top", "claims -A", "explain pod/train-1 -n team-a", "audit -A"]
+)
+def test_files_answer_as_the_cluster(plane, dra, tmp_path, form, line):
+    """A snapshot, and what `kubectl get` printed, say of everything what the cluster says, with the same exit code."""
+    options = write_state(plane, tmp_path, form)
+
+    live, filed = dra(line), dra(f"{line} {options}")
+
+    assert filed.returncode == live.returncode, filed.stderr
+    assert without_ages(filed.stdout) == without_ages(live.stdout)

@@ -103,6 +103,8 @@ class _Redactor:
             return {**result, **part[kind](body)}
         if kind == "Namespace":
             return self._namespace(body)
+        if kind == "Lease":
+            return {**body, "spec": {**body["spec"], "holderIdentity": "operator"}}
         if kind != "DeviceClass":
             return body
         shown: Body = _without_parameters(body)
@@ -193,12 +195,26 @@ class _Redactor:
             spec["schedulingGroup"] = {"podGroupName": self._names["PodGroup"](group)}
         for part in ("initContainers", "containers"):
             if spec.get(part):
-                spec[part] = [{**item, "name": self._containers(item["name"])} for item in spec[part]]
+                spec[part] = [self._container(item) for item in spec[part]]
         if status.get("resourceClaimStatuses"):
             status["resourceClaimStatuses"] = [shown(entry) for entry in status["resourceClaimStatuses"]]
         if status.get("extendedResourceClaimStatus"):
-            status["extendedResourceClaimStatus"] = shown(status["extendedResourceClaimStatus"])
+            mappings = status["extendedResourceClaimStatus"].get("requestMappings") or ()
+            status["extendedResourceClaimStatus"] = {
+                **shown(status["extendedResourceClaimStatus"]),
+                "requestMappings": [
+                    {**each, "containerName": self._containers(str(each.get("containerName")))}
+                    for each in mappings
+                ],
+            }
         return {"spec": spec, "status": status}
+
+    def _container(self, item: Body) -> Body:
+        found, resources = {**item, "name": self._containers(item["name"])}, item.get("resources") or {}
+        if claims := resources.get("claims"):
+            named = [{**each, "name": self._entries(each["name"])} for each in claims]
+            found["resources"] = {**resources, "claims": named}
+        return found
 
 
 def _without_parameters(value: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dra_operator.api.convert import Body
-from dra_operator.api.names import ENDED_PHASES
+from dra_operator.api.names import ENDED_PHASES, LEASE_NAME
 from dra_operator.cli.arguments import file_path
 from dra_operator.cli.client import Context, Kubeconfig, ask
 from dra_operator.cli.output import opened, refusing
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 TAKEN = (
     "Namespace", "Node", "DeviceClass", "DeviceTaintRule", "ResourceSlice", "ResourceClaimTemplate",
-    "PodGroup", "Pod", "ResourceClaim",
+    "PodGroup", "Pod", "ResourceClaim", "Lease",
 )  # fmt: skip
 """The kinds, in the order in which they are listed: what claims depend on before the claims."""
 NEEDED = ("Node", "DeviceClass", "ResourceSlice", "ResourceClaim")
@@ -131,7 +131,10 @@ async def _list(session: "ApiSession", kind: "Served") -> list[Body]:
     named = {"apiVersion": kind.api_version, "kind": kind.kind.kind}
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return [{**named, **item} async for _, items, _ in pages(session, kind, PAGE) for item in items]
+            # Each node has a Lease: that of the operator is asked for by its name.
+            fields = f"metadata.name={LEASE_NAME}" if kind.kind.kind == "Lease" else ""
+            found = pages(session, kind, PAGE, fields)
+            return [{**named, **item} async for _, items, _ in found for item in items]
         except ApiError as error:
             if error.status != 410 or attempt == ATTEMPTS:
                 raise
@@ -152,7 +155,7 @@ _NAME: Final = _all("name", "namespace", "uid")
 _IDENTITY: Final = {**_NAME, **_all("creationTimestamp", "deletionTimestamp")}
 _CONTAINER: Final = {
     **_all("name", "restartPolicy"),
-    "resources": _all("requests", "limits"),
+    "resources": _all("requests", "limits", "claims"),
     "ports": _all("containerPort", "hostPort", "hostIP", "protocol"),
 }
 _CONTAINERS: Final = {"initContainers": _CONTAINER, "containers": _CONTAINER}
@@ -161,7 +164,11 @@ _BESIDE: Final = {"requiredDuringSchedulingIgnoredDuringExecution": _all("topolo
 _NODE: Final = {
     "metadata": _all("name", "labels", "deletionTimestamp"),
     "spec": _all("unschedulable", "taints"),
-    "status": {"conditions": _all("type", "status"), **_all("declaredFeatures", "allocatable")},
+    "status": {
+        "conditions": _all("type", "status"),
+        "nodeInfo": _all("kubeletVersion"),
+        **_all("declaredFeatures", "allocatable"),
+    },
 }
 _NAMESPACE: Final = {"metadata": _all("name", "labels")}
 _GROUP: Final = {
@@ -173,7 +180,8 @@ _POD: Final = {
     "metadata": {**_IDENTITY, **_all("ownerReferences")},
     "spec": {
         **_all(
-            "nodeName", "resourceClaims", "schedulingGroup", "priority", "schedulingGates", "nodeSelector"
+            *("nodeName", "resourceClaims", "schedulingGroup", "priority", "schedulingGates"),
+            *("nodeSelector", "schedulerName"),
         ),
         **_all("tolerations", "resources", "overhead", "hostNetwork", "hostUsers"),
         "affinity": {**_all("nodeAffinity"), "podAffinity": _BESIDE, "podAntiAffinity": _BESIDE},
@@ -182,7 +190,9 @@ _POD: Final = {
     },
     "status": {
         **_all("phase", "resourceClaimStatuses", "nominatedNodeName"),
-        "extendedResourceClaimStatus": _all("resourceClaimName"),
+        "extendedResourceClaimStatus": _all("resourceClaimName", "requestMappings"),
+        "conditions": _all("type", "status", "reason", "lastTransitionTime"),
+        "containerStatuses": {"state": {"terminated": _all("finishedAt")}},
     },
 }
 _RESIDENT: Final = {
@@ -250,11 +260,17 @@ def _asks_for_extended_resources(spec: Body) -> bool:
     )
 
 
+def _lease(body: Body) -> Body | None:
+    spec = _all("holderIdentity", "renewTime", "leaseDurationSeconds")
+    return _some(body, {"metadata": _NAME, "spec": spec})
+
+
 _TRIM: Mapping[str, Callable[[Body], Body | None]] = {
     "ResourceClaim": _claim,
     "Node": _node,
     "Namespace": lambda body: _some(body, _NAMESPACE),
     "Pod": _pod,
+    "Lease": _lease,
     "PodGroup": lambda body: _some(body, _GROUP),
 }
 

@@ -69,20 +69,21 @@ async def _plurals(session: ApiSession, group: str, version: str) -> frozenset[s
 
 
 async def pages(
-    session: ApiSession, served: Served, chunk: int
+    session: ApiSession, served: Served, chunk: int, fields: str = ""
 ) -> AsyncIterator[tuple[str, Iterator[dict[str, Any]], bool]]:
-    """Yield version, objects, and whether more follow, of each page. Raises ApiError, ApiUnreachable.
+    """Yield version, objects, and whether more follow, of each page; `fields` select some.
 
-    At its end the iterator lets go of the objects, before the next page is asked for.
+    Raises ApiError, ApiUnreachable. At its end the iterator lets go of the objects, before the next page is asked for.
     """
-    path, params = served.path(), {"limit": str(chunk)}
+    path, every = served.path(), {"limit": str(chunk), **({"fieldSelector": fields} if fields else {})}
+    params = every
     while True:
         page = await session.request("GET", path, params=params)
         version, proceed = list_version(path, page), page["metadata"].get("continue")
         yield version, iter(page.pop("items", None) or ()), bool(proceed)
         if not proceed:
             return
-        params = {"limit": str(chunk), "continue": proceed}
+        params = {**every, "continue": proceed}
 
 
 def list_version(path: str, page: dict[str, Any]) -> str:

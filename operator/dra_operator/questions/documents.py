@@ -6,6 +6,7 @@ Source: docs/cli.md, "All commands".
 """
 
 import errno
+import io
 import sys
 import zlib
 from collections.abc import Mapping
@@ -19,6 +20,10 @@ _MOST_VALUES: Final = 1_000_000
 MOST_LEVELS: Final = 200
 """Levels of lists and maps that a document may have; an object of Kubernetes has some twenty."""
 TOO_DEEP: Final = f"the document is nested too deeply: {MOST_LEVELS} levels are allowed"
+
+
+_KEPT: Final[dict[str, Any]] = {}
+"""Of stdin what was read: a pipe can be read once, and a command looks for namespaces in it before it asks."""
 
 
 class _EndlessError(Exception):
@@ -68,10 +73,12 @@ def _count(value: Any, known: dict[int, int]) -> int:
 
 
 def stdin() -> IO[bytes]:
-    """Return stdin. Raises OSError if whoever started us has closed it: then there is no answer to give."""
+    """Return stdin from its beginning, however often it is asked for. Raises OSError if it is closed."""
     if sys.stdin is None:
         raise OSError(errno.EBADF, "it is closed")
-    return sys.stdin.buffer
+    if _KEPT.get("stream") is not sys.stdin:
+        _KEPT.update(stream=sys.stdin, content=sys.stdin.buffer.read())
+    return io.BytesIO(_KEPT["content"])
 
 
 def why(error: BaseException) -> str:

@@ -117,7 +117,7 @@ class ClusterState:
 
         if (header := find_header(source)) is not None:
             now, unread = header.taken if now is None else now, {**header.unread, **unread}
-            listed = {*listed, "Node", "Pod"}
+            listed = {*listed, "Node", "Pod", "Lease"}
         objects = gather(read_source(source))
         objects.listed |= {*listed} - unread.keys()
         return cls(objects, only_nodes=only_nodes, unread=unread, now=now)

@@ -1,6 +1,7 @@
 """Fixtures: `kubectl dra` on the cluster in memory."""
 
 import asyncio
+from functools import partial
 
 import pytest
 from click.testing import CliRunner
@@ -17,8 +18,9 @@ def dra(cluster, monkeypatch):
             f"dra_operator.cli.kubectl.{module}.connect", lambda _: KubectlStandIn(cluster.server.url)
         )
 
-    async def call(*arguments):
-        result = await asyncio.to_thread(CliRunner().invoke, app, list(arguments), prog_name="kubectl dra")
+    async def call(*arguments, stdin=None):
+        run = partial(CliRunner().invoke, app, list(arguments), input=stdin, prog_name="kubectl dra")
+        result = await asyncio.to_thread(run)
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         return result
 

@@ -255,8 +255,11 @@ def test_files_that_are_asked_are_named():
     assert "--offline asks the files of -f" in result.stderr
 
 
+@pytest.mark.parametrize("is_stdin", [False, True], ids=["file", "stdin"])
 @pytest.mark.parametrize("option", ["subject", "-f"])
-async def test_templates_of_the_namespaces_that_a_file_names_are_read(cluster, dra, tmp_path, option):
+async def test_templates_of_the_namespaces_that_a_file_names_are_read(
+    cluster, dra, tmp_path, option, is_stdin
+):
     """The context is of another one: the pod of the file names a template beside it."""
     spec = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}}
     metadata = {"name": "one", "namespace": "gated"}
@@ -270,8 +273,9 @@ async def test_templates_of_the_namespaces_that_a_file_names_are_read(cluster, d
     }
     file = tmp_path / "pod.json"
     file.write_text(json.dumps(asked))
-    given = [str(file)] if option == "subject" else ["template/gated/one", "-f", str(file)]
+    path = "-" if is_stdin else str(file)
+    given = [path] if option == "subject" else ["template/gated/one", "-f", path]
 
-    result = await dra("fit", *given, "-o", "json")
+    result = await dra("fit", *given, "-o", "json", stdin=json.dumps(asked))
 
     assert (result.exit_code, json.loads(result.stdout or "{}").get("fitting")) == (0, 1), result.output

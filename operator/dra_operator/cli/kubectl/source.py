@@ -67,8 +67,8 @@ def read_source(options: Options, demand: Demand) -> Source:
 
 
 def _find_namespaces(paths: Iterable[str]) -> set[str]:
-    """Return the namespaces that objects in files name; what cannot be read is told later, and stdin is read once."""
-    files = [path for path in paths if path != "-" and Path(path).exists()]
+    """Return the namespaces that objects in files, or on stdin, name; what cannot be read is told later."""
+    files = [path for path in paths if path == "-" or Path(path).exists()]
     if not files:
         return set()
     from dra_operator.questions.manifests import Unreadable, read
