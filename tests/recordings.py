@@ -6,9 +6,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from dra_operator.api.versions import RELEASED
+
 FOLDER = Path(__file__).parent / "recorded"
 GENERATED = {"allocate": "allocator_generated", "cel": "cel_generated"}
 """The recordings of questions that `python -m conformance` makes, by the kind of the question."""
+
+
+def recording_of(kind: str, kubernetes: str) -> str:
+    """Return the recording of generated questions of a kind to a version of Kubernetes."""
+    return GENERATED[kind] if kubernetes == RELEASED else f"{GENERATED[kind]}_{kubernetes.replace('.', '_')}"
 
 
 def recorded(name: str) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 	resourceapi "k8s.io/api/resource/v1"
 	kubetypes "k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/runtime"
 	draapi "k8s.io/dynamic-resource-allocation/api"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
@@ -37,6 +38,11 @@ type (
 const celTrue = types.True
 
 var celCostLimit = cel.CostLimit
+
+func init() {
+	// It would print each version that is none.
+	runtime.ErrorHandlers = nil
+}
 
 func sharedDeviceOf(id structured.DeviceID, _ *kubetypes.UID) sharedDevice { return id }
 

@@ -7,7 +7,7 @@ import time
 from conformance.program import VERSIONS, UnavailableError, find_or_build, running, say_to_stderr
 from conformance.record import rows
 from conformance.run import EXPRESSIONS, SCENARIOS, as_line, run
-from recordings import GENERATED, write_recording
+from recordings import recording_of, write_recording
 
 
 def main() -> int:
@@ -46,7 +46,7 @@ def main() -> int:
         if arguments.record:
             with running(program, kind.name) as upstream:
                 recorded = rows(kind, upstream, seed=seed, numbers=numbers, kubernetes=arguments.kubernetes)
-                path = write_recording(GENERATED[kind.name], recorded)
+                path = write_recording(recording_of(kind.name, arguments.kubernetes), recorded)
             say_to_stderr(f"recorded in {path}")
             continue
         started = time.monotonic()

@@ -42,6 +42,7 @@ class Installation:
     duration: str
     linker_flags: str = ""
     cgo: str = "0"
+    toolchain: str = ""
 
     @property
     def directory(self) -> Path:
@@ -58,6 +59,20 @@ CONTROL_PLANE = Installation(
     # Clients refuse to talk to a server that does not know its version.
     linker_flags=f"-X k8s.io/component-base/version.gitVersion={VERSION}",
 )
+
+
+# The next Kubernetes, of which this builds: its API server and kubelet need modules that are nowhere published.
+SCHEDULERS = {
+    "1.38": Installation(
+        what="the scheduler of Kubernetes 1.38",
+        module=MODULE / "kubernetes_1_38",
+        packages={"kube-scheduler": PACKAGES["kube-scheduler"]},
+        folder="controlplane/v1.38.0-beta.0",
+        duration="10 minutes",
+        linker_flags="-X k8s.io/component-base/version.gitVersion=v1.38.0-beta.0",
+        toolchain="go1.27.3",
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +157,9 @@ def build(names: list[str], wanted: Installation, say: Say) -> None:
             f"-ldflags=-s -w {wanted.linker_flags}",
             *(wanted.packages[name] for name in names),
         ]
-        run_with_progress(command, wanted.module, Path(scratch), say, started, cgo=wanted.cgo)
+        run_with_progress(
+            command, wanted.module, Path(scratch), say, started, cgo=wanted.cgo, toolchain=wanted.toolchain
+        )
         for name in names:
             (Path(scratch) / _BUILT_AS.get(name, name)).replace(target / name)
     say(f"built in {time.monotonic() - started:.0f} s")

@@ -4,10 +4,14 @@ from typing import Any
 
 import pytest
 
-from dra_operator.api.read import read_object
+from dra_operator.api.read import read_object, read_part
+from dra_operator.api.types import DeviceTaint, DeviceToleration
+from dra_operator.api.versions import RULES, Version
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement
 from dra_operator.ledger import BrokenAllocations, Cause
+from dra_operator.ledger.broken import tolerated_until
+from recordings import recorded
 
 KEY = ("team", "claim")
 NO_EXECUTE = {"key": "k", "value": "v", "effect": "NoExecute", "timeAdded": "1970-01-01T00:01:40Z"}
@@ -185,6 +189,33 @@ def test_a_taint_breaks_what_does_not_tolerate_it(
         scene.now = until
         assert scene.causes() == [Cause.TAINTED]
         assert scene.allocations.found[KEY][0].rule == ("r" if source == "rule" else "")
+
+
+@pytest.mark.parametrize("version", ["1.37", "1.38"])
+def test_pods_are_evicted_when_kubernetes_evicts_them(version: Version) -> None:
+    """Recorded of each version's own controller, on client-go's fake, which was watched for six seconds."""
+    rows = list(recorded("evictions"))
+    answers = {}
+    for row in rows:
+        taint = read_part(DeviceTaint, {**row["taint"], "timeAdded": "1970-01-01T00:01:40Z"})
+        tolerations = [read_part(DeviceToleration, item) for item in row["tolerations"]]
+        after = tolerated_until(taint, tolerations, RULES[version]) - 100 + row["added"]
+        answers[row["name"]] = max(int(after), 0) if after < 6 and taint.effect == "NoExecute" else None
+
+    assert len(rows) == 88
+    assert answers == {row["name"]: row["expected"][version] for row in rows}
+
+
+def test_other_rules_are_a_reason_to_judge_anew(scene: Scene) -> None:
+    """An upgrade of the cluster mends what a toleration without an effect covers, and going back breaks it."""
+    scene.inventory.put(pool_slice({"name": "a", "taints": [NO_EXECUTE]}))
+    scene.allocations.put(KEY, allocation("a", tolerations=[{"key": "k", "operator": "Exists"}]))
+    found = [scene.causes(after=200.0)]
+    for version in ("1.38", "1.37"):
+        scene.allocations.decide_by(RULES[version])
+        found.append(scene.causes())
+
+    assert found == [[Cause.TAINTED], [], [Cause.TAINTED]]
 
 
 def test_what_was_broken_before_is_broken_at_once(scene: Scene) -> None:

@@ -30,7 +30,28 @@ class Rules:
         "1.37", "CEL: in a stored expression an attribute may be a list, whatever the gate"
     )
     any_list_is_searched: bool = _since("1.37", "CEL: `includes` looks through lists of any length")
-    durations_of_numbers: bool = _since("1.37", "CEL: `duration` of an int is a duration (before: an error)")
+    durations_of_texts: bool = _since(
+        "1.37", "CEL: `duration` takes texts alone (before: ints as well, and failed)"
+    )
+    device_is_looked_up: bool = _since(
+        "1.38",
+        "CEL: a value of an unknown type, or an empty list, fails the expressions that read it (before: the former "
+        "failed each, the latter was a list), and a key of the maps of a device becomes a string",
+    )
+    failure_ends_call: bool = _since(
+        "1.38",
+        "CEL: a call ends at the first argument that fails, and costs nothing then (before: it went on)",
+    )
+    empty_texts_are_ranges: bool = _since(
+        "1.38", "CEL: `all`, `exists` and so on go through an empty string as through an empty list"
+    )
+    least_int_is_subtracted: bool = _since(
+        "1.38", "CEL: `sub` of a quantity takes the least int away (before: it may add it)"
+    )
+    masks_of_cidrs: bool = _since("1.38", "CEL: there is `isMask`; for new expressions, from 1.39 on")
+    includes_without_gate: bool = _since(
+        "1.38", "CEL: new expressions may call `includes`, whatever the gate"
+    )
     full_names: bool = _since(
         "1.38",
         "A capacity without a domain is the driver's, in slices, requests and shares: both spellings in one request "

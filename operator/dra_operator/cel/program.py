@@ -38,12 +38,13 @@ _CHEAP: Final = COST_LIMIT // 200
 class Program:
     """An expression of any type."""
 
-    __slots__ = ("_checked", "_estimated", "_metered", "_plain", "_plan", "expression", "type")
+    __slots__ = ("_checked", "_estimated", "_metered", "_plain", "_plan", "_rules", "expression", "type")
 
     def __init__(self, expression: str, checked: Checked, environment: Environment) -> None:
         self.expression = expression
         self.type: Type = checked.result_type
         self._checked = checked
+        self._rules = environment.rules
         self._estimated: Range | None = None
         self._metered: Evaluator | None = None
         self._plain: Evaluator | None = None
@@ -66,7 +67,7 @@ class Program:
         """Return what evaluates it without counting, or raises anything; None if it can cost much."""
         if self._plain is None and self.estimate().high <= _CHEAP:
             try:
-                self._plain = evaluator(self._plan, metered=False)
+                self._plain = evaluator(self._plan, self._rules, metered=False)
             except (UncountedPatternError, RecursionError):
                 return None
         return self._plain
@@ -77,9 +78,13 @@ class Program:
 
     def evaluate(self, device: PreparedDevice, meter: Meter) -> Any:
         """Return the value on a device; raises CelError. The meter holds the cost afterwards, in either case."""
-        if device.broken is not None:
+        if device.broken is not None and self.refuses(device):
             raise device.broken
         return self._evaluated(device, meter)
+
+    def refuses(self, device: PreparedDevice) -> bool:
+        """Return whether it fails on a device whatever it reads, for an attribute of an unknown type."""
+        return device.broken is not None and not self._rules.device_is_looked_up
 
     def evaluate_without_device(self, meter: Meter) -> Any:
         """Return the value where there is no device; an expression that asks for it fails."""
@@ -88,7 +93,7 @@ class Program:
     def _evaluated(self, device: PreparedDevice | None, meter: Meter) -> Any:
         try:
             if self._metered is None:
-                self._metered = evaluator(self._plan, metered=True)
+                self._metered = evaluator(self._plan, self._rules, metered=True)
             return self._metered.value(device, meter)
         except CelError as error:
             position = None if error.position is None else position_of(self._checked.expr, error.position)
@@ -150,7 +155,7 @@ def _match(program: Program) -> Callable[[PreparedDevice], bool]:
     value_of = None if plain is None else plain.value
 
     def match(device: PreparedDevice) -> bool:
-        if value_of is not None and device.broken is None:
+        if value_of is not None and (device.broken is None or not program.refuses(device)):
             try:
                 value = value_of(device)
             except Exception:  # noqa: BLE001 - whatever it is, the metered evaluation says it
@@ -204,7 +209,7 @@ class DerivedAttributeProgram:
 
     def evaluate(self, device: PreparedDevice) -> AttributeValue:
         """Return the value; raises CelError if there is none, or none that an attribute can have."""
-        if self._plain is not None and device.broken is None:
+        if self._plain is not None and not self.program.refuses(device):
             with suppress(Exception):
                 return as_attribute(self._plain.value(device))
         return as_attribute(self.program.answer(device))

@@ -2,7 +2,7 @@
 
 Incremental: only the claims of pools, nodes and allocations that changed are judged again. What cannot be known, as the
 slices of a pool are away or not complete, is neither broken nor sound.
-Source: claimEvictionTime of kube-controller-manager's device taint eviction controller, 1.37.2.
+Source: claimEvictionTime of kube-controller-manager's device taint eviction controller, 1.37.2 and 1.38.0-beta.0.
 """
 
 import math
@@ -17,6 +17,7 @@ from dra_operator.api.types import (
     DeviceTaint,
     DeviceToleration,
 )
+from dra_operator.api.versions import RELEASED, RULES, Rules
 from dra_operator.inventory import Features, Inventory, PoolKey, Verdict
 from dra_operator.inventory.change_set import ChangeSet
 from dra_operator.inventory.pool import Pool
@@ -78,12 +79,13 @@ _NOTHING = _NewestSlices((), is_complete=False)
 class BrokenAllocations:
     """Follows an inventory and the allocations it is told of, and knows which are broken.
 
-    `missing_seconds` is how long a device has to be missing. Times are in seconds: `now` by a monotonic clock, `wall`
-    since 1970.
+    `missing_seconds` is how long a device has to be missing; by `rules` a toleration covers NoExecute. Times are in
+    seconds: `now` by a monotonic clock, `wall` since 1970.
     """
 
     inventory: Inventory
     missing_seconds: float = MISSING_SECONDS
+    rules: Rules = RULES[RELEASED]
     found: dict[ClaimKey, tuple[Breakage, ...]] = field(default_factory=dict)
     """What is wrong with each allocation that is broken."""
     judged: dict[ClaimKey, bool] = field(default_factory=dict)
@@ -127,6 +129,12 @@ class BrokenAllocations:
         for node in _bound_to(allocation):
             self._of_node.setdefault(node, {})[claim] = None
         return True
+
+    def decide_by(self, rules: Rules) -> None:
+        """Judge by the rules of a version of Kubernetes from now on, and what is known anew if they are others."""
+        if rules != self.rules:
+            self.rules = rules
+            self._dirty.update(dict.fromkeys(self._held))
 
     def follow(self) -> None:
         """Take in what has changed in the inventory, and judge nothing yet."""
@@ -256,7 +264,7 @@ class BrokenAllocations:
         if not slice_.tainted >> index & 1:
             return
         for taint, rule in self._taints(slice_, index):
-            ends = tolerated_until(taint, result.tolerations)
+            ends = tolerated_until(taint, result.tolerations, self.rules)
             if ends <= wall:
                 yield Breakage(
                     Cause.TAINTED, (result.driver, result.pool, result.device), taint=taint, rule=rule
@@ -302,15 +310,18 @@ def _bound_to(allocation: AllocationResult) -> frozenset[str]:
 
 
 def tolerated_until(
-    taint: DeviceTaint, tolerations: Iterable[DeviceToleration], since: float = -math.inf
+    taint: DeviceTaint,
+    tolerations: Iterable[DeviceToleration],
+    rules: Rules = RULES[RELEASED],
+    since: float = -math.inf,
 ) -> float:
     """Return until when an allocation tolerates a NoExecute taint, in seconds since 1970; infinity if for ever.
 
     Of several tolerations the shortest counts, unless one is for ever. `since` is for a taint that has no time.
     """
-    seconds = list[int]()
+    seconds, effects = list[int](), ("", _NO_EXECUTE) if rules.any_effect_keeps else (_NO_EXECUTE,)
     for toleration in tolerations:
-        if toleration.effect == _NO_EXECUTE and tolerates(toleration, taint):
+        if toleration.effect in effects and tolerates(toleration, taint):
             if toleration.toleration_seconds is None:
                 return math.inf
             seconds.append(max(toleration.toleration_seconds, 0))

@@ -368,7 +368,7 @@ def _hit_by_taint(
         if path not in chosen or (result.admin_access and not is_evicting):
             continue
         if is_evicting:
-            ends[path] = min(tolerated_until(taint, result.tolerations, now), ends.get(path, math.inf))
+            ends[path] = min(tolerated_until(taint, result.tolerations, since=now), ends.get(path, math.inf))
         elif is_owned_taint(taint) or not any(tolerates(item, taint) for item in result.tolerations):
             # Who tolerates the taint by which a device is ours gets none from kube-scheduler all the same.
             ends[path] = now

@@ -6,13 +6,14 @@ from itertools import product
 import pytest
 
 from dra_operator.api.semver import parse_semver
-from dra_operator.cel import STORED, CelError, compile_program
+from dra_operator.api.versions import VERSIONS
+from dra_operator.cel import CelError, compile_program
 from dra_operator.cel.device import PreparedDevice
 from dra_operator.cel.library.named_formats import FORMATS
 from dra_operator.cel.library.network import parse_cidr, parse_ip
 from dra_operator.cel.library.quantities import parse_quantity
 from dra_operator.cel.library.urls import parse_url
-from dra_operator.cel.types.environment import functions
+from dra_operator.cel.types.environment import Environment, functions
 from dra_operator.cel.values.values import CelMap, Duration, Timestamp, TypeValue, Uint
 
 VALUES = (
@@ -117,7 +118,7 @@ def test_plain_evaluation_gives_the_metered_answer(name):
     asked = 0
     for text, used in dict(calls(name)).items():
         try:
-            program = compile_program(text, STORED)
+            program = compile_program(text, Environment(VERSIONS[-1]))
         except CelError:
             continue
         for values in given(len(used)):

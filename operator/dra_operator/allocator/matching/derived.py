@@ -132,7 +132,7 @@ class DerivedAttributes:
 
 def _evaluate(program: DerivedAttributeProgram, device: PreparedDevice) -> AttributeValue | None:
     # Raised again and again, the error of a broken device would keep the frames of all.
-    if device.broken is not None:
+    if program.program.refuses(device):
         return None
     try:
         return program.evaluate(device)

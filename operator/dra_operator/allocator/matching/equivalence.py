@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.cel import PreparedDevice, prepare_device
-from dra_operator.cel.device import full_name
+from dra_operator.cel.device import full_name, is_qualified
 from dra_operator.cel.values.values import legal_text
 from dra_operator.inventory import Slice, bits
 from dra_operator.inventory.slices import Column, Schema
@@ -29,6 +29,8 @@ _PublishedNames = tuple[tuple[str, str], ...]
 class _Name:
     """A fully qualified name, and how devices may write it: those of the driver that has its domain, and of others.
 
+    Where a device has both spellings, the one with the domain counts: it comes last.
+
     A bare name belongs to the domain that equals the driver's name.
     """
 
@@ -40,7 +42,7 @@ class _Name:
     @classmethod
     def parse(cls, text: str) -> "_Name":
         domain, _, identifier = text.partition("/")
-        return cls(intern(text), domain, tuple(sorted((text, identifier))), (text,))
+        return cls(intern(text), domain, (identifier, text), (text,))
 
 
 @fast_dataclass
@@ -114,7 +116,7 @@ class FieldSet:
     @staticmethod
     def _all_of(schema: Schema) -> Projection:
         attributes, capacity = (
-            tuple([(full_name(name, schema.driver), name) for name in names])
+            tuple([(full_name(name, schema.driver), name) for name in sorted(names, key=is_qualified)])
             for names in (schema.attributes, schema.capacity)
         )
         return Projection(schema, attributes, capacity, tuple)

@@ -41,7 +41,8 @@ _Spent: TypeAlias = Callable[[list[Any], Any], int]
 class Price(NamedTuple):
     """What calls cost: `spent` by the arguments and the result of one, `estimate` at most, by what is known of them.
 
-    Errors may stand among the arguments and as the result. `by_name`: it is that of a function and not of an overload.
+    Errors may stand among the arguments and as the result, which is MISSING then from 1.38 on. `by_name`: it is that of
+    a function and not of an overload.
     """
 
     spent: _Spent
@@ -351,7 +352,7 @@ def _making(factor: float, length: Range) -> Estimate:
 
 
 def _by_output(_arguments: list[Any], result: Any) -> int:
-    return _made(1, size(result))
+    return _made(1, 0 if result is MISSING else size(result))
 
 
 def _by_depth(arguments: list[Any], _result: Any) -> int:

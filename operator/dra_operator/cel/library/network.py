@@ -326,6 +326,7 @@ FUNCTIONS: Final[dict[str, Row]] = {
     "cidr string_to_cidr: (string) -> net.CIDR": Implementation(parse_cidr, READING),
     "isCIDR is_cidr: (string) -> bool": Implementation(succeeds(parse_cidr), READING),
     "ip cidr_ip: net.CIDR.() -> net.IP": Implementation(lambda cidr: cidr.address, ONE),
+    "isMask cidr_is_mask: net.CIDR.() -> bool": lambda cidr: masked(cidr) == cidr,
     "masked cidr_masked: net.CIDR.() -> net.CIDR": masked,
     "prefixLength cidr_prefix_length: net.CIDR.() -> int": lambda cidr: cidr.length,
     "containsIP cidr_contains_ip_string: net.CIDR.(string) -> bool": Implementation(

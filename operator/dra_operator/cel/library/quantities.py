@@ -249,7 +249,7 @@ def add(left: Quantity_, right: Quantity_) -> Quantity_:
 
 def sub(left: Quantity_, right: Quantity_) -> Quantity_:
     """Return the difference."""
-    return _difference(left, right)
+    return _sum(left, right, -1)
 
 
 def add_int(left: Quantity_, right: int) -> Quantity_:
@@ -259,10 +259,16 @@ def add_int(left: Quantity_, right: int) -> Quantity_:
 
 def sub_int(left: Quantity_, right: int) -> Quantity_:
     """Return the difference to a whole number."""
-    return _difference(left, Quantity_(right, 0, family=Family.EXPONENT))
+    return sub(left, Quantity_(right, 0, family=Family.EXPONENT))
 
 
-def _difference(left: Quantity_, right: Quantity_) -> Quantity_:
+def sub_wrapping_int(left: Quantity_, right: int) -> Quantity_:
+    """Return the difference to a whole number, computed as Go did up to 1.37."""
+    return sub_wrapping(left, Quantity_(right, 0, family=Family.EXPONENT))
+
+
+def sub_wrapping(left: Quantity_, right: Quantity_) -> Quantity_:
+    """Return the difference, computed as Go did up to 1.37."""
     if right.coefficient == INT_MIN and not right.decimal:
         # Go subtracts by adding the opposite, and that of the smallest int is itself. It goes on with decimals, which
         # are right, only where the sum leaves 64 bits.
@@ -271,7 +277,7 @@ def _difference(left: Quantity_, right: Quantity_) -> Quantity_:
             return wrapped
         exact = _sum(left, right, -1)
         return Quantity_(exact.coefficient, exact.exponent, family=exact.family, decimal=True, computed=True)
-    return _sum(left, right, -1)
+    return sub(left, right)
 
 
 def _sum(left: Quantity_, right: Quantity_, sign: int) -> Quantity_:

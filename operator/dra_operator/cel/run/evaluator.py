@@ -13,13 +13,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from dra_operator.cel.device import PreparedDevice
+from dra_operator.api.versions import Rules
+from dra_operator.cel.cost.prices import LIST_COST, MAP_COST, MESSAGE_COST
+from dra_operator.cel.device import PreparedDevice, known_value
 from dra_operator.cel.errors import Abort, CelError, runtime_error
 from dra_operator.cel.library import regex
 from dra_operator.cel.library.core import no_overload, not_equal
 from dra_operator.cel.paths import LEVELS, table_entry
 from dra_operator.cel.run import steps as ir
 from dra_operator.cel.run.meter import Meter
+from dra_operator.cel.types.environment import price_of
 from dra_operator.cel.types.messages import make_message
 from dra_operator.cel.values.golang import key_text
 from dra_operator.cel.values.qualify import check_key, look_up, qualify
@@ -35,6 +38,8 @@ _COMPARISONS: Final = {
     "_==_": operator.eq, "_!=_": operator.ne, "_<_": operator.lt, "_<=_": operator.le, "_>_": operator.gt,
     "_>=_": operator.ge,
 }  # fmt: skip
+_CHARGED_FAILURES: Final = frozenset(("_==_", "_!=_", "!_"))
+_MAKING: Final[dict[type, int]] = {ir.MakeList: LIST_COST, ir.MakeMap: MAP_COST, ir.MakeMessage: MESSAGE_COST}
 _FIELDS: Final[dict[str, Closure]] = {
     "driver": lambda s: s[ir.DEVICE].driver,
     "allowMultipleAllocations": lambda s: s[ir.DEVICE].multiple,
@@ -61,12 +66,12 @@ class UncountedPatternError(Exception):
     """A regular expression that is made in the evaluation: to compile it takes longer than it costs."""
 
 
-def evaluator(plan: ir.Plan, *, metered: bool) -> Evaluator:
-    """Return the evaluator of a plan, which counts if it is `metered`.
+def evaluator(plan: ir.Plan, rules: Rules, *, metered: bool) -> Evaluator:
+    """Return the evaluator of a plan by the rules of a version of Kubernetes, which counts if it is `metered`.
 
     Raises UncountedPatternError if it should be metered and is not.
     """
-    return Evaluator(_Builder(metered).build(plan.step), plan.slots - ir.FIRST_VARIABLE)
+    return Evaluator(_Builder(rules, metered).build(plan.step), plan.slots - ir.FIRST_VARIABLE)
 
 
 class _Unset:
@@ -109,6 +114,29 @@ def _observed(step: ir.Step, run: Closure) -> Closure:
     return observe
 
 
+def _charged(step: ir.Step, run: Closure) -> Closure:
+    """Return a closure that is charged for when it is done, that of an attribute also where it fails."""
+    identity = step.id
+    attribute = type(step) is ir.Attribute and type(step.root) is not ir.Choice and step.test_id is None
+    cost = 1 if attribute else _MAKING.get(type(step), 0)
+
+    def charge(s: Slots) -> Any:
+        try:
+            value = run(s)
+        except Abort:
+            raise
+        except CelError as error:
+            if error.position is None:
+                error.position = identity
+            if attribute:
+                s[ir.METER].charge(cost)
+            raise
+        s[ir.METER].charge(cost)
+        return value
+
+    return charge
+
+
 def _both(first: Closure, second: Closure, apply: Callable[[Any, Any], Any]) -> Closure:
     """Return what is made of two values; where the first one fails, the second is evaluated all the same."""
 
@@ -127,6 +155,7 @@ def _both(first: Closure, second: Closure, apply: Callable[[Any, Any], Any]) -> 
 
 @dataclass(slots=True)
 class _Builder:
+    rules: Rules
     metered: bool
     accumulators: set[int] = field(default_factory=set)
 
@@ -135,7 +164,9 @@ class _Builder:
         if not self.metered:
             step = _known(step)
         run: Closure = _BUILDERS[type(step)](self, step)
-        return _observed(step, run) if self.metered else run
+        if not self.metered:
+            return run
+        return _charged(step, run) if self.rules.failure_ends_call else _observed(step, run)
 
     def _const(self, step: ir.Const) -> Closure:
         value = step.value
@@ -162,7 +193,7 @@ class _Builder:
         if isinstance(root, ir.Operand):
             return self._along(self.build(root.step), qualifiers)
         if root.slot == ir.DEVICE and not self.metered:
-            base, known = _from_table(qualifiers)
+            base, known = _from_table(qualifiers, self._root, looked_up=self.rules.device_is_looked_up)
             return self._along(base, qualifiers[known:])
         return self._along(self._variable(root.slot), qualifiers)
 
@@ -182,7 +213,7 @@ class _Builder:
 
     def _variable(self, slot: int) -> Closure:
         if slot == ir.DEVICE:
-            return _root
+            return self._root
         if slot not in self.accumulators:
             return lambda s: s[slot]
 
@@ -196,10 +227,18 @@ class _Builder:
 
         return accumulator
 
+    def _root(self, s: Slots) -> Any:
+        """Return the device as a map of maps."""
+        device = s[ir.DEVICE]
+        if device is None:
+            raise runtime_error("no such attribute(s): device")
+        return device.looked_up if self.rules.device_is_looked_up else device.root
+
     def _along(self, base: Closure, qualifiers: list[ir.Qualifier]) -> Closure:
         if not qualifiers:
             return base
         parts = [(qualifier, self._key(qualifier.step)) for qualifier in qualifiers]
+        stacked = not self.rules.failure_ends_call
 
         def along(s: Slots) -> Any:
             value = base(s)
@@ -210,7 +249,7 @@ class _Builder:
                 value = value.value
             for qualifier, key in parts:
                 optional = optional or qualifier.optional
-                value = _further(s, value, qualifier, key, optional=optional)
+                value = _further(s, value, qualifier, key, optional=optional, stacked=stacked)
                 if value is MISSING:
                     return NONE
             return Optional_(value) if optional else value
@@ -252,6 +291,8 @@ class _Builder:
 
     def _equality(self, step: ir.Equality) -> Closure:
         name, equal = ("_!=_", not_equal) if step.negated else ("_==_", cel_equal)
+        if self.metered and self.rules.failure_ends_call:
+            return self._priced(name, "not_equals" if step.negated else "equals", equal, step.arguments)
         return self._compared(name, equal, step.arguments)
 
     def _compared(self, name: str, compare: Callable[[Any, Any], Any], sides: tuple[ir.Step, ...]) -> Closure:
@@ -274,6 +315,8 @@ class _Builder:
         name, call = step.function.name, step.function.call
         if name in regex.SEARCHING and not step.known_pattern and not self.metered:
             raise UncountedPatternError
+        if self.metered and self.rules.failure_ends_call:
+            return self._priced(name, step.overload, call, step.arguments)
         if name in _COMPARISONS:
             return self._compared(name, call, step.arguments)
         arguments = list(map(self.build, step.arguments))
@@ -286,6 +329,42 @@ class _Builder:
             first, second = arguments
             return _both(first, second, call) if step.function.eager else lambda s: call(first(s), second(s))
         return lambda s: call(*[argument(s) for argument in arguments])
+
+    def _priced(
+        self, name: str, overload: str, call: Callable[..., Any], parts: tuple[ir.Step, ...]
+    ) -> Closure:
+        """Return a call that ends at the first argument that fails, and is charged for where none does.
+
+        Of comparisons and negations also the ones that end are charged for.
+        """
+        arguments, spent = list(map(self.build, parts)), price_of(name, overload).spent
+
+        def run(s: Slots) -> Any:
+            values: list[Any] = []
+            try:
+                for argument in arguments:
+                    values.append(argument(s))  # noqa: PERF401 - what came before a failure is needed
+            except Abort:
+                raise
+            except CelError as error:
+                if name == "@not_strictly_false":
+                    s[ir.METER].charge(1)
+                    return True
+                if name in _CHARGED_FAILURES:
+                    s[ir.METER].charge(spent([*values, error, error][: len(arguments)], error))
+                raise
+            counted = [None if type(value) is Optional_ else value for value in values]
+            try:
+                result = values[0] is not False if name == "@not_strictly_false" else call(*values)
+            except Abort:
+                raise
+            except CelError:
+                s[ir.METER].charge(spent(counted, MISSING))
+                raise
+            s[ir.METER].charge(spent(counted, result))
+            return result
+
+        return run
 
     def _members(self, step: ir.Members) -> Closure:
         argument, keys = self.build(step.argument), step.keys
@@ -360,11 +439,13 @@ class _Builder:
     def _fold(self, step: ir.Fold) -> Closure:
         over, init = self.build(step.range), self.build(step.init)
         accumulator, first, other = step.accumulator, step.first, step.second
-        self.accumulators.add(accumulator)
+        self.accumulators |= {accumulator} if other is None else {accumulator, other}
         condition, body, result = self.build(step.condition), self.build(step.step), self.build(step.result)
 
         def run(s: Slots) -> Any:
             collection = over(s)
+            if type(collection) in (str, bytes) and not collection and self.rules.empty_texts_are_ranges:
+                collection = ()
             s[accumulator] = _Unset(init)
             for each in elements(collection) if other is None else pairs(collection):
                 if other is None:
@@ -379,21 +460,23 @@ class _Builder:
         return run
 
 
-def _from_table(qualifiers: list[ir.Qualifier]) -> tuple[Closure, int]:
+def _from_table(qualifiers: list[ir.Qualifier], root: Closure, *, looked_up: bool) -> tuple[Closure, int]:
     """Return what reads a constant path where a prepared device keeps it, and how many qualifiers that takes."""
     entry = table_entry(tuple(qualifiers))
     if entry is None:
         first = qualifiers[0] if qualifiers else ir.Qualifier(0)
         field_of = None if first.optional or first.test_only else _FIELDS.get(first.key)
-        return (_root, 0) if field_of is None else (field_of, 1)
+        return (root, 0) if field_of is None else (field_of, 1)
     in_attributes, name = entry[0] == "attributes", entry[1]
     test_only, optional = qualifiers[2].test_only, qualifiers[2].optional
     if test_only and optional:
-        return _root, 0
+        return root, 0
 
     def read(s: Slots) -> Any:
         device = s[ir.DEVICE]
         value = (device.attributes if in_attributes else device.capacity).get(name, MISSING)
+        if looked_up:
+            known_value(value)
         if test_only:
             return value is not MISSING
         if optional:
@@ -418,16 +501,13 @@ def _known(step: ir.Step) -> ir.Step:
         return step
 
 
-def _root(s: Slots) -> Any:
-    """Return the device as a map of maps."""
-    device = s[ir.DEVICE]
-    if device is None:
-        raise runtime_error("no such attribute(s): device")
-    return device.root
+def _further(
+    s: Slots, value: Any, qualifier: ir.Qualifier, key_of: Closure | None, *, optional: bool, stacked: bool
+) -> Any:
+    """Return the value one step further along an attribute; MISSING if it is absent and may be.
 
-
-def _further(s: Slots, value: Any, qualifier: ir.Qualifier, key_of: Closure | None, *, optional: bool) -> Any:
-    """Return the value one step further along an attribute; MISSING if it is absent and may be."""
+    `stacked`: a meter keeps it on a stack.
+    """
     meter = s[ir.METER]
     try:
         key = qualifier.key if key_of is None else check_key(key_of(s))
@@ -442,11 +522,16 @@ def _further(s: Slots, value: Any, qualifier: ir.Qualifier, key_of: Closure | No
     except CelError as error:
         if error.position is None:
             error.position = qualifier.id
-        if meter is not None and not optional:
+        if meter is not None and not stacked:
+            meter.charge(1)
+        elif meter is not None and not optional:
             meter.observe_qualifier(qualifier, error)
         raise
     if meter is not None and found is not MISSING:
-        meter.observe_qualifier(qualifier, found)
+        if stacked:
+            meter.observe_qualifier(qualifier, found)
+        else:
+            meter.charge(1)
     return found
 
 

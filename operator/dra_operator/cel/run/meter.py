@@ -40,6 +40,11 @@ class Meter:
         self._values: list[Any] = []
         self._found: dict[int, int] = {}
 
+    def charge(self, cost: int) -> None:
+        """Charge for what needs no stack (from 1.38 on); raises CelError once the limit is exceeded."""
+        self.cost += cost
+        self._count_step()
+
     def observe(self, step: ir.Step, value: Any) -> None:
         """Charge for a step that has given `value`; raises CelError once the limit is exceeded."""
         charge = _CHARGES.get(type(step))
@@ -101,6 +106,9 @@ class Meter:
         self._ids.append(identity)
         self._values.append(value)
         self._found[identity] = self._found.get(identity, 0) + 1
+        self._count_step()
+
+    def _count_step(self) -> None:
         self._steps += 1
         if self.cost > self.limit or (self._steps % _EVERY == 0 and thread_time() > self._deadline):
             raise cost_exceeded()

@@ -9,6 +9,7 @@ Source: k8s.io/dynamic-resource-allocation `cel/compile.go`, k8s.io/apiserver `p
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any, Final, Literal, TypeAlias
 
 from dra_operator.api.fast_dataclass import fast_dataclass
@@ -64,7 +65,7 @@ class Overload:
 
 @cache
 def functions() -> Mapping[str, tuple[Overload, ...]]:
-    """Return the overloads of every function of Kubernetes 1.37, by the function's name."""
+    """Return the overloads of every function of the newest Kubernetes, by the function's name."""
     declared: dict[str, tuple[Overload, ...]] = {}
     for table in _TABLES:
         for text, row in table.items():
@@ -74,9 +75,12 @@ def functions() -> Mapping[str, tuple[Overload, ...]]:
 
 
 @cache
-def older_functions() -> Mapping[str, Overload]:
-    """Return what Kubernetes 1.36 has instead of an overload of 1.37, by the function's name."""
-    return dict(read_row(text, row) for text, row in older.FUNCTIONS.items())
+def older_functions() -> Mapping[str, tuple[tuple[str, Overload], ...]]:
+    """Return the functions and overloads that there are instead of others where a rule does not hold, by the rule."""
+    return {
+        rule: tuple(read_row(text, row) for text, row in rows.items())
+        for rule, rows in older.FUNCTIONS.items()
+    }
 
 
 def price_of(name: str, overload: str) -> Price:
@@ -90,7 +94,7 @@ def _prices() -> tuple[Mapping[str, Price], Mapping[str, Price]]:
     by_overload: dict[str, Price] = {}
     by_name: dict[str, Price] = {}
     declared = [(name, each) for name, group in functions().items() for each in group]
-    for name, overload in (*declared, *older_functions().items()):
+    for name, overload in (*declared, *chain.from_iterable(older_functions().values())):
         if overload.price is not None:
             by_overload[overload.id] = overload.price
             if overload.price.by_name:
@@ -188,16 +192,25 @@ def _device_fields(environment: Environment) -> dict[str, Type]:
 
 @cache
 def _functions(environment: Environment) -> Mapping[str, tuple[Overload, ...]]:
+    rules, new = environment.rules, environment.expressions == "new"
     found = {**functions()}
-    if environment.expressions == "new" and not environment.list_type_attributes:
+    if new and not environment.list_type_attributes and not rules.includes_without_gate:
         del found["includes"]
-    older = older_functions()
-    if "includes" in found and not environment.rules.any_list_is_searched:
-        found["includes"] = (older["includes"],)
-    if not environment.rules.durations_of_numbers:
-        same, *others = found["duration"]
-        found["duration"] = (same, older["duration"], *others)
+    if new or not rules.masks_of_cidrs:
+        del found["isMask"]
+    for rule, overloads in older_functions().items():
+        for name, before in () if getattr(rules, rule) else overloads:
+            if name in found:
+                found[name] = _with(found[name], before)
     return found
+
+
+def _with(overloads: tuple[Overload, ...], other: Overload) -> tuple[Overload, ...]:
+    """Return overloads with another one in the place of that with the same arguments, or behind the first."""
+    alike = [each for each in overloads if (each.member, each.arguments) == (other.member, other.arguments)]
+    if alike:
+        return tuple(other if each is alike[0] else each for each in overloads)
+    return (overloads[0], other, *overloads[1:])
 
 
 STORED = Environment()

@@ -108,6 +108,8 @@ class CelMap:
     """
 
     __slots__ = ("index", "originals")
+    is_strict: ClassVar[bool] = False
+    """Whether values that cannot be compared make it an error to compare it."""
 
     def __init__(self, items: Iterable[tuple[Any, Any]] = ()) -> None:
         self.index: dict[Any, Any] = {}
@@ -354,9 +356,17 @@ def _lists_equal(left: tuple[Any, ...], right: tuple[Any, ...], known: Known) ->
 def _maps_equal(left: CelMap, right: CelMap, known: Known) -> bool:
     if len(left) != len(right):
         return False
+    compare = _within if left.is_strict else _not_unequal
     for key, value in left.items():
-        other = right.find(key)
-        if other is MISSING or not _not_unequal(value, other, known):
+        if isinstance(value, CelError):
+            raise value
+        try:
+            other = right.find(key)
+        except Abort:
+            raise
+        except CelError:
+            return False
+        if other is MISSING or not compare(value, other, known):
             return False
     return True
 
