@@ -8,11 +8,9 @@ from pydantic import ValidationError
 
 from dra_operator.api.names import TEMPLATE_ANNOTATION
 from dra_operator.api.read import read_object
+from dra_operator.kinds.changes import Create, Delete, Patch
 from dra_operator.kinds.device_reservation import (
     Copy,
-    CreateClaim,
-    DeleteClaim,
-    PatchClaim,
     Template,
     plan,
     read_reservation,
@@ -90,7 +88,7 @@ def test_claim_is_made_for_each_copy():
 
     (made,) = found.changes
     metadata = made.body["metadata"]
-    assert isinstance(made, CreateClaim)
+    assert isinstance(made, Create)
     assert (metadata["name"], metadata["namespace"], metadata["labels"]) == ("dr-1", "ns", {"team": "a"})
     assert metadata["annotations"] == {TEMPLATE_ANNOTATION: "uid-template"}
     assert metadata["ownerReferences"] == [owner()]
@@ -123,7 +121,7 @@ def test_claim_that_others_allocated_is_taken_as_it_is():
 
     (patch,) = found.changes
     assert (patch.name, patch.uid, patch.version) == ("dr-0", "uid-0", "0")
-    assert patch.status == {"reservedFor": [pod_entry("a"), ENTRY]}
+    assert patch.body["status"] == {"reservedFor": [pod_entry("a"), ENTRY]}
     held = planned(reservation(copies=1), copy(0, "a", is_foreign=True))
     assert states(held) == {0: "Foreign"}
     assert held.status["ready"] == "1/1"
@@ -139,7 +137,7 @@ def test_fewer_copies_let_the_highest_unused_ones_go(copies, used, deleted):
     own = [copy(index, *used.get(index, ())) for index in range(4)]
     found = planned(reservation(copies=copies), *own)
 
-    gone = [each for each in found.changes if isinstance(each, DeleteClaim)]
+    gone = [each for each in found.changes if isinstance(each, Delete)]
     assert [each.name for each in gone] == [f"dr-{index}" for index in deleted]
     assert [bool(each.version) for each in gone] == [index not in used for index in deleted]
     assert {index for index, state in states(found).items() if state == "Expiring"} == {*deleted}
@@ -160,7 +158,7 @@ def test_claims_are_deleted_at_the_end(spec, deleted, phase):
     found = planned(reservation(deleted=deleted, **spec), copy(0, "a"), copy(1))
 
     assert found.status["phase"] == phase
-    assert names(found, DeleteClaim) == ([] if phase == "Ready" else ["dr-0", "dr-1"])
+    assert names(found, Delete) == ([] if phase == "Ready" else ["dr-0", "dr-1"])
     assert not found.is_released
 
 
@@ -170,7 +168,7 @@ def test_entry_goes_when_it_alone_is_left():
     found = planned(own, copy(0, "a", deleted=True), copy(1, deleted=True))
 
     (patch,) = found.changes
-    assert (patch.name, patch.status) == ("dr-1", {"reservedFor": []})
+    assert (patch.name, patch.body["status"]) == ("dr-1", {"reservedFor": []})
     status, _, text = condition(found, "Expiring")
     assert (status, "once a has ended" in text) == ("True", True)
     over = planned(own)
@@ -206,7 +204,7 @@ def test_lost_device_is_replaced_once_no_pod_uses_it(if_lost, facts, users, is_r
 
     assert states(found) == {0: "Lost"}
     assert found.status["ready"] == "0/1"
-    assert [each.status for each in found.changes] == (
+    assert [each.body["status"] for each in found.changes] == (
         [{"allocation": None, "reservedFor": None}] if is_replaced else []
     )
     assert "node n is gone" in condition(found, "Lost")[2]
@@ -233,7 +231,7 @@ def test_reason_of_a_copy_is_that_of_the_reservation(copies, template, reason, t
     assert (status, said) == ("False", reason)
     assert text in message
     assert message.startswith("dr-0: ")
-    assert not any(isinstance(each, CreateClaim | DeleteClaim) for each in found.changes)
+    assert not any(isinstance(each, Create | Delete) for each in found.changes)
 
 
 def test_full_claim_says_so():
@@ -257,8 +255,8 @@ def test_claim_without_its_owner_is_known_by_its_entry():
     own = reservation(deleted=True)
     found = planned(own, copy(0, of=None), copy(1, of=None, deleted=True))
 
-    assert names(found, DeleteClaim) == ["dr-0"]
-    assert names(found, PatchClaim) == ["dr-1"]
+    assert names(found, Delete) == ["dr-0"]
+    assert names(found, Patch) == ["dr-1"]
 
 
 def test_spec_of_one_that_is_deleted_does_not_matter():

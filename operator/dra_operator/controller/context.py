@@ -67,6 +67,14 @@ class Context:
         exclusive = [result for result in results if not result.admin_access]
         return bool(exclusive) and all(map(self._is_settled, exclusive))
 
+    def is_foreign(self, claim: ResourceClaim) -> bool:
+        """True if it is known that somebody else allocated a claim: a device of it is published, and not ours."""
+        if self.inventory.settlement is None or claim.status.allocation is None:
+            return False
+        results = [result for result in claim.status.allocation.devices.results if not result.admin_access]
+        published = [result for result in results if (result.driver, result.pool) in self.inventory.pools]
+        return len(published) == len(results) and not all(map(self._is_settled, results))
+
     def _is_settled(self, result: DeviceRequestAllocationResult) -> bool:
         pool = self.inventory.pools.get((result.driver, result.pool))
         for slice_ in pool.slices.values() if pool is not None else ():

@@ -192,6 +192,14 @@ class SchedulingCycle:
             explains_pods=self._waiting_pods is not None,
         )
         self._build_allocation_checks()
+        self._state = State(
+            self.inventory,
+            self.ledger,
+            find_claim=claims.get,
+            find_reason=self._pending.find_text,
+            find_broken=self._broken_allocations.find_known,
+            is_foreign=self._context.is_foreign,
+        )
         self._tasks = {name: BestEffortTask(name, clock, timers, metrics.defect_logger) for name in _TASKS}
 
     def _build_context(self) -> Context:
@@ -397,7 +405,7 @@ class SchedulingCycle:
             case RuleAnswer():
                 self._owned.observe_answer(item)
             case Inquiry():
-                item.answer(State(self.inventory, self.ledger))
+                item.answer(self._state)
             case Tick():
                 effects.requeue_all = True
             case _:

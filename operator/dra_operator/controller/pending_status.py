@@ -69,6 +69,11 @@ class PendingStatus:
         why = self._reasons.get(key)
         return None if why is None else why.reason
 
+    def find_text(self, key: Key) -> tuple[str, str]:
+        """Return why a claim waits, as reason and text; empty if it does not, or nothing was said of it yet."""
+        why = self._reasons.get(key)
+        return ("", "") if why is None else (why.reason, why.message)
+
     def set(self, claim: ResourceClaim, why: PendingReason, *, is_urgent: bool = False) -> None:
         """State why a claim waits; `is_urgent` if a write of ours may have taken off what it said."""
         key, before = claim_key(claim), self._reasons.get(claim_key(claim))

@@ -4,7 +4,8 @@ Level-triggered controllers: a plan compares what an object asks for with what i
 written; asked again, it returns what is left. Plans are pure; controllers read for them, and write.
 
 - `selector`: which devices a rule owns. `allocation_policy`: which devices the operator allocates, and its
-  `policy_controller`. `device_reservation`: devices held without a pod. `own_kinds`: all that there are.
+  `policy_controller`. `device_reservation`: devices held without a pod, and its
+  `reservation_controller`. `own_kinds`: all that there are.
 - `changes` that a plan has written, and conditions. `world`: the way of controllers to the cluster and the state.
 - `handlers` of a kind, and the `runtime` that runs Kopf for them in a thread of its own.
 """

@@ -7,7 +7,7 @@ Source: docs/kinds.md; `syncClaim` of the claim controller, which leaves entries
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
@@ -23,9 +23,10 @@ from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.text import listed
 from dra_operator.api.types import ResourceClaim, ResourceClaimConsumerReference
 from dra_operator.api.write import to_wire
-from dra_operator.kinds.changes import Body
+from dra_operator.kinds.changes import Body, Change, Create, Delete, Patch, condition
 from dra_operator.pods.entries import MOST_CONSUMERS
 
+CLAIM: Final = "ResourceClaim"
 MOST_COPIES: Final = 255
 PLURAL: Final = RESERVATION_RESOURCE
 _MOST_NAMED: Final = 5
@@ -122,41 +123,16 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateClaim:
-    """A claim that is to be created."""
-
-    body: Body
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteClaim:
-    """A claim that is to be deleted; only this version of it where `version` is set, as nobody uses it."""
-
-    name: str
-    uid: str
-    version: str
-
-
-@dataclass(frozen=True, slots=True)
-class PatchClaim:
-    """A merge patch of the status of a claim, for this version of it."""
-
-    name: str
-    uid: str
-    version: str
-    status: Body
-
-
-Change: TypeAlias = CreateClaim | DeleteClaim | PatchClaim
-
-
-@dataclass(frozen=True, slots=True)
 class ReservationPlan:
-    """What is to be written for a reservation, and its status. `is_released`: no claim belongs to it any more."""
+    """What is to be written for a reservation, and its status.
+
+    `is_released`: no claim belongs to it any more; `is_ending`: no pod is waited for.
+    """
 
     changes: tuple[Change, ...]
     status: Body
     is_released: bool
+    is_ending: bool
 
 
 def read_reservation(body: Mapping[str, Any]) -> Reservation:
@@ -217,7 +193,8 @@ def plan(
         else:
             found.create(index)
     status = _build_status(reservation, found)
-    return ReservationPlan(tuple(found.changes), status, is_released=not own)
+    is_ending = not any(each.users(reservation.uid) for each in own.values())
+    return ReservationPlan(tuple(found.changes), status, is_released=not own, is_ending=is_ending)
 
 
 def _choose(reservation: Reservation, own: Mapping[int, Copy]) -> set[int]:
@@ -249,7 +226,9 @@ class _CopyPlanner:
             if not copy.is_deleted:
                 # Of too many copies, one that a pod begins to use at this moment stays.
                 version = "" if users or self.is_over else metadata.resource_version
-                self.changes.append(DeleteClaim(copy.name, metadata.uid, version))
+                self.changes.append(
+                    Delete(CLAIM, copy.name, metadata.uid, version, self.reservation.namespace)
+                )
             elif copy.has_entry(uid) and not users:
                 self._patch(copy, {"reservedFor": []})
             text = f"is let go once {_name_users(users)} ended" if users else "is being deleted"
@@ -305,13 +284,14 @@ class _CopyPlanner:
         annotations = {**template.metadata.get("annotations", {}), TEMPLATE_ANNOTATION: template.uid}
         metadata = {"name": name, "namespace": own.namespace, "ownerReferences": [owner]}
         self.changes.append(
-            CreateClaim(
+            Create(
+                CLAIM,
                 {
                     "apiVersion": self.api_version,
                     "kind": "ResourceClaim",
                     "metadata": {**template.metadata, **metadata, "annotations": annotations},
                     "spec": template.spec,
-                }
+                },
             )
         )
         self.report(name, "Pending", reason="Creating", message="is being created")
@@ -338,7 +318,17 @@ class _CopyPlanner:
 
     def _patch(self, copy: Copy, status: Body) -> None:
         metadata = copy.claim.metadata
-        self.changes.append(PatchClaim(copy.name, metadata.uid, metadata.resource_version, status))
+        self.changes.append(
+            Patch(
+                CLAIM,
+                copy.name,
+                metadata.uid,
+                metadata.resource_version,
+                {"status": status},
+                self.reservation.namespace,
+                "status",
+            )
+        )
 
 
 def _name_users(users: Sequence[ResourceClaimConsumerReference]) -> str:
@@ -392,11 +382,6 @@ def _ready(reservation: Reservation, told: Sequence[Body], phase: str, expires: 
     return condition("Ready", "False", first["reason"], f"{first['name']}: {first['message']}{more}")
 
 
-def condition(name: str, status: str, reason: str, message: str) -> Body:
-    """Return a condition."""
-    return {"type": name, "status": status, "reason": reason, "message": message}
-
-
 _NOTHING: Final = {
     "Lost": "no device is lost",
     "Foreign": "the operator chose all devices",
@@ -430,3 +415,16 @@ def _outdated(reservation: Reservation, older: Sequence[str]) -> Body:
         "delete a claim to have it made anew"
     )
     return condition("TemplateChanged", "True", "MadeAnew", text)
+
+
+def with_refusal(status: Body, name: str, message: str) -> Body:
+    """Return a status that says that the API server does not accept the claim of a copy."""
+    refused = {"reason": "Refused", "message": f"the API server refuses this claim: {message}"}
+    copies = [{**each, **refused} if each["name"] == name else each for each in status["copies"]]
+    conditions = [
+        {**each, "reason": "Refused", "message": f"{name}: {refused['message']}"}
+        if each["type"] == "Ready"
+        else each
+        for each in status["conditions"]
+    ]
+    return {**status, "copies": copies, "conditions": conditions}

@@ -5,21 +5,23 @@ Questions about the state are answered by the thread of cycles, between two of t
 
 import asyncio
 import concurrent.futures
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from dra_operator.api.names import GROUP, GROUP_VERSION
+from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.delivery import Permit
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
 from dra_operator.inventory import Inventory
 from dra_operator.kinds.changes import Body, Change, Create, Delete
-from dra_operator.ledger import Ledger
+from dra_operator.ledger import Breakage, ClaimKey, Ledger
 
 T = TypeVar("T")
 _ANSWER_SECONDS: Final = 30.0
 _ASK_SECONDS: Final = 10.0
+_EXISTS: Final = 409
 _CONFLICTS: Final = frozenset((404, 409, 422))
 """What a write is answered whose object is another by now: the next reconciliation sees it."""
 
@@ -30,6 +32,13 @@ class State:
 
     inventory: Inventory
     ledger: Ledger
+    find_claim: Callable[[ClaimKey], ResourceClaim | None] = lambda _: None
+    find_reason: Callable[[ClaimKey], tuple[str, str]] = lambda _: ("", "")
+    """Returns why a claim waits, as reason and text; nothing where nothing was said yet."""
+    find_broken: Callable[[], Mapping[ClaimKey, Sequence[Breakage]]] = dict
+    """Returns the claims whose allocation is known to be broken."""
+    is_foreign: Callable[[ResourceClaim], bool] = lambda _: False
+    """Whether it is known that somebody else allocated a claim."""
 
 
 @dataclass(slots=True)
@@ -130,5 +139,6 @@ class World:
                     where = served.path(change.namespace, change.name, change.subresource)
                     await self.session.request("PATCH", where, body=change.wire, content_type=MERGE_PATCH)
         except ApiError as error:
-            if error.status not in _CONFLICTS:
+            is_stale = error.status == _EXISTS if isinstance(change, Create) else error.status in _CONFLICTS
+            if not is_stale:
                 raise

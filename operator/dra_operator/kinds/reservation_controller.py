@@ -1,0 +1,159 @@
+"""The controller of DeviceReservation: reads what its plan needs, and writes what the plan returns.
+
+What the operator knows of claims may be older than what was just written: each write names the version that it is
+about, and a reservation that is deleted goes only when the API server lists no claim of it.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from dra_operator.allocator.decision import claim_key
+from dra_operator.api.node_selector import pinned_to
+from dra_operator.api.read import read_object
+from dra_operator.api.types import ResourceClaim
+from dra_operator.cluster.session import ApiError, ApiUnreachable
+from dra_operator.kinds.changes import Body, Create
+from dra_operator.kinds.device_reservation import (
+    CLAIM,
+    MOST_COPIES,
+    PLURAL,
+    Copy,
+    Reservation,
+    ReservationPlan,
+    Template,
+    plan,
+    read_reservation,
+    read_template,
+    with_refusal,
+)
+from dra_operator.kinds.world import State, World, path
+from dra_operator.ledger import Breakage
+from dra_operator.questions.fault_texts import describe_breakages
+
+_REFUSED: Final = frozenset((400, 403, 422))
+"""What a claim is answered that the API server, a quota or a policy does not accept."""
+_GONE: Final = 404
+
+
+@dataclass(slots=True)
+class ReservationController:
+    """Reconciles reservations, each by one at a time. `count` gets how many are in each phase, by name."""
+
+    world: World
+    count: Callable[[Mapping[str, int]], None] = lambda _: None
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
+    _phases: dict[str, str] = field(default_factory=dict)
+
+    async def reconcile(self, body: Body) -> ReservationPlan:
+        """Write what a reservation lacks; return the plan. Raises ApiError, ApiUnreachable, ValidationError."""
+        uid = body["metadata"]["uid"]
+        async with self._locks.setdefault(uid, asyncio.Lock()):
+            found = await self._reconcile(body)
+        if found.is_released and body["metadata"].get("deletionTimestamp"):
+            self._phases.pop(uid, None)
+            self._locks.pop(uid, None)
+        else:
+            self._phases[uid] = found.status["phase"]
+        self.count(Counter(self._phases.values()))
+        return found
+
+    async def _reconcile(self, body: Body) -> ReservationPlan:
+        metadata = body["metadata"]
+        # What Kopf has of it may be older: nothing is to be made for one that is being deleted.
+        where = path(PLURAL, metadata["namespace"], metadata["name"])
+        current = await self._find(where)
+        if current is None or current["metadata"]["uid"] != metadata["uid"]:
+            current = {"metadata": {**metadata, "deletionTimestamp": self.now().isoformat()}}
+        own = read_reservation(current)
+        template = None if own.is_over(self.now()) else await self._find_template(own)
+        found = self._plan(own, template, await self.world.ask(lambda state: find_copies(state, own)))
+        if found.is_released and own.is_deleted:
+            found = self._plan(own, None, await self._list_copies(own))
+        for change in found.changes:
+            try:
+                await self.world.write(change)
+            except ApiError as error:
+                if not isinstance(change, Create) or error.status not in _REFUSED:
+                    raise
+                return replace(
+                    found, status=with_refusal(found.status, change.body["metadata"]["name"], str(error))
+                )
+        return found
+
+    def _plan(self, own: Reservation, template: Template | None, copies: list[Copy]) -> ReservationPlan:
+        served = self.world.find_served(CLAIM)
+        if served is None:
+            raise ApiUnreachable("the API server does not serve ResourceClaim")
+        return plan(own, template, copies, self.now(), served.api_version)
+
+    async def _find(self, where: str) -> Body | None:
+        try:
+            return await self.world.session.request("GET", where)
+        except ApiError as error:
+            if error.status != _GONE:
+                raise
+            return None
+
+    async def _find_template(self, own: Reservation) -> Template | None:
+        served = self.world.find_served(CLAIM)
+        if served is None:
+            return None
+        where = f"/apis/{served.api_version}/namespaces/{own.namespace}/resourceclaimtemplates/{own.template}"
+        body = await self._find(where)
+        return None if body is None else read_template(body)
+
+    async def _list_copies(self, own: Reservation) -> list[Copy]:
+        """Return the claims that have the name of a copy, as the API server has them now."""
+        served, names = self.world.find_served(CLAIM), set(_names(own))
+        assert served is not None
+        found = []
+        for item in await self.world.list(served.path(own.namespace)):
+            if item["metadata"]["name"] in names:
+                # What cannot be read of it does not matter here.
+                body = {"apiVersion": served.api_version, "kind": CLAIM, "metadata": item["metadata"]}
+                body["status"] = {"reservedFor": (item.get("status") or {}).get("reservedFor") or []}
+                found.append(Copy(read_object(body)))
+        return found
+
+
+def _names(own: Reservation) -> Iterator[str]:
+    return map(own.name_copy, range(MOST_COPIES))
+
+
+def find_copies(state: State, own: Reservation) -> list[Copy]:
+    """Return the claims that have the name of a copy, with what the operator knows of them."""
+    broken = state.find_broken()
+    found = []
+    for name in _names(own):
+        claim = state.find_claim((own.namespace, name))
+        if claim is None:
+            continue
+        key = claim_key(claim)
+        reason, text = state.find_reason(key) if claim.status.allocation is None else ("", "")
+        breakages = [each for each in broken.get(key, ()) if _is_about(each, claim)]
+        found.append(
+            Copy(
+                claim,
+                reason,
+                text,
+                describe_breakages(breakages) if breakages else "",
+                is_foreign=state.is_foreign(claim),
+                may_end=not state.ledger.shares_a_device(key),
+            )
+        )
+    return found
+
+
+def _is_about(breakage: Breakage, claim: ResourceClaim) -> bool:
+    """Return whether a claim has what is broken: that may have been found of what it had before."""
+    allocation = claim.status.allocation
+    if allocation is None:
+        return False
+    if breakage.device is None:
+        return breakage.node == pinned_to(allocation.node_selector)
+    return breakage.device in {(each.driver, each.pool, each.device) for each in allocation.devices.results}
