@@ -45,6 +45,7 @@ _USERS = {
     "controller-manager": ("system:kube-controller-manager", ""),
 }
 _SERVERS = ("etcd", "kube-apiserver")
+_CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
 
 
 class KubectlError(RuntimeError):
@@ -164,6 +165,13 @@ class ControlPlane:
         manager = self._start_controller_manager()
         self.start_scheduler()
         self._wait_for_manager(manager)
+
+    def restart_controllers(self) -> None:
+        """End kube-controller-manager and kube-scheduler, and start both anew."""
+        for process in [each for each in self._processes if each.name in _CONTROLLERS]:
+            process.stop(grace=5)
+            self._processes.remove(process)
+        self.start_controllers()
 
     def start_controller_manager(self, *flags: str) -> None:
         """Start kube-controller-manager alone, with further flags; return when it answers."""

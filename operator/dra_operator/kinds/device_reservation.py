@@ -292,6 +292,7 @@ class _CopyPlanner:
                     "metadata": {**template.metadata, **metadata, "annotations": annotations},
                     "spec": template.spec,
                 },
+                own.namespace,
             )
         )
         self.report(name, "Pending", reason="Creating", message="is being created")

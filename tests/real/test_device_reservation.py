@@ -1,0 +1,304 @@
+"""DeviceReservation on a real control plane: what it holds survives its pods, and Kubernetes' own controllers."""
+
+import pytest
+import yaml
+
+from controlplane import (
+    Scene,
+    fresh_namespace,
+    install_access,
+    install_component,
+    running_full_control_plane,
+    start_operator,
+)
+from controlplane.manifests import MANIFESTS, install_fence
+from controlplane.scene import devices
+
+CRDS = MANIFESTS.parent / "crds"
+API = "/apis/dra-operator.io/v1alpha1"
+DRIVER = "driver.example.com"
+TEMPLATE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "gpu"},
+    "spec": {
+        "spec": {
+            "devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "example-device-class"}}]}
+        }
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def plane(programs, tmp_path_factory):
+    """Return a full control plane with the kinds, the fence and the rights."""
+    with running_full_control_plane(programs, tmp_path_factory.mktemp("reservations")) as started:
+        started.kubectl("apply", "-k", str(CRDS), "--warnings-as-errors")
+        for plural in ("allocationpolicies", "devicereservations"):
+            path = f"{API}/{plural}"
+            started.client.wait_for(path, lambda found: found is not None, seconds=30, what=plural)
+        install_access(started)
+        for component in ("allocation-policies", "device-reservations"):
+            install_component(started, component)
+        install_fence(started)
+        started.kubectl("apply", f"--filename={MANIFESTS / 'components/confinement/policy.yaml'}")
+        yield started
+
+
+class Installation:
+    """An operator that owns the devices of a driver, in a namespace with a template."""
+
+    def __init__(self, plane, namespace, folder):
+        self.plane, self.client = plane, plane.client
+        self.scene = Scene(plane, namespace)
+        self.folder = folder
+        self.path = f"{API}/namespaces/{namespace}/devicereservations"
+        self.pods = f"/api/v1/namespaces/{namespace}/pods"
+        self.operators = []
+
+    def start(self):
+        """Start an operator; the one before is killed."""
+        for each in self.operators[-1:]:
+            each.kill()
+        log = self.folder / f"operator-{len(self.operators)}.log"
+        flags = ("--devices=owned", "--ownership-settle-seconds=1")
+        self.operators.append(start_operator(self.plane, log, *flags))
+        self.operators[-1].wait_ready()
+
+    def apply(self, *bodies):
+        """Create objects in the namespace, or change them."""
+        text = yaml.safe_dump_all(bodies)
+        self.plane.kubectl("apply", f"--namespace={self.scene.namespace}", "-f", "-", input=text)
+
+    def reserve(self, name="training", **spec):
+        """Create a reservation, or change it."""
+        self.apply(
+            {
+                "apiVersion": "dra-operator.io/v1alpha1",
+                "kind": "DeviceReservation",
+                "metadata": {"name": name},
+                "spec": {"resourceClaimTemplateName": "gpu", **spec},
+            }
+        )
+
+    def wait(self, condition, what, name="training", seconds=90):
+        """Wait until the status of a reservation fulfils a condition, and return it."""
+
+        def holds(found):
+            return found is not None and bool(status := found.get("status")) and condition(status)
+
+        return self.client.wait_for(f"{self.path}/{name}", holds, seconds=seconds, what=what)["status"]
+
+    def wait_phase(self, phase, name="training"):
+        """Wait until a reservation has a phase, and return its status."""
+        return self.wait(lambda status: status["phase"] == phase, f"{name} {phase}", name)
+
+    def wait_reason(self, reason, text="", name="training"):
+        """Wait until a reservation says why it is not ready."""
+
+        def says(status):
+            found = ready(status)
+            return found["reason"] == reason and text in found["message"]
+
+        return self.wait(says, f"{reason} of {name}", name)
+
+    def create_pod(self, name, claim):
+        """Create a pod that names a claim."""
+        spec = {
+            "containers": [{"name": "main", "image": "none", "resources": {"claims": [{"name": "gpu"}]}}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": claim}],
+            "terminationGracePeriodSeconds": 0,
+        }
+        self.client.create(self.pods, {"metadata": {"name": name}, "spec": spec})
+
+    def wait_bound(self, name):
+        """Wait until a pod has a node, and its claim is reserved for it."""
+        path = f"{self.pods}/{name}"
+        self.client.wait_for(
+            path, lambda pod: pod["spec"].get("nodeName"), seconds=60, what=f"node of {name}"
+        )
+
+    def users(self, claim):
+        """Return for whom a claim is reserved, by resource and name."""
+        entries = self.scene.claim(claim)["status"].get("reservedFor", ())
+        return [(each["resource"], each["name"]) for each in entries]
+
+    def wait_users(self, claim, *names):
+        """Wait until a claim is reserved for the reservation and some pods alone."""
+        wanted = sorted([("devicereservations", "training"), *(("pods", name) for name in names)])
+        self.client.wait_for(
+            f"{self.scene.claims}/{claim}",
+            lambda _found: sorted(self.users(claim)) == wanted,
+            seconds=60,
+            what=f"{claim} reserved for {wanted}",
+        )
+
+
+def ready(status):
+    """Return the condition Ready."""
+    return next(each for each in status["conditions"] if each["type"] == "Ready")
+
+
+@pytest.fixture
+def installed(plane, tmp_path):
+    """Return such an installation, with devices of one driver on two nodes, all owned."""
+    with fresh_namespace(plane) as name:
+        found = Installation(plane, name, tmp_path)
+        found.scene.apply("nodes.yaml", "walkthrough/1-class.yaml", "walkthrough/2-slices.yaml")
+        found.apply(
+            TEMPLATE,
+            {
+                "apiVersion": "dra-operator.io/v1alpha1",
+                "kind": "AllocationPolicy",
+                "metadata": {"name": "gpus"},
+                "spec": {"devices": [{"driver": DRIVER}]},
+            },
+        )
+        found.start()
+        try:
+            yield found
+        finally:
+            for each in plane.client.get(found.pods)["items"]:
+                plane.client.delete(f"{found.pods}/{each['metadata']['name']}")
+            for each in plane.client.get(found.path)["items"]:
+                gone = f"{found.path}/{each['metadata']['name']}"
+                plane.client.delete(gone)
+                plane.client.wait_for(gone, lambda body: body is None, seconds=60, what=f"the end of {gone}")
+            assert found.scene.all_claims() == []
+            plane.client.delete(f"{API}/allocationpolicies/gpus")
+            path = f"{API}/allocationpolicies/gpus"
+            plane.client.wait_for(path, lambda body: body is None, seconds=60, what="the end of the policy")
+            for each in found.operators:
+                each.stop()
+
+
+def test_reservation_survives_pods_in_turn_and_restarts(installed):
+    """Three pods use one copy, one after the other, and its device stays the same; at the end nothing is left."""
+    installed.reserve(copies=2)
+    status = installed.wait_phase("Ready")
+    assert status["ready"] == "2/2"
+    assert [each["name"] for each in status["copies"]] == ["training-0", "training-1"]
+    held = devices(installed.scene.claim("training-0"))
+    installed.wait_users("training-0")
+
+    for turn, name in enumerate(("first", "second", "third")):
+        installed.create_pod(name, "training-0")
+        installed.wait_bound(name)
+        installed.wait_users("training-0", name)
+        if turn == 1:
+            installed.plane.restart_controllers()
+            installed.start()
+        installed.client.delete(f"{installed.pods}/{name}")
+        installed.wait_users("training-0")
+        assert devices(installed.scene.claim("training-0")) == held
+    assert installed.wait_phase("Ready")["ready"] == "2/2"
+
+
+def test_at_its_end_running_pods_go_on_and_no_new_one_starts(installed):
+    """The claims are deleted at once; the entry goes when it alone is left."""
+    installed.reserve(copies=2)
+    installed.wait_phase("Ready")
+    installed.create_pod("running", "training-0")
+    installed.wait_bound("running")
+
+    installed.reserve(copies=2, until="2026-01-01T00:00:00Z")
+
+    installed.wait(lambda status: [each["name"] for each in status["copies"]] == ["training-0"], "one copy")
+    status = installed.wait_phase("Expiring")
+    assert "running has ended" in status["copies"][0]["message"]
+    claim = installed.scene.claim("training-0")
+    assert claim["metadata"]["deletionTimestamp"]
+    assert devices(claim)
+    installed.client.delete(f"{installed.pods}/running")
+    assert installed.wait_phase("Expired")["ready"] == "0/2"
+    assert installed.scene.all_claims() == []
+
+
+def test_what_keeps_a_reservation_is_said(installed):
+    """A template that is missing, a name that is taken, devices that are in use; and it goes on once that is over."""
+    installed.reserve(copies=1, resourceClaimTemplateName="later")
+    installed.wait_reason("TemplateNotFound", '"later"')
+    installed.apply({**TEMPLATE, "metadata": {"name": "later"}})
+    installed.wait_phase("Ready")
+
+    installed.scene.create_claim("other-0", "example-device-class")
+    installed.reserve("other", copies=1)
+    installed.wait_reason("NameTaken", "other-0", name="other")
+    assert not installed.scene.claim("other-0")["metadata"].get("ownerReferences")
+    installed.scene.delete_claim("other-0")
+    installed.wait_phase("Ready", "other")
+
+    installed.reserve("many", copies=5)
+    status = installed.wait_reason("DeviceInUse", "many-", name="many")
+    assert status["ready"] == "2/5"
+    installed.reserve("many", copies=2)
+    installed.wait_phase("Ready", "many")
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"copies": 0}, "spec.copies"),
+        ({"copies": 10_000}, "spec.copies"),
+        ({"ttlSeconds": 0}, "spec.ttlSeconds"),
+        ({"ttlSeconds": 1, "until": "2030-01-01T00:00:00Z"}, "exclude each other"),
+        ({"until": "tomorrow"}, "spec.until"),
+        ({"ifLost": "Run"}, "spec.ifLost"),
+        ({"resourceClaimTemplateName": ""}, "spec.resourceClaimTemplateName"),
+    ],
+)
+def test_wrong_reservation_is_refused_by_the_schema(plane, spec, said):
+    """The field is named."""
+    body = {
+        "apiVersion": "dra-operator.io/v1alpha1",
+        "kind": "DeviceReservation",
+        "metadata": {"name": "wrong"},
+        "spec": {"resourceClaimTemplateName": "gpu", **spec},
+    }
+    answer = plane.client.request("POST", f"{API}/namespaces/default/devicereservations?dryRun=All", body)
+
+    assert answer.status == 422
+    assert said in answer.body["message"]
+
+
+def test_template_of_a_reservation_cannot_be_changed_nor_its_name_be_too_long(plane):
+    """The rest can; the message says what to do."""
+    path = f"{API}/namespaces/default/devicereservations"
+    body = {
+        "apiVersion": "dra-operator.io/v1alpha1",
+        "kind": "DeviceReservation",
+        "metadata": {"name": "kept"},
+        "spec": {"resourceClaimTemplateName": "gpu"},
+    }
+    too_long = {**body, "metadata": {"name": "x" * 250}}
+    assert "at most 249" in plane.client.request("POST", path, too_long).body["message"]
+    # Nobody runs here that would make its claims.
+    created = plane.client.create(path, body)
+    try:
+        assert (created["spec"]["copies"], created["spec"]["ifLost"]) == (1, "Wait")
+        changed = {**created, "spec": {**created["spec"], "resourceClaimTemplateName": "other"}}
+        answer = plane.client.request("PUT", f"{path}/kept", changed)
+        assert answer.status == 422
+        assert "make another reservation" in answer.body["message"]
+    finally:
+        plane.client.delete(f"{path}/kept")
+
+
+@pytest.mark.parametrize("path", ["spec", "spec.until", "status.copies.state", "status.conditions"])
+def test_each_field_is_explained(plane, path):
+    """`kubectl explain` has a sentence for it."""
+    text = plane.kubectl("explain", f"devicereservations.{path}")
+
+    assert "<empty>" not in text
+    assert "<no description>" not in text
+
+
+def test_columns_are_those_that_people_look_for(installed):
+    """`kubectl get dr` says phase, copies and end; the kind is of the category `dra`."""
+    installed.reserve(copies=1, until="2099-01-01T00:00:00Z")
+    installed.wait_phase("Ready")
+
+    for kind in ("dr", "dra"):
+        text = installed.plane.kubectl("get", kind, f"--namespace={installed.scene.namespace}")
+        assert "1/1" in text
+        assert "2099-01-01T00:00:00Z" in text
