@@ -6,6 +6,7 @@
     python bench/allocator.py cluster-00010 --cold             # including what a process does only once, at first
     python bench/allocator.py mig --rounds 9 --against ../old  # this tree and another checkout of it, without Go
     python bench/allocator.py --python /usr/bin/python3.11     # run ours with another interpreter of the same version
+    python bench/allocator.py mig --kubernetes 1.37 1.38       # a row for each version of Kubernetes, by its rules
 
 For each workload (`--list` names them; any other size can be named too) both decide the same claims, one after the
 other, by turns and in a new process each round, so that other load on the machine affects both. The time of a claim
@@ -18,6 +19,8 @@ claim, each decides the cluster of the operator's rehearsal, the same number of 
 sides. In both cases, no garbage collection of the input is timed: Go collects before the first claim, ours freezes
 the heap. A checkout without a rehearsal (`--against`) is always cold.
 
+If several versions of Kubernetes are named, the same Go builds the code of each.
+
 How an interpreter was built matters: one built with profile-guided optimization, as that of the operator's image, is
 usually faster. The last line names the one that ran ours.
 
@@ -28,6 +31,7 @@ until then. The exit code is 1 if any answer differs. Peak memory is that of the
 """
 
 import argparse
+import json
 import os
 import platform
 import signal
@@ -35,6 +39,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -44,7 +49,8 @@ from versus.sides import Round, Side, play_go, play_ours, write_rehearsal
 from versus.table import HEAD, WIDTHS, cells, growth, line_of
 from workloads import SHAPES, check, names, write
 
-from conformance.program import UnavailableError, find_or_build
+from conformance.program import TOOLCHAINS, VERSIONS, UnavailableError, find_or_build
+from dra_operator.api.versions import RELEASED
 
 
 def main() -> int:
@@ -66,21 +72,25 @@ def main() -> int:
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as scratch:
         options = _options(arguments)
-        other = _other(arguments, Path(scratch))
+        others = {version: _other(arguments, version, Path(scratch)) for version in arguments.kubernetes}
         folder = arguments.folder or Path(scratch)
         print(line_of(title.format("Go" if arguments.against is None else "old") for title in HEAD))
         print(line_of(f"{'-' * (width - 1)}:" for width in WIDTHS), flush=True)
         for name in chosen:
             file = write(name, folder, seed=arguments.seed)
-            sides = [Side(lambda path: play_ours(path, options, python=arguments.python))]
-            if other is not None:
-                sides.append(Side(other))
-            row = measure(name, file, sides, rounds=arguments.rounds, seconds=arguments.seconds)
-            print(line_of(cells(row)), flush=True)
-            rows.append(row)
+            for version, other in others.items():
+                asked = _asked_of(version, file, Path(scratch))
+                sides = [Side(lambda path: play_ours(path, options, python=arguments.python))]
+                if other is not None:
+                    sides.append(Side(other))
+                row = measure(name, asked, sides, rounds=arguments.rounds, seconds=arguments.seconds)
+                if len(others) > 1:
+                    row = replace(row, name=f"{name} {version}")
+                print(line_of(cells(row)), flush=True)
+                rows.append(row)
             if arguments.folder is None:
                 file.unlink()
-    if steps := growth(rows):
+    if len(others) == 1 and (steps := growth(rows)):
         print("\nGrowth of the mean a claim with the size:\n" + "\n".join(steps))
     print(
         f"\nLoad average at the start {load:.1f}, at the end {os.getloadavg()[0]:.1f}, of {os.cpu_count()} cores. "
@@ -121,6 +131,13 @@ def _parser() -> argparse.ArgumentParser:
         default=sys.executable,
         metavar="FILE",
         help="run ours with this interpreter, which must have the same version as that of this program",
+    )
+    parser.add_argument(
+        "--kubernetes",
+        nargs="+",
+        choices=(*VERSIONS,),
+        default=[RELEASED],
+        help="whose code ours is measured against, and by whose rules it decides",
     )
     parser.add_argument("--folder", type=Path, help="keep the workloads here, and use them if they are there")
     parser.add_argument("--list", action="store_true", help="print the workloads and measure nothing")
@@ -170,14 +187,25 @@ def _options(arguments: argparse.Namespace) -> list[str]:
     ]
 
 
-def _other(arguments: argparse.Namespace, scratch: Path) -> Callable[[Path], Round] | None:
+def _asked_of(version: str, file: Path, scratch: Path) -> Path:
+    """Return the file with the claims of a workload that are decided by the rules of a version of Kubernetes."""
+    if version == RELEASED:
+        return file
+    asked = scratch / f"{version}.jsonl"
+    asked.write_text(f"{json.dumps({**json.loads(file.read_text()), 'kubernetes': version})}\n")
+    return asked
+
+
+def _other(arguments: argparse.Namespace, version: str, scratch: Path) -> Callable[[Path], Round] | None:
     """Return what ours is measured against."""
     if arguments.ours_only:
         return None
     if arguments.against is not None:
         return lambda file: play_ours(file, _options(arguments), arguments.against, arguments.python)
     try:
-        program = find_or_build()
+        # One Go for all of them: a newer one makes faster programs.
+        toolchain = TOOLCHAINS["1.38"] if len(arguments.kubernetes) > 1 else ""
+        program = find_or_build(kubernetes=version, toolchain=toolchain)
     except UnavailableError as reason:
         print(f"{reason}; ours is measured alone, and its answers are not compared", file=sys.stderr)
         return None

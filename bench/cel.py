@@ -2,6 +2,7 @@
 
     python bench/cel.py                     # 50,000 devices, 5 rounds
     python bench/cel.py --devices 5000 --rounds 3 --ours-only
+    python bench/cel.py --kubernetes 1.38
 
 Seven typical selectors are evaluated for devices that all differ from each other. Each round measures all evaluators,
 one after the other, and the least time over the rounds counts for each, so that other load on the machine affects all.
@@ -33,9 +34,10 @@ sys.path.insert(0, str(ROOT / "tests"))
 import orjson
 from pydantic import TypeAdapter
 
-from conformance.program import UnavailableError, find_or_build
+from conformance.program import VERSIONS, UnavailableError, find_or_build
 from dra_operator.api.types import Device
-from dra_operator.cel import STORED, PreparedDevice, prepare_device
+from dra_operator.api.versions import RELEASED
+from dra_operator.cel import Environment, PreparedDevice, prepare_device
 from dra_operator.cel.program import selector
 
 first = itemgetter(0)
@@ -125,10 +127,12 @@ def spent(run: Callable[[], Any]) -> tuple[float, Any]:
 # --- the engines
 
 
-def ours(times: Times, devices: Sequence[PreparedDevice]) -> None:
+def ours(times: Times, devices: Sequence[PreparedDevice], environment: Environment) -> None:
     """Measure our compiler and its selectors."""
     for name, expression in SELECTORS.items():
-        compiling, made = min((spent(partial(selector, expression, STORED)) for _ in range(5)), key=first)
+        compiling, made = min(
+            (spent(partial(selector, expression, environment)) for _ in range(5)), key=first
+        )
         match = made.match
         evaluation, matches = spent(lambda match=match: sum([match(each) for each in devices]))
         times.add(name, evaluation=evaluation / len(devices), compiling=compiling, matches=matches)
@@ -196,6 +200,12 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=300, help="how many devices cel-python gets")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--ours-only", action="store_true", help="measure only ours")
+    parser.add_argument(
+        "--kubernetes",
+        choices=(*VERSIONS,),
+        default=RELEASED,
+        help="whose evaluator ours is measured against, and by whose rules it evaluates",
+    )
     options = parser.parse_args()
     wires = [device(number) for number in range(options.devices)]
     reader = TypeAdapter(Device)
@@ -206,7 +216,11 @@ def main() -> int:
     if not options.ours_only:
         try:
             engines.append(
-                (Times("Go"), [str(find_or_build()), "-rounds", "1", "time-cel"], questions(wires))
+                (
+                    Times("Go"),
+                    [str(find_or_build(kubernetes=options.kubernetes)), "-rounds", "1", "time-cel"],
+                    questions(wires),
+                )
             )
         except UnavailableError as reason:
             print(f"{reason}; Kubernetes' evaluator is not measured", file=sys.stderr)
@@ -215,7 +229,7 @@ def main() -> int:
             command = [sys.executable, "-c", script]
             engines.append((Times(f"celpy {runner[:6]}."), command, questions(wires[: options.sample])))
     for number in range(options.rounds):
-        ours(own, prepared)
+        ours(own, prepared, Environment(options.kubernetes))
         for times, command, lines in engines:
             other(times, command, lines)
         print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)

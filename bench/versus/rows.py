@@ -50,7 +50,7 @@ class Row:
         """How many times faster ours is at least; None if it may be as fast as it is."""
         if self.nodes < 1000:
             return None
-        return _FLOOR_OF_SOME if self.name.rpartition("-")[0] in _SOME else _FLOOR
+        return _FLOOR_OF_SOME if self.name.partition(" ")[0].rpartition("-")[0] in _SOME else _FLOOR
 
 
 def measure(name: str, file: Path, sides: Sequence[Side], *, rounds: int, seconds: float) -> Row:

@@ -23,7 +23,7 @@ __all__ = ["VERSIONS", "UnavailableError", "Upstream", "find_or_build", "running
 SOURCES = Path(__file__).parents[2] / "bench" / "upstream"
 VERSIONS = {"1.37": (), "1.38": ("-modfile=kubernetes_1_38.mod", "-tags=kubernetes_1_38")}
 """What Go is told to build the program with the code of each version of Kubernetes; the first is what we equal."""
-_TOOLCHAINS = {"1.38": "go1.27.3"}
+TOOLCHAINS = {"1.38": "go1.27.3"}
 """The Go that a version needs, where it is newer than what the machine must have; Go gets it itself."""
 _NAME = "upstream"
 
@@ -36,12 +36,13 @@ def say_to_stderr(line: str) -> None:
     print(f"upstream: {line}", file=sys.stderr, flush=True)  # noqa: T201 - progress of a long step
 
 
-def find_or_build(say: Say = say_to_stderr, *, kubernetes: str = "1.37") -> Path:
+def find_or_build(say: Say = say_to_stderr, *, kubernetes: str = "1.37", toolchain: str = "") -> Path:
     """Return the program with the code of a version, built if its sources have changed or it never was.
 
+    `toolchain` is the Go that builds it, if it should be another than the version needs.
     Raises `UnavailableError` when it has to be built and there is no Go that could.
     """
-    folder = cache_home() / "upstream" / f"{kubernetes}-{_digest()}"
+    folder = cache_home() / "upstream" / "-".join(filter(None, (kubernetes, _digest(), toolchain)))
     program = folder / _NAME
     if program.is_file():
         return program
@@ -50,16 +51,15 @@ def find_or_build(say: Say = say_to_stderr, *, kubernetes: str = "1.37") -> Path
     with only_one(folder / ".lock", "bench/upstream", say):
         # Whoever held the lock before may have built it.
         if not program.is_file():
-            _build(go, program, say, kubernetes)
+            _build(go, program, say, kubernetes, toolchain or TOOLCHAINS.get(kubernetes, ""))
     return program
 
 
-def _build(go: str, program: Path, say: Say, kubernetes: str) -> None:
+def _build(go: str, program: Path, say: Say, kubernetes: str, toolchain: str) -> None:
     started = time.monotonic()
     say(f"building bench/upstream once, into {program.parent}; about 2 minutes on two cores")
     with TemporaryDirectory(dir=program.parent, prefix=".building-") as scratch:
         command = [go, "install", "-v", "-trimpath", *VERSIONS[kubernetes], "."]
-        toolchain = _TOOLCHAINS.get(kubernetes, "")
         run_with_progress(command, SOURCES, Path(scratch), say, started, toolchain=toolchain)
         (Path(scratch) / _NAME).replace(program)
     say(f"built in {time.monotonic() - started:.0f} s")

@@ -42,7 +42,10 @@ class Installation:
     duration: str
     linker_flags: str = ""
     cgo: str = "0"
+    flags: tuple[str, ...] = ()
     toolchain: str = ""
+    has_assets: bool = True
+    """Whether what KUBEBUILDER_ASSETS names may have its programs."""
 
     @property
     def directory(self) -> Path:
@@ -65,12 +68,14 @@ CONTROL_PLANE = Installation(
 SCHEDULERS = {
     "1.38": Installation(
         what="the scheduler of Kubernetes 1.38",
-        module=MODULE / "kubernetes_1_38",
+        module=MODULE,
         packages={"kube-scheduler": PACKAGES["kube-scheduler"]},
         folder="controlplane/v1.38.0-beta.0",
         duration="10 minutes",
         linker_flags="-X k8s.io/component-base/version.gitVersion=v1.38.0-beta.0",
+        flags=("-modfile=kubernetes_1_38.mod",),
         toolchain="go1.27.3",
+        has_assets=False,
     )
 }
 
@@ -94,9 +99,14 @@ def say_to_stderr(line: str) -> None:
 def find_or_build(say: Say = say_to_stderr) -> Programs:
     """Return the programs: those of KUBEBUILDER_ASSETS first, then the cache; what neither has is built.
 
-    Raises `UnavailableError` when something is missing and there is no Go that could build it.
+    SCHEDULER_VERSION (1.38) puts the scheduler of another version beside the others. Raises `UnavailableError` when
+    something is missing and there is no Go that could build it.
     """
     found = install(CONTROL_PLANE, say)
+    if version := os.environ.get("SCHEDULER_VERSION"):
+        if version not in SCHEDULERS:
+            raise UnavailableError(f"SCHEDULER_VERSION is {version}; known are {', '.join(SCHEDULERS)}")
+        found |= install(SCHEDULERS[version], say)
     programs = Programs(
         etcd=found["etcd"],
         apiserver=found["kube-apiserver"],
@@ -127,7 +137,7 @@ def install(wanted: Installation, say: Say) -> dict[str, Path]:
 def find(name: str, wanted: Installation = CONTROL_PLANE) -> Path | None:
     """Return the program of that name, from KUBEBUILDER_ASSETS or the cache, or None."""
     assets = os.environ.get("KUBEBUILDER_ASSETS")
-    folders = [Path(assets)] if assets else []
+    folders = [Path(assets)] if assets and wanted.has_assets else []
     for folder in (*folders, wanted.directory):
         path = folder / name
         if path.is_file() and os.access(path, os.X_OK):
@@ -155,6 +165,7 @@ def build(names: list[str], wanted: Installation, say: Say) -> None:
             "-v",
             "-trimpath",
             f"-ldflags=-s -w {wanted.linker_flags}",
+            *wanted.flags,
             *(wanted.packages[name] for name in names),
         ]
         run_with_progress(

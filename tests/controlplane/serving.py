@@ -61,6 +61,8 @@ class Serving:
 
 
 EVERYTHING = Serving(FEATURE_GATES, RUNTIME_CONFIG)
+EMULATED = ("1.34", "1.35", "1.36", "1.37")
+"""The versions of Kubernetes, as installed, whose API server tests run against, the oldest first."""
 
 
 def only(version: str) -> Serving:

@@ -13,11 +13,12 @@ from controlplane import (
     start_operator,
 )
 from controlplane.fleet import DRIVER, create_node
+from controlplane.serving import EMULATED
 
 ALONE = {version: only(version) for version in ("v1beta2", "v1beta1")}
-OLDEST = "1.34"
+OLDEST = EMULATED[0]
 """Of which other tests have an API server as well."""
-INSTALLED = {minor: as_of(minor) for minor in ("1.35", "1.36", "1.37")}
+INSTALLED = {minor: as_of(minor) for minor in EMULATED[1:]}
 
 
 class Older:
