@@ -510,13 +510,24 @@ def _lease(world: World) -> Body | None:
     return world.objects["Lease", "dra-operator", "dra-operator"] if is_owned else None
 
 
+def _nobody_decides(world: World, lease: Body) -> Found:
+    """Return the findings about the Lease, and about each pod that has waited with our gate alone for long."""
+    gated = [
+        body
+        for body in world.of_kind("Pod")
+        if [each["name"] for each in body["spec"].get("schedulingGates", ())] == [worlds.GATE]
+        if body["metadata"]["creationTimestamp"] < ago(minutes=10)
+    ]
+    return about("NobodyDecides", lease).union(*(about("GateLeftBehind", body) for body in gated))
+
+
 @of_sort("NobodyDecides")
 def lease_that_nobody_renews(world: World) -> Found | None:
     """The operator was killed an hour ago, or a minute."""
     if (lease := _lease(world)) is None:
         return None
     lease["spec"]["renewTime"] = ago(seconds=world.random.choice([60, 3600]))
-    return about("NobodyDecides", lease)
+    return _nobody_decides(world, lease)
 
 
 @of_sort("NobodyDecides")
@@ -525,7 +536,7 @@ def lease_that_nobody_holds(world: World) -> Found | None:
     if (lease := _lease(world)) is None:
         return None
     lease["spec"] |= {"holderIdentity": "", "renewTime": ago(seconds=1)}
-    return about("NobodyDecides", lease)
+    return _nobody_decides(world, lease)
 
 
 @of_sort("NobodyDecides")
@@ -534,7 +545,7 @@ def lease_that_was_never_renewed(world: World) -> Found | None:
     if (lease := _lease(world)) is None:
         return None
     del lease["spec"]["renewTime"]
-    return about("NobodyDecides", lease)
+    return _nobody_decides(world, lease)
 
 
 @of_sort("NobodyDecides")
@@ -549,7 +560,7 @@ def lease_of_which_only_pods_remind(world: World) -> Found | None:
         [world.claim("team-a", annotations={worlds.PENDING: "no device"})],
         spec={"schedulingGates": [{"name": worlds.GATE}]},
     )
-    return about("NobodyDecides", lease)
+    return _nobody_decides(world, lease)
 
 
 # --- gates and nominations

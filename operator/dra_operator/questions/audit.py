@@ -113,6 +113,12 @@ class _View:
         ]
 
     @cached_property
+    def is_operator_dead(self) -> bool:
+        """Whether no operator decides, as far as that is known."""
+        lease = find_lease(self.state)
+        return is_lease_known(self.state) and (lease is None or lease.is_stale)
+
+    @cached_property
     def owners(self) -> list[str]:
         """The rules and slices by which devices are the operator's."""
         return find_owners(self.state.objects)
@@ -481,7 +487,7 @@ def _find_nobody_deciding(view: _View) -> Iterator[Finding]:
     """Yield that no operator decides, though pods have its gate, or devices are for it alone."""
     state, gated, owners = view.state, view.gated, view.owners
     lease = find_lease(state)
-    if not is_lease_known(state) or not (gated or owners) or (lease is not None and not lease.is_stale):
+    if not view.is_operator_dead or not (gated or owners):
         return
     waiting = [f"{len(gated)} pod{'s' if len(gated) > 1 else ''} with its gate"] if gated else []
     waiting += [f"devices that are owned (by {listed(owners)})"] if owners else []
@@ -536,9 +542,15 @@ def _gate_problem(view: _View, pod: Pod, claims: Sequence[ResourceClaim], *, are
     if claims and all(time is not None and now - time > GATED_SECONDS for time in times):
         return f"{text}all its claims are allocated"
     open_claims = [claim for claim in claims if claim.status.allocation is None]
-    if open_claims and not any(PENDING_ANNOTATION in claim.metadata.annotations for claim in open_claims):
-        return f"{text}no operator says on its claims what they wait for"
-    return ""
+    created = [seconds_of(claim.metadata.creation_timestamp) for claim in open_claims]
+    if not open_claims or any(time is None or now - time <= GATED_SECONDS for time in created):
+        return ""
+    if view.is_operator_dead:
+        # What was written on them once says nothing of now.
+        return f"{text}{describe_operator(view.state)}"
+    if any(PENDING_ANNOTATION in claim.metadata.annotations for claim in open_claims):
+        return ""
+    return f"{text}no operator says on its claims what they wait for"
 
 
 def _nomination_problem(state: ClusterState, pod: Pod, claims: Sequence[ResourceClaim]) -> str:

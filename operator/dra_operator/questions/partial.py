@@ -171,7 +171,7 @@ AUDIT: Final[Mapping[Sort, tuple[str, ...]]] = MappingProxyType(
         Sort.UNKNOWN_REQUEST: ("Pod", "ResourceClaim"),
         Sort.SERVED_TWICE: ("ResourceSlice", "Node", "DeviceClass"),
         Sort.NOBODY_DECIDES: ("Lease", "Pod", "DeviceTaintRule"),
-        Sort.GATE_LEFT_BEHIND: ("ResourceClaim", "Pod", "Node"),
+        Sort.GATE_LEFT_BEHIND: ("ResourceClaim", "Pod", "Node", "Lease"),
         Sort.FOREIGN_ALLOCATION: ("ResourceClaim", "ResourceSlice", "DeviceTaintRule"),
         Sort.COUNTERS_HALF_OWNED: ("ResourceSlice", "DeviceTaintRule"),
         Sort.TOLERATES_OWNED: ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceTaintRule"),
