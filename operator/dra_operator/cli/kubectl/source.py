@@ -1,13 +1,16 @@
 """The cluster that a verb asks: a live one, with manifests over it, a snapshot, or files alone."""
 
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from dra_operator.api.text import shown
 from dra_operator.cli.kubectl.answering import Demand
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from dra_operator.questions.state import ClusterState
 
 _VOLUMES = ("PersistentVolume", "PersistentVolumeClaim")
+_PATIENCE = 1.0
+"""After so many seconds it is said what is being read."""
 _COMPLETE = "..."
 """The last line of a snapshot: that of YAML which ends a document."""
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -57,9 +62,15 @@ def read_source(options: Options, demand: Demand) -> Source:
     importing = Thread(target=import_module, args=(demand.engine,), daemon=True)
     importing.start()
     others = sorted(_find_namespaces((*options.files, options.subject)) - {own})
+    # Who waits wants to know for what.
+    notice = Timer(_PATIENCE, lambda: click.echo(f"reading {', '.join(sorted(demand.kinds))}", err=True))
+    notice.daemon = True
+    if sys.stderr is not None and sys.stderr.isatty():
+        notice.start()
     try:
         live = read_live(kubectl, demand, "" if options.all_namespaces else own, others)
     finally:
+        notice.cancel()
         # Two threads that import modules which import each other may each find one that is not complete; and a process
         # that ends while C++ is loaded is aborted.
         importing.join()

@@ -206,6 +206,13 @@ def wrapped(text: str, style: Style, indent: str = "") -> Iterator[str]:
     yield f"{indent}{line}"
 
 
+def sentence(text: str, style: Style) -> list[str]:
+    """Return a long text behind a table: at a terminal its beginning in one line, elsewhere and with -o wide all."""
+    text = printable(text)
+    width = style.width
+    return [text if width is None or len(text) <= width else f"{text[: width - 1]}…"]
+
+
 def count(number: int, word: str) -> str:
     """Return how many there are of something: `1 claim`, `2,000 classes`, `8 copies`."""
     if number == 1:

@@ -16,7 +16,7 @@ from dra_operator.cli.kubectl.answering import (
     verb,
 )
 from dra_operator.cli.kubectl.completion import complete_subjects
-from dra_operator.cli.kubectl.options import NAME, option
+from dra_operator.cli.kubectl.options import option
 from dra_operator.cli.kubectl.subjects import (
     COPIED,
     find_name,
@@ -29,7 +29,7 @@ from dra_operator.cli.kubectl.subjects import (
     resolve_subject,
     without_option,
 )
-from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, Style, count, table, wrapped
+from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, Style, count, sentence, table, wrapped
 from dra_operator.questions.partial import DECISION
 
 if TYPE_CHECKING:
@@ -57,7 +57,6 @@ _WOULD: Final = {"waits": "would wait", "fits": "would fit"}
     ),
     option("--no-changes", is_flag=True, help="Look for no changes that would help, nor for other nodes."),
     without_option(),
-    formats=(NAME,),
 )
 def app(question: Question, *, subject: str, no_changes: bool, without: tuple[str, ...]) -> Answer:
     """Say why a claim or pod waits: how many devices each condition leaves, and the smallest change that would help.
@@ -142,7 +141,8 @@ def _as_written(question: Question, text: str, missing: Sequence[str]) -> Answer
         message="; ".join(item.message for item in written if item.message),
         partial=(why,),
     )
-    lines = list(_headline(question.style, report))
+    first, *message = _headline(question.style, report)
+    lines = [first, *(line for text in message for line in wrapped(text, question.style, "  "))]
     if not report.message:
         lines.append("the operator wrote nothing on it")
     return Answer("Explanation", report, lines, CANNOT_SAY, names=[text], missing=missing)
@@ -164,9 +164,16 @@ def _lines(style: Style, report: "ExplainAnswer", *, would: bool) -> Any:
         yield from wrapped(f"the operator says: {text}", style)
     if report.written:
         yield "as far as you can read:"
-    yield from _headline(style, report, would=would)
-    for each in report.claims if len(report.claims) > 1 else ():
-        yield from wrapped(f"claim {each.name or each.claim}: {each.reason}: {each.message}", style, "  ")
+    first, *message = _headline(style, report, would=would)
+    yield first
+    # What a table says comes first, and the sentence behind it.
+    texts = [
+        f"claim {each.name or each.claim}: {each.reason}: {each.message}"
+        for each in (report.claims if len(report.claims) > 1 else ())
+    ]
+    if not report.requests:
+        for text in (*message, *texts):
+            yield from wrapped(text, style, "  ")
     if report.devices:
         names = ", ".join(f"{each.pool}/{each.device}" for each in report.devices)
         yield from wrapped(f"devices: {names}", style)
@@ -185,6 +192,10 @@ def _lines(style: Style, report: "ExplainAnswer", *, would: bool) -> Any:
     if report.searched:
         yield ""
         yield from wrapped(report.searched, style)
+    if report.requests and (message or texts):
+        yield ""
+        for text in (*message, *texts):
+            yield from sentence(text, style)
 
 
 def _origin(style: Style, origin: "AllocationOrigin") -> Any:
@@ -219,7 +230,7 @@ def _headline(style: Style, report: "ExplainAnswer", *, would: bool = False) -> 
     subject = f"{_A_COPY.get(report.subject.partition(' ')[0], '')}{report.subject}"
     yield f"{subject} {state}{node}{f': {report.reason}' if report.reason and not is_said else ''}"
     if report.message and not is_said:
-        yield from wrapped(report.message, style, "  ")
+        yield report.message
 
 
 def _funnel(style: Style, funnel: "RequestFunnel") -> Any:

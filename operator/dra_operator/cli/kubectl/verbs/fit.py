@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dra_operator.cli.kubectl.answering import CODES, Answer, Demand, Question, partial_lines, verb
 from dra_operator.cli.kubectl.options import option
 from dra_operator.cli.kubectl.subjects import copied, remove, resolve_subject, without_option
-from dra_operator.cli.kubectl.tables import Column, count, listing, names_cell, wrapped
+from dra_operator.cli.kubectl.tables import Column, count, listing, names_cell, sentence, wrapped
 from dra_operator.questions.partial import DECISION
 
 if TYPE_CHECKING:
@@ -52,18 +52,20 @@ def _lines(question: Question, report: "FitAnswer") -> list[str]:
     style = question.style
     found = f"{report.fitting:,} of {count(report.asked, report.unit)} of {report.subject} fit"
     lines = list(wrapped(f"{found}{', as far as can be said' if report.partial else ''}", style))
+    behind: list[str] = []
     if not report.fits:
         verb = "may not" if report.partial else "does not"
-        lines += wrapped(f"{report.failing} {verb}: {report.reason}: {report.message}", style)
+        behind = sentence(f"{report.failing} {verb}: {report.reason}: {report.message}", style)
     if not report.copies:
-        return lines
+        return [*lines, *behind]
+    behind = ["", *behind] if behind else []
     if style.wide:
         columns = (
             Column(report.unit.upper(), lambda pair: str(pair[0]), is_number=True),
             Column("NODE", lambda pair: pair[1].node or "-"),
             Column("DEVICES", lambda pair: ", ".join(_paths(pair[1].devices, wide=True)) or "-"),
         )
-        return [*lines, "", *listing(columns, list(enumerate(report.copies, 1)), style)]
+        return [*lines, "", *listing(columns, list(enumerate(report.copies, 1)), style), *behind]
     devices: dict[str, list[str]] = {}
     for copy in report.copies:
         devices.setdefault(copy.node, []).extend(_paths(copy.devices, wide=False))
@@ -79,6 +81,7 @@ def _lines(question: Question, report: "FitAnswer") -> list[str]:
         "",
         *listing(columns, nodes, style),
         *([f"and {count(more, 'more node')}"] if more else []),
+        *behind,
     ]
 
 

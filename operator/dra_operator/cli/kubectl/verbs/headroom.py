@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 from dra_operator.cli.kubectl.answering import CODES, Answer, Demand, Question, partial_lines, verb
 from dra_operator.cli.kubectl.options import WIDE, option
 from dra_operator.cli.kubectl.subjects import copied, remove, resolve_subject, without_option
-from dra_operator.cli.kubectl.tables import Column, count, listing, names_cell, wrapped
+from dra_operator.cli.kubectl.tables import Column, count, listing, names_cell, sentence, wrapped
 from dra_operator.questions.partial import DECISION
 
 if TYPE_CHECKING:
@@ -78,8 +78,6 @@ def _lines(question: Question, report: "HeadroomAnswer") -> list[str]:
             f"largest left: {largest.pool}/{largest.device}, {largest.capacity.rpartition('/')[2]} {largest.amount}",
             style,
         )
-    if report.reason and not report.unlimited:
-        lines += wrapped(f"one more does not fit: {report.reason}: {report.message}", style)
     if report.nodes:
         found = sorted(report.nodes, key=lambda each: (-each.copies, each.node))
         shown = found if style.wide else found[:_MOST_NODES]
@@ -90,4 +88,6 @@ def _lines(question: Question, report: "HeadroomAnswer") -> list[str]:
         lines += ["", *listing(_STRANDED_COLUMNS, report.obstacles, style)]
     if report.overlapping:
         lines.append(f"{count(report.overlapping, 'more partition')} overlap with these")
+    if report.reason and not report.unlimited:
+        lines += ["", *sentence(f"one more does not fit: {report.reason}: {report.message}", style)]
     return lines

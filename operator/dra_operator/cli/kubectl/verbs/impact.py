@@ -19,6 +19,7 @@ from dra_operator.cli.kubectl.tables import (
     count,
     listing,
     names_cell,
+    sentence,
     wrapped,
 )
 from dra_operator.questions.partial import DECISION, IMPACT, KindsRead
@@ -188,7 +189,7 @@ def _reason_lines(style: Style, report: "ImpactReport") -> list[str]:
         why = ": ".join(text for text in (claim.reason, claim.message) if text)
         if not claim.fits_elsewhere and why:
             claims.setdefault(why, []).append(f"{claim.namespace}/{claim.name}")
-    return [line for why, names in claims.items() for line in wrapped(f"{_first(names)}: {why}", style)]
+    return [line for why, names in claims.items() for line in sentence(f"{_first(names)}: {why}", style)]
 
 
 def _first(names: list[str]) -> str:
