@@ -35,7 +35,7 @@ from dra_operator.cel.types.environment import Environment
 Wire = dict[str, Any]
 Ask = Callable[[Wire], Wire]
 
-_REPEATS = 8
+_REPEATS = 24
 _ANSWERS = {"compileError", "error", "match", "value"}
 _UNLIMITED = 1_000_000_000
 # What lifts a limit of ours that upstream has not, by the name of the difference; the cost limit itself stays.
@@ -105,6 +105,8 @@ def _cause(scenario: Wire, known: Judgement, ask: Ask) -> str:
     in_order = None if ordered is None else _plain(ask(ordered))
     if in_order is not None and is_equal(known.ours, in_order):
         return "slice-order"
+    if _is_error_behind_all(scenario, known, ask):
+        return "error-behind-all"
     why = difference(scenario)
     # It was mended after 1.37.
     is_mended = "kubernetes" in scenario
@@ -128,6 +130,17 @@ def _cause(scenario: Wire, known: Judgement, ask: Ask) -> str:
         if in_order is not None and is_equal(computed, in_order):
             return f"{why}, slice-order"
     return why if _crashes_on_policies_alone(scenario, known, ask) else ""
+
+
+def _is_error_behind_all(scenario: Wire, known: Judgement, ask: Ask) -> bool:
+    """True if we say what is wrong with a claim that upstream does not look at to its end.
+
+    From 1.38 on a request for all devices ends it on each node with an incomplete pool; without pools it goes on.
+    """
+    if "unsatisfiable" not in known.upstream or known.ours.get("errorKind") != "fatal":
+        return False
+    bare = {**scenario, "resourceSlices": []}
+    return is_equal(_guarded(_decide, bare), known.ours) and is_equal(_plain(ask(bare)), known.ours)
 
 
 def _agree_without_use_below_zero(scenario: Wire, ask: Ask) -> bool:

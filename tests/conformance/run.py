@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.generate import make_case, make_scenario
+from conformance.generate import make_case, make_scenario, respelled
 from conformance.judge import Ask, Judgement, Verdict, judge_case, judge_scenario
 from conformance.program import Upstream
 from conformance.shrink import shrink
@@ -77,7 +77,9 @@ def run(
 def question_of(kind: Kind, seed: int, number: int, kubernetes: str) -> Wire:
     """Return a question to a version of Kubernetes; it says which, unless it is the released one."""
     question = kind.make(seed, number)
-    return question if kubernetes == RELEASED else {**question, "kubernetes": kubernetes}
+    if kubernetes == RELEASED:
+        return question
+    return {**(respelled(question) if kind is SCENARIOS else question), "kubernetes": kubernetes}
 
 
 def _ask_all(upstream: Upstream, questions: Iterator[Wire]) -> Iterator[tuple[Wire, Wire]]:

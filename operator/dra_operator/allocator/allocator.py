@@ -31,6 +31,7 @@ from dra_operator.allocator.search.chain import SearchChain, SearchMode
 from dra_operator.allocator.search.problem import Solution
 from dra_operator.api.names import ADMIN_ACCESS_LABEL, SPECIAL_CLAIM_ANNOTATION
 from dra_operator.api.types import ResourceClaim
+from dra_operator.api.versions import Rules
 from dra_operator.cel import Environment
 from dra_operator.inventory import ChangeSet, Features, Inventory, NodeView, Verdict, Views
 from dra_operator.ledger import Availability, Ledger
@@ -226,6 +227,15 @@ class Allocator:
             decider=self.decider,
             sharing=self.candidates,
         )
+
+    def decide_by(self, rules: Rules) -> None:
+        """Decide by the rules of another version of Kubernetes.
+
+        Nothing may have been put into inventory and ledger yet: what is kept there depends on them.
+        """
+        self.features = replace(self.features, rules=rules)
+        self.inventory.full_names = self.ledger.full_names = rules.full_names
+        self.__post_init__(None)
 
     def release(self) -> None:
         """Forget what is kept about the views of this allocator; it cannot be used any more."""

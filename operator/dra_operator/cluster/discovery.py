@@ -51,6 +51,20 @@ async def served(session: ApiSession, kinds: Mapping[str, Kind]) -> dict[str, Se
     return found
 
 
+async def server_version(session: ApiSession) -> str:
+    """Return the version of the API server, such as `v1.38.0`; nothing if it keeps that to itself.
+
+    Raises ApiError or ApiUnreachable if it cannot say now; the caller tries again.
+    """
+    try:
+        answer = await session.request("GET", "/version")
+    except ApiError as error:
+        if error.status in {401, 403, 404}:
+            return ""
+        raise
+    return str(answer.get("gitVersion", ""))
+
+
 async def _plurals(session: ApiSession, group: str, version: str) -> frozenset[str]:
     """Return the plurals that one group and version serves; none if it is not served."""
     path = f"/apis/{group}/{version}" if group else f"/api/{version}"

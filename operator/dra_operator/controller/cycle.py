@@ -15,6 +15,7 @@ from dra_operator.allocator import Allocated, Allocator, Decision, Failed, Reaso
 from dra_operator.allocator.decision import PreemptedError, claim_key
 from dra_operator.api.names import BROKEN_ANNOTATION, PENDING_ANNOTATION
 from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.api.versions import Rules
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.ownership_policy import RuleAnswer, RuleProbe
@@ -201,6 +202,10 @@ class SchedulingCycle:
             is_foreign=self._context.is_foreign,
         )
         self._tasks = {name: BestEffortTask(name, clock, timers, metrics.defect_logger) for name in _TASKS}
+
+    def decide_by(self, rules: Rules) -> None:
+        """Decide by the rules of a version of Kubernetes; nothing may have been taken in yet."""
+        self.explainer.decide_by(rules)
 
     def _build_context(self) -> Context:
         return Context(

@@ -1,9 +1,10 @@
 """The manager: wires together everything that runs while the operator runs.
 
 It outlives the API server: what is missing is named in `/readyz`, tried again, and work goes on. The process ends only
-by a defect of our own, or when what is known is worth nothing: another operator decides, etcd was restored, or a kind
-is served in another version. Nothing is allocated before this operator leads, and before every kind that is served has
-been listed once: with half of the objects, devices in use would look free, and taints would be missing.
+by a defect of our own, or when what is known is worth nothing: another operator decides, etcd was restored, a kind is
+served in another version, or other rules hold, those of the API server's version. Nothing is allocated before this
+operator leads, and before every kind that is served has been listed once: with half of the objects, devices in use
+would look free, and taints would be missing.
 """
 
 import asyncio
@@ -19,9 +20,10 @@ from typing import Any
 from dra_operator.allocator import Allocator, Decider, Limits
 from dra_operator.api.kinds import KINDS, Kind
 from dra_operator.api.names import share_id
+from dra_operator.api.versions import RELEASED, RULES, rules_of
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF
 from dra_operator.cluster.credentials import Access
-from dra_operator.cluster.discovery import Served, served
+from dra_operator.cluster.discovery import Served, served, server_version
 from dra_operator.cluster.events import EventRecorder, Subject
 from dra_operator.cluster.faults import Defect, DefectLogger
 from dra_operator.cluster.ownership_policy import RuleAnswer, RuleProbe, ask
@@ -78,7 +80,7 @@ OPTIONAL = tuple(name for name, kind in WATCHED.items() if kind.group and name n
 CHECK_SECONDS = 2.0
 """How often the operator checks itself."""
 REDISCOVER_SECONDS = 60.0
-"""How often the API server is asked again for kinds that it did not serve."""
+"""How often the API server is asked again for its version, and for kinds that it did not serve."""
 CATCHING_UP_SECONDS = 1.0
 """How long a watch that is open again may take to deliver what was missed."""
 
@@ -124,6 +126,7 @@ class Manager:
         self._tasks: set[asyncio.Task[None]] = set()
         self._trouble: str | None = messages.NOT_CONNECTED
         self._crashed: str | None = None
+        self._rules = RULES[RELEASED]
         self._discovered_at = 0.0
         self._connected = self._stopping = False
         self._cycle = self._build_cycle()
@@ -286,9 +289,11 @@ class Manager:
         self._spawn("lease", self._election.keep())
         found = await self._discover_needed()
         self._trouble = None
+        self._cycle.decide_by(self._rules)
         log.info(
             messages.CONNECTED,
             server=self._access.server,
+            rules=f"of Kubernetes {self._rules.kubernetes}",
             **{name: kind.api_version for name, kind in found.items()},
         )
         for name in self._watched:
@@ -324,6 +329,7 @@ class Manager:
                 found = await self._discover()
                 missing = [name for name in NEEDED if name not in found]
                 if not missing:
+                    self._rules = rules_of(await server_version(self._session))
                     return found
                 trouble = f"the API server does not serve {', '.join(missing)} of resource.k8s.io"
             except (ApiError, ApiUnreachable) as error:
@@ -497,7 +503,9 @@ class Manager:
         return Subject("Namespace", "", namespace)
 
     async def _rediscover(self) -> None:
-        """Have the process start again if the API server serves other kinds by now, or in another version."""
+        """Have the process start again if the API server is of another version by now, or serves other kinds."""
+        if await self._is_of_other_version():
+            return
         in_trouble = any(reflector.trouble is not None for reflector in self._reflectors.values())
         if all(name in self._reflectors for name in self._watched) and not in_trouble:
             self._discovered_at = self._clock()
@@ -520,6 +528,24 @@ class Manager:
                 log.critical(messages.SERVED_ANEW, kind=name, was=was or "", now=now or "")
                 self._crash(f"{name} is served as {now or 'nothing'} now, was {was or 'nothing'}")
                 return
+
+    async def _is_of_other_version(self) -> bool:
+        """Return whether the process has to start again, as other rules hold by now."""
+        try:
+            async with asyncio.timeout(ANSWERS_SECONDS):
+                version = await server_version(self._session)
+        except (ApiError, ApiUnreachable, TimeoutError):
+            return False
+        rules = rules_of(version)
+        # One that does not say its version is not one of another.
+        if not version or rules is self._rules or self._stopping or self._crashed is not None:
+            return False
+        was, now = self._rules.kubernetes, rules.kubernetes
+        log.critical(messages.OTHER_RULES, version=version, was=was, now=now)
+        self._crash(
+            f"the API server is {version} now: the rules of Kubernetes {now} hold, no longer those of {was}"
+        )
+        return True
 
     def _has_told_claims(self, version: str) -> bool:
         reflector = self._reflectors.get("ResourceClaim")

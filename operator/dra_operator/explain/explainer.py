@@ -23,6 +23,7 @@ from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.likeness import near_object
 from dra_operator.api.types import ResourceClaim
+from dra_operator.api.versions import Rules
 from dra_operator.explain.attempt import Attempt, selectors_of
 from dra_operator.explain.relax import Kept, Relaxer
 from dra_operator.explain.sentence import NONE_SELECTED, Hints
@@ -55,6 +56,11 @@ class Explainer:
         self._hints = Hints(published, allocator.candidates)
         self._relaxer = Relaxer(allocator)
         self._of_complete_pools = Relaxer(allocator, complete_only=True)
+
+    def decide_by(self, rules: Rules) -> None:
+        """Have the allocator decide by other rules, and explain what it decides; as there, before anything is known."""
+        self.allocator.decide_by(rules)
+        self.__post_init__()
 
     def explain(
         self,

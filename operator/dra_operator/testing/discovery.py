@@ -12,13 +12,15 @@ Json = dict[str, Any]
 GIT_VERSION: Final = "v1.37.2"
 
 
-def answer(resources: tuple[Resource, ...], path: str, address: str) -> Json | None:
+def answer(
+    resources: tuple[Resource, ...], path: str, address: str, version: str = GIT_VERSION
+) -> Json | None:
     """Return the document at a path such as /version, /apis or /apis/resource.k8s.io/v1; None if there is none."""
     groups = _groups(resources)
     match path.strip("/").split("/"):
         case ["version"]:
-            major, minor, _ = GIT_VERSION.removeprefix("v").split(".")
-            return {"major": major, "minor": minor, "gitVersion": GIT_VERSION, "platform": "linux/amd64"}
+            major, minor = (*version.removeprefix("v").split("."), "")[:2]
+            return {"major": major, "minor": minor, "gitVersion": version, "platform": "linux/amd64"}
         case ["api"]:
             servers = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
             return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": servers}
@@ -27,20 +29,20 @@ def answer(resources: tuple[Resource, ...], path: str, address: str) -> Json | N
             return {"kind": "APIGroupList", "apiVersion": "v1", "groups": shown}
         case ["apis", group] if group in groups:
             return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, groups[group])}
-        case ["api", version] if version in groups.get("", ()):
-            return _resource_list(resources, "", version)
-        case ["apis", group, version] if version in groups.get(group, ()):
-            return _resource_list(resources, group, version)
+        case ["api", served] if served in groups.get("", ()):
+            return _resource_list(resources, "", served)
+        case ["apis", group, served] if served in groups.get(group, ()):
+            return _resource_list(resources, group, served)
         case ["openapi", "v3"]:
             names = [
                 f"apis/{group}/{each}" for group, versions in groups.items() if group for each in versions
             ]
             paths = {name: {"serverRelativeURL": f"/openapi/v3/{name}"} for name in ("api/v1", *names)}
             return {"paths": paths}
-        case ["openapi", "v3", "api", version]:
-            return _openapi(resources, "", version)
-        case ["openapi", "v3", "apis", group, version]:
-            return _openapi(resources, group, version)
+        case ["openapi", "v3", "api", served]:
+            return _openapi(resources, "", served)
+        case ["openapi", "v3", "apis", group, served]:
+            return _openapi(resources, group, served)
     return None
 
 

@@ -35,6 +35,8 @@ class Handler:
         self.requests: Counter[str] = Counter()
         """How many there were so far, by verb and kind, such as `patch ResourceClaim/status`."""
         self.stopping = False
+        self.version = discovery.GIT_VERSION
+        """What it says that its version is, as `gitVersion`."""
         self._registry = registry
         self._lists = lists
         self._interceptor = interceptor
@@ -59,7 +61,7 @@ class Handler:
     def _answer_about_itself(self, request: web.BaseRequest) -> web.Response:
         if request.path in ("/healthz", "/readyz", "/livez"):
             return web.Response(text="ok")
-        found = discovery.answer(self._resources, request.path, request.host)
+        found = discovery.answer(self._resources, request.path, request.host, self.version)
         if found is None:
             return web.Response(status=404, text="404 page not found\n")
         return _json_response(found)

@@ -110,6 +110,15 @@ class ApiServer:
         await self.stop()
 
     @property
+    def version(self) -> str:
+        """What it says that its version is. It answers as 1.37 does all the same."""
+        return self._handler.version
+
+    @version.setter
+    def version(self, version: str) -> None:
+        self._handler.version = version
+
+    @property
     def url(self) -> str:
         """Where it listens."""
         return f"http://{_HOST}:{self._port}"

@@ -74,7 +74,8 @@ class Selection:
     `room` limits the answers of all selections together. Answers are kept (`keeps`) if several candidate keys share the
     selection (`has_key`: one asked for it), if slices are alike in what is read, or if an answer `may_take_long`: then
     an attempt that ran out of time can go on from there. If slices differ, as with UUIDs, answers are not kept:
-    that takes longer than most evaluations.
+    that takes longer than most evaluations. `fails_unread`: each fails on a device with an attribute of an unknown
+    type, whether it reads that or not.
     """
 
     of_driver: tuple[_Match, ...]
@@ -86,6 +87,7 @@ class Selection:
     refused: set[str]
     may_take_long: bool
     keeps: bool
+    fails_unread: bool
     before: "Selection | None" = None
     has_key: bool = False
     _by_columns: dict[object, Answer] = field(default_factory=dict)
@@ -110,7 +112,8 @@ class Selection:
     def _answer(self, slice_: Slice, wanted: int, budget: Budget) -> Answer:
         verdict = self.drivers.get(slice_.driver) or self._ask_of_driver(slice_.driver)
         if verdict is not _ADMITTED:
-            return (slice_.every, 0, slice_.unreadable if verdict is _Verdict.REFUSED else slice_.every)
+            unreadable = slice_.unreadable if self.fails_unread else 0
+            return (slice_.every, 0, unreadable if verdict is _Verdict.REFUSED else slice_.every)
         key = self.reads.key(slice_)
         found = self._by_columns.get(key)
         if found is None:
@@ -123,7 +126,7 @@ class Selection:
             return found
         matches = self.matches
         kinds = self.kinds.find(self.reads, slice_, key, missing)
-        if slice_.unreadable and (matches or self.of_driver):
+        if slice_.unreadable and self.fails_unread and (matches or self.of_driver):
             # Each fails on a broken device. Raised again and again, its error would keep the frames of all.
             broken = missing & slice_.unreadable
             known, failed, missing = known | broken, failed | broken, missing ^ broken
@@ -304,8 +307,18 @@ class SelectorCache:
             self._drivers.clear()
         drivers, refused = self._drivers.setdefault(of_driver, ({}, set()))
         reads = self.field_set(names)
+        fails_unread = not self.environment.rules.unknown_values_fail
         return Selection(
-            of_driver, matches, reads, self.kinds, self._room, drivers, refused, may_take_long, may_take_long
+            of_driver,
+            matches,
+            reads,
+            self.kinds,
+            self._room,
+            drivers,
+            refused,
+            may_take_long,
+            may_take_long,
+            fails_unread,
         )
 
 
