@@ -108,9 +108,7 @@ def _cause(scenario: Wire, known: Judgement, ask: Ask) -> str:
     if _is_error_behind_all(scenario, known, ask):
         return "error-behind-all"
     why = difference(scenario)
-    # It was mended after 1.37.
-    is_mended = "kubernetes" in scenario
-    alike = scenario if is_mended else _with_shares_as_devices(scenario)
+    alike = _with_shares_as_devices(scenario)
     if alike.get("allocatedState", {}).get("devices") != scenario.get("allocatedState", {}).get(
         "devices", []
     ):

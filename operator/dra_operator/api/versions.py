@@ -72,6 +72,11 @@ class Rules:
         "1.38",
         "All, on a pool that is being updated or invalid, rules out the node (before: it ends the attempt)",
     )
+    any_share_keeps: bool = _since(
+        "1.38",
+        "A device of which somebody has a share is given to nobody alone, also where consumable capacity is off "
+        "(before: to anybody, once it is no longer shareable, which we never do)",
+    )
     any_effect_keeps: bool = _since(
         "1.38",
         "A toleration without an effect keeps pods from being evicted (before: it has to say NoExecute)",

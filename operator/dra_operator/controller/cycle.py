@@ -206,6 +206,7 @@ class SchedulingCycle:
     def decide_by(self, rules: Rules) -> None:
         """Decide by the rules of a version of Kubernetes; nothing may have been taken in yet."""
         self.explainer.decide_by(rules)
+        self._broken_allocations.allocations.decide_by(rules)
 
     def _build_context(self) -> Context:
         return Context(

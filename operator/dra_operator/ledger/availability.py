@@ -372,7 +372,10 @@ class Availability:
 
         One that is no longer shareable is in use as long as somebody has a share of it.
         """
-        return view.shareable if self.views.features.consumable_capacity else -1
+        features = self.views.features
+        if features.consumable_capacity:
+            return view.shareable
+        return 0 if features.rules.any_share_keeps else -1
 
     def _update_counters(self, pool: PoolKey, devices: Mapping[str, bool]) -> int:
         """Bring the counters up to date; return the nodes that this may help.

@@ -307,7 +307,7 @@ class SelectorCache:
             self._drivers.clear()
         drivers, refused = self._drivers.setdefault(of_driver, ({}, set()))
         reads = self.field_set(names)
-        fails_unread = not self.environment.rules.unknown_values_fail
+        fails_unread = not self.environment.rules.device_is_looked_up
         return Selection(
             of_driver,
             matches,
