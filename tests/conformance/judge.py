@@ -316,7 +316,7 @@ def _decide(scenario: Wire) -> Wire:
 
 
 def _as_upstream_computes(scenario: Wire, order: Order) -> Wire:
-    with upstreams_arithmetic(order):
+    with upstreams_arithmetic(order, saturating="kubernetes" in scenario):
         return _guarded(_decide_plainly, scenario)
 
 

@@ -6,6 +6,7 @@ Source: k8s.io/dynamic-resource-allocation, `roundUpRange` and `violateValidRang
 k8s.io/apimachinery/pkg/api/resource, `Quantity.Value`.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum, member
@@ -33,9 +34,15 @@ class Order(Enum):
 
 
 @contextmanager
-def upstreams_arithmetic(order: Order) -> Iterator[None]:
-    """Let our allocator compute as upstream does; where that crashes, an attempt ends with an error of that text."""
+def upstreams_arithmetic(order: Order, *, saturating: bool = False) -> Iterator[None]:
+    """Let our allocator compute as upstream does; where that crashes, an attempt ends with an error of that text.
+
+    From 1.38 on values beyond an int64 are the largest or the smallest one.
+    """
+    held = _held_at_the_end if saturating else _held_by_low_bits
     with (
+        patch.object(sys.modules[__name__], "value", held),
+        patch.object(sys.modules[__name__], "_compared", _saturated if saturating else _compared),
         patch.object(capacity, "sorted", order.value, create=True),
         patch.object(capacity, "_in_range", _in_range),
         patch.object(capacity, "_is_in_range", _is_in_range),
@@ -70,8 +77,18 @@ def _is_in_range(amount: Quantity, span: Span, *, fractional: bool) -> bool:
     return _divide(_wrapped(wanted - value(span.min)), value(span.step))[1] == 0
 
 
-def value(amount: Quantity) -> int:
-    """Return what Go's `Quantity.Value` returns: whole units in an int64, or what is left of them."""
+def _held_at_the_end(amount: Quantity) -> int:
+    """Return what Go's `Quantity.Value` returns from 1.38 on: whole units, as far as an int64 goes."""
+    return max(-MAX_INT64 - 1, min(MAX_INT64, capacity._whole(amount)))
+
+
+def _saturated(amount: Quantity, bound: Quantity) -> int:
+    del bound
+    return _held_at_the_end(amount)
+
+
+def _held_by_low_bits(amount: Quantity) -> int:
+    """Return what it returned before: whole units in an int64, or what is left of them."""
     held = representation(amount.text)
     if held is None:
         return _value_of_decimal(amount)
@@ -79,6 +96,9 @@ def value(amount: Quantity) -> int:
         return capacity._whole(amount)
     whole = held.digits * 10**held.scale
     return whole if -MAX_INT64 <= whole <= MAX_INT64 else 0
+
+
+value = _held_by_low_bits
 
 
 def _compared(amount: Quantity, bound: Quantity) -> int:

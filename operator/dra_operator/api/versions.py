@@ -68,6 +68,11 @@ class Rules:
     negative_amounts_fail: bool = _since(
         "1.38", "A negative amount in a request is an error (before: a request policy may round it up)"
     )
+    default_is_itself: bool = _since(
+        "1.38",
+        "The default of a request policy is permitted however large it is, and an amount that is rounded up to it is "
+        "judged like others (before: both by how Go holds them)",
+    )
     all_by_node: bool = _since(
         "1.38",
         "All, on a pool that is being updated or invalid, rules out the node (before: it ends the attempt)",

@@ -2,9 +2,8 @@
 
 It outlives the API server: what is missing is named in `/readyz`, tried again, and work goes on. The process ends only
 by a defect of our own, or when what is known is worth nothing: another operator decides, etcd was restored, a kind is
-served in another version, or other rules hold, those of the API server's version. Nothing is allocated before this
-operator leads, and before every kind that is served has been listed once: with half of the objects, devices in use
-would look free, and taints would be missing.
+served otherwise, or other rules hold. Nothing is allocated before this operator leads, and before all that is served
+has been listed once: with half of the objects, devices in use would look free, and taints would be missing.
 """
 
 import asyncio

@@ -691,14 +691,14 @@ class _Stages:
         candidates, key, slice_ = self.counter.candidates, self.alternative.key, record.slice_
         if not key.requests and not slice_.capacity:
             return
-        fractional = candidates.features.fractional_capacity_range
-        requests = requested(key.requests, slice_.driver, candidates.features.rules)
+        fractional, rules = candidates.features.fractional_capacity_range, candidates.features.rules
+        requests = requested(key.requests, slice_.driver, rules)
         for index in bits.each(devices):
             consumed = candidates.consumed(key, slice_, index)
             if isinstance(consumed, CapacityError):
                 yield Refusal(Reason.CAPACITY_REQUEST_INVALID, 1 << index, str(consumed))
             elif consumed is None:
-                text = refusal(requests, slice_.capacity_of(index), fractional=fractional)
+                text = refusal(requests, slice_.capacity_of(index), fractional=fractional, rules=rules)
                 yield Refusal(Reason.CAPACITY_TOO_SMALL, 1 << index, text)
 
     def _taints(self, record: SliceRecord, devices: int) -> Iterator[Refusal]:

@@ -27,7 +27,7 @@ from dra_operator.api.quantity import (
     representation,
 )
 from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
-from dra_operator.api.versions import Rules
+from dra_operator.api.versions import RELEASED, RULES, Rules
 from dra_operator.inventory import Slice, bits
 
 _MILLI = NANO // 1000
@@ -65,9 +65,10 @@ NOTHING: Final = Consumption((), ())
 
 
 class _AsWritten(Enum):
-    """An amount that is held as one that is read from its text, which is seldom asked."""
+    """An amount that is held as one that is read from its text, which is seldom asked: any, or that of the slice."""
 
     AS_WRITTEN = "as written"
+    UNASKED = "unasked"
 
 
 _AS_WRITTEN: Final = _AsWritten.AS_WRITTEN
@@ -84,7 +85,11 @@ class _Amount(NamedTuple):
 
 
 def consume(
-    requests: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity], *, fractional: bool
+    requests: Mapping[str, Quantity],
+    capacity: Mapping[str, DeviceCapacity],
+    *,
+    fractional: bool,
+    rules: Rules = RULES[RELEASED],
 ) -> Consumption | None:
     """Return what a request consumes of a device that nobody uses yet, or None if the device is unfit.
 
@@ -103,7 +108,7 @@ def consume(
         # asked before what the device has, as upstream asks: conformance lets it crash where upstream's crashes.
         fit = (
             fit
-            and _is_permitted(amount, of.request_policy, fractional=fractional)
+            and _is_permitted(amount, of.request_policy, rules, fractional=fractional)
             and quantity.nano <= of.value.nano
         )
         consumed += ((name, quantity.nano, of.value.nano),)
@@ -112,7 +117,11 @@ def consume(
 
 
 def refusal(
-    requests: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity], *, fractional: bool
+    requests: Mapping[str, Quantity],
+    capacity: Mapping[str, DeviceCapacity],
+    *,
+    fractional: bool,
+    rules: Rules = RULES[RELEASED],
 ) -> str:
     """Return why `consume` finds a device unfit: a capacity that it lacks, or else the first one, with its amounts.
 
@@ -128,7 +137,7 @@ def refusal(
         shown = f"{amount.quantity}{origin(request, of, amount.quantity)}"
         if amount.quantity > of.value:
             return f"{name} {of.value} < {shown}"
-        if of.request_policy and not _is_permitted(amount, of.request_policy, fractional=fractional):
+        if of.request_policy and not _is_permitted(amount, of.request_policy, rules, fractional=fractional):
             return f"{name} {shown} {_objection(amount.quantity, of.request_policy)}"
     return ""
 
@@ -171,7 +180,7 @@ def _possible(
 
 def _amount(request: Quantity | None, capacity: DeviceCapacity, *, fractional: bool) -> _Amount:
     if request is None:
-        return _copied(unasked(capacity))
+        return _Amount(unasked(capacity), _AsWritten.UNASKED)
     policy = capacity.request_policy
     if policy is None:
         return _copied(request)
@@ -262,8 +271,10 @@ def _whole(amount: Quantity) -> int:
     return -(-amount.nano // NANO) if amount.nano > 0 else amount.nano // NANO
 
 
-def _is_permitted(amount: _Amount, policy: CapacityRequestPolicy | None, *, fractional: bool) -> bool:
-    if policy is None or _is_default(amount, policy.default):
+def _is_permitted(
+    amount: _Amount, policy: CapacityRequestPolicy | None, rules: Rules, *, fractional: bool
+) -> bool:
+    if policy is None or _is_default(amount, policy.default, rules):
         return True
     if (span := policy.valid_range) is not None:
         return _is_in_range(amount.quantity, span, fractional=fractional)
@@ -271,7 +282,7 @@ def _is_permitted(amount: _Amount, policy: CapacityRequestPolicy | None, *, frac
     return not policy.valid_values or nano in [value.nano for value in policy.valid_values]
 
 
-def _is_default(amount: _Amount, default: Quantity | None) -> bool:
+def _is_default(amount: _Amount, default: Quantity | None, rules: Rules) -> bool:
     """True if an amount is the default of its policy, which then permits it whatever else it says.
 
     Upstream compares how the two are held. An API server admits no default that this is needed for.
@@ -279,7 +290,14 @@ def _is_default(amount: _Amount, default: Quantity | None) -> bool:
     if default is None or default.nano != amount.quantity.nano:
         return False
     held = amount.held
-    if held is _AS_WRITTEN:
+    if rules.default_is_itself:
+        if isinstance(held, Representation):
+            return False
+        if held is _AsWritten.UNASKED:
+            return True
+        # To compare amounts no longer changes how they are held.
+        held = _AS_WRITTEN
+    if isinstance(held, _AsWritten):
         held = representation(amount.quantity.text)
     return held is not None and held == representation(default.text)
 
@@ -398,7 +416,7 @@ class AmountsCache:
         self, requests: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity]
     ) -> Consumption | CapacityError | None:
         try:
-            return consume(requests, capacity, fractional=self.fractional)
+            return consume(requests, capacity, fractional=self.fractional, rules=self.rules)
         except CapacityError as error:
             # Another one, as it is kept: without the frames it came through.
             return CapacityError(str(error))
