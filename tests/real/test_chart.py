@@ -32,6 +32,7 @@ COMPONENTS = {
     "explain-pods": "explain=all",
     "allocation-policies": "allocationPolicies=true",
     "device-reservations": "deviceReservations=true",
+    "device-maintenance": "deviceMaintenance=true",
     "confinement": "confinement=true",
     "reader": "reader=true",
     "disruption-budget": "podDisruptionBudget=true",

@@ -385,14 +385,22 @@ class Manager:
         if self._build_kinds is None or self._clock() - self._kinds_asked_at < REDISCOVER_SECONDS:
             return
         self._kinds_asked_at = self._clock()
-        world = World(self._session, self._loop.put, self._election.may_write, self._find_served)
+        world = World(
+            self._session,
+            self._loop.put,
+            self._election.may_write,
+            self._find_served,
+            self._recorder.record,
+            self.metrics,
+        )
         found = await world.find_listable(PLURALS)
         running = frozenset[str]() if self._kinds is None else self._kinds.plurals
         if self._stopping or found is None or found == running:
             return
         await self._end_kinds()
         if found:
-            kinds = [each for each in build_own_kinds(world) if each.plural in found]
+            there = build_own_kinds(world, self._tuning.maintenance_quiet_seconds)
+            kinds = [each for each in there if each.plural in found]
             self._kinds = self._build_kinds(kinds, self.metrics.defect_logger)
             self._kinds.start()
 

@@ -5,7 +5,7 @@ memory, processor time and start under the same names. Names follow Prometheus' 
 """
 
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import get_args
 
@@ -40,6 +40,7 @@ _REFLECTORS = (
 )
 """The counters of a reflector, and what each counts."""
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_LONG_SECONDS = (120, 300, 600, 1800, 3600, 10_800, 43_200, 86_400, 604_800)
 
 
 class Metrics:
@@ -130,6 +131,15 @@ class Metrics:
         build = self._gauge("build_info", "Always 1; the labels say what runs.", "version", "python")
         build.labels(__version__, platform.python_version()).set(1)
         self.loop_lag_seconds = self._gauge("loop_lag_seconds", "How late the event loop ran its last timer.")
+        self.maintenance_safe_seconds = self._histogram(
+            "maintenance_safe_seconds",
+            "Time from the taint of a card in maintenance until it was safe to work on.",
+            buckets=_LONG_SECONDS,
+        )
+        self.maintenance_broken = self._counter(
+            "maintenance_broken",
+            "Cards in maintenance that were safe to work on, and came to be held by a claim.",
+        )
         self._declare_gated_pods()
 
     def _declare_gated_pods(self) -> None:
@@ -188,9 +198,11 @@ class Metrics:
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(name, text, labels, namespace="dra_operator", registry=self.registry)
 
-    def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
+    def _histogram(
+        self, name: str, text: str, *labels: str, buckets: Sequence[float] = _SECONDS
+    ) -> Histogram:
         return Histogram(
-            name, text, labels, namespace="dra_operator", registry=self.registry, buckets=_SECONDS
+            name, text, labels, namespace="dra_operator", registry=self.registry, buckets=buckets
         )
 
 

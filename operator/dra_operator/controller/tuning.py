@@ -28,6 +28,9 @@ class Tuning:
     ownership_quiet_seconds: float = 600
     """How long nobody else must have stored an allocation in a pool before its owned devices are used, where no policy
     protects them."""
+    maintenance_quiet_seconds: float = 120
+    """How long no claim must have held a device in maintenance before it is safe to work on: kube-scheduler stores what
+    it decided before a rule up to 83 s after it."""
     stale_seconds: float = 120
     """Not ready if the API server was not heard of for this long; of a kind that nobody changes, 75 are normal."""
     stuck_seconds: float = 300

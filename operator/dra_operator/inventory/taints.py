@@ -54,9 +54,12 @@ def tainted_groups(
 
 
 def _effective(taints: Iterable[DeviceTaint]) -> EffectiveTaints:
-    return tuple(
-        [EffectiveTaint(item.key, item.value, item.effect) for item in taints if item.effect in _EFFECTIVE]
-    )
+    return tuple([EffectiveTaint(item.key, item.value, item.effect) for item in taints if is_effective(item)])
+
+
+def is_effective(taint: DeviceTaint) -> bool:
+    """True if a taint keeps a device from claims that do not tolerate it."""
+    return taint.effect in _EFFECTIVE
 
 
 def touches(rule: DeviceTaintRule, driver: str, pool: str) -> bool:

@@ -1,18 +1,20 @@
 """The kinds of our own that there are, each with its controller."""
 
+from datetime import timedelta
 from typing import Final
 
-from dra_operator.kinds import allocation_policy, device_reservation
+from dra_operator.kinds import allocation_policy, device_maintenance, device_reservation
 from dra_operator.kinds.handlers import OwnKind
+from dra_operator.kinds.maintenance_controller import MaintenanceController
 from dra_operator.kinds.policy_controller import PolicyController
 from dra_operator.kinds.reservation_controller import ReservationController
 from dra_operator.kinds.world import World
 
-PLURALS: Final = (allocation_policy.PLURAL, device_reservation.PLURAL)
+PLURALS: Final = (allocation_policy.PLURAL, device_reservation.PLURAL, device_maintenance.PLURAL)
 
 
-def build_own_kinds(world: World) -> tuple[OwnKind, ...]:
-    """Return them all."""
+def build_own_kinds(world: World, maintenance_quiet_seconds: float) -> tuple[OwnKind, ...]:
+    """Return them all; the seconds are how long a card in maintenance must have been free to be safe."""
     return (
         OwnKind(
             allocation_policy.PLURAL,
@@ -23,5 +25,10 @@ def build_own_kinds(world: World) -> tuple[OwnKind, ...]:
             device_reservation.PLURAL,
             ReservationController(world).reconcile,
             "claims of the reservation are still there",
+        ),
+        OwnKind(
+            device_maintenance.PLURAL,
+            MaintenanceController(world, timedelta(seconds=maintenance_quiet_seconds)).reconcile,
+            "rules of the maintenance are still there",
         ),
     )

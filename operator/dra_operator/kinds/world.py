@@ -7,12 +7,15 @@ import asyncio
 import concurrent.futures
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
+
+from prometheus_client import Counter, Histogram
 
 from dra_operator.api.names import GROUP, GROUP_VERSION
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.delivery import Permit
 from dra_operator.cluster.discovery import Served
+from dra_operator.cluster.events import Subject
 from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
 from dra_operator.inventory import Inventory
 from dra_operator.kinds.changes import Body, Change, Create, Delete
@@ -39,6 +42,13 @@ class State:
     """Returns the claims whose allocation is known to be broken."""
     is_foreign: Callable[[ResourceClaim], bool] = lambda _: False
     """Whether it is known that somebody else allocated a claim."""
+
+
+class KindMetrics(Protocol):
+    """What the kinds measure."""
+
+    maintenance_safe_seconds: Histogram
+    maintenance_broken: Counter
 
 
 @dataclass(slots=True)
@@ -75,13 +85,16 @@ class World:
     """What the kinds read and write, on the loop of the operator.
 
     `put` queues an inquiry for the next cycle; `may_write` waits until the Lease is held; `find_served` returns how a
-    kind, such as `DeviceTaintRule`, is served, None where it is not.
+    kind, such as `DeviceTaintRule`, is served, None where it is not; `record` records an Event about an object: type,
+    reason and message.
     """
 
     session: ApiSession
     put: Callable[[Inquiry], None]
     may_write: Permit
     find_served: Callable[[str], Served | None]
+    record: Callable[[Subject, str, str, str], None]
+    metrics: KindMetrics
 
     async def find_listable(self, plurals: tuple[str, ...]) -> frozenset[str] | None:
         """Return which kinds of our own are served, and may be listed; None if nobody answers."""

@@ -1,0 +1,384 @@
+"""The plan of a maintenance: it keeps a taint on the cards that were begun, and takes pods off them.
+
+At most `maxUnavailable` cards are begun at a time, those of the first names before. Source: docs/kinds.md.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from dra_operator.api.names import GROUP, GROUP_VERSION, MAINTENANCE_KEY
+from dra_operator.kinds.changes import Body, Change, Create, Delete
+from dra_operator.kinds.device_maintenance import (
+    ALL,
+    KIND,
+    MOST_CARDS,
+    UNAVAILABLE,
+    WORKED,
+    CardStatus,
+    Maintenance,
+    Phase,
+    written,
+)
+from dra_operator.kinds.maintenance_cards import Card, ClaimName, Holder, Pod
+from dra_operator.kinds.selector import DeviceKey
+
+_RULE: Final = "DeviceTaintRule"
+_RULE_PREFIX: Final = "dra-operator-maintenance"
+_HASH_LETTERS: Final = 12
+_MOST_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceRule:
+    """A rule of a maintenance; `device` is None where it is not as it was made."""
+
+    name: str
+    uid: str
+    created: datetime
+    device: DeviceKey | None
+    is_deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """An eviction of a pod, for the sake of a card; `key` is told apart from others by owner and device."""
+
+    card: str
+    pod: Pod
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceEvent:
+    """An Event of the maintenance."""
+
+    reason: str
+    message: str
+    is_warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenancePlan:
+    """What is to be done for a maintenance, and what will be told of it.
+
+    `drained_after` has, for cards that became safe, the seconds that this took; `broken` counts those that were safe
+    and are held.
+    """
+
+    maintenance: Maintenance
+    changes: tuple[Change, ...]
+    evictions: tuple[Eviction, ...]
+    events: tuple[MaintenanceEvent, ...]
+    entries: tuple[CardStatus, ...]
+    blocked: Mapping[str, str]
+    unresolved: tuple[str, ...]
+    safe_after: tuple[float, ...]
+    broken: int
+    is_released: bool
+
+
+def read_rule(body: Mapping[str, Any], uid: str) -> MaintenanceRule | None:
+    """Return a DeviceTaintRule as on the wire; None of one that is not of a maintenance of this uid."""
+    metadata = body["metadata"]
+    if all(each.get("uid") != uid for each in metadata.get("ownerReferences") or ()):
+        return None
+    spec = body.get("spec") or {}
+    chosen, taint = spec.get("deviceSelector") or {}, spec.get("taint") or {}
+    key = DeviceKey(chosen.get("driver", ""), chosen.get("pool", ""), chosen.get("device", ""))
+    is_ours = (
+        set(chosen) == {"driver", "pool", "device"}
+        and (taint.get("key"), taint.get("effect")) == (MAINTENANCE_KEY, "NoSchedule")
+        and metadata["name"] == name_rule(uid, key)
+    )
+    created = datetime.fromisoformat(metadata["creationTimestamp"])
+    is_deleted = bool(metadata.get("deletionTimestamp"))
+    return MaintenanceRule(metadata["name"], metadata["uid"], created, key if is_ours else None, is_deleted)
+
+
+def name_rule(uid: str, key: DeviceKey) -> str:
+    """Return the name of the rule of a device, for the maintenance of a uid."""
+    digest = hashlib.sha256("\0".join((uid, *key)).encode()).hexdigest()[:_HASH_LETTERS]
+    return f"{_RULE_PREFIX}-{digest}"
+
+
+def plan(
+    own: Maintenance,
+    others: Iterable[Maintenance],
+    cards: Sequence[Card],
+    *,
+    rules: Iterable[MaintenanceRule],
+    holders: Mapping[ClaimName, Holder],
+    now: datetime,
+    quiet: timedelta,
+    api_version: str,
+) -> MaintenancePlan:
+    """Return what is to be done for a maintenance.
+
+    `others` are the other maintenances; `cards` those that it names, and `rules` its own; `holders` is known of claims
+    that hold cards that were begun. A card is safe after `quiet`; rules are made in `api_version`.
+    """
+    mine = list(rules)
+    found = _CardPlanner(own, holders, now, quiet, api_version)
+    found.sort_rules(mine)
+    chosen = sorted(cards, key=lambda each: each.name)
+    unresolved = _find_unresolved(own, chosen)
+    if len(chosen) > MOST_CARDS:
+        text = f"spec.devices names {len(chosen)} cards, of {MOST_CARDS} at most: nothing more is begun"
+        unresolved, chosen = (text,), [each for each in chosen if each.name in found.before]
+    found.decide(chosen, list(others))
+    found.write_rules(mine)
+    return MaintenancePlan(
+        own,
+        tuple(found.changes),
+        tuple(found.evictions),
+        tuple(found.events),
+        tuple(found.entries),
+        found.blocked,
+        unresolved,
+        tuple(found.safe_after),
+        found.broken,
+        is_released=not mine and own.is_deleted,
+    )
+
+
+def _find_unresolved(own: Maintenance, cards: Sequence[Card]) -> tuple[str, ...]:
+    found = [
+        f"spec.devices: {entry}: nobody publishes such a device" + (" alone" if entry.node else "")
+        for entry in own.spec.devices
+        if not any(entry.names(key, card.node) for card in cards for key in card.devices)
+    ]
+    known = {ALL} | {name for card in cards for name in card.all_names}
+    unknown = [each for each in own.spec.finished if each not in known]
+    return (*found, *[f"spec.finished: {each}: no such device is in this maintenance" for each in unknown])
+
+
+@dataclass(slots=True)
+class _CardPlanner:
+    """What a plan is made of, and what it has found so far."""
+
+    own: Maintenance
+    holders: Mapping[ClaimName, Holder]
+    now: datetime
+    quiet: timedelta
+    api_version: str
+    before: dict[str, CardStatus] = field(init=False)
+    rules: dict[DeviceKey, MaintenanceRule] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+    evictions: list[Eviction] = field(default_factory=list)
+    events: list[MaintenanceEvent] = field(default_factory=list)
+    entries: list[CardStatus] = field(default_factory=list)
+    blocked: dict[str, str] = field(default_factory=dict)
+    safe_after: list[float] = field(default_factory=list)
+    broken: int = 0
+    _needed: dict[DeviceKey, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.before = {each.name: each for each in self.own.entries}
+
+    def sort_rules(self, rules: Iterable[MaintenanceRule]) -> None:
+        """Find the rules that are as they were made."""
+        for rule in rules:
+            if rule.device is not None and not rule.is_deleted:
+                self.rules[rule.device] = rule
+
+    def decide(self, cards: Sequence[Card], others: Sequence[Maintenance]) -> None:
+        """Find out the phase of each card. Those that were begun stay so, and make others wait."""
+        begun = self._find_begun(cards)
+        finished = {card.name for card in cards if self._is_finished(card)}
+        for card in cards:
+            rival = self._find_rival(card, others, is_begun=card.name in begun)
+            if rival and card.name not in finished:
+                self.blocked[card.name] = rival
+                begun.discard(card.name)
+        free = (self.own.spec.max_unavailable or 1) - len(begun)
+        begun -= finished
+        for card in cards:
+            if free > 0 and card.name not in begun | finished | self.blocked.keys():
+                begun.add(card.name)
+                free -= 1
+        for card in cards:
+            if card.name in begun:
+                self._needed |= dict.fromkeys(card.devices)
+        self.entries += [self._judge(card, begun=begun, finished=finished) for card in cards]
+
+    def _find_begun(self, cards: Sequence[Card]) -> set[str]:
+        """Return the cards that were begun, as the status says, or rules where the status was not written any more."""
+        found = {card.name for card in cards if card.name in self.before and self.before[card.name].is_begun}
+        covered = {key for card in cards if card.name in found for key in card.devices}
+        for key in sorted(self.rules.keys() - covered):
+            if key not in covered:
+                here = next((card for card in cards if key in card.devices), None)
+                if here is not None and self._phase_before(here) != "Returned":
+                    found.add(here.name)
+                    covered.update(here.devices)
+        return found
+
+    def _find_rival(self, card: Card, others: Iterable[Maintenance], *, is_begun: bool) -> str:
+        """Return which other maintenance works on a card: the older one, unless only the younger one has begun."""
+        for each in others:
+            if not each.names(card.devices, card.node):
+                continue
+            is_older = (each.created, each.uid) < (self.own.created, self.own.uid)
+            touched = [entry for entry in each.entries if not set(card.devices).isdisjoint(entry.devices)]
+            if any(entry.is_begun for entry in touched):
+                if is_older or not is_begun:
+                    return each.name
+            elif is_older and not (touched and all(entry.phase == "Returned" for entry in touched)):
+                return each.name
+        return ""
+
+    def _phase_before(self, card: Card) -> str:
+        return self.before[card.name].phase if card.name in self.before else ""
+
+    def _is_finished(self, card: Card) -> bool:
+        named = self.own.spec.finished
+        return ALL in named or not card.all_names.isdisjoint(named)
+
+    def _judge(self, card: Card, *, begun: set[str], finished: set[str]) -> CardStatus:
+        if card.name in self.blocked:
+            return self._enter(card, "Waiting", f"in maintenance {self.blocked[card.name]}")
+        if card.name in finished:
+            return self._return(card)
+        if card.name not in begun:
+            return self._enter(card, "Waiting", "waits for others, as spec.maxUnavailable says")
+        away = "" if card.is_published else "not published at the moment"
+        lacking = [key for key in card.devices if key not in self.rules]
+        if lacking:
+            self._tell_restored(card, lacking)
+            return self._enter(card, "Tainted", "is being tainted")
+        if card.claims:
+            return self._drain(card)
+        known = self.before.get(card.name)
+        tainted = max(self.rules[key].created for key in card.devices)
+        is_free = known is not None and known.phase in ("Drained", "Safe")
+        since = max(tainted, known.since if known is not None and is_free else self.now)
+        if known is not None and known.phase == "Safe" and tainted + self.quiet <= self.now:
+            return self._enter(card, "Safe", away)
+        if not is_free or since + self.quiet > self.now:
+            text = f"no claim holds it; safe at {written(since + self.quiet)} if it stays so"
+            return replace(self._enter(card, "Drained", text), since=since)
+        self.safe_after.append((self.now - tainted).total_seconds())
+        self.events.append(MaintenanceEvent("SafeToWork", f"{card.name} can be worked on"))
+        return self._enter(card, "Safe", away)
+
+    def _return(self, card: Card) -> CardStatus:
+        if self._phase_before(card) == "Returned":
+            return self._enter(card, "Returned", "")
+        if any(key in self.rules and key not in self._needed for key in card.devices):
+            return self._enter(card, "Finished", "the taint is being taken off")
+        was_begun = card.name in self.before and self.before[card.name].is_begun
+        if was_begun and not card.is_published:
+            return self._enter(card, "Finished", "nobody publishes it")
+        if was_begun and card.taints:
+            return self._enter(card, "Finished", f"still has the taint {', '.join(card.taints)}")
+        self.events.append(MaintenanceEvent("Returned", f"{card.name} is back in service"))
+        return self._enter(card, "Returned", "")
+
+    def _enter(self, card: Card, phase: Phase, message: str) -> CardStatus:
+        known = self.before.get(card.name)
+        since = known.since if known is not None and known.phase == phase else self.now
+        is_kept = known is not None and phase in UNAVAILABLE
+        evicted = known.evicted if known is not None and is_kept else ()
+        return CardStatus(card.name, phase, since, card.devices, card.node, evicted, message)
+
+    # --- holders
+
+    def _drain(self, card: Card) -> CardStatus:
+        """Tell who holds a card, and have pods evicted whose time has come."""
+        if self._phase_before(card) == "Safe":
+            self.broken += 1
+            text = f"{card.name} is held by {_name_claims(card.claims)} although it was safe: stop the work on it"
+            self.events.append(MaintenanceEvent("AllocatedInMaintenance", text, is_warning=True))
+        entry = self._enter(card, "Tainted", "")
+        due = max(self.rules[key].created for key in card.devices) + timedelta(
+            seconds=self.own.spec.evict_after_seconds
+        )
+        lines = []
+        for name in card.claims[:_MOST_NAMED]:
+            holder = self.holders.get(name)
+            text = "" if holder is None else f" {holder.users}, {self._say_fate(entry, holder, due)}"
+            lines.append(f"claim {'/'.join(name)}{text}")
+        for name in card.claims:
+            if (key := self._find_evictable(entry, self.holders.get(name), due)) is not None:
+                self.evictions.append(Eviction(card.name, key[0], key[1]))
+        more = f"; and {len(card.claims) - _MOST_NAMED} others" if len(card.claims) > _MOST_NAMED else ""
+        return replace(entry, message=f"held by {'; '.join(lines)}{more}")
+
+    def _say_fate(self, entry: CardStatus, holder: Holder, due: datetime) -> str:
+        if holder.obstacle:
+            return holder.obstacle
+        if self.own.spec.drain == "Wait":
+            return "which is waited for, as spec.drain is Wait"
+        if _eviction_key(entry, holder) in entry.evicted:
+            return "not evicted, as a pod of its owner was evicted from this device before"
+        return f"evicted at {written(due)}" if due > self.now else "being evicted"
+
+    def _find_evictable(
+        self, entry: CardStatus, holder: Holder | None, due: datetime
+    ) -> tuple[Pod, str] | None:
+        if holder is None or holder.pod is None or holder.obstacle:
+            return None
+        if self.own.spec.drain == "Wait" or due > self.now:
+            return None
+        key = _eviction_key(entry, holder)
+        return None if key in entry.evicted else (holder.pod, key)
+
+    # --- rules
+
+    def _tell_restored(self, card: Card, lacking: Iterable[DeviceKey]) -> None:
+        known = self.before.get(card.name)
+        if known is not None and known.phase in WORKED:
+            names = [key.name for key in lacking if key in known.devices]
+            if names:
+                text = f"the taint of {', '.join(names)} of {card.name} was taken off or edited, and is made anew"
+                self.events.append(MaintenanceEvent("RuleRestored", text, is_warning=True))
+
+    def write_rules(self, rules: Iterable[MaintenanceRule]) -> None:
+        """Have rules made that are needed, and all others deleted."""
+        gone = [
+            rule
+            for rule in rules
+            if not rule.is_deleted and (rule.device is None or rule.device not in self._needed)
+        ]
+        self.changes += [Delete(_RULE, rule.name, rule.uid) for rule in gone]
+        names = {rule.name for rule in rules}
+        for key in self._needed:
+            # One that is being deleted, or was edited, is in the way for a moment.
+            if key not in self.rules and name_rule(self.own.uid, key) not in names:
+                self.changes.append(Create(_RULE, self._build_rule(key)))
+
+    def _build_rule(self, key: DeviceKey) -> Body:
+        owner = {
+            "apiVersion": f"{GROUP}/{GROUP_VERSION}",
+            "kind": KIND,
+            "name": self.own.name,
+            "uid": self.own.uid,
+        }
+        return {
+            "apiVersion": self.api_version,
+            "kind": _RULE,
+            "metadata": {
+                "name": name_rule(self.own.uid, key),
+                "labels": {"app.kubernetes.io/managed-by": "dra-operator"},
+                "ownerReferences": [owner],
+            },
+            "spec": {
+                "deviceSelector": {"driver": key.driver, "pool": key.pool, "device": key.name},
+                "taint": {"key": MAINTENANCE_KEY, "effect": "NoSchedule"},
+            },
+        }
+
+
+def _eviction_key(entry: CardStatus, holder: Holder) -> str:
+    here = {key.name for key in entry.devices}
+    device = next((key.name for key in holder.devices if key.name in here), "")
+    return f"{device} {holder.pod.owner}" if holder.pod is not None else ""
+
+
+def _name_claims(claims: Sequence[ClaimName]) -> str:
+    names = ["/".join(each) for each in claims[:_MOST_NAMED]]
+    more = f" and {len(claims) - _MOST_NAMED} others" if len(claims) > _MOST_NAMED else ""
+    return ", ".join(names) + more

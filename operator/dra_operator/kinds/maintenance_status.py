@@ -1,0 +1,114 @@
+"""The status of a maintenance: what became of its plan, and the conditions."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dra_operator.api.text import listed
+from dra_operator.kinds.changes import Body, condition
+from dra_operator.kinds.device_maintenance import CardStatus, Phase
+from dra_operator.kinds.maintenance_plan import Eviction, MaintenanceEvent, MaintenancePlan
+
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """A reconciliation of a maintenance: its status, and the Events of it. Nothing of it waits for claims to end."""
+
+    status: Body
+    events: tuple[MaintenanceEvent, ...]
+    is_released: bool
+    is_ending: bool = True
+
+
+def conclude(plan: MaintenancePlan, evictions: Mapping[Eviction, str], refused: Sequence[str]) -> Conclusion:
+    """Return what a plan came to.
+
+    `evictions` says why an eviction was refused, empty where it was granted; `refused` are changes that were.
+    """
+    entries = [_with_evictions(each, evictions) for each in plan.entries]
+    evicted = [
+        MaintenanceEvent(
+            "Evicted", f"evicted pod {each.pod.namespace}/{each.pod.name}, which held {each.card}"
+        )
+        for each, why in evictions.items()
+        if not why
+    ]
+    conditions = [
+        _safe_to_work(entries),
+        _drained(entries),
+        _blocked(plan.blocked, refused),
+        _resolved(plan.unresolved),
+    ]
+    generation = plan.maintenance.generation
+    status = {
+        "observedGeneration": generation,
+        "summary": _summarize(entries),
+        "cards": [each.wire for each in entries],
+        "conditions": [{**each, "observedGeneration": generation} for each in conditions],
+    }
+    return Conclusion(status, (*plan.events, *evicted), plan.is_released)
+
+
+def _with_evictions(entry: CardStatus, evictions: Mapping[Eviction, str]) -> CardStatus:
+    own = {each: why for each, why in evictions.items() if each.card == entry.name}
+    told = [f"; eviction of {each.pod.name} refused: {why}" for each, why in own.items() if why]
+    evicted = (*entry.evicted, *(each.key for each, why in own.items() if not why))
+    return replace(entry, message=entry.message + "".join(told), evicted=evicted)
+
+
+def _summarize(entries: Iterable[CardStatus]) -> str:
+    counts: dict[Phase, int] = {}
+    for each in entries:
+        counts[each.phase] = counts.get(each.phase, 0) + 1
+    return ", ".join(f"{number} {phase}" for phase, number in counts.items())
+
+
+def _safe_to_work(entries: Sequence[CardStatus]) -> Body:
+    worked = [each for each in entries if each.is_begun and each.phase != "Finished"]
+    unsafe = [each for each in worked if each.phase != "Safe"]
+    if unsafe:
+        lines = [f"{each.name} is {each.phase}" for each in unsafe]
+        return condition("SafeToWork", "False", "NotSafe", _shorten(lines))
+    if worked:
+        text = f"no claim holds {listed([each.name for each in worked])}: work on it, then name it in spec.finished"
+        return condition("SafeToWork", "True", "Safe", text)
+    if entries and all(each.phase in ("Finished", "Returned") for each in entries):
+        return condition("SafeToWork", "False", "Finished", "everything is finished")
+    return condition("SafeToWork", "False", "NotBegun", "no card was begun")
+
+
+def _drained(entries: Sequence[CardStatus]) -> Body:
+    worked = [each for each in entries if each.is_begun and each.phase != "Finished"]
+    held = [each for each in worked if each.phase == "Tainted"]
+    if held:
+        return condition(
+            "Drained", "False", "Held", _shorten([f"{each.name}: {each.message}" for each in held])
+        )
+    if worked:
+        return condition("Drained", "True", "Drained", "no claim holds a card that was begun")
+    return condition("Drained", "Unknown", "NotBegun", "no card is being worked on")
+
+
+def _blocked(blocked: Mapping[str, str], refused: Sequence[str]) -> Body:
+    if refused:
+        return condition("Blocked", "True", "WriteRefused", _shorten(refused))
+    if blocked:
+        lines = [
+            f"{card} is in maintenance {name}, which works on it first" for card, name in blocked.items()
+        ]
+        return condition("Blocked", "True", "InAnotherMaintenance", _shorten(lines))
+    return condition("Blocked", "False", "None", "nothing keeps it from its devices")
+
+
+def _resolved(unresolved: Sequence[str]) -> Body:
+    if unresolved:
+        return condition("Resolved", "False", "NotFound", _shorten(unresolved))
+    return condition(
+        "Resolved", "True", "Found", "all devices that it names are published, or were when it began"
+    )
+
+
+def _shorten(lines: Sequence[str]) -> str:
+    more = [f"{len(lines) - _MOST_NAMED} others"] if len(lines) > _MOST_NAMED else []
+    return "; ".join([*lines[:_MOST_NAMED], *more])
