@@ -197,6 +197,45 @@ def test_plugin_logs_the_user_in_once_alone(plane, dra, tmp_path):
     assert done.stderr.splitlines().count("logging in") == 1
 
 
+ON_CALL = {
+    "waiting -A": (1, ["NotEnoughDevices large-gpu 1", "pod/train-1 -n team-a"]),
+    "status": (1, ["operator does not decide", "no operator decides: it was never installed"]),
+    "audit -A": (1, ["NodeGone (1)", "end what uses this claim, and delete it"]),
+    "explain pod/train-1 -n team-a": (
+        1,
+        ["waits: NotEnoughDevices", "it would fit if", "claim train-0 ended"],
+    ),
+    "explain pod/train-0 -n team-a": (
+        0,
+        ["node-1/gpu-0", "allocated", "for Pod train-0", "as things are it could be on 1 of 3 nodes: node-1"],
+    ),
+    "who --value GPU-13": (0, ["team-a/train-0 node-1/gpu-3", "train-0 running"]),
+    "who pod/train-0 -n team-a": (0, ["team-a/train-0", "4 of 12 devices held by pod/train-0, by 1 claim"]),
+    "who --idle": (0, ["team-b/notebook node-2/gpu-0", "idle"]),
+    "audit --sort NodeGone": (1, ["is allocated on node node-4, which is gone"]),
+    "impact node/node-1": (1, ["team-a/train-0 evicted", "would not fit elsewhere"]),
+}
+"""What answers the questions of the page's table, by command: exit code and words."""
+
+
+def test_each_question_on_call_has_one_command():
+    """Those of the page are those that are asked here."""
+    page = PAGE.read_text(encoding="utf-8").partition("## On call")[2].partition("\n## ")[0]
+
+    assert re.findall(r"\| `kubectl dra (.*?)` \|", page) == [*ON_CALL]
+
+
+@pytest.mark.parametrize("line", ON_CALL)
+def test_question_on_call_is_answered(dra, line):
+    """The command alone answers it."""
+    code, words = ON_CALL[line]
+
+    done = dra(line)
+
+    printed = " ".join(f"{done.stdout} {done.stderr}".split())
+    assert (done.returncode, [each for each in words if each not in printed]) == (code, []), printed
+
+
 KINDS = (
     *("nodes", "namespaces", "pods", "resourceclaims", "resourceclaimtemplates", "resourceslices"),
     *("deviceclasses", "devicetaintrules"),

@@ -52,13 +52,11 @@ def _lines(question: Question, report: "FitAnswer") -> list[str]:
     style = question.style
     found = f"{report.fitting:,} of {count(report.asked, report.unit)} of {report.subject} fit"
     lines = list(wrapped(f"{found}{', as far as can be said' if report.partial else ''}", style))
-    behind: list[str] = []
-    if not report.fits:
-        verb = "may not" if report.partial else "does not"
-        behind = sentence(f"{report.failing} {verb}: {report.reason}: {report.message}", style)
+    verb = "may not" if report.partial else "does not"
+    why = "" if report.fits else f"{report.failing} {verb}: {report.reason}: {report.message}"
     if not report.copies:
-        return [*lines, *behind]
-    behind = ["", *behind] if behind else []
+        return [*lines, *wrapped(why, style)]
+    behind = ["", *sentence(why, style)] if why else []
     if style.wide:
         columns = (
             Column(report.unit.upper(), lambda pair: str(pair[0]), is_number=True),

@@ -89,5 +89,7 @@ def _lines(question: Question, report: "HeadroomAnswer") -> list[str]:
     if report.overlapping:
         lines.append(f"{count(report.overlapping, 'more partition')} overlap with these")
     if report.reason and not report.unlimited:
-        lines += ["", *sentence(f"one more does not fit: {report.reason}: {report.message}", style)]
+        text = f"one more does not fit: {report.reason}: {report.message}"
+        is_alone = not (report.nodes or report.obstacles)
+        lines += wrapped(text, style) if is_alone else ["", *sentence(text, style)]
     return lines
