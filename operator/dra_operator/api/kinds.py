@@ -51,6 +51,7 @@ KINDS: dict[str, Kind] = {
         Kind("Pod", "pods", CORE_GROUP, True, ("v1",)),
         Kind("PersistentVolume", "persistentvolumes", CORE_GROUP, False, ("v1",)),
         Kind("PersistentVolumeClaim", "persistentvolumeclaims", CORE_GROUP, True, ("v1",)),
+        Kind("ResourceQuota", "resourcequotas", CORE_GROUP, True, ("v1",)),
         Kind("PodGroup", "podgroups", "scheduling.k8s.io", True, ("v1beta1", "v1alpha3", "v1alpha2")),
         EVENT,
         LEASE,

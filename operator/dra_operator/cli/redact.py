@@ -65,6 +65,7 @@ class _Redactor:
             "ResourceClaimTemplate": self._called("template"),
             "Pod": self._called("pod"),
             "PodGroup": self._called("group"),
+            "ResourceQuota": self._called("quota"),
         }
         self._others, self._entries = self._called("owner"), self._called("entry")
         self._containers = self._called("container")
@@ -87,7 +88,7 @@ class _Redactor:
         """Return one object as it is shown."""
         kind = body["kind"]
         if kind in self._names:
-            if kind not in ("Pod", "PodGroup"):
+            if kind not in ("Pod", "PodGroup", "ResourceQuota"):
                 body = without_unknown_fields(_without_parameters(body))
             result = {
                 "apiVersion": body["apiVersion"],
@@ -99,6 +100,7 @@ class _Redactor:
                 "ResourceClaimTemplate": self._template,
                 "Pod": self._pod,
                 "PodGroup": self._pod,
+                "ResourceQuota": self._quota,
             }
             return {**result, **part[kind](body)}
         if kind == "Namespace":
@@ -109,6 +111,9 @@ class _Redactor:
             return body
         shown: Body = _without_parameters(body)
         return shown
+
+    def _quota(self, body: Body) -> Body:
+        return {name: body[name] for name in ("spec", "status") if name in body}
 
     def _namespace(self, body: Body) -> Body:
         labels = body["metadata"].get("labels") or {}

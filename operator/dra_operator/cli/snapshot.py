@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 TAKEN = (
     "Namespace", "Node", "DeviceClass", "DeviceTaintRule", "ResourceSlice", "ResourceClaimTemplate",
-    "PodGroup", "Pod", "ResourceClaim", "Lease",
+    "PodGroup", "Pod", "ResourceClaim", "Lease", "ResourceQuota",
 )  # fmt: skip
 """The kinds, in the order in which they are listed: what claims depend on before the claims."""
 NEEDED = ("Node", "DeviceClass", "ResourceSlice", "ResourceClaim")
 """The kinds without which there is nothing to decide."""
-_RARE = "PodGroup"
-"""The kind that few clusters serve, so that it is not worth a note."""
+_RARE = ("PodGroup", "ResourceQuota")
+"""Kinds that not every API server has, which is not worth a note."""
 PAGE = 500
 """Objects asked for at a time."""
 END_OF_DOCUMENTS = b"...\n"
@@ -105,7 +105,7 @@ async def read_objects(session: "ApiSession", kinds: Sequence[str] = TAKEN) -> S
     taken = Snapshot()
     for name in kinds:
         if name not in found:
-            if name != _RARE:
+            if name not in _RARE:
                 taken.notes.append(f"{name} is not served")
             continue
         try:
@@ -175,6 +175,11 @@ _GROUP: Final = {
     "metadata": _IDENTITY,
     "spec": _all("resourceClaims"),
     "status": _all("resourceClaimStatuses"),
+}
+_QUOTA: Final = {
+    "metadata": _NAME,
+    "spec": _all("hard", "scopes", "scopeSelector"),
+    "status": _all("hard", "used"),
 }
 _POD: Final = {
     "metadata": {**_IDENTITY, **_all("ownerReferences")},
@@ -271,6 +276,7 @@ _TRIM: Mapping[str, Callable[[Body], Body | None]] = {
     "Namespace": lambda body: _some(body, _NAMESPACE),
     "Pod": _pod,
     "Lease": _lease,
+    "ResourceQuota": lambda body: _some(body, _QUOTA),
     "PodGroup": lambda body: _some(body, _GROUP),
 }
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from dra_operator.allocator import Decider
 from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.extended import CLASS_PREFIX
 from dra_operator.api.core import Metadata, Node, Pod
@@ -126,7 +125,7 @@ class _View:
     @cached_property
     def classes(self) -> ClassDevices:
         """Which devices classes select."""
-        return ClassDevices(self.state.allocators[Decider.OPERATOR])
+        return ClassDevices(self.state)
 
     @cached_property
     def published(self) -> PublishedDevices:

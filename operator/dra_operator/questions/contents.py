@@ -33,6 +33,7 @@ class LoadResult(ObjectSet):
     `refused` has the kinds of which one is wrong, `volumes` the PersistentVolumes and their claims. `listed` are the
     kinds of which all objects are there, be it none: an API server listed them, and files do not say so. `of_operator`
     are the Leases of operators and the admission policies that the project ships, with their bindings.
+    `bodies` are objects that are kept as they are written: quotas.
     The pods of DaemonSets are made later, when it is known which nodes there are.
     """
 
@@ -43,6 +44,7 @@ class LoadResult(ObjectSet):
     volumes: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
     listed: set[str] = field(default_factory=set)
     of_operator: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
+    bodies: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
 
     def copied(self) -> "LoadResult":
         """Return a result that can be changed without this one."""
@@ -59,6 +61,7 @@ class LoadResult(ObjectSet):
             volumes={**self.volumes, **other.volumes},
             listed=self.listed | other.listed,
             of_operator={**self.of_operator, **other.of_operator},
+            bodies={**self.bodies, **other.bodies},
         )
 
 
@@ -74,8 +77,7 @@ def gather_stored(bodies: Iterable[Mapping[str, Any]]) -> LoadResult:
         if kind in VOLUME_KINDS:
             add_volume(gathered, Manifest(_NO_PLACE, body))
             continue
-        if kind in KINDS_OF_OPERATOR:
-            add_of_operator(gathered, body)
+        if add_of_operator(gathered, body) or add_body(gathered, body) or kind in KINDS_OF_OPERATOR:
             continue
         try:
             obj = apply_defaults(read_object(body))
@@ -90,6 +92,8 @@ def gather_stored(bodies: Iterable[Mapping[str, Any]]) -> LoadResult:
 
 def add_of_operator(gathered: LoadResult, body: Mapping[str, Any]) -> bool:
     """Take a Lease or a policy, if it is that of an operator; return whether it is."""
+    if body.get("kind") not in KINDS_OF_OPERATOR:
+        return False
     kind, metadata = KINDS[str(body.get("kind"))], body.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     name = str(metadata.get("name"))
@@ -99,6 +103,17 @@ def add_of_operator(gathered: LoadResult, body: Mapping[str, Any]) -> bool:
         namespace = str(metadata.get("namespace") or DEFAULT_NAMESPACE) if kind.namespaced else ""
         gathered.of_operator[kind.kind, namespace, name] = body
     return is_of_operator
+
+
+def add_body(gathered: LoadResult, body: Mapping[str, Any]) -> bool:
+    """Take an object that is kept as it is written; return whether it is one."""
+    if body.get("kind") != "ResourceQuota" or body.get("apiVersion") != "v1":
+        return False
+    metadata = body.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    namespace = str(metadata.get("namespace") or DEFAULT_NAMESPACE)
+    gathered.bodies["ResourceQuota", namespace, str(metadata.get("name"))] = body
+    return True
 
 
 def add_volume(gathered: LoadResult, manifest: Manifest) -> None:

@@ -99,10 +99,16 @@ class Template:
         """Return the claims that a copy has of its own, by entry."""
         return {entry: number_claim(record.obj, number) for entry, record in self.claims.items()}
 
+    def build_created(self, number: int) -> list[ResourceClaim]:
+        """Return the claims that are created with a copy; one of a class may be in any namespace."""
+        is_of_class = self.subject.startswith("DeviceClass")
+        return [] if is_of_class else [*self.build_claims(number).values()]
+
     def find_kinds(self, inventory: Inventory) -> tuple[str, ...]:
         """Return the optional kinds on which its placement depends."""
         claims = [record.obj for record in (*self.claims.values(), *self.named.values())]
-        return find_decision_kinds(inventory, claims, () if self.pod is None else (self.pod.body,))
+        kinds = find_decision_kinds(inventory, claims, () if self.pod is None else (self.pod.body,))
+        return (*kinds, *(("ResourceQuota",) if self.build_created(1) else ()))
 
     def find_unchecked(self) -> tuple[str, ...]:
         """Return a line for each condition of its pod that is not looked at."""

@@ -24,7 +24,6 @@ from dra_operator.questions.partial import OF_CLASS, UNFINISHED, USAGE
 from dra_operator.questions.state import ClusterState
 
 if TYPE_CHECKING:
-    from dra_operator.allocator import Allocator
     from dra_operator.api.core import NodeSelector
 
 _EFFECTIVE: Final = ("NoSchedule", "NoExecute")
@@ -106,7 +105,7 @@ class ClassDevices:
     Of those that are `unfinished` not all devices could be asked in that time.
     """
 
-    allocator: "Allocator"
+    state: ClusterState
     unfinished: set[str] = field(default_factory=set)
     _budgets: dict[str, Budget] = field(default_factory=dict)
 
@@ -117,7 +116,8 @@ class ClassDevices:
         """
         from dra_operator.allocator.matching.candidates import AskContent  # noqa: PLC0415 - not every count needs it
 
-        allocator, found = self.allocator, self.allocator.inventory.classes.get(name)
+        allocator = self.state.allocators[Decider.OPERATOR]
+        found = allocator.inventory.classes.get(name)
         if found is None or name in self.unfinished:
             return 0
         if (budget := self._budgets.get(name)) is None:
@@ -210,7 +210,7 @@ class DeviceTable:
     @cached_property
     def classes(self) -> ClassDevices:
         """Which devices classes select."""
-        return ClassDevices(self.state.allocators[Decider.OPERATOR])
+        return ClassDevices(self.state)
 
     @cached_property
     def rows(self) -> list[DeviceRow]:

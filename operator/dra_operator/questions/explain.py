@@ -14,7 +14,7 @@ from dra_operator.allocator import Allocated, Decider, Explanation, Limits, Reas
 from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.extended import classes_by_resource, extended_resources
 from dra_operator.allocator.plan import Alternative
-from dra_operator.api.core import Pod
+from dra_operator.api.core import Metadata, Pod
 from dra_operator.api.likeness import near_object
 from dra_operator.api.names import DEFAULT_SCHEDULER, ENDED_PHASES, GATE, PENDING_ANNOTATION
 from dra_operator.api.text import listed, printable, shortened
@@ -63,6 +63,7 @@ from dra_operator.questions.partial import (
     find_unchecked,
 )
 from dra_operator.questions.placer import Placer
+from dra_operator.questions.quotas import Quotas
 from dra_operator.questions.state import ClusterState
 
 EFFORT: Final = Effort(decisions=1000, seconds=0.4)
@@ -190,6 +191,8 @@ def explain(state: ClusterState, subject: Subject, effort: Effort | None = EFFOR
         unchecked = find_unchecked([record.body])
         kinds = _find_kinds(state, [record])
         found = _Question(state, effort, kinds, unchecked, _title(record)).explain_pod(record)
+        if found.reason == Reason.CLAIM_NOT_CREATED and (why := _find_refusal(state, record.obj)):
+            found = replace(found, message=f"{found.message}; {why}")
         claims = {
             entry: claim
             for entry, name in state.pod_explainer.claims_of(record.obj).items()
@@ -216,6 +219,21 @@ class _Uses:
     def is_used(self, claim: ResourceClaim) -> bool:
         """Return whether a claim is in use, or may be: a reservation for a pod that ended or is gone is none."""
         return self._consumers.find_use(claim) not in (Use.UNRESERVED, Use.ENDED, Use.GONE)
+
+
+def _find_refusal(state: ClusterState, pod: Pod) -> str:
+    """Return which quota does not admit the claims that are still to be created for a pod, or an empty text."""
+    namespace, made = pod.metadata.namespace, {each.name for each in pod.status.resource_claim_statuses}
+    names = [
+        each.resource_claim_template_name or "" for each in pod.spec.resource_claims if each.name not in made
+    ]
+    templates = [state.find_record("ResourceClaimTemplate", namespace, name) for name in names]
+    claims = [
+        ResourceClaim(Metadata(namespace=namespace), each.obj.spec.spec)
+        for each in templates
+        if each is not None
+    ]
+    return Quotas(state).find_refusal(claims)
 
 
 def _with_written(answer: ExplainAnswer, claims: Iterable[ResourceClaim]) -> ExplainAnswer:
@@ -489,6 +507,8 @@ class _Question:
         """Explain what a copy of a template would wait for."""
         if template.pod is None:
             (claim,) = template.build_claims(1).values()
+            if refused := Quotas(self.state).find_refusal(template.build_created(1)):
+                return self._answer("waits", refused, reason=Reason.CLAIM_NOT_CREATED.value)
             return self._explain_alone(claim, template.decider, "")
         placer = Placer(self.state, template)
         with self.state.trial():

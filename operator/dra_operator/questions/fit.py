@@ -16,6 +16,7 @@ from dra_operator.questions.copies import Subject, find_pods
 from dra_operator.questions.errors import QuestionError
 from dra_operator.questions.partial import ABORTED, DECISION
 from dra_operator.questions.placer import PlacedCopy, Placer
+from dra_operator.questions.quotas import Quotas
 from dra_operator.questions.state import ClusterState
 
 MOST_COPIES: Final = 10_000
@@ -87,11 +88,11 @@ def find_fit(state: ClusterState, subject: Subject, copies: int | None = None) -
     missing = DECISION.find_missing(state.unread, kinds)
     placed: list[PlacedCopy] = []
     reason = message = failing = ""
-    shared: dict[ClaimKey, AllocationResult] = {}
+    shared, quotas = dict[ClaimKey, AllocationResult](), Quotas(state)
     is_aborted = False
     with state.trial():
         for template, count in wanted:
-            placer = Placer(state, template, shared)
+            placer = Placer(state, template, shared, quotas)
             for number in range(1, count + 1):
                 found = placer.place(number)
                 if found is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
-from dra_operator.allocator import Decider, Reason
+from dra_operator.allocator import Reason
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Pod
 from dra_operator.api.kinds import RESOURCE_GROUP
@@ -386,7 +386,7 @@ def _hit_by_taint(
 def _apply_class(state: ClusterState, body: Mapping[str, Any]) -> _ChangeOutcome:
     changed = _with_objects(state, [body], "DeviceClass")
     name = str(body["metadata"]["name"])
-    before, after = (ClassDevices(each.allocators[Decider.OPERATOR]) for each in (state, changed))
+    before, after = (ClassDevices(each) for each in (state, changed))
     lost = frozenset(
         slice_.path(index)
         for _, slice_ in PublishedDevices(state.inventory).slices()

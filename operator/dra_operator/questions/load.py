@@ -53,10 +53,10 @@ from dra_operator.pods.workloads import (
 )
 from dra_operator.questions.contents import (
     DEFAULT_NAMESPACE,
-    KINDS_OF_OPERATOR,
     NAMELESS,
     VOLUME_KINDS,
     LoadResult,
+    add_body,
     add_of_operator,
     add_volume,
 )
@@ -187,7 +187,7 @@ def gather(found: Iterable[Found]) -> LoadResult:
             others[False, _KUSTOMIZATION] += 1
         elif item.body.get("kind") in VOLUME_KINDS and item.body.get("apiVersion") == "v1":
             add_volume(gathered, item)
-        elif item.body.get("kind") in KINDS_OF_OPERATOR and add_of_operator(gathered, item.body):
+        elif add_of_operator(gathered, item.body) or add_body(gathered, item.body):
             continue
         elif not _is_foreign(item.body):
             _add(gathered, left_out, item)

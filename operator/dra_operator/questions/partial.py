@@ -114,7 +114,7 @@ DECISION: Final = KindsRead(
     required=("ResourceSlice", "DeviceClass"),
     others=("ResourceClaim", "DeviceTaintRule", "Node"),
     optional=("Pod", "Namespace", "PersistentVolume", "PersistentVolumeClaim"),
-    named=("ResourceClaimTemplate", "PodGroup"),
+    named=("ResourceClaimTemplate", "PodGroup", "ResourceQuota"),
     details=("Lease",),
 )
 """Whether claims can be allocated: `fit`, `headroom`, `allocate`, `explain`; and what a change leaves, of `impact`."""

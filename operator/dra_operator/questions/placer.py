@@ -19,6 +19,7 @@ from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.nodes import usable
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions.copies import Template, number_claim
+from dra_operator.questions.quotas import Quotas
 from dra_operator.questions.state import ClusterState
 
 
@@ -35,13 +36,14 @@ class Placer:
     """Places copies of a template in a state, within a trial of it.
 
     `shared` are the claims without an allocation that other templates name as well, with what they got: one for all
-    placers. `decision` is the last one that was not in favour; `is_aborted` if the last copy might fit, as a search for
-    it ran out of its budget.
+    placers; as are `quotas`, those of the state if left out. `decision` is the last one that was not in favour;
+    `is_aborted` if the last copy might fit, as a search for it ran out of its budget.
     """
 
     state: ClusterState
     template: Template
     shared: dict[ClaimKey, AllocationResult] = field(default_factory=dict)
+    quotas: Quotas | None = None
     decision: Decision | None = None
     is_aborted: bool = False
     _names: dict[str, None] | None = field(init=False)
@@ -51,11 +53,14 @@ class Placer:
     _named: dict[str, AllocationResult] = field(default_factory=dict)
     """What the claims that all copies use have, by entry."""
     _requirements: PodRequirements | None = field(init=False)
+    _refusal: str = ""
+    """Why a quota does not admit the claims of the last copy."""
     _special: ResourceClaim | None = None
     """What the last copy asked of classes by the name of a resource, on the last node that was asked."""
 
     def __post_init__(self) -> None:
         pod = self.template.pod
+        self.quotas = self.quotas or Quotas(self.state)
         self._names = None
         self._requirements = None
         if pod is not None and not self.state.are_nodes_assumed:
@@ -73,7 +78,10 @@ class Placer:
     def place(self, number: int) -> PlacedCopy | None:
         """Place a copy and let it count, or return None if it fits nowhere."""
         self.is_aborted = False
-        if self._is_any_full(number):
+        assert self.quotas is not None
+        created = self.template.build_created(number)
+        self._refusal = self.quotas.find_refusal(created)
+        if self._refusal or self._is_any_full(number):
             return None
         claims = self._open_claims(number)
         allocator = self.state.allocators[self.template.decider]
@@ -91,6 +99,7 @@ class Placer:
             self._named[entry], self._set = placed.allocations[entry], None
             self.shared[claim_key(self.template.named[entry].obj)] = placed.allocations[entry]
         self._place_pod(number, placed.node)
+        self.quotas.count(created)
         return placed
 
     def _decide(
@@ -156,6 +165,8 @@ class Placer:
 
     def explain(self, number: int) -> PodExplanation:
         """Return why a copy fits nowhere, in the state as it is."""
+        if self._refusal:
+            return PodExplanation(Reason.CLAIM_NOT_CREATED, self._refusal)
         claims = self._open_claims(number)
         pod = self.template.build_pod(number)
         if self._special is not None:

@@ -92,7 +92,8 @@ class Demand:
 
 _LARGEST_FIRST = (
     *("Pod", "ResourceSlice", "ResourceClaim", "Node", "DeviceClass", "DeviceTaintRule", "Namespace"),
-    *("PersistentVolume", "PersistentVolumeClaim", "ResourceClaimTemplate", "PodGroup", "Lease"),
+    *("PersistentVolume", "PersistentVolumeClaim", "ResourceClaimTemplate", "PodGroup", "ResourceQuota"),
+    "Lease",
     *(kind.kind for kind in POLICIES),
 )
 """The kinds, those first that take longest to read."""

@@ -17,7 +17,7 @@ from dra_operator.questions.managers import trim_managed_fields
 
 _OPTIONAL: Final = frozenset(
     (
-        *("DeviceTaintRule", "PersistentVolume", "PersistentVolumeClaim", "PodGroup"),
+        *("DeviceTaintRule", "PersistentVolume", "PersistentVolumeClaim", "PodGroup", "ResourceQuota"),
         *(kind.kind for kind in POLICIES),
     )
 )
