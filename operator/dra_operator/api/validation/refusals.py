@@ -106,7 +106,9 @@ def find_refusals(obj: object, body: Mapping[str, Any]) -> Iterator[Refusal]:
 def _requests_of_containers(body: Mapping[str, Any]) -> Iterator[Refusal]:
     """Yield the requests of claims that containers of a pod name and that cannot be names, as of an alternative."""
     for field, containers in (body.get("spec") or {}).items():
-        for index, container in enumerate(containers if field in ("initContainers", "containers") else ()):
+        for index, container in enumerate(
+            (containers or ()) if field in ("initContainers", "containers") else ()
+        ):
             claims = (container.get("resources") or {}).get("claims")
             for number, item in enumerate(claims if isinstance(claims, list) else ()):
                 name = item.get("request") if isinstance(item, Mapping) else None
