@@ -280,3 +280,21 @@ def test_a_terminal_gets_a_table_in_which_nothing_is_cut():
     outcomes = decide(make_sets(gathered, gathered.of_kind("ResourceClaim")), cluster.scheduler)
 
     assert "NotEnoughDevices: request gpu: 1 device published" in coloured_table(outcomes)
+
+
+@pytest.mark.parametrize(("version", "state"), [("", "pending"), ("1.37", "pending"), ("1.38", "allocated")])
+def test_the_version_of_kubernetes_decides(tmp_path, version, state):
+    """A capacity with its driver's domain is the one without from 1.38 on."""
+    given = [
+        CLASS,
+        node("node-1"),
+        factories.resource_slice("s", [{"name": "a", "capacity": {"memory": {"value": "8"}}}], pool="node-1"),
+        factories.claim("c", factories.request(capacity={"requests": {"gpu.example.com/memory": "8"}})),
+    ]
+    file = tmp_path / "given.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": given}))
+
+    options = ["--kubernetes", version] if version else []
+    result = CliRunner().invoke(app, ["-f", str(file), *options])
+
+    assert states(result) == {"default/c": state}, result.output

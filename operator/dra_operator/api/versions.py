@@ -13,6 +13,8 @@ VERSIONS: Final[tuple[Version, ...]] = get_args(Version)
 """The versions of Kubernetes whose rules are known, the oldest first."""
 RELEASED: Final[Version] = "1.37"
 """Whose rules hold where nobody says which version there is, and with an API server that is older."""
+FOLLOWED: Final = VERSIONS[VERSIONS.index(RELEASED) :]
+"""By whose rules decisions can be made; those of older ones are known for expressions alone."""
 
 
 def _since(version: Version, text: str) -> bool:

@@ -4,8 +4,7 @@ Typer checks with pydantic, whose words are about values of Python ("Value error
 readers say what is allowed, as Click does in the commands that are not of Typer.
 """
 
-from collections.abc import Callable
-from enum import StrEnum
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,7 +12,7 @@ import typer
 
 from dra_operator.cli.output import EMPTY_PATH
 
-_Choice = TypeVar("_Choice", bound=StrEnum)
+_Choice = TypeVar("_Choice", bound=str)
 
 
 def place(text: str) -> str:
@@ -45,13 +44,14 @@ def port_number(given: str | int) -> int:
     return int(text)
 
 
-def choice_of(choices: type[_Choice]) -> Callable[[str], _Choice]:
-    """Return a reader that takes the values of an enum and raises BadParameter for others."""
+def choice_of(choices: Iterable[_Choice]) -> Callable[[str], _Choice]:
+    """Return a reader that takes some texts, as those of an enum, and raises BadParameter for others."""
 
     def choice(text: str) -> _Choice:
-        if text not in list(choices):
-            allowed = ", ".join(f"'{each}'" for each in choices)
-            raise typer.BadParameter(f"'{text}' is not one of {allowed}.")
-        return choices(text)
+        for each in choices:
+            if each == text:
+                return each
+        allowed = ", ".join(f"'{each}'" for each in choices)
+        raise typer.BadParameter(f"'{text}' is not one of {allowed}.")
 
     return choice

@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from dra_operator.api.text import printable
+from dra_operator.api.versions import FOLLOWED, Rules, Version, rules_of
 from dra_operator.cli import outcomes
 from dra_operator.cli.arguments import choice_of, file_path, node_name, place
 from dra_operator.cli.output import opened, refuse, refusing
@@ -25,6 +26,7 @@ from dra_operator.questions.cluster import Cluster
 from dra_operator.questions.contents import LoadResult
 from dra_operator.questions.load import gather
 from dra_operator.questions.manifests import read
+from dra_operator.questions.snapshot_header import find_header
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -35,6 +37,16 @@ class Format(StrEnum):
     TABLE = "table"
     YAML = "yaml"
     JSON = "json"
+
+
+_Kubernetes = Annotated[
+    Version | None,
+    typer.Option(
+        metavar=f"[{'|'.join(FOLLOWED)}]",
+        parser=choice_of(FOLLOWED),
+        help="Version of Kubernetes whose rules decide: that of the snapshot, or 1.37, if left out.",
+    ),
+]
 
 
 @app.command()
@@ -60,6 +72,7 @@ def simulate(
         list[str] | None,
         typer.Option(metavar="NODE", parser=node_name, help="Allow only this node. May be repeated."),
     ] = None,
+    kubernetes: _Kubernetes = None,
     output: Annotated[
         Format,
         typer.Option(
@@ -79,9 +92,10 @@ def simulate(
 
     Exit code 0: every claim has its devices; 1: a claim waits or is broken; 2: something could not be read.
     """
-    gathered = _load([*(file or ()), *(more or ())])
+    places = [*(file or ()), *(more or ())]
+    gathered = _load(places)
     try:
-        cluster = Cluster(gathered, only_nodes=node or ())
+        cluster = Cluster(gathered, only_nodes=node or (), rules=_rules(kubernetes, places))
     except UnknownNodeError as error:
         refuse(*map(printable, (*gathered.errors, f"--node: {error}")))
     _say(f"error: {line}" for line in cluster.errors)
@@ -104,6 +118,12 @@ def _load(places: Sequence[str]) -> LoadResult:
     if not found:
         refuse("there is no object in what is given")
     return gather(found)
+
+
+def _rules(kubernetes: Version | None, places: Sequence[str]) -> Rules:
+    """Return the rules that were chosen, or those of the cluster of which a snapshot is among the files."""
+    header = None if kubernetes else find_header(places)
+    return rules_of(kubernetes or (header.kubernetes if header is not None else ""))
 
 
 def _say(lines: Iterable[str]) -> None:

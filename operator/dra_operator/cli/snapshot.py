@@ -51,12 +51,13 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 class Snapshot:
     """The objects of a cluster, as on the wire, and lines about what is not among them.
 
-    `unread` has the reason for each kind that could not be read.
+    `unread` has the reason for each kind that could not be read; `kubernetes` is the version of the API server.
     """
 
     bodies: list[Body] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
+    kubernetes: str = ""
 
 
 @app.command()
@@ -81,7 +82,7 @@ def snapshot(
     taken = ask(kubeconfig, context, read_objects)
     bodies = redact(taken.bodies) if redacted else taken.bodies
     with refusing(None, out), opened(out or Path("-"), "wb") as file:
-        file.write(write_header(SnapshotHeader(begun, taken.unread)))
+        file.write(write_header(SnapshotHeader(begun, taken.unread, taken.kubernetes)))
         file.writelines(write_yaml(bodies))
         # By this it is known that nothing was cut off.
         file.write(END_OF_DOCUMENTS)
@@ -96,13 +97,13 @@ async def read_objects(session: "ApiSession", kinds: Sequence[str] = TAKEN) -> S
     Raises ApiError, ApiUnreachable, or LookupError if a kind without which nothing can be decided is not served.
     """
     from dra_operator.api.kinds import KINDS
-    from dra_operator.cluster.discovery import served
+    from dra_operator.cluster.discovery import served, server_version
     from dra_operator.cluster.session import ApiError
 
     found = await served(session, {name: KINDS[name] for name in kinds})
     if missing := [name for name in NEEDED if name in kinds and name not in found]:
         raise LookupError(f"the API server does not serve {', '.join(missing)}")
-    taken = Snapshot()
+    taken = Snapshot(kubernetes=await server_version(session))
     for name in kinds:
         if name not in found:
             if name not in _RARE:

@@ -219,7 +219,7 @@ def _find_overdrawn(view: _View) -> Iterator[Finding]:
 def _find_broken(view: _View) -> Iterator[Finding]:
     """Yield the claims on nodes that are gone, and else those with devices that no slice publishes."""
     state = view.state
-    allocations = BrokenAllocations(state.inventory, missing_seconds=0)
+    allocations = BrokenAllocations(state.inventory, missing_seconds=0, rules=state.rules)
     claims = list(allocated_claims(state.objects))
     for claim in claims:
         allocations.put(claim_key(claim), claim.status.allocation)

@@ -314,7 +314,7 @@ def _apply_rules(state: ClusterState, bodies: Sequence[Mapping[str, Any]]) -> _C
         }
         chosen |= here
         for claim in allocated_claims(state.objects):
-            if (hit := _hit_by_taint(claim, here, rule.spec.taint, state.now)) is not None:
+            if (hit := _hit_by_taint(claim, here, rule.spec.taint, state)) is not None:
                 hits[claim_key(claim)] = _merge(hits.get(claim_key(claim), hit), hit)
     names = [rule.metadata.name for rule in rules]
     # What draws on counters together is owned together, or not at all.
@@ -353,7 +353,7 @@ def _has_taint(published: PublishedDevices, path: tuple[str, str, str], taint: D
 
 
 def _hit_by_taint(
-    claim: ResourceClaim, chosen: Collection[str], taint: DeviceTaint, now: float
+    claim: ResourceClaim, chosen: Collection[str], taint: DeviceTaint, state: ClusterState
 ) -> _Hit | None:
     """Return how a taint hits a claim; None if it holds none of the devices, or tolerates the taint for ever.
 
@@ -361,14 +361,15 @@ def _hit_by_taint(
     """
     if taint.effect not in _EFFECTIVE:
         return None
-    is_evicting = taint.effect == "NoExecute"
+    is_evicting, now = taint.effect == "NoExecute", state.now
     ends: dict[str, float] = {}
     for result in results_of(claim):
         path = device_path(result)
         if path not in chosen or (result.admin_access and not is_evicting):
             continue
         if is_evicting:
-            ends[path] = min(tolerated_until(taint, result.tolerations, since=now), ends.get(path, math.inf))
+            until = tolerated_until(taint, result.tolerations, state.rules, now)
+            ends[path] = min(until, ends.get(path, math.inf))
         elif is_owned_taint(taint) or not any(tolerates(item, taint) for item in result.tolerations):
             # Who tolerates the taint by which a device is ours gets none from kube-scheduler all the same.
             ends[path] = now

@@ -18,7 +18,8 @@ from dra_operator.allocator.decision import Decider, claim_key
 from dra_operator.api.core import Node
 from dra_operator.api.names import share_id
 from dra_operator.api.types import ResourceClaim
-from dra_operator.inventory import Inventory
+from dra_operator.api.versions import RELEASED, RULES, Rules, rules_of
+from dra_operator.inventory import Features, Inventory
 from dra_operator.inventory.ownership import Settlement
 from dra_operator.ledger import BrokenAllocations, Cause, ClaimKey, Ledger
 from dra_operator.pods.objects import ObjectRecord
@@ -49,7 +50,8 @@ class ClusterState:
     what is wrong. `inventory` is what exists, `ledger` what is used, `nodes` those that claims may go to, by name, and
     `are_nodes_assumed` if nobody gave any. `pods` are what pods have of nodes; `allocators` decide, each on behalf of
     its decider. `unread` are the kinds that could not be read, or not all of it, with the reason: what that makes of
-    answers is in `dependencies`. `now` is the time of the state, in seconds since 1970.
+    answers is in `dependencies`. `now` is the time of the state, in seconds since 1970. `rules` are those of the
+    cluster's version of Kubernetes.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class ClusterState:
         only_nodes: Sequence[str] = (),
         unread: Mapping[str, str] = _NOTHING,
         now: float | None = None,
+        rules: Rules = RULES[RELEASED],
     ) -> None:
         """Make the state of some objects; `only_nodes` are those that claims may go to, all if empty.
 
@@ -69,8 +72,10 @@ class ClusterState:
         self.only_nodes = tuple(only_nodes)
         self.unread = dict(unread)
         self.now = time.time() if now is None else now
+        self.rules = rules
         settlement = Settlement() if find_owners(objects) else None
-        self.inventory, self.ledger = Inventory(settlement=settlement), Ledger()
+        self.inventory = Inventory(settlement=settlement, full_names=rules.full_names)
+        self.ledger = Ledger(full_names=rules.full_names)
         for kind in ("DeviceClass", "Namespace", "DeviceTaintRule", "ResourceSlice"):
             for record in objects.of_kind(kind):
                 self.inventory.put(record.obj)
@@ -104,12 +109,14 @@ class ClusterState:
         unread: Mapping[str, str] = _NOTHING,
         listed: Iterable[str] = (),
         now: float | None = None,
+        rules: Rules | None = None,
     ) -> Self:
         """Return the state of some objects, given as mappings or as files and folders to read.
 
         What cannot be read is a line in `errors`, and the rest counts. An object that is there twice counts as it
         stands last. `listed` are kinds of which all objects are given, be it none: then no node is assumed where there
-        is none. A snapshot says itself when it was taken, and what could not be read then. Raises UnknownNodeError.
+        is none. A snapshot says itself when it was taken, what could not be read then, and by which rules its cluster
+        decides. Raises UnknownNodeError.
         """
         from dra_operator.questions.load import gather  # noqa: PLC0415 - what comes from an API server needs none
         from dra_operator.questions.manifests import read_source  # noqa: PLC0415
@@ -118,9 +125,11 @@ class ClusterState:
         if (header := find_header(source)) is not None:
             now, unread = header.taken if now is None else now, {**header.unread, **unread}
             listed = {*listed, "Node", "Pod", "Lease"}
+            rules = rules or rules_of(header.kubernetes)
         objects = gather(read_source(source))
         objects.listed |= {*listed} - unread.keys()
-        return cls(objects, only_nodes=only_nodes, unread=unread, now=now)
+        rules = rules or RULES[RELEASED]
+        return cls(objects, only_nodes=only_nodes, unread=unread, now=now, rules=rules)
 
     def with_objects(self, source: "Source") -> Self:
         """Return a state with these objects; they take the place of those of their kind, namespace and name."""
@@ -178,8 +187,10 @@ class ClusterState:
         return self.with_contents(left)
 
     def with_contents(self, objects: LoadResult) -> Self:
-        """Return a state of these objects instead, with the nodes, the time and what was not read as here."""
-        return type(self)(objects, only_nodes=self.only_nodes, unread=self.unread, now=self.now)
+        """Return a state of these objects instead, with all else as here."""
+        return type(self)(
+            objects, only_nodes=self.only_nodes, unread=self.unread, now=self.now, rules=self.rules
+        )
 
     @contextmanager
     def trial(self) -> Iterator[None]:
@@ -238,6 +249,7 @@ class ClusterState:
             clock=time.monotonic,
             share_ids=self._share_ids,
             decider=decider,
+            features=Features(rules=self.rules),
         )
 
     @cached_property
@@ -265,7 +277,7 @@ class ClusterState:
     def broken(self) -> Mapping[ClaimKey, str]:
         """What is wrong with each allocation that cannot be used any more."""
         return _broken_allocations(
-            self.objects, self.inventory, self.now, are_nodes_known=self.has_all("Node")
+            self.objects, self.inventory, self.now, self.rules, are_nodes_known=self.has_all("Node")
         )
 
     @cached_property
@@ -324,10 +336,10 @@ class ClusterState:
 
 
 def _broken_allocations(
-    gathered: LoadResult, inventory: Inventory, now: float, *, are_nodes_known: bool
+    gathered: LoadResult, inventory: Inventory, now: float, rules: Rules, *, are_nodes_known: bool
 ) -> dict[ClaimKey, str]:
     """Return what is wrong with each allocation that is broken. Nodes that nobody gives are not gone."""
-    allocations = BrokenAllocations(inventory, missing_seconds=0)
+    allocations = BrokenAllocations(inventory, missing_seconds=0, rules=rules)
     for record in gathered.of_kind("ResourceClaim"):
         allocations.put(claim_key(record.obj), record.obj.status.allocation)
     allocations.refresh(0.0, now)

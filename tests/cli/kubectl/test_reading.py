@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from cluster import allocation, claim, node, pod
@@ -279,3 +280,73 @@ async def test_templates_of_the_namespaces_that_a_file_names_are_read(
     result = await dra("fit", *given, "-o", "json", stdin=json.dumps(asked))
 
     assert (result.exit_code, json.loads(result.stdout or "{}").get("fitting")) == (0, 1), result.output
+
+
+SHARED = """
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu, uid: "1"}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node-1, uid: "2"}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: slice, uid: "3"}
+spec:
+  driver: gpu.example.com
+  nodeName: node-1
+  pool: {name: node-1, generation: 1, resourceSliceCount: 1}
+  devices:
+  - {name: gpu-0, allowMultipleAllocations: true, capacity: {memory: {value: 8Gi}}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: asks, namespace: default, uid: "4"}
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly: {deviceClassName: gpu, capacity: {requests: {gpu.example.com/memory: 4Gi}}}
+"""
+"""A claim that names a capacity with its driver's domain, which is another one up to Kubernetes 1.37."""
+
+
+@pytest.mark.parametrize(
+    ("options", "code"), [((), 1), (("--kubernetes", "1.37"), 1), (("--kubernetes", "1.38"), 0)]
+)
+def test_files_are_asked_by_the_rules_of_a_version(tmp_path, options, code):
+    """Those of the released one, unless another is named."""
+    file = tmp_path / "cluster.yaml"
+    file.write_text(SHARED)
+
+    result = CliRunner().invoke(
+        app, ["explain", "asks", "-n", "default", "--offline", "-f", str(file), *options]
+    )
+
+    assert result.exit_code == code, result.output
+
+
+async def test_a_cluster_and_its_snapshot_are_asked_by_its_own_rules(cluster, dra, snapshot):
+    """A snapshot of an older version of ours does not say them, and is asked by those of the released one."""
+    cluster.put(*yaml.safe_load_all(SHARED))
+    codes = []
+    for version in ("v1.38.0", "v1.37.2"):
+        cluster.server.version = version
+        codes.append((await dra("explain", "asks")).exit_code)
+        file = await snapshot()
+        codes.append((await dra("explain", "asks", "--snapshot", str(file))).exit_code)
+        other = "1.37" if version == "v1.38.0" else "1.38"
+        codes.append((await dra("explain", "asks", "--snapshot", str(file), "--kubernetes", other)).exit_code)
+
+    assert codes == [0, 0, 1, 1, 1, 0]
+
+
+async def test_a_live_cluster_says_its_version_itself(dra):
+    """Whoever names another one would be told what is not so."""
+    result = await dra("top", "--kubernetes", "1.38")
+
+    assert result.exit_code == 2
+    assert "a cluster says its version itself" in result.stderr

@@ -7,6 +7,7 @@ Source: docs/dra-semantics 4.4; ResourceSlice v1, `devices[].capacity[].requestP
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
@@ -380,11 +381,10 @@ class AmountsCache:
         fit = impossible = 0
         kinds_that_fit = 0
         requests = requested(known.requests, slice_.driver, self.rules)
-        wrong = self._wrong_requests(known.requests, requests)
+        needed, wrong = self._wrong_requests(known.requests, requests)
         for those in _alike(slice_):
             capacity = slice_.capacity_of(bits.lowest(those))
-            # As upstream, a device that lacks one of them is passed over first.
-            is_wrong = wrong and requests.keys() <= capacity.keys()
+            is_wrong = wrong and needed <= capacity.keys()
             found = CapacityError(wrong) if is_wrong else self._consume(requests, capacity)
             if not each:
                 each = [found] * len(slice_.names)
@@ -401,16 +401,22 @@ class AmountsCache:
         amounts = known.by_shape[slice_.capacity_shape] = SliceConsumption(each, fit, impossible)
         return amounts
 
-    def _wrong_requests(self, written: Mapping[str, Quantity], requests: Mapping[str, Quantity]) -> str:
-        """Return why no device with these capacities can be asked for such amounts, or nothing."""
+    def _wrong_requests(
+        self, written: Mapping[str, Quantity], requests: Mapping[str, Quantity]
+    ) -> tuple[AbstractSet[str], str]:
+        """Return why no device with some capacities can be asked for such amounts, or nothing.
+
+        A device that lacks one that is asked for is passed over first, but for one that is asked for twice, where
+        upstream does either.
+        """
         if len(requests) < len(written):
             name = next(name for name in requests if name in written and requests[name] is not written[name])
-            return f'capacity "{name}" is requested twice, with the driver\'s domain and without'
+            return {name}, f'capacity "{name}" is requested twice, with the driver\'s domain and without'
         if self.rules.negative_amounts_fail:
             for name, amount in requests.items():
                 if amount.nano < 0:
-                    return f'capacity "{name}": {amount.text} is negative'
-        return ""
+                    return requests.keys(), f'capacity "{name}": {amount.text} is negative'
+        return frozenset(), ""
 
     def _consume(
         self, requests: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity]

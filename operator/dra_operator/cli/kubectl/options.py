@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from dra_operator.api.versions import FOLLOWED, Version
 from dra_operator.cli.kubectl.completion import complete_contexts, complete_names
 
 WIDE: Final = "wide"
@@ -33,7 +34,8 @@ class Impersonation:
 class Options:
     """What is asked: which cluster, as whom, which namespace, and how the answer is printed.
 
-    `namespace` is empty if none was named: then it is that of the context. `format` is empty for a table;
+    `kubernetes` is the version by whose rules files are asked. `namespace` is empty if none was named: then it is that
+    of the context. `format` is empty for a table;
     `has_wide` says whether it can be `wide`. `subject` is what is asked about, which may be a file.
     """
 
@@ -46,6 +48,7 @@ class Options:
     files: tuple[str, ...] = ()
     snapshot: str = ""
     is_offline: bool = False
+    kubernetes: Version | None = None
     labels: str = ""
     format: str = ""
     headers: bool = True
@@ -93,6 +96,12 @@ def _source() -> list[click.Parameter]:
     return [
         option("-f", "--filename", "files", metavar="FILE_OR_DIR", multiple=True, help=files),
         option("--offline", is_flag=True, help="Ask what is in the files of -f, and no cluster."),
+        option(
+            "--kubernetes",
+            type=click.Choice(FOLLOWED),
+            help="With --offline or --snapshot: the version whose rules decide; 1.37, or that of the snapshot, if left "
+            "out.",
+        ),
         option("--snapshot", metavar="FILE", help="Ask a file of `dra-operator snapshot`, and no cluster."),
     ]
 
@@ -139,6 +148,7 @@ def take_options(given: dict[str, Any], *, has_wide: bool) -> Options:
         all_namespaces=given.pop("all_namespaces", False),
         files=given.pop("files"),
         is_offline=given.pop("offline"),
+        kubernetes=given.pop("kubernetes"),
         snapshot=given.pop("snapshot"),
         labels=given.pop("labels", ""),
         format=given.pop("format") or "",
@@ -150,6 +160,10 @@ def take_options(given: dict[str, Any], *, has_wide: bool) -> Options:
     if "" in options.files:
         raise click.UsageError(
             "-f: an empty path names no file; it may come from a variable that the shell does not know"
+        )
+    if options.kubernetes and not (options.is_offline or options.snapshot):
+        raise click.UsageError(
+            "--kubernetes is for --offline and --snapshot: a cluster says its version itself"
         )
     if options.is_offline and (options.snapshot or not options.files):
         raise click.UsageError("--offline asks the files of -f: name them, and no snapshot")

@@ -37,10 +37,14 @@ Body = dict[str, Any]
 
 @dataclass(slots=True)
 class LiveObjects:
-    """The objects of a cluster, as on the wire; `unread` has the reason for each kind that is not there, or in part."""
+    """The objects of a cluster, as on the wire; `unread` has the reason for each kind that is not there, or in part.
+
+    `version` is that of the API server; empty if it does not say.
+    """
 
     bodies: list[Body] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
+    version: str = ""
 
 
 def read_live(kubectl: Kubectl, demand: Demand, namespace: str, others: Sequence[str] = ()) -> LiveObjects:
@@ -52,9 +56,11 @@ def read_live(kubectl: Kubectl, demand: Demand, namespace: str, others: Sequence
     kinds = list(dict.fromkeys((*demand.cluster, *demand.namespaced)))
     beside = [(name, each) for each in others if namespace for name in demand.namespaced]
     found = LiveObjects()
-    with ThreadPoolExecutor(len(kinds)) as pool:
+    with ThreadPoolExecutor(len(kinds) + 1) as pool:
+        version = pool.submit(_read_version, kubectl)
         answers = list(pool.map(lambda name: _read_kind(kubectl, KINDS[name], demand, namespace), kinds))
         more = list(pool.map(lambda each: _read_kind(kubectl, KINDS[each[0]], demand, each[1]), beside))
+    found.version = version.result()
     for name, (bodies, reason) in zip(kinds, answers, strict=True):
         found.bodies += bodies or ()
         if reason:
@@ -66,6 +72,15 @@ def read_live(kubectl: Kubectl, demand: Demand, namespace: str, others: Sequence
     known = {name for name, (bodies, _) in zip(kinds, answers, strict=True) if bodies is not None}
     check_required(demand, {kind: why for kind, why in found.unread.items() if kind not in known})
     return found
+
+
+def _read_version(kubectl: Kubectl) -> str:
+    """Return the version of the API server, as `v1.38.0`; empty if it does not say."""
+    try:
+        answer = kubectl.get("/version")
+    except RefusedError:
+        return ""
+    return str(answer.get("gitVersion", "")) if isinstance(answer, dict) else ""
 
 
 def check_required(demand: Demand, missing: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dra_operator.api.text import shown
+from dra_operator.api.versions import RELEASED, RULES, Rules, rules_of
 from dra_operator.cli.kubectl.answering import Demand
 from dra_operator.cli.kubectl.options import Options
 from dra_operator.cli.kubectl.reading import check_required, read_live
@@ -74,7 +75,8 @@ def read_source(options: Options, demand: Demand) -> Source:
         # Two threads that import modules which import each other may each find one that is not complete; and a process
         # that ends while C++ is loaded is aborted.
         importing.join()
-    return build_source(live.bodies, demand.kinds - live.unread.keys(), live.unread, options, own)
+    listed = demand.kinds - live.unread.keys()
+    return build_source(live.bodies, listed, live.unread, options, own, rules=rules_of(live.version))
 
 
 def _find_namespaces(paths: Iterable[str]) -> set[str]:
@@ -95,17 +97,19 @@ def build_source(
     unread: Mapping[str, str],
     options: Options,
     namespace: str,
+    *,
+    rules: Rules = RULES[RELEASED],
 ) -> Source:
     """Return what the objects of a cluster make, with those of the files over them. Raises ReadingError for a file.
 
-    `listed` are the kinds of which all objects are there, `unread` the others.
+    `listed` are the kinds of which all objects are there, `unread` the others; `rules` are the cluster's.
     """
     from dra_operator.questions.contents import gather_stored
     from dra_operator.questions.state import ClusterState
 
     contents = gather_stored(bodies)
     contents.listed |= listed
-    return _overlaid(ClusterState(contents, unread=unread), options, namespace)
+    return _overlaid(ClusterState(contents, unread=unread, rules=rules), options, namespace)
 
 
 def _read_files(options: Options) -> Source:
@@ -118,7 +122,8 @@ def _read_files(options: Options) -> Source:
         raise ReadingError("\n".join(contents.errors))
     given = tuple(each for each in contents.records.values() if not each.obj.metadata.uid)
     namespace = "" if options.all_namespaces else options.namespace
-    return Source(ClusterState(contents), namespace, given, ("what is not in the files is not there",))
+    cluster = ClusterState(contents, rules=RULES[options.kubernetes or RELEASED])
+    return Source(cluster, namespace, given, ("what is not in the files is not there",))
 
 
 def _read_snapshot(options: Options, demand: Demand) -> Source:
@@ -129,7 +134,8 @@ def _read_snapshot(options: Options, demand: Demand) -> Source:
     check_complete(path)
     header = read_header(path)
     unread = {} if header is None else dict.fromkeys(_VOLUMES, "a snapshot has none")
-    cluster = ClusterState.load([path], unread=unread)
+    rules = RULES[options.kubernetes] if options.kubernetes else None
+    cluster = ClusterState.load([path], unread=unread, rules=rules)
     if cluster.errors:
         raise ReadingError("\n".join(cluster.errors))
     check_required(demand, cluster.unread)
