@@ -101,7 +101,8 @@ lock: ## regenerate requirements/*.txt from pyproject.toml, keeping versions tha
 	  $(LOCK) requirements/build.in --constraint requirements/run.txt --output-file requirements/build.txt && \
 	  $(LOCK) pyproject.toml requirements/build.in --group dev --constraint requirements/run.txt \
 	    --constraint requirements/build.txt --output-file requirements/dev.txt && \
-	  $(LOCK) requirements/plugin.in --no-deps --constraint requirements/run.txt --output-file requirements/plugin.txt
+	  $(LOCK) requirements/plugin.in --no-deps --constraint requirements/run.txt --output-file requirements/plugin.txt && \
+	  $(LOCK) requirements/release.in --allow-unsafe --constraint requirements/build.txt --output-file requirements/release.txt
 
 PLUGIN := .plugin-venv/bin/python -m
 PLUGIN_NAMES = $$(sed 's/\#.*//' requirements/plugin.in)
@@ -118,9 +119,16 @@ plugin: ## build dist/kubectl-dra, the plugin for kubectl as one file, for this 
 	@printf '#!/bin/sh\nexec kubectl-dra __complete "$$@"\n' > dist/kubectl_complete-dra && chmod +x dist/kubectl_complete-dra
 	@echo "dist/kubectl-dra ($$(du -h dist/kubectl-dra | cut -f1)); put it and dist/kubectl_complete-dra into a folder of your PATH"
 
+.PHONY: release
+release: ## build dist/release: packages, chart, image context, kubectl-dra for three platforms, SBOM, checksums, provenance; needs a network
+	@rm -rf .release-venv dist/release && $(PYTHON) -m venv .release-venv
+	@trap 'rm -rf .release-venv' EXIT; \
+	  .release-venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/release.txt && \
+	  .release-venv/bin/python .ci/release.py dist/release
+
 .PHONY: clean
 clean: ## remove .venv, caches and builds, but not ~/.cache/dra-operator
-	rm -rf $(VENV) .lock-venv .plugin-venv dist workloads .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .lock-venv .plugin-venv .release-venv dist workloads .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find operator tests bench -name __pycache__ -prune -exec rm -rf {} +
 
 # Not targets to call: files that record what .venv contains.

@@ -51,12 +51,12 @@ def check(folder: Path, wheel: Path, page: Path, version: str) -> int:
     wanted = "pydantic" if version == "newest" else f"pydantic=={version}"
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel, wanted)
     # In the folder of the repository, as the page names files, and with nothing of it in the path.
-    return subprocess.run([python, "-P", "-c", RUN, page], cwd=ROOT, check=False).returncode  # noqa: S603 - our own
+    return subprocess.run([python, "-P", "-c", RUN, page], cwd=ROOT, check=False).returncode
 
 
 def run(*command: object) -> None:
     """Run a command that must succeed."""
-    subprocess.run([*map(str, command)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own
+    subprocess.run([*map(str, command)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":

@@ -183,8 +183,8 @@ class Replay:
     def _shell(self, stage: Stage, script: str) -> None:
         if not stage.python.exists():
             # Like the image's: pip and nothing else.
-            subprocess.run([stage.interpreter, "-m", "venv", stage.python], check=True)  # noqa: S603 - found above
-        result = subprocess.run(  # noqa: S603 - a step of our own Dockerfile
+            subprocess.run([stage.interpreter, "-m", "venv", stage.python], check=True)
+        result = subprocess.run(
             ["/bin/sh", "-c", script],
             cwd=stage.inside("."),
             env=stage.variables(),
@@ -200,7 +200,7 @@ def _interpreter(version: str) -> str:
     name = f"python{version}"
     try:
         # A name on the path may be a version manager's, which only says that it has none such.
-        subprocess.run([name, "-c", "import ensurepip, venv"], stderr=subprocess.DEVNULL, check=True)  # noqa: S603
+        subprocess.run([name, "-c", "import ensurepip, venv"], stderr=subprocess.DEVNULL, check=True)
     except (OSError, subprocess.CalledProcessError):
         print(f"no {name} here: {sys.executable} stands for it", flush=True)
         return sys.executable

@@ -13,6 +13,7 @@ import yaml
 from controlplane import KubectlError, Scene, running_control_plane, start_operator
 from controlplane.helm import CHART, Helm, HelmError, find_or_build_helm
 from controlplane.manifests import MANIFESTS, NAMESPACE
+from controlplane.registry import find_or_build_registry, running_registry
 from controlplane.scene import allocation
 from dra_operator import __version__
 from dra_operator.controller.settings import Settings
@@ -389,3 +390,43 @@ def failure(plane, *arguments):
     with pytest.raises(KubectlError) as raised:
         plane.kubectl(*arguments)
     return str(raised.value)
+
+
+@pytest.fixture(scope="module")
+def packed(repository, tmp_path_factory):
+    """Return a clone, and the chart that a release of it has."""
+    folder = tmp_path_factory.mktemp("packed")
+    subprocess.run(["git", "clone", "--quiet", "--shared", repository, folder / "clone"], check=True)
+    program = [sys.executable, folder / "clone" / ".ci" / "release.py", folder / "out", "--without-downloads"]
+    subprocess.run(program, check=True, capture_output=True)
+    return folder / "clone", folder / "out" / f"dra-operator-{__version__}.tgz"
+
+
+def test_packed_chart_renders_what_the_folder_renders(helm, packed):
+    """The chart of a release, in which links are files, makes the same objects."""
+    clone, package = packed
+    flags = ["--set=claims=all,ownership.policy=true,explain=all,reader=true,allocationPolicies=true"]
+
+    rendered = [
+        list(yaml.safe_load_all(helm.run("template", "dra-operator", str(chart), *flags)))
+        for chart in (package, clone / "charts" / "dra-operator")
+    ]
+
+    assert rendered[0] == rendered[1]
+
+
+def test_chart_is_installed_from_a_registry_by_digest(plane, helm_program, packed, tmp_path):
+    """Pushed, it is installed by one command that names the digest; another digest is refused."""
+    helm = Helm(helm_program, tmp_path, plane.admin_kubeconfig)
+    with running_registry(find_or_build_registry(), tmp_path) as registry:
+        charts = f"oci://{registry}/charts"
+        digest = helm.push(packed[1], charts)
+        install = ("--namespace=registry", "--create-namespace", "--plain-http")
+        helm.run("install", "dra-operator", f"{charts}/dra-operator@{digest}", *install)
+        try:
+            found = plane.client.get("/apis/apps/v1/namespaces/registry/deployments/dra-operator")
+            assert found["metadata"]["labels"]["helm.sh/chart"] == f"dra-operator-{__version__}"
+            with pytest.raises(HelmError, match="not found"):
+                helm.run("pull", f"{charts}/dra-operator@sha256:{'0' * 64}", "--plain-http")
+        finally:
+            helm.run("uninstall", "dra-operator", "--namespace=registry")
