@@ -6,7 +6,7 @@ driver that nobody means. Source: docs/library.md, "Lint".
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, TypeAlias, TypeVar
@@ -200,15 +200,20 @@ def lint_objects(
     derived: list[ExpressionReport] = []
     findings: list[LintFinding] = []
     for record in records:
+        own: list[tuple[str, LintFinding]] = []
+        served = set[str]()
         for path, request, chain in _find_chains(record.obj):
             found = known[chain] = known.get(chain) or _Check(allocator, published, chain).run()
             placed = [replace(_placed(each, record, path), request=request) for each in found.reports]
             selectors += placed[: len(chain.expressions)]
             derived += placed[len(chain.expressions) :]
-            findings += [_placed(each, record, path) for each in found.findings]
+            own += [(request, _placed(each, record, path)) for each in found.findings]
+            if all(each.found for each in found.reports[: len(chain.expressions)]):
+                served.add(request.partition("/")[0])
             if not found.is_whole:
                 name = f"{record.obj.metadata.namespace}/{record.obj.metadata.name}".removeprefix("/")
                 partial.append(f"{type(record.obj).__name__} {name}: {path}: {UNFINISHED}")
+        findings += [_as_alternative(each, request, served) for request, each in own]
     findings.sort(key=lambda item: tuple(Severity).index(item.severity))
     unread = tuple(f"{kind}: {why}" for kind, why in sorted(state.unread.items()))
     return LintReport(
@@ -220,6 +225,13 @@ def lint_objects(
         tuple(derived),
         tuple(partial),
     )
+
+
+def _as_alternative(item: LintFinding, request: str, served: Collection[str]) -> LintFinding:
+    """Return a finding; that an alternative matches nothing is worth a note where another one of its list does."""
+    request, slash, _ = request.partition("/")
+    is_expected = slash and item.rule is LintRule.MATCHES_NONE and request in served
+    return replace(item, severity=Severity.NOTE) if is_expected else item
 
 
 def _placed(item: _Item, record: ObjectRecord, path: str) -> _Item:

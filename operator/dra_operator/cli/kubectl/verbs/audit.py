@@ -102,7 +102,10 @@ def _subject(item: "Finding") -> str:
 
 
 def _asides(report: "AuditReport") -> list[str]:
-    found = [f"{item.sort.value} not checked: {item.why}" for item in report.unchecked]
+    sorts: dict[str, list[str]] = {}
+    for item in report.unchecked:
+        sorts.setdefault(item.why, []).append(item.sort.value)
+    found = [f"{', '.join(names)} not checked: {why}" for why, names in sorts.items()]
     if owners := report.owned_without_policy:
         more = f" and {len(owners) - _MOST_OWNERS:,} others" if len(owners) > _MOST_OWNERS else ""
         found.append(f"owned without an AllocationPolicy: by {', '.join(owners[:_MOST_OWNERS])}{more}")

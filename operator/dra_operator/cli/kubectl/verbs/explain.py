@@ -258,4 +258,6 @@ def _are_left_out(step: "FunnelStep") -> bool:
 def _because(step: "FunnelStep") -> str:
     if step.holders:
         return step.holders
-    return "; ".join(f"{each.text} ({each.devices:,})" for each in step.near_misses)
+    texts = [f"{each.text} ({each.devices:,})" for each in step.near_misses]
+    rest = step.refused - sum(each.devices for each in step.near_misses)
+    return "; ".join([*texts, *([f"others ({rest:,})"] if texts and rest > 0 else [])])

@@ -33,7 +33,7 @@ _COLOURS: Final = {
     **dict.fromkeys(("shared", "tainted", "blocked", "idle"), (Colour.WARNING, None)),
 }
 """The colours of a number that is not 0, and of 0."""
-_SORTS: Final = ("name", "free", "used", "total")
+_SORTS: Final = ("name", "free", "used", "total", "shared", "tainted", "blocked", "idle")
 
 
 @verb(

@@ -90,7 +90,11 @@ def _subject(question: Question, text: str, driver: str) -> "HolderQuery":
     if not text:
         return HolderQuery(driver=driver, namespace=namespace)
     word, slash, name = text.partition("/")
-    if slash and KINDS.get(word.partition(".")[0].lower()) == "ResourceClaim":
+    kind_named = KINDS.get(word.partition(".")[0].lower())
+    if slash and kind_named is None:
+        # As `kubectl dra devices` prints it.
+        text = f"device/{text}"
+    if slash and kind_named == "ResourceClaim":
         raise click.UsageError(f"who asks about devices, and {text} is none: kubectl dra claims {name}")
     kind, name = parse_subject(text, ("Node", "DeviceClass", "pool", "device", "Pod", "Namespace"))
     if kind == "Pod":
