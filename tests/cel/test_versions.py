@@ -91,3 +91,25 @@ def test_what_fails_is_charged_for_otherwise(expression, before, since):
     ]
 
     assert costs == [before, since]
+
+
+@pytest.mark.parametrize(
+    ("expression", "before", "since"),
+    [
+        pytest.param("isIP(url('https://a').getHost())", 1844674407370955266, 3, id="a part of a URL"),
+        pytest.param(
+            "isIP(url('https://a').getEscapedPath())", 1844674407370955266, 5, id="three times as long"
+        ),
+        pytest.param("string(1.0).contains('10Gi')", 1844674407370955265, 2**64 - 1, id="unbounded stays so"),
+        pytest.param("dyn(type(dyn(1))).matches('^i')", 1844674407370955267, 4, id="a type"),
+        pytest.param("device.attributes['d'].s == has(device.attributes['d'].s)", 8, 14, id="a test"),
+    ],
+)
+def test_worst_cases_are_estimated_otherwise(expression, before, since):
+    """What follows from what is asked about is no longer unbounded."""
+    found = [
+        outcome({"expression": expression, "kubernetes": version, "device": DEVICE, "maxCost": 0})["maxCost"]
+        for version in ("1.37", "1.38")
+    ]
+
+    assert found == [before, since]

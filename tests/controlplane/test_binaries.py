@@ -83,6 +83,32 @@ def test_all_is_built_by_one_command(machine):
     assert programs.etcd == machine.cache / "etcd"
 
 
+def test_another_scheduler_is_built_beside_the_others(machine, monkeypatch):
+    """SCHEDULER_VERSION takes the scheduler of that version, whatever KUBEBUILDER_ASSETS has of this name."""
+    machine.install_go()
+    for name in PACKAGES:
+        machine.program(machine.assets, name)
+    monkeypatch.setenv("SCHEDULER_VERSION", "1.38")
+
+    programs = find_or_build(machine.said.append)
+
+    (call,) = machine.calls.read_text().splitlines()
+    assert "-modfile=kubernetes_1_38.mod" in call
+    assert call.endswith(PACKAGES["kube-scheduler"])
+    assert programs.apiserver.parent == machine.assets
+    assert programs.scheduler.parent.name.startswith("v1.38.")
+
+
+def test_an_unknown_scheduler_is_refused(machine, monkeypatch):
+    """The versions that can be built are named."""
+    for name in PACKAGES:
+        machine.program(machine.assets, name)
+    monkeypatch.setenv("SCHEDULER_VERSION", "1.31")
+
+    with pytest.raises(UnavailableError, match=r"SCHEDULER_VERSION is 1\.31; known are 1\.38"):
+        find_or_build(machine.said.append)
+
+
 def test_other_version_is_refused(machine):
     """Programs of another minor version are refused by name: their gates and kinds differ."""
     for name in PACKAGES:

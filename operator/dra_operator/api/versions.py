@@ -51,6 +51,11 @@ class Rules:
         "1.38", "CEL: `sub` of a quantity takes the least int away (before: it may add it)"
     )
     masks_of_cidrs: bool = _since("1.38", "CEL: there is `isMask`; for new expressions, from 1.39 on")
+    parts_are_bounded: bool = _since(
+        "1.38",
+        "CEL, worst-case cost: a part of a URL is at most as long as the URL, a type and a presence test have a size, "
+        "and what is unbounded stays so",
+    )
     includes_without_gate: bool = _since(
         "1.38", "CEL: new expressions may call `includes`, whatever the gate"
     )

@@ -56,7 +56,7 @@ class Program:
     def estimate(self) -> Range:
         """Return the least and the most that one evaluation can cost."""
         if self._estimated is None:
-            self._estimated = estimate(self._checked)
+            self._estimated = estimate(self._checked, self._rules)
         return self._estimated
 
     def reads(self) -> frozenset[str] | None:

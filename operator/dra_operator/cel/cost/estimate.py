@@ -9,6 +9,7 @@ Source: cel-go `checker/cost.go`.
 from typing import Any, Final
 
 from dra_operator.api.fast_dataclass import fast_dataclass
+from dra_operator.api.versions import Rules
 from dra_operator.cel.cost.prices import CHARACTER, LIST_COST, MAP_COST, MESSAGE_COST, Estimate
 from dra_operator.cel.cost.sizes import (
     NOWHERE,
@@ -20,6 +21,7 @@ from dra_operator.cel.cost.sizes import (
     declared_size,
     exactly,
     known_size,
+    size_of,
     trail,
 )
 from dra_operator.cel.syntax import nodes
@@ -33,13 +35,17 @@ _LIST: Final = exactly(LIST_COST)
 _MAP: Final = exactly(MAP_COST)
 _MESSAGE: Final = exactly(MESSAGE_COST)
 _SCALARS: Final = frozenset((Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT))
+_URL_PARTS: Final = {
+    "getScheme": 1, "getHostname": 1, "getHost": 1, "getPort": 1, "getEscapedPath": 3, "getQuery": 1,
+}  # fmt: skip
+"""How many times as long as a URL what is got of it can be."""
 _EMPTY: Final = Range(UNBOUNDED, 0)
 _ACCUMULATORS: Final = frozenset(("@result", "__result__"))
 
 
-def estimate(checked: Checked) -> Range:
-    """Return the least and the most that an expression can cost."""
-    return _Estimator(checked).cost(checked.expr)
+def estimate(checked: Checked, rules: Rules) -> Range:
+    """Return the least and the most that an expression can cost by the rules of a version of Kubernetes."""
+    return _Estimator(checked, rules).cost(checked.expr)
 
 
 @fast_dataclass
@@ -62,10 +68,11 @@ class _Local:
 
 
 class _Estimator:
-    __slots__ = ("checked", "entries", "locals", "paths", "sizes", "types")
+    __slots__ = ("checked", "entries", "has_bounded_parts", "locals", "paths", "sizes", "types")
 
-    def __init__(self, checked: Checked) -> None:
+    def __init__(self, checked: Checked, rules: Rules) -> None:
         self.checked = checked
+        self.has_bounded_parts = rules.parts_are_bounded
         self.types = checked.types
         self.paths: dict[int, Trail] = {}
         self.sizes: dict[int, Range] = {}
@@ -86,9 +93,11 @@ class _Estimator:
 
     def cost_select(self, expr: nodes.Select) -> Range:
         cost = self.cost(expr.operand)
-        if expr.test_only:
+        if expr.test_only and not self.has_bounded_parts:
             return cost
         self.paths[expr.id] = self._path(expr.operand).then(expr.field)
+        if expr.test_only:
+            return cost
         accessed = self.types[expr.operand.id].kind in (Kind.MAP, Kind.STRUCT, Kind.PARAMETER)
         return cost.plus(_ONE) if accessed else cost
 
@@ -151,7 +160,10 @@ class _Estimator:
             return Estimate(cost.plus(arguments), size)
         parts = measured if target is None else [target, *measured]
         found = price_of(expr.function, overload).estimate(*parts)
-        return Estimate(found.cost.plus(arguments), found.size)
+        result = found.size
+        if self.has_bounded_parts and target is not None and expr.function in _URL_PARTS:
+            result = size_of(target).times(Range(1, _URL_PARTS[expr.function]))
+        return Estimate(found.cost.plus(arguments), result)
 
     def _conditional(self, expr: nodes.Call, measured: list[Measured], costs: list[Range]) -> Estimate:
         condition, chosen, other = costs
@@ -268,7 +280,7 @@ class _Estimator:
         if path.first in _ACCUMULATORS:
             path = NOWHERE
         constant = expr.value if type(expr) is nodes.Literal else None
-        return Measured(path, self.types[expr.id], constant, self._size(expr))
+        return Measured(path, self.types[expr.id], constant, self._size(expr), self.has_bounded_parts)
 
     def _copy(self, target: nodes.Expr, source: nodes.Expr) -> None:
         size, entries = self._size(source), self._entries(source)
@@ -287,7 +299,8 @@ class _Estimator:
         if declared is not None:
             self.sizes[expr.id] = declared
             return declared
-        if _is_scalar(self.types[expr.id]):
+        kind = self.types[expr.id]
+        if _is_scalar(kind) or (self.has_bounded_parts and kind.kind is Kind.TYPE):
             return _ONE
         local = self._local(expr.name) if isinstance(expr, nodes.Ident) else None
         return None if local is None else local.size

@@ -86,6 +86,20 @@ class Range(NamedTuple):
         return Range(min(self.low, other.low), max(self.high, other.high))
 
 
+class KeptRange(Range):
+    """A range of 1.38, in whose estimates a part of something unbounded is unbounded."""
+
+    __slots__ = ()
+
+    def plus(self, other: Range) -> Range:
+        """Return the sum."""
+        return KeptRange(*super().plus(other))
+
+    def scaled(self, factor: float) -> Range:
+        """Return this many units at `factor` each, rounded up."""
+        return Range(*[UNBOUNDED if each == UNBOUNDED else _scaled(each, factor) for each in self])
+
+
 def _scaled(amount: int, factor: float) -> int:
     product = float(amount) * factor
     if product >= 2.0**64:
@@ -106,13 +120,15 @@ UNKNOWN: Final = Range(0, UNBOUNDED)
 class Measured:
     """An expression, or the elements of one, as estimates see it.
 
-    That is its path from `device`, its type, its value if it is a literal, and its size if that is known.
+    That is its path from `device`, its type, its value if it is a literal, and its size if that is known. `is_kept`:
+    what the standard library makes of a size that is not known is not known either.
     """
 
     path: Trail
     type: Type
     constant: Any = None
     size: Range | None = None
+    is_kept: bool = False
 
 
 @fast_dataclass
@@ -169,7 +185,8 @@ def size_of(node: Measured) -> Range:
 
 def known_size(node: Measured) -> Range:
     """Return the size of an expression, unbounded if it is not known; what the declaration says does not count."""
-    return node.size or UNKNOWN
+    found = node.size or UNKNOWN
+    return KeptRange(*found) if node.is_kept else found
 
 
 def elements_of(node: Measured) -> Measured | None:

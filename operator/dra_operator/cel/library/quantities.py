@@ -249,7 +249,11 @@ def add(left: Quantity_, right: Quantity_) -> Quantity_:
 
 def sub(left: Quantity_, right: Quantity_) -> Quantity_:
     """Return the difference."""
-    return _sum(left, right, -1)
+    found = _sum(left, right, -1)
+    if right.coefficient == INT_MIN and not right.decimal:
+        # Its opposite is no int of 64 bits, so Go goes on with decimals.
+        return Quantity_(found.coefficient, found.exponent, family=found.family, decimal=True, computed=True)
+    return found
 
 
 def add_int(left: Quantity_, right: int) -> Quantity_:
@@ -270,13 +274,10 @@ def sub_wrapping_int(left: Quantity_, right: int) -> Quantity_:
 def sub_wrapping(left: Quantity_, right: Quantity_) -> Quantity_:
     """Return the difference, computed as Go did up to 1.37."""
     if right.coefficient == INT_MIN and not right.decimal:
-        # Go subtracts by adding the opposite, and that of the smallest int is itself. It goes on with decimals, which
-        # are right, only where the sum leaves 64 bits.
+        # Go subtracted by adding the opposite, and that of the smallest int is itself.
         wrapped = _sum(left, right, 1)
         if not wrapped.decimal:
             return wrapped
-        exact = _sum(left, right, -1)
-        return Quantity_(exact.coefficient, exact.exponent, family=exact.family, decimal=True, computed=True)
     return sub(left, right)
 
 
