@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import version_table
+from controlplane.serving import EMULATED
+from dra_operator.api.versions import VERSIONS
 from dra_operator.cli.commands import COMMANDS, app
 
 ROOT = Path(__file__).parents[1]
@@ -133,3 +136,14 @@ def test_front_page_and_changelog_name_the_same_ratio():
 
     assert len(told[0]) == 1
     assert told[0] == told[1]
+
+
+def test_the_page_of_versions_is_up_to_date():
+    """It is generated: `PYTHONPATH=tests .venv/bin/python -m version_table > docs/versions.md`."""
+    assert (ROOT / "docs/versions.md").read_text() == version_table.page()
+
+
+def test_no_version_is_left_out_of_it():
+    """It goes from the oldest API server of the tests to the newest rules."""
+    assert {*EMULATED, *VERSIONS} <= {*version_table.SHOWN}
+    assert (version_table.SHOWN[0], version_table.SHOWN[-1]) == (EMULATED[0], VERSIONS[-1])
