@@ -18,6 +18,7 @@ from dra_operator.questions.fit import FitAnswer
 from dra_operator.questions.headroom import HeadroomAnswer
 from dra_operator.questions.impact import ImpactReport
 from dra_operator.questions.lint import LintReport
+from dra_operator.questions.missing_devices import MissingDevices
 from dra_operator.questions.status import StatusReport
 from dra_operator.questions.usage import HolderReport, UsageReport
 from dra_operator.questions.waiting import WaitingList
@@ -36,6 +37,7 @@ def schema_text() -> str:
         "Impact": ImpactReport,
         "Lint": LintReport,
         "Status": StatusReport,
+        "MissingDevices": MissingDevices,
         "Usage": UsageReport,
         "WaitingList": WaitingList,
     }

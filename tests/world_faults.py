@@ -443,6 +443,38 @@ def node_that_was_deleted(world: World) -> Found | None:
     return {each for body in gone for each in about("SliceWithoutNode", body)}
 
 
+# --- nodes without devices
+
+
+def _bare_node(world: World, name: str) -> Body:
+    """Add a node like the others, which publishes nothing."""
+    like = deepcopy(world.objects["Node", "", world.nodes[0]])
+    like["metadata"] |= {"name": name, "uid": name, "labels": {"kubernetes.io/hostname": name}}
+    like["spec"] = {}
+    like["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    return world.put(like)
+
+
+@of_sort("NodeWithoutDevices")
+def slice_that_is_empty(world: World) -> Found | None:
+    if not any(device.node and device.driver == GPU for device in world.devices):
+        return None
+    world.put(factories.resource_slice("bare", [], driver=GPU, pool="bare", nodeName="bare"))
+    return about("NodeWithoutDevices", _bare_node(world, "bare"))
+
+
+@of_sort("NodeWithoutDevices")
+def label_of_all_others_with_devices(world: World) -> Found | None:
+    nodes = {device.node for device in world.devices if device.node and device.driver == GPU}
+    if len(nodes) < 2:
+        return None
+    bare = _bare_node(world, "bare")
+    for body in (*[world.objects["Node", "", name] for name in nodes], bare):
+        body["metadata"]["labels"]["example.com/gpu"] = "true"
+    _bare_node(world, "other")
+    return about("NodeWithoutDevices", bare)
+
+
 # --- served twice
 
 

@@ -90,6 +90,7 @@ def test_what_cannot_be_judged_is_said():
         (Sort.CONSUMER_GONE, "Pod: not permitted to list pods"),
         (Sort.DELETION_HANGS, "Pod: not permitted to list pods"),
         (Sort.UNKNOWN_REQUEST, "Pod: not permitted to list pods"),
+        (Sort.NODE_WITHOUT_DEVICES, "Pod: not permitted to list pods"),
         (Sort.NOBODY_DECIDES, "Pod: not permitted to list pods"),
         (Sort.GATE_LEFT_BEHIND, "Pod: not permitted to list pods"),
     ]

@@ -201,6 +201,7 @@ _POD: Final = {
         "containerStatuses": {"state": {"terminated": _all("finishedAt")}},
     },
 }
+_OF_DAEMON: Final = {**_NAME, "ownerReferences": _all("apiVersion", "kind", "name", "uid", "controller")}
 _RESIDENT: Final = {
     "metadata": _NAME,
     "spec": {**_all("nodeName", "resources", "overhead", "hostNetwork"), **_CONTAINERS},
@@ -249,7 +250,12 @@ def _pod(body: Body) -> Body | None:
     if spec.get("resourceClaims") or status.get("extendedResourceClaimStatus") or extends:
         return _some(body, _POD)
     is_there = spec.get("nodeName") and status.get("phase") not in ENDED_PHASES
-    return _some(body, _RESIDENT) if is_there else None
+    if not is_there:
+        return None
+    # Where the pods of a driver run is known by their DaemonSet.
+    owners = body["metadata"].get("ownerReferences") or ()
+    is_of_node = any(owner.get("kind") == "DaemonSet" for owner in owners)
+    return _some(body, {**_RESIDENT, "metadata": _OF_DAEMON} if is_of_node else _RESIDENT)
 
 
 def _asks_for_extended_resources(spec: Body) -> bool:

@@ -18,7 +18,8 @@ Pure but for reading the files that a caller names: no Kopf, no client, no async
 - `usage`: how many devices are used and free, and who holds them, since when, and whether they are idle. `times` of
   objects are texts, and `managers` wrote their status.
 - `waiting`: what waits, and why. `status`: whether an operator decides, and what for.
-- `audit`: what is wrong, as `findings`; the `operator_lease` says whether an operator decides.
+- `missing_devices`: nodes that should have some. `audit`: what is wrong, as `findings`; the `operator_lease` says
+  whether an operator decides.
 - `impact`: what a change hits; `replacement` says what would fit elsewhere, `request_counts` whom devices would serve.
 - `cluster`: all questions as methods of a state.
 """

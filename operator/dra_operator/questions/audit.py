@@ -49,6 +49,7 @@ from dra_operator.questions.claims import ConsumerIndex, Use, allocated_claims, 
 from dra_operator.questions.device_table import ClassDevices, PublishedDevices, devices_by_node
 from dra_operator.questions.findings import AuditReport, Finding, Sort, UncheckedSort
 from dra_operator.questions.managers import find_status_writes
+from dra_operator.questions.missing_devices import find_nodes_without_devices
 from dra_operator.questions.notes import find_owners
 from dra_operator.questions.operator_lease import describe_operator, find_lease, is_lease_known
 from dra_operator.questions.partial import AUDIT
@@ -614,6 +615,17 @@ def _find_slices_without_node(view: _View) -> Iterator[Finding]:
                 yield _about_slice(Sort.SLICE_WITHOUT_NODE, slice_, f"is for node {_are(gone)}", action)
 
 
+def _find_nodes_without_devices(view: _View) -> Iterator[Finding]:
+    """Yield the nodes that can be used and lack devices that others of their kind publish."""
+    if not view.state.has_all("Node"):
+        return
+    for item in find_nodes_without_devices(view.state).items:
+        if item.is_certain and not item.condition:
+            text = f"publishes no devices of driver {item.driver}: {item.why}"
+            action = "see whether the pod of the driver runs there, and its log"
+            yield Finding(Sort.NODE_WITHOUT_DEVICES, "Node", "", item.node, text, action)
+
+
 def _find_served_twice(view: _View) -> Iterator[Finding]:
     """Yield the nodes that offer, by a device plugin, a resource that a class serves with devices of the same node."""
     state = view.state
@@ -673,6 +685,7 @@ _CHECKS: Final[tuple[Callable[[_View], Iterator[Finding]], ...]] = (
     _find_hanging_deletions,
     _find_incomplete_pools,
     _find_slices_without_node,
+    _find_nodes_without_devices,
     _find_served_twice,
     _find_unknown_requests,
     _find_nobody_deciding,

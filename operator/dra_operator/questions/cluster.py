@@ -27,6 +27,7 @@ from dra_operator.questions.impact import (
 )
 from dra_operator.questions.lint import LintReport, find_lintable, lint, lint_objects
 from dra_operator.questions.manifests import Source
+from dra_operator.questions.missing_devices import MissingDevices, find_nodes_without_devices
 from dra_operator.questions.partial import LINT
 from dra_operator.questions.state import ClusterState
 from dra_operator.questions.status import StatusReport, find_status
@@ -109,6 +110,10 @@ class Cluster(ClusterState):
         The largest device is so by the capacity `by`, or by the first one by name.
         """
         return find_usage(self, Grouping(grouping), by)
+
+    def nodes_without_devices(self) -> MissingDevices:
+        """Return the nodes that should publish devices of a driver and do not. Raises QuestionError without nodes."""
+        return find_nodes_without_devices(self)
 
     def status(self) -> StatusReport:
         """Return whether an operator decides, what it owns, how far its pods are, and what is in its way."""

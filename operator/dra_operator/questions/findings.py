@@ -21,6 +21,7 @@ class Sort(StrEnum):
     DELETION_HANGS = "DeletionHangs"
     POOL_NOT_COMPLETE = "PoolNotComplete"
     SLICE_WITHOUT_NODE = "SliceWithoutNode"
+    NODE_WITHOUT_DEVICES = "NodeWithoutDevices"
     SERVED_TWICE = "ServedTwice"
     UNKNOWN_REQUEST = "UnknownRequest"
     NOBODY_DECIDES = "NobodyDecides"

@@ -138,6 +138,8 @@ USAGE: Final = KindsRead(
     details=("Pod", "DeviceClass"),
 )
 """How many devices are free, and which: without the others less may be free."""
+MISSING: Final = KindsRead(required=("ResourceSlice", "Node"), others=("Pod", "ResourceClaim"))
+"""Which nodes should have devices and have none."""
 WAITING: Final = KindsRead(required=DECISION.required, others=("Pod", "ResourceClaim"))
 """What waits; why each does depends on the kinds of a decision."""
 STATUS: Final = KindsRead(
@@ -169,6 +171,7 @@ AUDIT: Final[Mapping[Sort, tuple[str, ...]]] = MappingProxyType(
         Sort.POOL_NOT_COMPLETE: ("ResourceSlice",),
         Sort.SLICE_WITHOUT_NODE: ("ResourceSlice", "Node"),
         Sort.UNKNOWN_REQUEST: ("Pod", "ResourceClaim"),
+        Sort.NODE_WITHOUT_DEVICES: ("ResourceSlice", "Node", "Pod", "ResourceClaim"),
         Sort.SERVED_TWICE: ("ResourceSlice", "Node", "DeviceClass"),
         Sort.NOBODY_DECIDES: ("Lease", "Pod", "DeviceTaintRule"),
         Sort.GATE_LEFT_BEHIND: ("ResourceClaim", "Pod", "Node", "Lease"),

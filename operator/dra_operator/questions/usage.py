@@ -128,6 +128,16 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
     return UsageReport(grouping, tuple(rows), bool(missing), state.unread_lines, table.classes.partial)
 
 
+def add_empty(state: ClusterState, rows: Iterable[UsageRow], names: Iterable[str]) -> list[UsageRow]:
+    """Return rows with one, by name, for each node that has no devices."""
+    found, conditions = {row.name: row for row in rows}, DeviceTable(state)
+    for name in names:
+        if name not in found:
+            condition = conditions.find_node_condition(name)
+            found[name] = UsageRow(name, 0, 0, 0, 0, 0, 0, 0, 0, condition=condition)
+    return [found[name] for name in sorted(found)]
+
+
 def _build_row(
     table: DeviceTable,
     grouping: Grouping,

@@ -50,11 +50,14 @@ _SORTS: Final = ("name", "free", "used", "total", "shared", "tainted", "blocked"
         show_default=True,
         help="Order of the rows; numbers fall.",
     ),
+    option("--missing", is_flag=True, help="The nodes that should have devices of a driver and have none."),
     option("--capacity", metavar="NAME", help="What the largest device has most of, as memory."),
     labels="Only nodes with these labels, with --by node.",
     namespace=f"With --by namespace, only this one. {NAMESPACE_OF_CLAIMS}",
 )
-def app(question: Question, *, names: tuple[str, ...], by: str, sort_by: str, capacity: str) -> Answer:
+def app(
+    question: Question, *, names: tuple[str, ...], by: str, sort_by: str, missing: bool, capacity: str
+) -> Answer:
     """Show how many devices there are, and how many are used, free, tainted or blocked; only of rows with some names.
 
     USED are held and have no room, SHARED have room for more shares, TAINTED keep claims away that do not tolerate the
@@ -63,21 +66,25 @@ def app(question: Question, *, names: tuple[str, ...], by: str, sort_by: str, ca
 
     Examples: kubectl dra top node-1; kubectl dra top --by class; kubectl dra top --by pool --sort-by free.
     """
-    from dra_operator.questions.usage import Grouping, find_usage, unknown_object
+    from dra_operator.questions.usage import Grouping, add_empty, find_usage, unknown_object
 
+    if missing:
+        if by != "node":
+            raise click.ClickException("--missing lists nodes: leave it out, or --by")
+        return _missing(question, names)
     report = find_usage(question.cluster, Grouping(by), capacity)
     rows = list(report.rows)
     if question.options.labels:
         if by != "node":
             raise click.ClickException("-l selects nodes: leave it out, or --by")
         nodes = nodes_with_labels(question.cluster, question.options.labels)
-        rows = [row for row in rows if row.name in nodes]
+        rows = add_empty(question.cluster, [row for row in rows if row.name in nodes], nodes)
     if by == "namespace" and question.options.namespace:
         rows = [row for row in rows if row.name == question.options.namespace]
     if names:
         rows = [row for row in rows if row.name in names]
-        if missing := sorted({*names} - {row.name for row in rows}):
-            raise unknown_object(f"{by} with devices", missing[0], [row.name for row in report.rows])
+        if absent := sorted({*names} - {row.name for row in rows}):
+            raise unknown_object(f"{by} with devices", absent[0], [row.name for row in report.rows])
     if sort_by != "name":
         rows.sort(key=lambda row: -(getattr(row, sort_by) or 0))
     report = replace(report, rows=tuple(rows))
@@ -90,6 +97,26 @@ def app(question: Question, *, names: tuple[str, ...], by: str, sort_by: str, ca
         asides=_asides(question, report, by),
         many=f"{len(rows):,} rows: --by class counts them together, -l and --sort-by free find some",
     )
+
+
+def _missing(question: Question, names: tuple[str, ...]) -> Answer:
+    from dra_operator.questions.missing_devices import find_nodes_without_devices
+
+    found = find_nodes_without_devices(question.cluster)
+    labels = question.options.labels
+    nodes = nodes_with_labels(question.cluster, labels) if labels else {*question.cluster.nodes}
+    items = [each for each in found.items if each.node in nodes and (not names or each.node in names)]
+    columns = (
+        Column("NODE", lambda each: each.node),
+        Column("DRIVER", lambda each: each.driver),
+        Column("CONDITION", lambda each: Cell(each.condition or "-", Colour.WARNING), is_optional=True),
+        Column("BECAUSE", lambda each: each.why, is_cut=True),
+    )
+    report = replace(found, items=tuple(items))
+    lines = listing(columns, items, question.style) if items else []
+    asides = [*partial_lines(report), *([] if items else ["no node lacks devices that others like it have"])]
+    node_names = dict.fromkeys(f"node/{each.node}" for each in items)
+    return Answer("MissingDevices", report, lines, names=[*node_names], asides=asides)
 
 
 def _asides(question: Question, report: "UsageReport", by: str) -> list[str]:
