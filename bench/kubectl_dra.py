@@ -49,6 +49,11 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "devices": ("kubectl-dra", "devices"),
     "who": ("kubectl-dra", "who"),
     "audit": ("kubectl-dra", "audit"),
+    "waiting": ("kubectl-dra", "waiting", "-A"),
+    "status": ("kubectl-dra", "status"),
+    "explain": ("kubectl-dra", "explain", "pod/train-00000", "-n", NAMESPACE),
+    "who pod": ("kubectl-dra", "who", "pod/train-00000", "-n", NAMESPACE),
+    "impact": ("kubectl-dra", "impact", "node/node-00000"),
     "headroom": ("kubectl-dra", "headroom", f"class/{DRIVER}"),
 }
 ANSWERED = (0, 1)

@@ -209,6 +209,14 @@ _RESIDENT: Final = {
 }
 """What nobody else can have of a node: kube-scheduler counts requests, ports, and the pod."""
 
+_OPERATOR_LABEL: Final = "app.kubernetes.io/name"
+_OPERATOR: Final = {
+    **_RESIDENT,
+    "metadata": {**_NAME, "labels": _all(_OPERATOR_LABEL)},
+    "status": {**_all("phase"), "conditions": _all("type", "status")},
+}
+"""Of a pod of the operator whether it is ready, as `kubectl dra status` asks."""
+
 
 def _keep(value: Any, kept: _Kept | None) -> Any:
     if kept is None or not value:
@@ -249,6 +257,9 @@ def _pod(body: Body) -> Body | None:
     extends = not spec.get("nodeName") and _asks_for_extended_resources(spec)
     if spec.get("resourceClaims") or status.get("extendedResourceClaimStatus") or extends:
         return _some(body, _POD)
+    labels = body["metadata"].get("labels") or {}
+    if labels.get(_OPERATOR_LABEL) == LEASE_NAME:
+        return _some(body, _OPERATOR)
     is_there = spec.get("nodeName") and status.get("phase") not in ENDED_PHASES
     if not is_there:
         return None

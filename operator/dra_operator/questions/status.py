@@ -89,7 +89,8 @@ class StatusReport:
         """Whether an operator decides, and nothing is wrong with that."""
         return conclude(
             is_yes=self.decides is True and not self.faults,
-            is_partial=self.decides is None or bool(self.partial),
+            # What is found is wrong, whatever could not be read.
+            is_partial=not self.faults and (self.decides is None or bool(self.partial)),
         )
 
 

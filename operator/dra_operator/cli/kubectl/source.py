@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dra_operator.api.kinds import POLICIES
 from dra_operator.api.text import shown
 from dra_operator.api.versions import RELEASED, RULES, Rules, rules_of
 from dra_operator.cli.kubectl.answering import Demand
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from dra_operator.questions.snapshot_header import SnapshotHeader
     from dra_operator.questions.state import ClusterState
 
-_VOLUMES = ("PersistentVolume", "PersistentVolumeClaim")
+_LEFT_OUT = ("PersistentVolume", "PersistentVolumeClaim", *(kind.kind for kind in POLICIES))
+"""What a snapshot has none of."""
 _PATIENCE = 1.0
 """After so many seconds it is said what is being read."""
 _COMPLETE = "..."
@@ -133,7 +135,7 @@ def _read_snapshot(options: Options, demand: Demand) -> Source:
     path = options.snapshot
     check_complete(path)
     header = read_header(path)
-    unread = {} if header is None else dict.fromkeys(_VOLUMES, "a snapshot has none")
+    unread = {} if header is None else dict.fromkeys(_LEFT_OUT, "a snapshot has none")
     rules = RULES[options.kubernetes] if options.kubernetes else None
     cluster = ClusterState.load([path], unread=unread, rules=rules)
     if cluster.errors:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from dra_operator.api.kinds import POLICIES
 from dra_operator.cli.kubectl.answering import CODES, Answer, Demand, Question, partial_lines, verb
 from dra_operator.cli.kubectl.subjects import age_at
 from dra_operator.cli.kubectl.tables import Column, count, listing, wrapped
@@ -35,6 +36,9 @@ def app(question: Question) -> Answer:
     for fault in report.faults:
         lines += ["", *wrapped(f"wrong: {fault}", question.style)]
     asides = partial_lines(report)
+    if not report.policies:
+        whys = dict.fromkeys(question.cluster.unread.get(kind.kind, "") for kind in POLICIES)
+        asides.append(f"which policies are installed is not known: {'; '.join(filter(None, whys))}")
     if report.waiting:
         asides.append("what waits, and why: kubectl dra waiting -A")
     if report.faults:
