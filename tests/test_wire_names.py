@@ -15,6 +15,7 @@ from dra_operator.cli.commands import COMMANDS
 from dra_operator.controller import messages
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.settings import Settings
+from dra_operator.kinds import allocation_policy
 
 LISTED = json.loads((Path(__file__).parent / "wire_names.json").read_text())
 
@@ -45,7 +46,12 @@ def logged() -> set[str]:
 THERE_ARE = {
     "keys of annotations, labels, finalizers and taints": {each for each in constants(names) if "/" in each},
     "reasons": {reason.value for reason in Reason},
-    "reasons of Events": {value for name, value in vars(messages).items() if name.startswith("EVENT_")},
+    "reasons of Events": {
+        value
+        for module in (messages, allocation_policy)
+        for name, value in vars(module).items()
+        if name.startswith("EVENT_")
+    },
     "texts of logs": logged(),
     "metrics": metrics(),
     "settings": set(Settings.model_fields),

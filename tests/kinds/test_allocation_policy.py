@@ -10,23 +10,29 @@ from pydantic import ValidationError
 from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.names import OWNED_FINALIZER, POLICY_FINALIZER
 from dra_operator.api.read import read_object
+from dra_operator.inventory import Inventory
+from dra_operator.inventory.ownership import RuleStatus
 from dra_operator.kinds.allocation_policy import (
+    Hits,
     Policy,
     Rule,
     find_kept,
     find_selectors,
     plan,
+    plan_sweep,
     read_policy,
 )
 from dra_operator.kinds.changes import Create, Delete, Patch, with_transition_times
-from dra_operator.kinds.policy_controller import find_holders
+from dra_operator.kinds.policy_controller import find_hits
 from dra_operator.kinds.selector import DeviceKey, Selector
+from dra_operator.kinds.world import State
 from dra_operator.ledger import Ledger
-from factories import allocation, claim, request, result
+from factories import allocation, claim, request, resource_slice, result
 
 GPU = Selector("gpu.example.com")
 POOL = Selector("gpu.example.com", "node-1")
 OTHER = Selector("nic.example.com")
+SETTLED = RuleStatus(is_settled=True, is_fenced=True)
 V1 = "resource.k8s.io/v1"
 
 
@@ -48,15 +54,19 @@ def rule(selector=GPU, *owners, **fields):
         references,
         (POLICY_FINALIZER,),
         False,
-        True,
-        "policy",
+        SETTLED,
     )
     return replace(made, **fields)
 
 
+def read(body):
+    """An object as the operator has it."""
+    return apply_defaults(read_object(body))
+
+
 def planned(own, *rules, others=(), holders=()):
     """The plan, where claims hold devices of each selector."""
-    return plan(own, others, rules, lambda _: holders, V1)
+    return plan(own, others, rules, lambda _: Hits(4, len(holders), holders), V1)
 
 
 def condition(found, name):
@@ -99,12 +109,19 @@ def test_settled_rules_need_nothing():
     assert condition(found, "Fenced")[0] == "True"
 
 
-def test_without_the_policy_others_may_allocate():
-    """A rule that settled by quiet time alone is not fenced, and the message says what to install."""
-    status, text = condition(planned(policy("a", GPU), rule(GPU, "a", fence="")), "Fenced")
+@pytest.mark.parametrize(
+    ("is_fenced", "status"),
+    [(True, "True"), (False, "False"), (None, "Unknown")],
+    ids=["yes", "no", "unknown"],
+)
+def test_fenced_is_what_the_operator_knows_now(is_fenced, status):
+    """Whatever was so when the rule settled; the message has the operator's reason."""
+    known = RuleStatus(is_settled=True, is_fenced=is_fenced, why="the policy is not installed")
+    found = planned(policy("a", GPU), rule(GPU, "a", status=known))
 
-    assert status == "False"
-    assert "install the policy dra-operator-owned" in text
+    assert condition(found, "Settled")[0] == "True"
+    assert condition(found, "Fenced")[0] == status
+    assert ("the policy is not installed" in condition(found, "Fenced")[1]) is (not is_fenced)
 
 
 @pytest.mark.parametrize(
@@ -164,20 +181,90 @@ def test_devices_that_another_rule_keeps_hold_nothing_back():
 
     assert find_kept(GPU, policy("a"), [wide, narrow]) == (POOL,)
     assert find_kept(POOL, policy("b"), [wide, narrow]) == (GPU,)
-    assert find_kept(GPU, policy("a"), [wide, replace(narrow, is_settled=False)]) == ()
+    assert find_kept(GPU, policy("a"), [wide, replace(narrow, status=RuleStatus())]) == ()
     assert find_kept(GPU, policy("a", GPU), [wide, narrow]) == ()
 
 
-def test_holders_are_found_in_the_ledger():
-    """Those of devices that a selector names, in its pools, and not of those that others keep."""
-    ledger = Ledger()
+def test_hits_are_devices_and_their_holders():
+    """Those that a selector names, in its pools; those that others keep have no holders."""
+    state = State(Inventory(), Ledger())
     for name, pool in (("first", "node-1"), ("second", "node-2")):
+        devices = [{"name": "gpu-0"}, {"name": "gpu-1"}]
+        state.inventory.put(read(resource_slice(f"s-{pool}", devices, driver="gpu.example.com", pool=pool)))
         status = {"allocation": allocation(result("gpu-0", pool, driver="gpu.example.com"))}
-        ledger.put(apply_defaults(read_object(claim(name, request("gpu"), status=status, namespace="team"))))
+        state.ledger.put(read(claim(name, request("gpu"), status=status, namespace="team")))
+    first, second = ("team", "first"), ("team", "second")
 
-    found = find_holders({GPU: (), POOL: (), OTHER: ()}, ledger)
-    assert found == {GPU: [("team", "first"), ("team", "second")], POOL: [("team", "first")], OTHER: []}
-    assert find_holders({GPU: (POOL,)}, ledger) == {GPU: [("team", "second")]}
+    assert find_hits(state, GPU) == Hits(4, 2, [first, second], [])
+    assert find_hits(state, GPU, (POOL,)) == Hits(4, 1, [second], [])
+    assert find_hits(state, POOL) == Hits(2, 1, [first], [])
+    assert find_hits(state, Selector("gpu.example.com", device="gpu-1")) == Hits(2, 0, [], [])
+    assert find_hits(state, OTHER) == Hits(0, 0, [], [])
+
+
+@pytest.mark.parametrize(
+    ("hits", "said"),
+    [
+        (Hits(4), "4 devices"),
+        (Hits(4, 1, [("t", "c")]), "1 of 4 devices are held by claims t/c"),
+        (
+            Hits(9, 7, [("t", str(n)) for n in range(7)]),
+            "7 of 9 devices are held by claims t/0, t/1, t/2, t/3, t/4 and 2 others",
+        ),
+        (Hits(0), "0 devices; driver gpu.example.com names no published device"),
+        (
+            Hits(2, half_owned=["n/a"]),
+            "2 devices; n/a draw on counters with devices that are not owned, so the operator uses none of them",
+        ),
+    ],
+)
+def test_status_says_what_the_rules_hit(hits, said):
+    """With the first names, and how many more there are; and so does the Event of their creation."""
+    found = plan(policy("a", GPU), [], [], lambda _: hits, V1)
+
+    assert found.status["hits"] == said
+    (event,) = found.events
+    assert event[:2] == ("Normal", "Owning")
+    assert said in event[2]
+
+
+def test_what_becomes_otherwise_is_an_event_once():
+    """Of conditions when they change, and of rules that are gone."""
+    fence = RuleStatus(is_settled=True, is_fenced=False, why="it is not installed")
+    own, other = policy("a", GPU), policy("b", GPU)
+    settled = planned(own, rule(GPU, "a", status=fence), others=[other])
+    again = planned(replace(own, told=settled.status), rule(GPU, "a", status=fence), others=[other])
+    releasing = planned(policy("a", told=settled.status), rule(GPU, "a"), holders=[("team", "c")])
+    gone = planned(policy("a", told=releasing.status))
+
+    assert [each[:2] for each in settled.events] == [
+        ("Warning", "NotFenced"),
+        ("Normal", "Settled"),
+        ("Warning", "Overlapping"),
+    ]
+    assert again.events == ()
+    assert [each[:2] for each in releasing.events] == [("Normal", "Releasing")]
+    assert [each[:2] for each in gone.events] == [("Normal", "GivenBack")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "holders", "is_swept"),
+    [
+        ({}, [("team", "c")], True),
+        ({"is_deleted": True}, [("team", "c")], False),
+        ({"is_deleted": True}, [], True),
+        ({"is_deleted": True, "finalizers": (POLICY_FINALIZER, OWNED_FINALIZER)}, [], False),
+        ({"finalizers": ()}, [], False),
+        ({"owners": frozenset({"uid-b"})}, [], False),
+    ],
+    ids=["orphan", "claims hold it", "claims ended", "being decided on", "not ours", "of another policy"],
+)
+def test_finalizer_goes_from_rules_that_no_policy_owns(fields, holders, is_swept):
+    """As after `--cascade=orphan`; one that is deleted waits for its claims all the same."""
+    swept = [*plan_sweep([rule(GPU, **fields)], {"uid-b"}, lambda _: Hits(1, 1, holders))]
+
+    assert bool(swept) is is_swept
+    assert all(POLICY_FINALIZER not in each.body["metadata"]["finalizers"] for each in swept)
 
 
 def test_foreign_rules_are_left_alone():
@@ -243,7 +330,7 @@ class Model:
         own = self.policies[name]
         rules = [*self.rules.values()]
         kept = {each: find_kept(each, own, rules) for each in find_selectors(own, rules)}
-        found = plan(own, self.policies.values(), rules, lambda each: self.holders(each, kept[each]), V1)
+        found = plan(own, self.policies.values(), rules, lambda each: self.hits(each, kept[each]), V1)
         for change in found.changes:
             self.apply(change)
             if isinstance(change, Delete):
@@ -252,18 +339,20 @@ class Model:
         if found.is_released and not own.selectors:
             del self.policies[name]
 
-    def holders(self, selector, kept):
+    def hits(self, selector, kept):
         """The claims that hold devices of a selector, but not those that others keep; each holds one of its own."""
-        return [
+        holders = [
             ("team", str(each))
             for each in sorted(self.held, key=str)
             if selector.matches(DEVICES[each]) and not any(other.matches(DEVICES[each]) for other in kept)
         ]
+        return Hits(1, len(holders), holders)
 
     def settle(self):
         """What the operator does in time."""
         self.rules = {
-            name: replace(each, is_settled=not each.is_deleted) for name, each in self.rules.items()
+            name: replace(each, status=RuleStatus() if each.is_deleted else SETTLED)
+            for name, each in self.rules.items()
         }
 
     def apply(self, change):
@@ -273,7 +362,7 @@ class Model:
             assert selector.rule_name not in self.rules
             self.number += 1
             owners = [each["name"] for each in change.body["metadata"]["ownerReferences"]]
-            made = rule(selector, *owners, uid=f"rule-{self.number}", is_settled=False)
+            made = rule(selector, *owners, uid=f"rule-{self.number}", status=RuleStatus())
             self.rules[selector.rule_name] = made
         elif isinstance(change, Delete):
             self.rules[change.name] = replace(self.rules[change.name], is_deleted=True)

@@ -12,11 +12,12 @@ from controlplane import (
     Scene,
     fresh_namespace,
     install_access,
-    running_control_plane,
+    running_full_control_plane,
     start_operator,
 )
 from controlplane.manifests import MANIFESTS, POLICIES, RULES, install_fence, install_kinds
 from controlplane.scene import allocation
+from dra_operator.api.names import OWNED_FINALIZER
 
 ROOT = MANIFESTS.parent
 PAGE = (ROOT / "docs" / "kinds.md").read_text()
@@ -26,7 +27,7 @@ DRIVER = "gpu.example.com"
 @pytest.fixture(scope="module")
 def plane(programs, tmp_path_factory):
     """Return a control plane with the kind, the fence and the rights."""
-    with running_control_plane(programs, tmp_path_factory.mktemp("policies")) as started:
+    with running_full_control_plane(programs, tmp_path_factory.mktemp("policies")) as started:
         install_access(started)
         install_kinds(started)
         install_fence(started)
@@ -85,6 +86,33 @@ class Installation:
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
 
+    @staticmethod
+    def uninstall_commands():
+        """Return the commands of the page: for the objects, for the kinds, for finalizers that were left behind."""
+        return re.findall(r"^```sh\n(.*?)^```", PAGE.split("## Uninstall")[1], re.MULTILINE | re.DOTALL)
+
+    def wait_kinds_gone(self):
+        """Wait until the kinds are not served any more, and install them again for the next test."""
+        self.plane.client.wait_for(
+            POLICIES, lambda found: found is None, seconds=60, what="the end of the kinds"
+        )
+        install_kinds(self.plane)
+
+    def wait_events(self, name, said):
+        """Wait until there are Events about a policy with these reasons and words."""
+
+        def are_there(found):
+            there = {
+                each["reason"]: each["message"]
+                for each in found["items"]
+                if each["involvedObject"]["name"] == name
+            }
+            return all(words in there.get(reason, "") for reason, words in said.items())
+
+        self.plane.client.wait_for(
+            "/api/v1/namespaces/default/events", are_there, seconds=60, what=f"Events {said}"
+        )
+
     def rules(self):
         """Return the rules."""
         return self.plane.client.get(RULES)["items"]
@@ -100,6 +128,7 @@ def installed(plane, tmp_path):
     """Return such an installation, with devices of one driver on two nodes."""
     with fresh_namespace(plane) as name:
         found = Installation(plane, name, tmp_path)
+        found.driver = "driver.example.com"
         found.scene.apply("nodes.yaml", "walkthrough/1-class.yaml", "walkthrough/2-slices.yaml")
         try:
             yield found
@@ -115,11 +144,8 @@ def test_devices_are_allocated_kept_while_claims_hold_them_and_given_back(instal
     installed.scene.apply("walkthrough/3-claim.yaml")
     installed.start()
     assert installed.rules() == []
-    driver = installed.plane.client.get("/apis/resource.k8s.io/v1/resourceslices")["items"][0]["spec"][
-        "driver"
-    ]
 
-    installed.apply("gpus", {"driver": driver})
+    installed.apply("gpus", {"driver": installed.driver})
     installed.wait_condition("gpus", "Settled", "True")
     installed.wait_condition("gpus", "Fenced", "True")
     installed.scene.wait_allocated("example-resource-claim", seconds=30)
@@ -142,10 +168,7 @@ def test_devices_in_use_are_given_back_on_demand(installed):
     """The claim keeps its devices, and nothing of the policy is left."""
     installed.scene.apply("walkthrough/3-claim.yaml")
     installed.start()
-    driver = installed.plane.client.get("/apis/resource.k8s.io/v1/resourceslices")["items"][0]["spec"][
-        "driver"
-    ]
-    installed.apply("training", {"driver": driver})
+    installed.apply("training", {"driver": installed.driver})
     installed.scene.wait_allocated("example-resource-claim", seconds=60)
     installed.plane.client.delete(f"{POLICIES}/training")
     installed.wait_condition("training", "Releasing", "True")
@@ -175,10 +198,8 @@ def test_walkthrough_of_the_page_needs_kubectl_alone(installed):
 def test_two_policies_that_name_one_device_both_own_it(installed):
     """It is given back with the last one, and both say so before."""
     installed.start()
-    slices = installed.plane.client.get("/apis/resource.k8s.io/v1/resourceslices")["items"]
-    driver = slices[0]["spec"]["driver"]
-    installed.apply("a", {"driver": driver})
-    installed.apply("b", {"driver": driver})
+    installed.apply("a", {"driver": installed.driver})
+    installed.apply("b", {"driver": installed.driver})
     installed.wait_condition("a", "Overlapping", "True", "policy b")
     installed.wait_condition("b", "Overlapping", "True", "policy a")
 
@@ -189,6 +210,77 @@ def test_two_policies_that_name_one_device_both_own_it(installed):
     assert [each["name"] for each in rule["metadata"]["ownerReferences"]] == ["b"]
     installed.plane.client.delete(f"{POLICIES}/b")
     installed.wait_gone("b")
+    assert installed.rules() == []
+
+
+def test_what_a_policy_hits_is_told_in_its_status_and_in_events(installed):
+    """And so is what becomes of it; `kubectl describe` shows both."""
+    installed.start()
+    installed.apply(
+        "told", {"driver": installed.driver, "pool": "node-1"}, {"driver": installed.driver, "pool": "node-9"}
+    )
+    installed.wait_condition("told", "Settled", "True")
+    installed.plane.client.delete(f"{POLICIES}/told")
+    installed.wait_gone("told")
+
+    hits = f"2 devices; driver {installed.driver}, pool node-9 names no published device"
+    installed.wait_events(
+        "told", {"Owning": hits, "Settled": "allocates these devices", "GivenBack": "node-1"}
+    )
+
+
+def test_orphaned_rules_go_on_and_lose_our_finalizer(installed):
+    """A policy deleted with `--cascade=orphan` leaves nothing that nobody takes off."""
+    installed.start()
+    installed.apply("orphaning", {"driver": installed.driver})
+    installed.wait_condition("orphaning", "Settled", "True")
+    (rule,) = installed.rules()
+    path = f"{RULES}/{rule['metadata']['name']}"
+
+    installed.plane.kubectl("delete", "allocationpolicy", "orphaning", "--cascade=orphan", "--wait=false")
+
+    installed.plane.client.wait_for(
+        f"{POLICIES}/orphaning", lambda found: found is None, seconds=60, what="the end of the policy"
+    )
+    left = installed.plane.client.wait_for(
+        path,
+        lambda found: found["metadata"]["finalizers"] == [OWNED_FINALIZER],
+        seconds=150,
+        what="the finalizer",
+    )
+    assert "deletionTimestamp" not in left["metadata"]
+    installed.plane.client.delete(path)
+    installed.plane.client.wait_for(path, lambda found: found is None, seconds=60, what="the end of the rule")
+
+
+def test_uninstall_in_order_leaves_nothing(installed):
+    """Objects, operator, kinds, by the commands of the page: no kind, rule or finalizer is there any more."""
+    objects, kinds, _ = installed.uninstall_commands()
+    installed.start()
+    installed.apply("gpus", {"driver": installed.driver})
+    installed.wait_condition("gpus", "Settled", "True")
+
+    installed.run(objects)
+    installed.operators[-1].stop()
+    installed.run(kinds)
+
+    assert installed.rules() == []
+    installed.wait_kinds_gone()
+
+
+def test_finalizers_left_behind_go_by_the_patches_of_the_page(installed):
+    """Where the operator is gone before its objects, and the kinds wait for them."""
+    _, kinds, patches = installed.uninstall_commands()
+    installed.start()
+    installed.apply("gpus", {"driver": installed.driver})
+    installed.wait_condition("gpus", "Settled", "True")
+    installed.operators[-1].kill()
+    (rule,) = installed.rules()
+    installed.run(kinds.replace("delete", "delete --wait=false"))
+
+    installed.run(patches.replace("NAME", "gpus").replace("RULE", rule["metadata"]["name"]))
+
+    installed.wait_kinds_gone()
     assert installed.rules() == []
 
 

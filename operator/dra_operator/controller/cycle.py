@@ -196,6 +196,7 @@ class SchedulingCycle:
         self._state = State(
             self.inventory,
             self.ledger,
+            find_rule=self._owned.find_status,
             find_claim=claims.get,
             find_reason=self._pending.find_text,
             find_broken=self._broken_allocations.find_known,

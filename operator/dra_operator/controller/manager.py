@@ -395,6 +395,8 @@ class Manager:
         )
         found = await world.find_listable(PLURALS)
         running = frozenset[str]() if self._kinds is None else self._kinds.plurals
+        if not self._stopping and self._kinds is not None:
+            await self._kinds.sweep()
         if self._stopping or found is None or found == running:
             return
         await self._end_kinds()

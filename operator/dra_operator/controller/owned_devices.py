@@ -37,7 +37,7 @@ from dra_operator.controller.ingest import DeltaEffects
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.queue import Backoff
 from dra_operator.inventory import ChangeSet, Slice
-from dra_operator.inventory.ownership import is_owned_taint, owns, settled_mark
+from dra_operator.inventory.ownership import RuleStatus, is_owned_taint, owns, settled_mark
 from dra_operator.inventory.slices import PoolKey
 from dra_operator.inventory.taints import names_device, touches
 
@@ -466,6 +466,30 @@ class OwnedDevices:
         )
 
     # --- what is reported
+
+    def find_status(self, name: str, uid: str) -> RuleStatus:
+        """Return whether the devices of a rule are used by now, and whether nobody else can allocate them."""
+        is_settled = self._settled.marked.get(name, "").startswith(f"{uid}/")
+        return RuleStatus(is_settled, *self._judge_fence(name))
+
+    def _judge_fence(self, name: str) -> tuple[bool | None, str]:
+        policy, settled = self.timer.policy, self._settled
+        if policy is None:
+            return None, "the policy has not been looked for yet"
+        if policy.fence is None:
+            return False, f"{policy.why}: manifests/components/ownership has it"
+        if (left := self.timer.breach_ends - self.context.clock()) > 0:
+            return False, messages.breached(self._breach, self.timer.quiet, left)
+        if isinstance(policy.fence, PoolsFence):
+            driver, pool, _ = _any_device(self.context.inventory.rules[name])
+            return policy.fence.covers(driver, pool), "the policy has a list of pools without these"
+        if name in settled.rules:
+            return True, ""
+        if name in settled.unknown:
+            return False, settled.unknown[name]
+        if name in settled.unproven:
+            return None, "no claim waits by which the API server can be asked"
+        return None, "the rule is new, or was changed"
 
     def _report_owning(self) -> None:
         """Warn, once each time, when no taint makes any device ours."""

@@ -59,6 +59,18 @@ class Settlement:
     pools: set[PoolKey] = field(default_factory=set)
 
 
+@dataclass(frozen=True, slots=True)
+class RuleStatus:
+    """Whether the operator uses the devices of a rule by now, and whether nobody else can.
+
+    `is_fenced` is None where that is not known. `why` says why it is not True.
+    """
+
+    is_settled: bool = False
+    is_fenced: bool | None = None
+    why: str = ""
+
+
 def is_owned_taint(taint: DeviceTaint) -> bool:
     """True if the taint makes a device ours."""
     return taint.key == OWNED_KEY and taint.effect == "NoSchedule" and not taint.value

@@ -5,7 +5,7 @@ is deleted, which ends new decisions there, and its finalizer keeps the taint un
 Source: docs/kinds.md; docs/operator.md, "Devices that are ours".
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -17,17 +17,29 @@ from dra_operator.api.names import (
     GROUP_VERSION,
     OWNED_FINALIZER,
     POLICY_FINALIZER,
-    SETTLED_ANNOTATION,
 )
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceTaintRule
-from dra_operator.inventory.ownership import owns, settled_mark
+from dra_operator.inventory.ownership import RuleStatus, owns
 from dra_operator.kinds.changes import Body, Change, Create, Delete, Patch, condition
 from dra_operator.kinds.selector import Selector, from_rule_selector
 
 KIND: Final = "AllocationPolicy"
 PLURAL: Final = "allocationpolicies"
 IN_USE: Final = "in-use"
+EVENT_OWNING: Final = "Owning"
+EVENT_SETTLED: Final = "Settled"
+EVENT_NOT_FENCED: Final = "NotFenced"
+EVENT_OVERLAPPING: Final = "Overlapping"
+EVENT_RELEASING: Final = "Releasing"
+EVENT_GIVEN_BACK: Final = "GivenBack"
+_EVENTS: Final = {
+    ("Settled", "True"): ("Normal", EVENT_SETTLED),
+    ("Fenced", "False"): ("Warning", EVENT_NOT_FENCED),
+    ("Overlapping", "True"): ("Warning", EVENT_OVERLAPPING),
+    ("Releasing", "True"): ("Normal", EVENT_RELEASING),
+}
+"""Of which conditions, as they become so, there is an Event, by type and reason."""
 _MOST_NAMED: Final = 5
 
 _RULE: Final = "DeviceTaintRule"
@@ -64,6 +76,8 @@ class Policy:
     generation: int
     selectors: tuple[Selector, ...]
     gives_back_in_use: bool = False
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """The status that it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +92,12 @@ class Rule:
     references: tuple[Mapping[str, Any], ...]
     finalizers: tuple[str, ...]
     is_deleted: bool
-    is_settled: bool
-    fence: str
-    """The uid of the policy that protects it, as its mark has it; empty if none does."""
+    status: RuleStatus = field(default_factory=RuleStatus)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the operator uses its devices by now."""
+        return self.status.is_settled
 
     @property
     def is_decided_on(self) -> bool:
@@ -89,14 +106,28 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Hits:
+    """What a selector selects: how many published devices, how many of them claims hold, and which claims do.
+
+    `half_owned` are devices, as POOL/NAME, that the operator does not use, as they draw on counters with others.
+    """
+
+    devices: int = 0
+    used: int = 0
+    holders: Sequence[ClaimName] = ()
+    half_owned: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be written for a policy, and its status.
+    """What is to be written for a policy, its status, and what is to be told: type, reason and message of Events.
 
     `is_released`: no rule belongs to it any more; `is_ending`: no claim is waited for.
     """
 
     changes: tuple[Change, ...]
     status: Body
+    events: tuple[tuple[str, str, str], ...]
     is_released: bool
     is_ending: bool
 
@@ -116,6 +147,7 @@ def read_policy(body: Mapping[str, Any]) -> Policy:
         int(metadata.get("generation", 0)),
         tuple(chosen),
         annotations.get(GIVE_BACK_ANNOTATION) == IN_USE,
+        body.get("status") or {},
     )
 
 
@@ -125,7 +157,6 @@ def read_rule(rule: DeviceTaintRule, body: Mapping[str, Any]) -> Rule | None:
         return None
     metadata = rule.metadata
     references = tuple((body.get("metadata") or {}).get("ownerReferences") or ())
-    parts = metadata.annotations.get(SETTLED_ANNOTATION, "").split("/")
     return Rule(
         metadata.name,
         metadata.uid,
@@ -135,8 +166,6 @@ def read_rule(rule: DeviceTaintRule, body: Mapping[str, Any]) -> Rule | None:
         references,
         tuple(metadata.finalizers),
         bool(metadata.deletion_timestamp),
-        parts[:2] == settled_mark(metadata).split("/"),
-        parts[2] if len(parts) > 2 else "",
     )
 
 
@@ -162,52 +191,78 @@ def plan(
     policy: Policy,
     others: Iterable[Policy],
     rules: Sequence[Rule],
-    find_holders: Callable[[Selector], Sequence[ClaimName]],
+    find_hits: Callable[[Selector], Hits],
     api_version: str,
 ) -> Plan:
     """Return what is to be written for a policy.
 
-    `others` are all other policies, `rules` all rules that own devices, `find_holders` returns the claims that hold
-    devices of a selector, but for those of `find_kept`, by namespace and name; rules are made in `api_version`.
+    `others` are all other policies, `rules` all rules that own devices, `find_hits` returns what a selector
+    selects, but for devices of `find_kept`; rules are made in `api_version`.
     """
     rivals = tuple([each for each in others if each.uid != policy.uid])
-    found = _Planner(policy, rivals, rules, find_holders, api_version)
+    found = _Planner(policy, rivals, rules, find_hits, api_version)
     for selector in policy.selectors:
         found.keep(selector)
     for rule in rules:
         if policy.uid in rule.owners and rule.selector not in policy.selectors:
             found.release(rule)
-    status = _build_status(policy, rivals, found.told, found.releasing)
-    return Plan(tuple(found.changes), status, is_released=not found.told, is_ending=not found.releasing)
+    status = _build_status(found)
+    return Plan(
+        tuple(found.changes),
+        status,
+        tuple(_find_events(policy.told, status, found.changes)),
+        is_released=not found.told,
+        is_ending=not found.releasing,
+    )
+
+
+def plan_sweep(
+    rules: Iterable[Rule], alive: Collection[str], find_hits: Callable[[Selector], Hits]
+) -> Iterator[Patch]:
+    """Yield what takes our finalizer off rules that no policy names any more; `alive` are the uids of all policies.
+
+    A policy that is deleted with `--cascade=orphan` leaves its rules, which go on owning devices.
+    """
+    for rule in rules:
+        if POLICY_FINALIZER not in rule.finalizers or not rule.owners.isdisjoint(alive):
+            continue
+        if not rule.is_deleted or not (rule.is_decided_on or find_hits(rule.selector).holders):
+            yield _without_finalizer(rule)
 
 
 @dataclass(slots=True)
 class _Planner:
-    """What a plan is made of, and what it has found so far: changes, what is told of rules, claims waited for."""
+    """What a plan is made of, and what it has found so far: changes, what is told of rules, claims waited for.
+
+    `kept` are the rules that own what the policy names, `hits` what these are about.
+    """
 
     policy: Policy
     rivals: Sequence[Policy]
     rules: Sequence[Rule]
-    find_holders: Callable[[Selector], Sequence[ClaimName]]
+    find_hits: Callable[[Selector], Hits]
     api_version: str
     changes: list[Change] = field(default_factory=list)
     told: list[Body] = field(default_factory=list)
     releasing: dict[ClaimName, None] = field(default_factory=dict)
+    kept: list[Rule] = field(default_factory=list)
+    hits: dict[Selector, Hits] = field(default_factory=dict)
 
     def keep(self, selector: Selector) -> None:
         """See to it that a rule owns the devices of a selector, and belongs to the policy."""
         here = [rule for rule in self.rules if rule.selector == selector]
         rule = next((each for each in here if not each.is_deleted), None)
-        holders = self.find_holders(selector)
+        hits = self.hits[selector] = self.find_hits(selector)
         if rule is not None:
             self._adopt(rule)
+            self.kept.append(rule)
             state = "Settled" if rule.is_settled else "Settling"
-            self.told.append(_describe(selector, rule.name, state, holders) | {"isFenced": bool(rule.fence)})
+            self.told.append(_describe(selector, rule.name, state, hits))
         elif here:
             # One that is being given back, or was deleted by hand: another of its name can be made once it is gone.
-            if POLICY_FINALIZER in here[0].finalizers and not holders and not here[0].is_decided_on:
+            if POLICY_FINALIZER in here[0].finalizers and not hits.holders and not here[0].is_decided_on:
                 self.changes.append(_without_finalizer(here[0]))
-            self.told.append(_describe(selector, here[0].name, "Deleted", holders))
+            self.told.append(_describe(selector, here[0].name, "Deleted", hits))
         else:
             body = selector.rule(self.api_version)
             body["metadata"] |= {
@@ -215,7 +270,7 @@ class _Planner:
                 "ownerReferences": [_reference(self.policy)],
             }
             self.changes.append(Create(_RULE, body))
-            self.told.append(_describe(selector, selector.rule_name, "Created", holders))
+            self.told.append(_describe(selector, selector.rule_name, "Created", hits))
 
     def _adopt(self, rule: Rule) -> None:
         metadata: Body = {}
@@ -236,13 +291,13 @@ class _Planner:
             left += [_reference(each) for each in heirs if each.uid not in rule.owners]
             self.changes.append(_patch(rule, {"ownerReferences": left}))
             return
-        holders = self.find_holders(rule.selector)
-        self.told.append(_describe(rule.selector, rule.name, "Releasing", holders))
-        self.releasing |= dict.fromkeys(holders)
+        hits = self.find_hits(rule.selector)
+        self.told.append(_describe(rule.selector, rule.name, "Releasing", hits))
+        self.releasing |= dict.fromkeys(hits.holders)
         if not rule.is_deleted:
             self.changes.append(Delete(_RULE, rule.name, rule.uid, rule.version))
         if POLICY_FINALIZER in rule.finalizers and (
-            self.policy.gives_back_in_use or (rule.is_deleted and not holders and not rule.is_decided_on)
+            self.policy.gives_back_in_use or (rule.is_deleted and not hits.holders and not rule.is_decided_on)
         ):
             self.changes.append(_without_finalizer(rule))
 
@@ -259,51 +314,72 @@ def _reference(policy: Policy) -> Body:
     return {"apiVersion": f"{GROUP}/{GROUP_VERSION}", "kind": KIND, "name": policy.name, "uid": policy.uid}
 
 
-def _describe(selector: Selector, name: str, state: str, holders: Sequence[ClaimName]) -> Body:
+def _describe(selector: Selector, name: str, state: str, hits: Hits) -> Body:
     chosen = {key: value for key in ("driver", "pool", "device") if (value := getattr(selector, key))}
-    return {**chosen, "rule": name, "state": state, "claims": len(holders)}
+    return {**chosen, "rule": name, "state": state, "devices": hits.devices, "claims": len(hits.holders)}
 
 
 # --- the status
 
 
-def _build_status(
-    policy: Policy, rivals: Sequence[Policy], told: Sequence[Body], releasing: Iterable[ClaimName]
-) -> Body:
-    wanted = [each for each in told if each["state"] != "Releasing"]
-    settled = [each for each in wanted if each["state"] == "Settled"]
+def _build_status(found: _Planner) -> Body:
+    policy = found.policy
     conditions = [
-        _fenced(wanted, settled),
-        _settled(wanted, settled),
-        _overlapping(policy, rivals),
-        _releasing(told, releasing),
+        _fenced(found),
+        _settled(found.told),
+        _overlapping(policy, found.rivals),
+        _releasing(found.told, found.releasing),
     ]
     return {
         "observedGeneration": policy.generation,
-        "rules": [{name: value for name, value in each.items() if name != "isFenced"} for each in told],
+        "hits": _describe_hits(found.hits),
+        "rules": found.told,
         "conditions": [{**each, "observedGeneration": policy.generation} for each in conditions],
     }
 
 
-def _fenced(wanted: Sequence[Body], settled: Sequence[Body]) -> Body:
-    if len(settled) < len(wanted) or not wanted:
-        text = "not all rules have settled: that takes some seconds, and a claim by which the API server can be asked"
-        return condition("Fenced", "Unknown", "NotSettled", text)
-    open_ = [each["rule"] for each in settled if not each["isFenced"]]
-    if open_:
-        text = (
-            f"others may allocate the devices of {listed(open_)}: install the policy dra-operator-owned "
-            "(manifests/components/ownership)"
+def _describe_hits(hits: Mapping[Selector, Hits]) -> str:
+    """Return what the rules are about, as of now; devices that two of them select count twice."""
+    if not hits:
+        return ""
+    count, used = (sum(getattr(each, name) for each in hits.values()) for name in ("devices", "used"))
+    claims = sorted({"/".join(holder) for each in hits.values() for holder in each.holders})
+    texts = [
+        f"{used} of {count} devices are held by claims {_first(claims)}" if claims else f"{count} devices"
+    ]
+    if half_owned := [device for each in hits.values() for device in each.half_owned]:
+        texts.append(
+            f"{_first(half_owned)} draw on counters with devices that are not owned, so the operator uses none of them"
         )
-        return condition("Fenced", "False", "NoPolicy", text)
+    if absent := [str(selector) for selector, each in hits.items() if not each.devices]:
+        texts.append(f"{_first(absent)} names no published device")
+    return "; ".join(texts)
+
+
+def _first(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} others" if more > 0 else "")
+
+
+def _fenced(found: _Planner) -> Body:
+    open_ = {rule.name: rule.status.why for rule in found.kept if rule.status.is_fenced is False}
+    if open_:
+        text = f"others may allocate the devices of {_first([*open_])}: {_first(sorted({*open_.values()}))}"
+        return condition("Fenced", "False", "NotProtected", text)
+    unknown = {rule.name: rule.status.why for rule in found.kept if rule.status.is_fenced is None}
+    if unknown or len(found.kept) < len(found.hits) or not found.kept:
+        why = _first(sorted({*unknown.values()})) or "not all rules are there"
+        return condition("Fenced", "Unknown", "NotKnown", why)
     return condition("Fenced", "True", "PolicyInForce", "nobody else allocates these devices")
 
 
-def _settled(wanted: Sequence[Body], settled: Sequence[Body]) -> Body:
-    if len(settled) == len(wanted) and wanted:
+def _settled(told: Sequence[Body]) -> Body:
+    wanted = [each for each in told if each["state"] != "Releasing"]
+    waiting = [f"{each['rule']} ({each['state']})" for each in wanted if each["state"] != "Settled"]
+    if wanted and not waiting:
         return condition("Settled", "True", "Settled", "the operator allocates these devices")
-    waiting = [f"{each['rule']} ({each['state']})" for each in wanted if each not in settled]
-    text = f"not used yet: {listed(waiting)}" if waiting else "it names no devices any more"
+    text = f"not used yet: {_first(waiting)}" if waiting else "it names no devices any more"
     return condition("Settled", "False", "Waiting", text)
 
 
@@ -334,10 +410,33 @@ def _releasing(told: Sequence[Body], releasing: Iterable[ClaimName]) -> Body:
         return condition(
             "Releasing", "True", "Ending", f"{listed(rules)}: no claim holds its devices any more"
         )
-    more = f" and {len(claims) - _MOST_NAMED} others" if len(claims) > _MOST_NAMED else ""
     text = (
         f"{listed(rules)}: nothing new is decided there, and the devices are given back once these claims end: "
-        f"{', '.join(claims[:_MOST_NAMED])}{more}; the annotation {GIVE_BACK_ANNOTATION}: {IN_USE} gives them back at "
+        f"{_first(claims)}; the annotation {GIVE_BACK_ANNOTATION}: {IN_USE} gives them back at "
         "once, after which kube-scheduler must be restarted"
     )
     return condition("Releasing", "True", "ClaimsHoldDevices", text)
+
+
+# --- the Events
+
+
+def _find_events(
+    before: Mapping[str, Any], after: Body, changes: Iterable[Change]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield what has become otherwise since a status."""
+    if made := [change.body["metadata"]["name"] for change in changes if isinstance(change, Create)]:
+        yield "Normal", EVENT_OWNING, f"{_first(made)}: {after['hits']}; what claims hold stays theirs"
+    known = {each["type"]: each["status"] for each in before.get("conditions") or ()}
+    for each in after["conditions"]:
+        kind = _EVENTS.get((each["type"], each["status"]))
+        if kind is not None and known.get(each["type"]) != each["status"]:
+            yield (*kind, each["message"])
+    left = {each["rule"] for each in after["rules"]}
+    gone = [
+        each["rule"]
+        for each in before.get("rules") or ()
+        if each["state"] == "Releasing" and each["rule"] not in left
+    ]
+    if gone:
+        yield "Normal", EVENT_GIVEN_BACK, f"{_first(gone)}: the operator decides about these devices no more"

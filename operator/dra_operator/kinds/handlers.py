@@ -40,11 +40,15 @@ Reconcile: TypeAlias = Callable[[Body], Awaitable[Reconciled]]
 
 @dataclass(frozen=True, slots=True)
 class OwnKind:
-    """A kind of our own. `left` says why an object that was deleted is kept, which may be so for weeks."""
+    """A kind of our own. `left` says why an object that was deleted is kept, which may be so for weeks.
+
+    `sweep` looks once a minute after what objects have left behind that are gone.
+    """
 
     plural: str
     reconcile: Reconcile
     left: str
+    sweep: Callable[[], Awaitable[None]] | None = None
 
 
 def register(registry: kopf.OperatorRegistry, kind: OwnKind) -> None:

@@ -15,11 +15,13 @@ PLURALS: Final = (allocation_policy.PLURAL, device_reservation.PLURAL, device_ma
 
 def build_own_kinds(world: World, maintenance_quiet_seconds: float) -> tuple[OwnKind, ...]:
     """Return them all; the seconds are how long a card in maintenance must have been free to be safe."""
+    policies = PolicyController(world)
     return (
         OwnKind(
             allocation_policy.PLURAL,
-            PolicyController(world).reconcile,
+            policies.reconcile,
             "rules of the policy are still there",
+            policies.sweep,
         ),
         OwnKind(
             device_reservation.PLURAL,

@@ -5,6 +5,7 @@ when the Lease is won and a kind is served, and is started anew, with back-off, 
 """
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ import kopf
 from dra_operator.api.names import GROUP, KOPF_FINALIZER
 from dra_operator.cluster.backoff import doubled
 from dra_operator.cluster.faults import UNCOUNTED, Defect, DefectLogger
+from dra_operator.cluster.session import ApiError, ApiUnreachable
 from dra_operator.kinds.changes import Body
 from dra_operator.kinds.handlers import OwnKind, Reconcile, Reconciled, register
 
@@ -69,6 +71,13 @@ class KindsRuntime:
         for name in ("kopf.objects", "kopf._core.reactor.running"):
             logging.getLogger(name).addFilter(self._filter)
         self._thread.start()
+
+    async def sweep(self) -> None:
+        """Look after what objects have left behind; what cannot be done now is done in the next minute."""
+        for kind in self._kinds:
+            if kind.sweep is not None:
+                with contextlib.suppress(ApiError, ApiUnreachable):
+                    await kind.sweep()
 
     async def stop(self) -> None:
         """End Kopf, and wait for that a few seconds."""

@@ -18,6 +18,7 @@ from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
 from dra_operator.inventory import Inventory
+from dra_operator.inventory.ownership import RuleStatus
 from dra_operator.kinds.changes import Body, Change, Create, Delete
 from dra_operator.ledger import Breakage, ClaimKey, Ledger
 
@@ -35,6 +36,8 @@ class State:
 
     inventory: Inventory
     ledger: Ledger
+    find_rule: Callable[[str, str], RuleStatus] = lambda *_: RuleStatus()
+    """Returns how far a rule is, by name and uid."""
     find_claim: Callable[[ClaimKey], ResourceClaim | None] = lambda _: None
     find_reason: Callable[[ClaimKey], tuple[str, str]] = lambda _: ("", "")
     """Returns why a claim waits, as reason and text; nothing where nothing was said yet."""
