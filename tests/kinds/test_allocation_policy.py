@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dra_operator.api.defaults import apply_defaults
@@ -17,14 +15,13 @@ from dra_operator.kinds.allocation_policy import (
     Policy,
     Rule,
     find_kept,
-    find_selectors,
     plan,
     plan_sweep,
     read_policy,
 )
 from dra_operator.kinds.changes import Create, Delete, Patch, with_transition_times
 from dra_operator.kinds.policy_controller import find_hits
-from dra_operator.kinds.selector import DeviceKey, Selector
+from dra_operator.kinds.selector import Selector
 from dra_operator.kinds.world import State
 from dra_operator.ledger import Ledger
 from factories import allocation, claim, request, resource_slice, result
@@ -305,125 +302,3 @@ def test_policy_that_is_being_deleted_names_nothing_whatever_its_spec():
     metadata = {"name": "a", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"}
 
     assert read_policy({"metadata": metadata, "spec": {}}).selectors == ()
-
-
-SELECTORS = (GPU, POOL, OTHER)
-DEVICES = {
-    GPU: DeviceKey("gpu.example.com", "node-2", "gpu-0"),
-    POOL: DeviceKey("gpu.example.com", "node-1", "gpu-0"),
-    OTHER: DeviceKey("nic.example.com", "node-1", "nic-0"),
-}
-"""A device of each, which the narrower one alone has where there are two."""
-
-
-class Model:
-    """A cluster of policies, rules and claims that obeys plans as an API server would."""
-
-    def __init__(self):
-        self.policies = {}
-        self.rules = {}
-        self.held = set()
-        self.number = 0
-
-    def reconcile(self, name):
-        """Carry out the plan of a policy, and let it go when it is released."""
-        own = self.policies[name]
-        rules = [*self.rules.values()]
-        kept = {each: find_kept(each, own, rules) for each in find_selectors(own, rules)}
-        found = plan(own, self.policies.values(), rules, lambda each: self.hits(each, kept[each]), V1)
-        for change in found.changes:
-            self.apply(change)
-            if isinstance(change, Delete):
-                selector = self.rules[change.name].selector if change.name in self.rules else None
-                assert not any(selector in each.selectors for each in self.policies.values())
-        if found.is_released and not own.selectors:
-            del self.policies[name]
-
-    def hits(self, selector, kept):
-        """The claims that hold devices of a selector, but not those that others keep; each holds one of its own."""
-        holders = [
-            ("team", str(each))
-            for each in sorted(self.held, key=str)
-            if selector.matches(DEVICES[each]) and not any(other.matches(DEVICES[each]) for other in kept)
-        ]
-        return Hits(1, len(holders), holders)
-
-    def settle(self):
-        """What the operator does in time."""
-        self.rules = {
-            name: replace(each, status=RuleStatus() if each.is_deleted else SETTLED)
-            for name, each in self.rules.items()
-        }
-
-    def apply(self, change):
-        """What the API server does; a deleted rule goes with its last finalizer."""
-        if isinstance(change, Create):
-            selector = Selector(**change.body["spec"]["deviceSelector"])
-            assert selector.rule_name not in self.rules
-            self.number += 1
-            owners = [each["name"] for each in change.body["metadata"]["ownerReferences"]]
-            made = rule(selector, *owners, uid=f"rule-{self.number}", status=RuleStatus())
-            self.rules[selector.rule_name] = made
-        elif isinstance(change, Delete):
-            self.rules[change.name] = replace(self.rules[change.name], is_deleted=True)
-        else:
-            before = self.rules[change.name]
-            references = tuple(change.body["metadata"].get("ownerReferences", before.references))
-            owners = frozenset(each["uid"] for each in references)
-            finalizers = tuple(change.body["metadata"].get("finalizers", before.finalizers))
-            self.rules[change.name] = replace(
-                before, references=references, owners=owners, finalizers=finalizers
-            )
-        for name, each in [*self.rules.items()]:
-            if each.is_deleted and not each.finalizers:
-                del self.rules[name]
-
-
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("set"), st.sampled_from("ab"), st.sets(st.sampled_from(SELECTORS), min_size=1)),
-        st.tuples(st.just("delete"), st.sampled_from("ab"), st.none()),
-        st.tuples(st.just("reconcile"), st.sampled_from("ab"), st.none()),
-        st.tuples(st.just("settle"), st.none(), st.none()),
-        st.tuples(st.just("hold"), st.none(), st.sampled_from(SELECTORS)),
-        st.tuples(st.just("end"), st.none(), st.sampled_from(SELECTORS)),
-        st.tuples(st.just("remove rule"), st.none(), st.sampled_from(SELECTORS)),
-    ),
-    max_size=25,
-)
-
-
-@settings(max_examples=500)
-@given(STEPS)
-def test_any_history_ends_with_the_rules_that_are_named(steps):
-    """No rule goes while claims hold its devices; at the end exactly what policies name is owned."""
-    model = Model()
-    for verb, name, value in steps:
-        before = {each.selector for each in model.rules.values()}
-        if verb == "set" and (name not in model.policies or model.policies[name].selectors):
-            model.policies[name] = policy(name, *sorted(value, key=str))
-        elif verb == "delete" and name in model.policies:
-            model.policies[name] = policy(name)
-        elif verb == "reconcile" and name in model.policies:
-            model.reconcile(name)
-            owned = {each.selector for each in model.rules.values()}
-            for selector in model.held:
-                was = any(each.matches(DEVICES[selector]) for each in before)
-                assert not was or any(each.matches(DEVICES[selector]) for each in owned)
-        elif verb == "settle":
-            model.settle()
-        elif verb == "hold" and value.rule_name in model.rules:
-            model.held.add(value)
-        elif verb == "end":
-            model.held.discard(value)
-        elif verb == "remove rule" and value.rule_name in model.rules:
-            model.apply(Delete("DeviceTaintRule", value.rule_name, ""))
-    model.held.clear()
-    for _ in range(6):
-        for name in [*model.policies]:
-            model.reconcile(name)
-
-    wanted = {each for found in model.policies.values() for each in found.selectors}
-    assert {each.selector for each in model.rules.values() if not each.is_deleted} == wanted
-    assert all(found.selectors for found in model.policies.values())
-    assert all(each.owners for each in model.rules.values())

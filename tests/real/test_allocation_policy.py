@@ -62,6 +62,10 @@ class Installation:
         }
         self.plane.kubectl("apply", "-f", "-", input=yaml.safe_dump(body))
 
+    def ask_with_a_claim(self):
+        """Create a claim that waits: by it the API server can be asked whether it knows the rules."""
+        self.scene.create_claim("waits", "absent.example.com")
+
     def wait_condition(self, name, condition, status, text=""):
         """Wait until a policy says something."""
 
@@ -216,6 +220,7 @@ def test_two_policies_that_name_one_device_both_own_it(installed):
 def test_what_a_policy_hits_is_told_in_its_status_and_in_events(installed):
     """And so is what becomes of it; `kubectl describe` shows both."""
     installed.start()
+    installed.ask_with_a_claim()
     installed.apply(
         "told", {"driver": installed.driver, "pool": "node-1"}, {"driver": installed.driver, "pool": "node-9"}
     )
@@ -232,6 +237,7 @@ def test_what_a_policy_hits_is_told_in_its_status_and_in_events(installed):
 def test_orphaned_rules_go_on_and_lose_our_finalizer(installed):
     """A policy deleted with `--cascade=orphan` leaves nothing that nobody takes off."""
     installed.start()
+    installed.ask_with_a_claim()
     installed.apply("orphaning", {"driver": installed.driver})
     installed.wait_condition("orphaning", "Settled", "True")
     (rule,) = installed.rules()
@@ -257,6 +263,7 @@ def test_uninstall_in_order_leaves_nothing(installed):
     """Objects, operator, kinds, by the commands of the page: no kind, rule or finalizer is there any more."""
     objects, kinds, _ = installed.uninstall_commands()
     installed.start()
+    installed.ask_with_a_claim()
     installed.apply("gpus", {"driver": installed.driver})
     installed.wait_condition("gpus", "Settled", "True")
 
@@ -272,6 +279,7 @@ def test_finalizers_left_behind_go_by_the_patches_of_the_page(installed):
     """Where the operator is gone before its objects, and the kinds wait for them."""
     _, kinds, patches = installed.uninstall_commands()
     installed.start()
+    installed.ask_with_a_claim()
     installed.apply("gpus", {"driver": installed.driver})
     installed.wait_condition("gpus", "Settled", "True")
     installed.operators[-1].kill()
