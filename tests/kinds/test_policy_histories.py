@@ -69,7 +69,7 @@ class Cluster:
             self.inventory.put(read_object(body))
         state = State(self.inventory, self.ledger, find_rule=self.find_rule)
         self.world = ShortLivedWorld(
-            session, lambda asked: asked.answer(state), self.permit, self.find_served, self.record
+            session, lambda asked: asked.answer(state), self.permit, self.find_served, self.record, None
         )
         self.world.policies, self.world.chance, self.world.chance_of_kill = self.policies, self.random, 0.2
         self.controller = PolicyController(self.world)
