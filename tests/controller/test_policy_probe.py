@@ -109,7 +109,7 @@ async def test_a_policy_whose_parameters_are_not_served_refuses_all(looking):
     assert state.fence is None
     (note,) = looking.probe.notes()
     assert "refuses every allocation" in note
-    assert "own --print-policy" in note
+    assert "components/ownership/pools.yaml" in note
 
 
 async def test_a_policy_that_exempts_another_user_is_named(looking):
