@@ -33,8 +33,8 @@ test: dev lint ## set up, lint, build control plane and nodes (10 minutes the fi
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --durations 10 $(TESTS)
 
 .PHONY: conformance
-conformance: dev ## compare N=2000 new scenarios and as many CEL expressions with Kubernetes' own code; SEED=..., KUBERNETES=1.38; needs Go
-	@PYTHONPATH=tests $(BIN)/python -m conformance --count $(or $(N),2000) $(if $(SEED),--seed $(SEED)) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
+conformance: dev ## compare N=2000 new scenarios and as many CEL expressions with Kubernetes' own code; SEED=..., KUBERNETES=1.38, ARGS=--default-gates; needs Go
+	@PYTHONPATH=tests $(BIN)/python -m conformance --count $(or $(N),2000) $(if $(SEED),--seed $(SEED)) $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(ARGS)
 
 FUZZ := PYTHONPATH=tests $(BIN)/python -m
 FUZZ_ARGS = $(if $(N),--cases $(N)) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -30,13 +30,16 @@ func main() {
 	deadline := flag.Duration("deadline", 10*time.Second, "how long one scenario may take, or one of its claims if they are allocated one after the other")
 	rehearsal := flag.String("rehearsal", "", "a file of scenarios that sequential decides before it reads its first line and before the first claim of each")
 	rounds := flag.Int("rounds", 3, "how often time-cel measures; the median counts")
+	anyAllocator := flag.Bool("any-allocator", false, "take the first allocator that has the features which are on, as kube-scheduler does")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: upstream [-deadline 10s] [-rehearsal FILE] [-rounds 3] allocate|sequential|cel|time-cel|decode <LINES >LINES")
+		fmt.Fprintln(os.Stderr, "usage: upstream [-deadline 10s] [-any-allocator] [-rehearsal FILE] [-rounds 3] allocate|sequential|cel|time-cel|decode <LINES >LINES")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
 	// The only one that has all features; that of 1.37 with the fewest walks pools in random order.
-	structured.EnableAllocators("experimental")
+	if !*anyAllocator {
+		structured.EnableAllocators("experimental")
+	}
 	var err error
 	switch flag.Arg(0) {
 	case "allocate":

@@ -30,6 +30,11 @@ def main() -> int:
         default="1.37",
         help="whose code answers, and whose rules are ours",
     )
+    parser.add_argument(
+        "--default-gates",
+        action="store_true",
+        help="scenarios with the default feature gates, put to the allocator that kube-scheduler takes then",
+    )
     parser.add_argument("--most", type=int, default=10, help="stop at so many differences")
     arguments = parser.parse_args()
     seed = secrets.randbelow(1_000_000) if arguments.seed is None else arguments.seed
@@ -40,7 +45,7 @@ def main() -> int:
         return 1
     different = 0
     for kind in (SCENARIOS, EXPRESSIONS):
-        if arguments.only not in (None, kind.name):
+        if arguments.only not in (None, kind.name) or (arguments.default_gates and kind is not SCENARIOS):
             continue
         numbers = range(arguments.first, arguments.first + arguments.count)
         if arguments.record:
@@ -50,13 +55,14 @@ def main() -> int:
             say_to_stderr(f"recorded in {path}")
             continue
         started = time.monotonic()
-        with running(program, kind.name) as upstream:
+        with running(program, kind.name, any_allocator=arguments.default_gates) as upstream:
             found = run(
                 kind,
                 upstream,
                 seed=seed,
                 numbers=numbers,
                 kubernetes=arguments.kubernetes,
+                default_gates=arguments.default_gates,
                 most_differences=arguments.most,
                 say=say_to_stderr,
             )

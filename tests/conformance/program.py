@@ -101,10 +101,14 @@ class Upstream:
 
 
 @contextmanager
-def running(program: Path, kind: str) -> Iterator[Upstream]:
-    """Run the program for questions of one kind (`allocate`, `cel`, `decode`) while the context lasts."""
+def running(program: Path, kind: str, *, any_allocator: bool = False) -> Iterator[Upstream]:
+    """Run the program for questions of one kind (`allocate`, `cel`, `decode`) while the context lasts.
+
+    Scenarios are for the `experimental` allocator, or for `any_allocator` that has the features which are on.
+    """
+    options = ["-deadline", "2s", *(["-any-allocator"] if any_allocator else [])]
     with subprocess.Popen(
-        [program, "-deadline", "2s", kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [program, *options, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         try:
             yield Upstream(process)

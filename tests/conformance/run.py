@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.generate import make_case, make_scenario, respelled
+from conformance.generate import make_case, make_scenario, respelled, with_default_gates
 from conformance.judge import Ask, Judgement, Verdict, judge_case, judge_scenario
 from conformance.program import Upstream
 from conformance.shrink import shrink
@@ -53,12 +53,13 @@ def run(
     seed: int,
     numbers: range,
     kubernetes: str = RELEASED,
+    default_gates: bool = False,
     most_differences: int = 10,
     say: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
     """Ask the questions of those numbers; stop early at so many differences."""
     outcome = Outcome()
-    questions = (question_of(kind, seed, number, kubernetes) for number in numbers)
+    questions = (_changed(question_of(kind, seed, number, kubernetes), default_gates) for number in numbers)
     for asked, (question, answer) in enumerate(_ask_all(upstream, questions), 1):
         judgement = kind.judge(question, answer, upstream.ask)
         outcome.verdicts[judgement.verdict.value + (f" ({judgement.why})" if judgement.why else "")] += 1
@@ -72,6 +73,10 @@ def run(
         if asked % _SAY_EVERY == 0:
             say(f"{kind.name} {asked}: {outcome.summary()}")
     return outcome
+
+
+def _changed(question: Wire, default_gates: bool) -> Wire:  # noqa: FBT001 - as it was asked for
+    return with_default_gates(question) if default_gates else question
 
 
 def question_of(kind: Kind, seed: int, number: int, kubernetes: str) -> Wire:

@@ -5,7 +5,8 @@ draws how often each feature occurs in it (`style`), so that some are crowded wi
 """
 
 from conformance.generate.cases import make_case
+from conformance.generate.gates import with_default_gates
 from conformance.generate.scenario import make_scenario
 from conformance.generate.spellings import respelled
 
-__all__ = ["make_case", "make_scenario", "respelled"]
+__all__ = ["make_case", "make_scenario", "respelled", "with_default_gates"]
