@@ -133,7 +133,7 @@ def plan(
     return MaintenancePlan(
         own,
         tuple(found.changes),
-        tuple(found.evictions),
+        tuple(found.evictions.values()),
         tuple(found.events),
         tuple(found.entries),
         found.blocked,
@@ -167,7 +167,7 @@ class _CardPlanner:
     before: dict[str, CardStatus] = field(init=False)
     rules: dict[DeviceKey, MaintenanceRule] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
-    evictions: list[Eviction] = field(default_factory=list)
+    evictions: dict[str, Eviction] = field(default_factory=dict)
     events: list[MaintenanceEvent] = field(default_factory=list)
     entries: list[CardStatus] = field(default_factory=list)
     blocked: dict[str, str] = field(default_factory=dict)
@@ -186,7 +186,8 @@ class _CardPlanner:
 
     def decide(self, cards: Sequence[Card], others: Sequence[Maintenance]) -> None:
         """Find out the phase of each card. Those that were begun stay so, and make others wait."""
-        begun = self._find_begun(cards)
+        known = {name for name, entry in self.before.items() if entry.is_begun}
+        begun = {card.name for card in cards if card.name in known}
         finished = {card.name for card in cards if self._is_finished(card)}
         for card in cards:
             rival = self._find_rival(card, others, is_begun=card.name in begun)
@@ -194,6 +195,7 @@ class _CardPlanner:
                 self.blocked[card.name] = rival
                 begun.discard(card.name)
         free = (self.own.spec.max_unavailable or 1) - len(begun)
+        returning = begun & finished
         begun -= finished
         for card in cards:
             if free > 0 and card.name not in begun | finished | self.blocked.keys():
@@ -202,47 +204,37 @@ class _CardPlanner:
         for card in cards:
             if card.name in begun:
                 self._needed |= dict.fromkeys(card.devices)
-        self.entries += [self._judge(card, begun=begun, finished=finished) for card in cards]
-
-    def _find_begun(self, cards: Sequence[Card]) -> set[str]:
-        """Return the cards that were begun, as the status says, or rules where the status was not written any more."""
-        found = {card.name for card in cards if card.name in self.before and self.before[card.name].is_begun}
-        covered = {key for card in cards if card.name in found for key in card.devices}
-        for key in sorted(self.rules.keys() - covered):
-            if key not in covered:
-                here = next((card for card in cards if key in card.devices), None)
-                if here is not None and self._phase_before(here) != "Returned":
-                    found.add(here.name)
-                    covered.update(here.devices)
-        return found
+        for card in cards:
+            if card.name in finished:
+                self.entries.append(self._return(card, was_begun=card.name in returning))
+            else:
+                self.entries.append(self._judge(card, is_begun=card.name in begun))
 
     def _find_rival(self, card: Card, others: Iterable[Maintenance], *, is_begun: bool) -> str:
         """Return which other maintenance works on a card: the older one, unless only the younger one has begun."""
         for each in others:
-            if not each.names(card.devices, card.node):
-                continue
             is_older = (each.created, each.uid) < (self.own.created, self.own.uid)
-            touched = [entry for entry in each.entries if not set(card.devices).isdisjoint(entry.devices)]
-            if any(entry.is_begun for entry in touched):
+            theirs = next((entry for entry in each.entries if entry.name == card.name), None)
+            # One that no longer names a card that it has begun has its taint still.
+            if theirs is not None and theirs.is_begun:
                 if is_older or not is_begun:
                     return each.name
-            elif is_older and not (touched and all(entry.phase == "Returned" for entry in touched)):
+            elif (
+                is_older
+                and each.names(card.devices, card.node)
+                and not (theirs and theirs.phase == "Returned")
+            ):
                 return each.name
         return ""
-
-    def _phase_before(self, card: Card) -> str:
-        return self.before[card.name].phase if card.name in self.before else ""
 
     def _is_finished(self, card: Card) -> bool:
         named = self.own.spec.finished
         return ALL in named or not card.all_names.isdisjoint(named)
 
-    def _judge(self, card: Card, *, begun: set[str], finished: set[str]) -> CardStatus:
+    def _judge(self, card: Card, *, is_begun: bool) -> CardStatus:
         if card.name in self.blocked:
             return self._enter(card, "Waiting", f"in maintenance {self.blocked[card.name]}")
-        if card.name in finished:
-            return self._return(card)
-        if card.name not in begun:
+        if not is_begun:
             return self._enter(card, "Waiting", "waits for others, as spec.maxUnavailable says")
         away = "" if card.is_published else "not published at the moment"
         lacking = [key for key in card.devices if key not in self.rules]
@@ -264,15 +256,14 @@ class _CardPlanner:
         self.events.append(MaintenanceEvent("SafeToWork", f"{card.name} can be worked on"))
         return self._enter(card, "Safe", away)
 
-    def _return(self, card: Card) -> CardStatus:
-        if self._phase_before(card) == "Returned":
+    def _return(self, card: Card, *, was_begun: bool) -> CardStatus:
+        if not was_begun:
             return self._enter(card, "Returned", "")
         if any(key in self.rules and key not in self._needed for key in card.devices):
             return self._enter(card, "Finished", "the taint is being taken off")
-        was_begun = card.name in self.before and self.before[card.name].is_begun
-        if was_begun and not card.is_published:
+        if not card.is_published:
             return self._enter(card, "Finished", "nobody publishes it")
-        if was_begun and card.taints:
+        if card.taints:
             return self._enter(card, "Finished", f"still has the taint {', '.join(card.taints)}")
         self.events.append(MaintenanceEvent("Returned", f"{card.name} is back in service"))
         return self._enter(card, "Returned", "")
@@ -288,7 +279,8 @@ class _CardPlanner:
 
     def _drain(self, card: Card) -> CardStatus:
         """Tell who holds a card, and have pods evicted whose time has come."""
-        if self._phase_before(card) == "Safe":
+        known = self.before.get(card.name)
+        if known is not None and known.phase == "Safe":
             self.broken += 1
             text = f"{card.name} is held by {_name_claims(card.claims)} although it was safe: stop the work on it"
             self.events.append(MaintenanceEvent("AllocatedInMaintenance", text, is_warning=True))
@@ -302,8 +294,7 @@ class _CardPlanner:
             text = "" if holder is None else f" {holder.users}, {self._say_fate(entry, holder, due)}"
             lines.append(f"claim {'/'.join(name)}{text}")
         for name in card.claims:
-            if (key := self._find_evictable(entry, self.holders.get(name), due)) is not None:
-                self.evictions.append(Eviction(card.name, key[0], key[1]))
+            self._evict(entry, self.holders.get(name), due)
         more = f"; and {len(card.claims) - _MOST_NAMED} others" if len(card.claims) > _MOST_NAMED else ""
         return replace(entry, message=f"held by {'; '.join(lines)}{more}")
 
@@ -316,15 +307,15 @@ class _CardPlanner:
             return "not evicted, as a pod of its owner was evicted from this device before"
         return f"evicted at {written(due)}" if due > self.now else "being evicted"
 
-    def _find_evictable(
-        self, entry: CardStatus, holder: Holder | None, due: datetime
-    ) -> tuple[Pod, str] | None:
+    def _evict(self, entry: CardStatus, holder: Holder | None, due: datetime) -> None:
+        """Have the pod of a claim evicted, if it goes with it and its time has come."""
         if holder is None or holder.pod is None or holder.obstacle:
-            return None
-        if self.own.spec.drain == "Wait" or due > self.now:
-            return None
-        key = _eviction_key(entry, holder)
-        return None if key in entry.evicted else (holder.pod, key)
+            return
+        if self.own.spec.drain == "Evict" and due <= self.now:
+            key = _eviction_key(entry, holder)
+            if key not in entry.evicted:
+                # One that holds several cards is evicted for the sake of the first.
+                self.evictions.setdefault(holder.pod.uid, Eviction(entry.name, holder.pod, key))
 
     # --- rules
 
@@ -337,7 +328,7 @@ class _CardPlanner:
                 self.events.append(MaintenanceEvent("RuleRestored", text, is_warning=True))
 
     def write_rules(self, rules: Iterable[MaintenanceRule]) -> None:
-        """Have rules made that are needed, and all others deleted."""
+        """Have rules made that are needed, and all others deleted before: a killed operator may have made others."""
         gone = [
             rule
             for rule in rules

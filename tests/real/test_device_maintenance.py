@@ -1,0 +1,347 @@
+"""DeviceMaintenance beside kube-scheduler and kube-controller-manager: one card is emptied, its neighbours are not."""
+
+import re
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from controlplane import (
+    Scene,
+    clear_cluster,
+    fresh_namespace,
+    install_access,
+    install_component,
+    running_full_control_plane,
+    start_operator,
+)
+from controlplane.manifests import MANIFESTS, RULES
+from dra_operator.kinds.device_maintenance import read_maintenance
+
+ROOT = MANIFESTS.parent
+PAGE = (ROOT / "docs" / "kinds.md").read_text().partition("## DeviceMaintenance")[2]
+EXAMPLE = ROOT / "examples" / "kinds" / "maintenance.yaml"
+KIND = "/apis/dra-operator.io/v1alpha1/devicemaintenances"
+RESOURCE = "/apis/resource.k8s.io/v1"
+DRIVER, NODE = "gpu.example.com", "node-1"
+CARD = {"driver": DRIVER, "pool": NODE}
+QUIET = 5
+
+
+@pytest.fixture(scope="module")
+def plane(programs, tmp_path_factory):
+    """Return a full control plane with the kind, its rights and the confinement."""
+    with running_full_control_plane(programs, tmp_path_factory.mktemp("maintenance")) as started:
+        started.kubectl("apply", "-k", str(ROOT / "crds/device-maintenance"), "--warnings-as-errors")
+        started.client.wait_for(KIND, lambda found: found is not None, seconds=30, what="the kind")
+        install_access(started)
+        install_component(started, "device-maintenance")
+        started.kubectl("apply", f"--filename={MANIFESTS / 'components/confinement/policy.yaml'}")
+        yield started
+
+
+def counter_use(name):
+    """What one of two partitions draws on."""
+    return [{"counterSet": name, "counters": {"memory": {"value": "40Gi"}}}]
+
+
+def slices():
+    """Two cards of two partitions each on one node."""
+    place = {
+        "pool": {"name": NODE, "generation": 1, "resourceSliceCount": 2},
+        "driver": DRIVER,
+        "nodeName": NODE,
+    }
+    sets = [{"name": each, "counters": {"memory": {"value": "80Gi"}}} for each in ("g0", "g1")]
+    parts = [
+        {"name": f"{each}-{part}", "consumesCounters": counter_use(each)}
+        for each in ("g0", "g1")
+        for part in "ab"
+    ]
+    for name, content in (("counters", {"sharedCounters": sets}), ("devices", {"devices": parts})):
+        yield {"kind": "ResourceSlice", "metadata": {"name": f"cards-{name}"}, "spec": place | content}
+
+
+def pod_spec(**spec):
+    """A pod that goes at once when it is deleted, as nobody runs it."""
+    return {"containers": [{"name": "main", "image": "none", **spec}], "terminationGracePeriodSeconds": 0}
+
+
+class Installation:
+    """A node with two cards, three replicas and a pod with an extended resource on their partitions; an operator."""
+
+    def __init__(self, plane, namespace, folder):
+        self.plane, self.client = plane, plane.client
+        self.namespace, self.folder = namespace, folder
+        self.scene = Scene(plane, namespace)
+        self.pods = f"/api/v1/namespaces/{namespace}/pods"
+        self.operators = []
+
+    def start(self):
+        """Start an operator; the one before is killed."""
+        for each in self.operators[-1:]:
+            each.kill()
+        log = self.folder / f"operator-{len(self.operators)}.log"
+        flags = ("--devices=owned", f"--maintenance-quiet-seconds={QUIET}")
+        self.operators.append(start_operator(self.plane, log, *flags))
+        self.operators[-1].wait_ready()
+
+    def create_devices(self):
+        """Create the node's devices and their class."""
+        for body in slices():
+            self.client.create(f"{RESOURCE}/resourceslices", body)
+        selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
+        spec = {"selectors": [selector], "extendedResourceName": "example.com/gpu"}
+        self.client.create(f"{RESOURCE}/deviceclasses", {"metadata": {"name": "gpu"}, "spec": spec})
+
+    def create_users(self):
+        """Create four pods, of which three are replicas that a budget protects, and wait until they run."""
+        where = f"namespaces/{self.namespace}"
+        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+        template = {"metadata": {"name": "gpu"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+        self.client.create(f"{RESOURCE}/{where}/resourceclaimtemplates", template)
+        claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+        made = pod_spec(resources={"claims": [{"name": "gpu"}]}) | {"resourceClaims": claims}
+        labels = {"app": "training"}
+        replicas = {
+            "replicas": 3,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": made},
+        }
+        self.client.create(
+            f"/apis/apps/v1/{where}/replicasets", {"metadata": {"name": "r"}, "spec": replicas}
+        )
+        amount = {"example.com/gpu": "1"}
+        single = pod_spec(resources={"requests": amount, "limits": amount})
+        self.client.create(self.pods, {"metadata": {"name": "extended"}, "spec": single})
+        self.client.create(
+            f"/apis/policy/v1/{where}/poddisruptionbudgets",
+            {
+                "metadata": {"name": "budget"},
+                "spec": {"minAvailable": 3, "selector": {"matchLabels": labels}},
+            },
+        )
+        self.run_pods(4)
+        self.client.wait_for(
+            f"/apis/policy/v1/{where}/poddisruptionbudgets/budget",
+            lambda found: found.get("status", {}).get("currentHealthy") == 3,
+            seconds=60,
+            what="three healthy pods",
+        )
+
+    def run_pods(self, count):
+        """Wait until so many pods have a node, and say of each that it runs, as its kubelet would."""
+        listed = self.client.wait_for(
+            self.pods,
+            lambda found: sum(bool(each["spec"].get("nodeName")) for each in found["items"]) == count,
+            seconds=90,
+            what=f"{count} pods with a node",
+        )
+        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        for each in listed["items"]:
+            self.client.patch(f"{self.pods}/{each['metadata']['name']}/status", {"status": status})
+
+    def allow_one(self):
+        """Let the budget allow one disruption."""
+        path = f"/apis/policy/v1/namespaces/{self.namespace}/poddisruptionbudgets/budget"
+        self.client.patch(path, {"spec": {"minAvailable": 2}})
+
+    def uids(self):
+        """Return the pods by their uids, with the device of each."""
+        found = {}
+        for claim in self.scene.all_claims():
+            results = claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
+            for result in results:
+                found[claim["status"]["reservedFor"][0]["uid"]] = result["device"]
+        return found
+
+    def apply(self, name="dm", **spec):
+        """Create a maintenance, or change it."""
+        body = {
+            "apiVersion": "dra-operator.io/v1alpha1",
+            "kind": "DeviceMaintenance",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+        self.plane.kubectl("apply", "-f", "-", input=yaml.safe_dump(body))
+
+    def wait_condition(self, condition, status, text="", name="dm"):
+        """Wait until a maintenance says something."""
+
+        def is_said(found):
+            for each in (found or {}).get("status", {}).get("conditions", ()):
+                if each["type"] == condition:
+                    return each["status"] == status and text in each["message"]
+            return False
+
+        what = f"{condition}={status} of {name} with {text!r}"
+        return self.client.wait_for(f"{KIND}/{name}", is_said, seconds=120, what=what)
+
+    def wait_phase(self, *phases, name="dm"):
+        """Wait until the cards have some phases."""
+
+        def has(found):
+            return [each["phase"] for each in (found or {}).get("status", {}).get("cards", ())] == [*phases]
+
+        return self.client.wait_for(f"{KIND}/{name}", has, seconds=120, what=f"phases {phases}")
+
+    def tainted(self):
+        """Return which devices have a rule."""
+        return sorted(each["spec"]["deviceSelector"]["device"] for each in self.client.get(RULES)["items"])
+
+    def remove(self, name="dm"):
+        """Delete a maintenance, and wait until it and its rules are gone."""
+        self.client.delete(f"{KIND}/{name}")
+        gone = f"the end of {name}"
+        self.client.wait_for(f"{KIND}/{name}", lambda found: found is None, seconds=90, what=gone)
+
+
+@pytest.fixture
+def installed(plane, tmp_path):
+    """Return such an installation."""
+    with fresh_namespace(plane) as name:
+        found = Installation(plane, name, tmp_path)
+        found.scene.apply("nodes.yaml")
+        found.create_devices()
+        try:
+            yield found
+        finally:
+            for each in plane.client.get(KIND)["items"]:
+                plane.client.delete(f"{KIND}/{each['metadata']['name']}")
+            for each in found.operators:
+                each.stop()
+            for each in plane.client.get(KIND)["items"]:
+                plane.client.patch(f"{KIND}/{each['metadata']['name']}", {"metadata": {"finalizers": None}})
+            clear_cluster(plane)
+
+
+def test_one_card_is_emptied_worked_on_and_put_back(installed):
+    """Exactly its pods go, the one with an extended resource at once, the other when its budget allows it.
+
+    The operator is killed in between, neighbours keep their pods, and the last pod comes back on the card.
+    """
+    installed.create_users()
+    installed.start()
+    before = installed.uids()
+    extended = installed.client.get(f"{installed.pods}/extended")["metadata"]["uid"]
+    device = before[extended]
+    card = device[:2]
+    ours = {uid for uid, each in before.items() if each[:2] == card}
+    assert len(before) == 4
+    assert len(ours) == 2
+
+    installed.apply(devices=[{**CARD, "device": device}], drain="Evict", evictAfterSeconds=0)
+    installed.wait_condition("Drained", "False", "disruption budget")
+    assert installed.tainted() == [f"{card}-a", f"{card}-b"]
+    installed.client.wait_for(
+        f"{installed.pods}/extended", lambda found: found is None, seconds=60, what="the eviction"
+    )
+    installed.start()
+    installed.allow_one()
+    found = installed.wait_condition("SafeToWork", "True", f"{NODE}/{card}")
+    assert installed.uids().keys() == before.keys() - ours
+    assert [each["phase"] for each in found["status"]["cards"]] == ["Safe"]
+    installed.start()
+    installed.wait_condition("SafeToWork", "True")
+
+    patch = re.search(r"^kubectl (patch devicemaintenance gpu-3 .*?) -p '(.*)'$", PAGE, re.MULTILINE)
+    installed.plane.kubectl(*patch[1].replace("gpu-3", "dm").split(), "-p", patch[2])
+    installed.wait_phase("Returned")
+    assert installed.tainted() == []
+    installed.run_pods(3)
+    assert len(installed.uids()) == 3
+    installed.remove()
+    told = {
+        each["reason"]
+        for each in installed.client.get("/api/v1/events")["items"]
+        if each["involvedObject"]["kind"] == "DeviceMaintenance"
+    }
+    assert {"Evicted", "SafeToWork", "Returned"} <= told
+
+
+def test_what_is_left_to_people_is_named_and_rules_are_restored(installed):
+    """A claim made by name stays; a rule that is deleted comes back; a second maintenance is blocked; one is begun."""
+    installed.start()
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+    installed.client.create(
+        installed.scene.claims, {"metadata": {"name": "named"}, "spec": {"devices": {"requests": [request]}}}
+    )
+    named = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "named"}]}
+    spec = pod_spec(resources={"claims": [{"name": "gpu"}]}) | named
+    installed.client.create(installed.pods, {"metadata": {"name": "user"}, "spec": spec})
+    installed.run_pods(1)
+    (device,) = installed.uids().values()
+
+    installed.apply(devices=[{**CARD, "device": device}], drain="Evict", evictAfterSeconds=0)
+    installed.wait_condition("Drained", "False", "of pod user, which does not go with one pod")
+    installed.apply("all", devices=[{"node": NODE}, {"node": "node-9"}])
+    installed.wait_condition("Blocked", "True", "maintenance dm", name="all")
+    installed.wait_condition("Resolved", "False", "node node-9: nobody publishes", name="all")
+    installed.wait_condition("SafeToWork", "True", name="all")
+    rule = installed.client.get(RULES)["items"][0]["metadata"]
+    installed.client.delete(f"{RULES}/{rule['name']}")
+    installed.client.wait_for(
+        f"{RULES}/{rule['name']}",
+        lambda found: found is not None and found["metadata"]["uid"] != rule["uid"],
+        seconds=60,
+        what="the rule",
+    )
+    assert installed.client.get(f"{installed.pods}/user")["spec"]["nodeName"] == NODE
+
+    installed.client.delete(f"{installed.pods}/user")
+    installed.wait_condition("SafeToWork", "True")
+    installed.remove()
+    installed.remove("all")
+    assert installed.tainted() == []
+
+
+SPECS = [
+    ({"devices": [{**CARD, "device": "g0-a"}]}, True),
+    ({"devices": [{"node": NODE}], "drain": "Evict", "finished": ["all", "a/b/c", "a/b/c/d"]}, True),
+    ({"devices": [{"driver": DRIVER}], "maxUnavailable": 2}, True),
+    ({}, False),
+    ({"devices": []}, False),
+    ({"devices": [{}]}, False),
+    ({"devices": [{"driver": DRIVER}]}, False),
+    ({"devices": [{"driver": DRIVER, "device": "a"}]}, False),
+    ({"devices": [{"node": "n", "driver": DRIVER, "pool": "p"}]}, False),
+    ({"devices": [{"node": "n", "pool": "p"}]}, False),
+    ({"devices": [{"node": ""}]}, False),
+    ({"devices": [{"node": "n"}] * 65}, False),
+    ({"devices": [{"node": "n"}], "drain": "Never"}, False),
+    ({"devices": [{"node": "n"}], "maxUnavailable": 0}, False),
+    ({"devices": [{"node": "n"}], "maxUnavailable": 1001}, False),
+    ({"devices": [{"node": "n"}], "evictAfterSeconds": -1}, False),
+    ({"devices": [{"node": "n"}], "finished": ["gpu-3"]}, False),
+    ({"devices": [{"node": "n"}], "reason": "x" * 1025}, False),
+]
+
+
+@pytest.mark.parametrize(("spec", "is_good"), SPECS)
+def test_schema_and_operator_accept_the_same(plane, spec, is_good):
+    """What the API server stores the operator can read, and what it refuses the operator would."""
+    body = {
+        "apiVersion": "dra-operator.io/v1alpha1",
+        "kind": "DeviceMaintenance",
+        "metadata": {"name": "tried", "uid": "u"},
+        "spec": spec,
+    }
+    answer = plane.client.request("POST", f"{KIND}?dryRun=All", body)
+
+    assert answer.status == (201 if is_good else 422)
+    if is_good:
+        assert read_maintenance(answer.body).spec.model_dump() == read_maintenance(body).spec.model_dump()
+    else:
+        with pytest.raises(ValidationError):
+            read_maintenance(body)
+
+
+def test_example_is_taken_and_fields_are_explained(plane):
+    """By kubectl, with its strict validation; each field has a sentence."""
+    plane.kubectl("apply", f"--filename={EXAMPLE}", "--dry-run=server", "--warnings-as-errors")
+
+    text = plane.kubectl("explain", "devicemaintenances", "--recursive")
+    assert "maxUnavailable" in text
+    for path in ("spec", "spec.devices", "status", "status.cards", "status.conditions"):
+        text = plane.kubectl("explain", f"devicemaintenances.{path}")
+        assert "<no description>" not in text
