@@ -509,6 +509,33 @@ def _user(world: World, **fields: Any) -> Body | None:
     return world.pod("team-a", [allocated(world, device, time=ago(hours=1))], node=device.node, **fields)
 
 
+def _bound_late(world: World, *conditions: Body) -> Body | None:
+    """Add a claim in use, of whose device the driver is to say that it is attached; it says what is given."""
+    device = free_device(world)
+    if device is None:
+        return None
+    claim = allocated(world, device, time=ago(minutes=11))
+    name = world.pod("team-a", [claim])["metadata"]["name"]
+    claim["status"]["reservedFor"] = [{"resource": "pods", "name": name, "uid": f"uid-{name}"}]
+    (result,) = results(claim)
+    result |= {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
+    names = {name: result[name] for name in ("driver", "pool", "device")}
+    claim["status"]["devices"] = [{**names, "conditions": [*conditions]}]
+    return claim
+
+
+@of_sort("BindingOverdue")
+def driver_that_says_nothing(world: World) -> Found | None:
+    claim = _bound_late(world, {"type": "attached", "status": "False"})
+    return about("BindingOverdue", claim) if claim else None
+
+
+@of_sort("BindingOverdue")
+def binding_that_failed_and_nobody_decides_anew(world: World) -> Found | None:
+    claim = _bound_late(world, {"type": "broken", "status": "True", "message": "no free lane"})
+    return about("BindingOverdue", claim) if claim else None
+
+
 @of_sort("UnknownRequest")
 def request_of_a_container_that_its_claim_lacks(world: World) -> Found | None:
     body = _user(world)

@@ -89,6 +89,7 @@ def test_what_cannot_be_judged_is_said():
     assert [(each.sort, each.why) for each in report.unchecked] == [
         (Sort.CONSUMER_GONE, "Pod: not permitted to list pods"),
         (Sort.DELETION_HANGS, "Pod: not permitted to list pods"),
+        (Sort.BINDING_OVERDUE, "Pod: not permitted to list pods"),
         (Sort.UNKNOWN_REQUEST, "Pod: not permitted to list pods"),
         (Sort.NODE_WITHOUT_DEVICES, "Pod: not permitted to list pods"),
         (Sort.NOBODY_DECIDES, "Pod: not permitted to list pods"),

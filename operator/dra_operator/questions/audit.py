@@ -45,7 +45,15 @@ from dra_operator.pods.claims import (
 from dra_operator.pods.nodes import can_use
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions import fault_texts
-from dra_operator.questions.claims import ConsumerIndex, Use, allocated_claims, is_pod, is_pod_group
+from dra_operator.questions.claims import (
+    BINDING_SECONDS,
+    ConsumerIndex,
+    Use,
+    allocated_claims,
+    find_unbound,
+    is_pod,
+    is_pod_group,
+)
 from dra_operator.questions.device_table import ClassDevices, PublishedDevices, devices_by_node
 from dra_operator.questions.findings import AuditReport, Finding, Sort, UncheckedSort
 from dra_operator.questions.managers import find_status_writes
@@ -54,7 +62,7 @@ from dra_operator.questions.notes import find_owners
 from dra_operator.questions.operator_lease import describe_operator, find_lease, is_lease_known
 from dra_operator.questions.partial import AUDIT
 from dra_operator.questions.state import ClusterState
-from dra_operator.questions.times import seconds_of
+from dra_operator.questions.times import age_of, seconds_of
 
 UNRESERVED_SECONDS: Final = 24 * 3600
 """How long an allocation may be reserved for nobody."""
@@ -663,6 +671,19 @@ def _is_positive(amount: object) -> bool:
         return False
 
 
+def _find_overdue_bindings(view: _View) -> Iterator[Finding]:
+    """Yield the claims for whose pods the devices were not bound in the time that kube-scheduler gives them."""
+    now = view.state.now
+    action = "see whether kube-scheduler runs, which decides such a claim anew, and the log of the driver"
+    for _, claim in view.claims():
+        allocation = claim.status.allocation
+        if allocation is None or view.consumers.find_use(claim) is not Use.WAITING:
+            continue
+        age = age_of(allocation.allocation_timestamp, now)
+        if age is not None and age > BINDING_SECONDS and (texts := [*find_unbound(claim, now)]):
+            yield _about(Sort.BINDING_OVERDUE, claim, "; ".join(texts), action)
+
+
 def _find_unknown_requests(view: _View) -> Iterator[Finding]:
     """Yield the pods that have a node and name requests which their claims lack."""
     state = view.state
@@ -687,6 +708,7 @@ _CHECKS: Final[tuple[Callable[[_View], Iterator[Finding]], ...]] = (
     _find_slices_without_node,
     _find_nodes_without_devices,
     _find_served_twice,
+    _find_overdue_bindings,
     _find_unknown_requests,
     _find_nobody_deciding,
     _find_gates_left_behind,

@@ -35,7 +35,7 @@ _POD_GROUPS: Final = "scheduling.k8s.io"
 _PENDING: Final = "Pending"
 _FIRST_WITH_V1: Final = 34
 """The minor version of the first kubelet that fetches claims as v1."""
-_BINDING_SECONDS: Final = 600
+BINDING_SECONDS: Final = 600
 """Source: k8s.io/kubernetes/pkg/scheduler/apis/config, `DynamicResourcesArgs.BindingTimeout`."""
 _BY_SCHEDULER: Final = (
     "kube-scheduler has that done for pods that it binds, and this one was bound without it; "
@@ -379,9 +379,9 @@ def find_unbound(claim: ResourceClaim, now: float) -> Iterator[str]:
 
 
 def _overdue(age: int) -> str:
-    if age <= _BINDING_SECONDS:
+    if age <= BINDING_SECONDS:
         return ""
-    return f": kube-scheduler gives up after {_BINDING_SECONDS} s and decides anew, so see whether it runs"
+    return f": kube-scheduler gives up after {BINDING_SECONDS} s and decides anew, so see whether it runs"
 
 
 def _describe_condition(name: str, condition: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ class Sort(StrEnum):
     SLICE_WITHOUT_NODE = "SliceWithoutNode"
     NODE_WITHOUT_DEVICES = "NodeWithoutDevices"
     SERVED_TWICE = "ServedTwice"
+    BINDING_OVERDUE = "BindingOverdue"
     UNKNOWN_REQUEST = "UnknownRequest"
     NOBODY_DECIDES = "NobodyDecides"
     GATE_LEFT_BEHIND = "GateLeftBehind"

@@ -170,6 +170,7 @@ AUDIT: Final[Mapping[Sort, tuple[str, ...]]] = MappingProxyType(
         ),
         Sort.POOL_NOT_COMPLETE: ("ResourceSlice",),
         Sort.SLICE_WITHOUT_NODE: ("ResourceSlice", "Node"),
+        Sort.BINDING_OVERDUE: ("ResourceClaim", "Pod"),
         Sort.UNKNOWN_REQUEST: ("Pod", "ResourceClaim"),
         Sort.NODE_WITHOUT_DEVICES: ("ResourceSlice", "Node", "Pod", "ResourceClaim"),
         Sort.SERVED_TWICE: ("ResourceSlice", "Node", "DeviceClass"),
