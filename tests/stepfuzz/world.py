@@ -23,6 +23,7 @@ from dra_operator.allocator import (
 )
 from dra_operator.allocator.matching import selectors
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
+from dra_operator.api.versions import FOLLOWED, RULES
 from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
@@ -92,12 +93,12 @@ class World:
         off = random.sample(FEATURES, random.choice([1, 1, 2, 3, 5])) if sometimes(random, 0.2) else []
         # With this one off nobody pays for others.
         off += ["consumable_capacity"] * (self.style.paying and sometimes(random, 0.2))
-        self.features = Features(**dict.fromkeys(off, False))
+        rules = RULES[random.choice(FOLLOWED)]
+        self.features = Features(**dict.fromkeys(off, False), rules=rules)
         # Shares that are given raw are believed with the feature off, too.
         self.shares = self.features.consumable_capacity or sometimes(random, 0.5)
         self.admin_access = random.choice([AdminAccess.ANY_NAMESPACE, AdminAccess.LABELLED_NAMESPACES])
-        self.inventory = Inventory()
-        self.ledger = Ledger(shares=self.shares)
+        self.inventory, self.ledger = self.nothing()
         self.plain, self.counting = (
             self.allocator(self.inventory, self.ledger, searching)
             for searching in (SearchMode.PLAIN, SearchMode.COUNTING)
@@ -139,9 +140,14 @@ class World:
             cramp(allocator)
         return allocator
 
+    def nothing(self) -> tuple[Inventory, Ledger]:
+        """Return an inventory and a ledger that know of nothing yet."""
+        full_names = self.features.rules.full_names
+        return Inventory(full_names=full_names), Ledger(shares=self.shares, full_names=full_names)
+
     def without_a_past(self) -> Allocator:
         """Return an allocator that has just been told everything, in any order."""
-        inventory, ledger = Inventory(), Ledger(shares=self.shares)
+        inventory, ledger = self.nothing()
         for item in self.random.sample([*self.objects.values()], len(self.objects)):
             inventory.put(item)
         for claim in self.random.sample([*self.written.values()], len(self.written)):
