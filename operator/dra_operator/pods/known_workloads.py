@@ -5,9 +5,10 @@ Sources: the API types of Kubernetes 1.37, JobSet v1alpha2, LeaderWorkerSet v1, 
 MPI v2beta1, Volcano batch v1alpha1, Grove v1alpha1.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,3 +201,21 @@ _ALL: Final = (
 
 KNOWN_WORKLOADS: Final = MappingProxyType({(each.group, each.kind): each for each in _ALL})
 """The kinds of workloads, by group and kind."""
+
+
+def find_known(body: Mapping[str, Any]) -> KnownWorkload | None:
+    """Return the kind of workload that an object is of, or None."""
+    group = str(body.get("apiVersion")).rpartition("/")[0]
+    return KNOWN_WORKLOADS.get((group, str(body.get("kind"))))
+
+
+def find_named(word: str) -> KnownWorkload | None:
+    """Return the kind of workload that a word names, as kubectl has them: job, jobs, jobs.batch, deploy; or None.
+
+    Of a name without a group that several have, it is that of Kubernetes.
+    """
+    name, _, group = word.lower().partition(".")
+    for known in KNOWN_WORKLOADS.values():
+        if name in (known.kind.lower(), known.plural, *known.short) and group in ("", known.group):
+            return known
+    return None

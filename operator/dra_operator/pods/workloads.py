@@ -18,7 +18,7 @@ from dra_operator.api.node_selector import NodeSelectorError, matches, pinned_to
 from dra_operator.api.read import ObjectError
 from dra_operator.api.text import shown
 from dra_operator.inventory.nodes import read_node
-from dra_operator.pods.known_workloads import KNOWN_WORKLOADS, Factor, KnownWorkload
+from dra_operator.pods.known_workloads import KNOWN_WORKLOADS, Factor, KnownWorkload, find_known
 from dra_operator.pods.node_fit import Taint, Toleration
 from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet
 
@@ -172,12 +172,6 @@ def _find(value: Any, path: tuple[str, ...]) -> Iterator[tuple[_Steps, _Steps]]:
     for key in tuple(items) if isinstance(items, Mapping) else keys:
         for rest, others in _find(_at(items, (key,)), path[start + 1 :]):
             yield (*path[:start], key, *rest), (key, *others)
-
-
-def find_known(body: Mapping[str, Any]) -> KnownWorkload | None:
-    """Return the kind of workload that an object is of, or None."""
-    group = str(body.get("apiVersion")).rpartition("/")[0]
-    return KNOWN_WORKLOADS.get((group, str(body.get("kind"))))
 
 
 def find_workload(manifest: Manifest) -> Workload | None:

@@ -12,6 +12,7 @@ from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.kinds import KINDS, LEASE, POLICIES
 from dra_operator.api.names import LEASE_NAME
 from dra_operator.api.read import ObjectError, read_object
+from dra_operator.pods.known_workloads import find_known
 from dra_operator.pods.objects import Key, Manifest, ObjectRecord, ObjectSet, Place
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class LoadResult(ObjectSet):
     `refused` has the kinds of which one is wrong, `volumes` the PersistentVolumes and their claims. `listed` are the
     kinds of which all objects are there, be it none: an API server listed them, and files do not say so. `of_operator`
     are the Leases of operators and the admission policies that the project ships, with their bindings.
-    `bodies` are objects that are kept as they are written: quotas.
+    `bodies` are objects that are kept as they are written: quotas, and workloads by what kubectl calls their kind.
     The pods of DaemonSets are made later, when it is known which nodes there are.
     """
 
@@ -107,12 +108,14 @@ def add_of_operator(gathered: LoadResult, body: Mapping[str, Any]) -> bool:
 
 def add_body(gathered: LoadResult, body: Mapping[str, Any]) -> bool:
     """Take an object that is kept as it is written; return whether it is one."""
-    if body.get("kind") != "ResourceQuota" or body.get("apiVersion") != "v1":
+    known, is_quota = find_known(body), body.get("kind") == "ResourceQuota" and body.get("apiVersion") == "v1"
+    if known is None and not is_quota:
         return False
     metadata = body.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     namespace = str(metadata.get("namespace") or DEFAULT_NAMESPACE)
-    gathered.bodies["ResourceQuota", namespace, str(metadata.get("name"))] = body
+    kind = "ResourceQuota" if known is None else known.name
+    gathered.bodies[kind, namespace, str(metadata.get("name"))] = body
     return True
 
 

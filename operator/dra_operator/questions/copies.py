@@ -28,13 +28,13 @@ from dra_operator.api.types import (
 from dra_operator.inventory import Inventory
 from dra_operator.pods.claims import make_claims
 from dra_operator.pods.gate import gets_gate, is_managed
+from dra_operator.pods.known_workloads import find_known
 from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet, Place
 from dra_operator.pods.special_claims import ExtendedResources
 from dra_operator.pods.workloads import (
     asks_for_claims,
     daemon_pods,
     describe_unknown,
-    find_known,
     find_workload,
     may_make_pods,
 )

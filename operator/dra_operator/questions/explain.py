@@ -64,6 +64,7 @@ from dra_operator.questions.partial import (
 )
 from dra_operator.questions.placer import Placer
 from dra_operator.questions.quotas import Quotas
+from dra_operator.questions.rollout import find_own_holders
 from dra_operator.questions.state import ClusterState
 
 EFFORT: Final = Effort(decisions=1000, seconds=0.4)
@@ -148,6 +149,7 @@ class ExplainAnswer:
     says what is known where no change is given, or not all kinds of them could be tried. `written` is what the operator
     wrote on the claims that wait, of an answer that lacks something: it could read more. `partial` has a line for each
     thing that the answer lacks, `assumed` for each that it assumes. `origin` is how it got the devices that it has.
+    `rollout` says which old pods of its own owner it waits for, and what ends that.
     """
 
     subject: str
@@ -164,6 +166,7 @@ class ExplainAnswer:
     partial: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     origin: AllocationOrigin | None = None
+    rollout: str = ""
 
     @property
     def conclusion(self) -> Conclusion:
@@ -191,6 +194,10 @@ def explain(state: ClusterState, subject: Subject, effort: Effort | None = EFFOR
         unchecked = find_unchecked([record.body])
         kinds = _find_kinds(state, [record])
         found = _Question(state, effort, kinds, unchecked, _title(record)).explain_pod(record)
+        if found.state == "waits":
+            keys = {key for each in found.requests for step in each.steps for key in step.claims}
+            pairs = [(key.partition("/")[0], key.partition("/")[2]) for key in keys]
+            found = replace(found, rollout=find_own_holders(state, record.obj, pairs))
         if found.reason == Reason.CLAIM_NOT_CREATED and (why := _find_refusal(state, record.obj)):
             found = replace(found, message=f"{found.message}; {why}")
         claims = {
@@ -519,9 +526,14 @@ class _Question:
             return self._answer(
                 "fits", f"it fits on node {placed.node}", node=placed.node, devices=tuple(devices)
             )
+        return self.explain_refused(placer, 1)
+
+    def explain_refused(self, placer: Placer, number: int) -> ExplainAnswer:
+        """Explain a copy of a pod that a placer could not place, in the state as it is."""
+        template = placer.template
         self.names = {entry: record.obj.metadata.name for entry, record in template.claims.items()}
-        found = placer.explain(1)
-        explainer, pod = placer.build_explainer(1), template.build_pod(1)
+        found = placer.explain(number)
+        explainer, pod = placer.build_explainer(number), template.build_pod(number)
         assert pod is not None
         return self._answer_pod(explainer, pod.obj, placer.requirements, found)
 

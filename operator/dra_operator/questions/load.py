@@ -40,6 +40,7 @@ from dra_operator.cel.advice import describe
 from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
 from dra_operator.pods.generated_names import Names
+from dra_operator.pods.known_workloads import find_known
 from dra_operator.pods.node_fit import read_requirements, read_whole_node
 from dra_operator.pods.objects import Key, Manifest, ObjectRecord, Place
 from dra_operator.pods.workloads import (
@@ -47,7 +48,6 @@ from dra_operator.pods.workloads import (
     asks_for_claims,
     daemon_pods,
     describe_unknown,
-    find_known,
     find_workload,
     may_make_pods,
 )
@@ -187,7 +187,7 @@ def gather(found: Iterable[Found]) -> LoadResult:
             others[False, _KUSTOMIZATION] += 1
         elif item.body.get("kind") in VOLUME_KINDS and item.body.get("apiVersion") == "v1":
             add_volume(gathered, item)
-        elif add_of_operator(gathered, item.body) or add_body(gathered, item.body):
+        elif add_of_operator(gathered, item.body) or _is_kept(gathered, item.body):
             continue
         elif not _is_foreign(item.body):
             _add(gathered, left_out, item)
@@ -211,6 +211,11 @@ def gather(found: Iterable[Found]) -> LoadResult:
     if any(kind == _KUSTOMIZATION for _, kind in others):
         gathered.notes.append("a Kustomization changes nothing here: give what `kubectl kustomize` prints")
     return gathered
+
+
+def _is_kept(gathered: LoadResult, body: Mapping[str, Any]) -> bool:
+    """Take an object that is kept as it is written; return whether that is all: workloads have pods as well."""
+    return add_body(gathered, body) and find_known(body) is None
 
 
 def add_daemon_pods(gathered: LoadResult, nodes: Mapping[str, Node]) -> None:

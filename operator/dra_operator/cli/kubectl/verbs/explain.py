@@ -174,6 +174,8 @@ def _lines(style: Style, report: "ExplainAnswer", *, would: bool) -> Any:
     if not report.requests:
         for text in (*message, *texts):
             yield from wrapped(text, style, "  ")
+    if report.rollout:
+        yield from wrapped(report.rollout, style, "  ")
     if report.devices:
         names = ", ".join(f"{each.pool}/{each.device}" for each in report.devices)
         yield from wrapped(f"devices: {names}", style)
