@@ -172,7 +172,7 @@ def test_time_without_a_claim_is_counted_without_a_break():
 
     found, status = planned(maintenance(entry("a", "Drained", since=119)), card("a", "c"), rules=[rule("a")])
     assert status["cards"][0]["since"] == at(0)
-    assert found.broken == 0
+    assert found.events == ()
 
 
 def test_allocation_of_a_safe_card_is_told():
@@ -180,9 +180,9 @@ def test_allocation_of_a_safe_card_is_told():
     found, status = planned(maintenance(entry("a", "Safe")), card("a", "c"), rules=[rule("a")])
 
     assert condition(status, "SafeToWork") == ("False", f"{NAME}/a is Tainted")
-    assert found.broken == 1
     (told,) = found.events
     assert told.is_warning
+    assert told.reason == "AllocatedInMaintenance"
     assert "ns/c" in told.message
 
 

@@ -3,15 +3,14 @@
 All that it needs to go on after a restart is in the status and in the rules. Source: docs/kinds.md.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from dra_operator.kinds.changes import Body
 from dra_operator.kinds.selector import DeviceKey, Selector
 
 KIND: Final = "DeviceMaintenance"
@@ -19,6 +18,7 @@ PLURAL: Final = "devicemaintenances"
 ALL: Final = "all"
 MOST_CARDS: Final = 1000
 """A status that names more would be refused, or slow everybody down who reads it."""
+_MOST_NAMED: Final = 5
 
 Phase: TypeAlias = Literal["Waiting", "Tainted", "Drained", "Safe", "Finished", "Returned"]
 WORKED: Final = frozenset(("Tainted", "Drained", "Safe"))
@@ -85,14 +85,14 @@ class MaintenanceSpec(BaseModel):
 _NOTHING: Final = MaintenanceSpec.model_construct(devices=())
 
 
-@dataclass(frozen=True, slots=True)
-class CardStatus:
+class CardStatus(BaseModel):
     """What the status says of a card. `evicted` are the owners of pods that were evicted, each with its device."""
 
+    model_config = ConfigDict(frozen=True)
     name: str
     phase: Phase
-    since: datetime
-    devices: tuple[DeviceKey, ...]
+    since: AwareDatetime
+    devices: tuple[str, ...]
     node: str = ""
     evicted: tuple[str, ...] = ()
     message: str = ""
@@ -103,16 +103,16 @@ class CardStatus:
         return self.phase in UNAVAILABLE
 
     @property
-    def wire(self) -> Body:
-        """The entry as in the status."""
-        said: Body = {
-            "name": self.name,
-            "phase": self.phase,
-            "since": written(self.since),
-            "devices": [key.name for key in self.devices],
-        }
-        optional = {"node": self.node, "evicted": list(self.evicted), "message": self.message}
-        return said | {key: value for key, value in optional.items() if value}
+    def is_worked_on(self) -> bool:
+        """Whether it was begun, and is not finished."""
+        return self.phase in WORKED
+
+    @property
+    def keys(self) -> tuple[DeviceKey, ...]:
+        """Its devices; a pool can have slashes in its name."""
+        driver, _, rest = self.name.partition("/")
+        pool = rest.rpartition("/")[0]
+        return tuple([DeviceKey(driver, pool, each) for each in self.devices])
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,8 @@ def read_maintenance(body: Mapping[str, Any]) -> Maintenance:
     metadata = body["metadata"]
     is_deleted = bool(metadata.get("deletionTimestamp"))
     spec = _NOTHING if is_deleted else MaintenanceSpec.model_validate(body.get("spec") or {})
-    entries = tuple([_read_entry(each) for each in (body.get("status") or {}).get("cards") or ()])
+    cards = (body.get("status") or {}).get("cards") or ()
+    entries = tuple([CardStatus.model_validate(each) for each in cards])
     return Maintenance(
         metadata["name"],
         metadata["uid"],
@@ -154,16 +155,10 @@ def read_maintenance(body: Mapping[str, Any]) -> Maintenance:
     )
 
 
-def _read_entry(said: Mapping[str, Any]) -> CardStatus:
-    driver, _, rest = said["name"].partition("/")
-    pool = rest.rpartition("/")[0]
-    phase: Phase = said["phase"]
-    devices = tuple([DeviceKey(driver, pool, each) for each in said["devices"]])
-    evicted = tuple(said.get("evicted") or ())
-    since = datetime.fromisoformat(said["since"])
-    return CardStatus(
-        said["name"], phase, since, devices, said.get("node", ""), evicted, said.get("message", "")
-    )
+def shortened(lines: Sequence[str]) -> str:
+    """Return the first of some lines as one, and how many others there are."""
+    more = [f"{len(lines) - _MOST_NAMED} others"] if len(lines) > _MOST_NAMED else []
+    return "; ".join([*lines[:_MOST_NAMED], *more])
 
 
 def written(moment: datetime) -> str:

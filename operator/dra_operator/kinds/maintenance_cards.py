@@ -68,9 +68,9 @@ def find_cards(own: Maintenance, state: State) -> tuple[list[Card], dict[ClaimNa
     cards = [_with_known(card, begun.get(card.name)) for card in found]
     published = {card.name for card in cards}
     cards += [
-        Card(each.name, each.devices, each.node, is_published=False)
+        Card(each.name, each.keys, each.node, is_published=False)
         for each in begun.values()
-        if each.name not in published and own.names(each.devices, each.node)
+        if each.name not in published and own.names(each.keys, each.node)
     ]
     cards = [replace(card, claims=_find_claims(card, state)) for card in cards]
     names = {name for card in cards if card.name in begun for name in card.claims}
@@ -79,7 +79,7 @@ def find_cards(own: Maintenance, state: State) -> tuple[list[Card], dict[ClaimNa
 
 def _with_known(card: Card, entry: CardStatus | None) -> Card:
     """Return a card with what was tainted of it before: a claim may still hold a partition that is gone."""
-    known = () if entry is None else entry.devices
+    known = () if entry is None else entry.keys
     return replace(card, devices=tuple(sorted({*card.devices, *known})))
 
 

@@ -16,7 +16,7 @@ from dra_operator.cluster.session import ApiError, ApiUnreachable
 from dra_operator.kinds.changes import Body
 from dra_operator.kinds.device_maintenance import KIND, PLURAL, Maintenance, read_maintenance
 from dra_operator.kinds.maintenance_cards import Holder, find_cards, find_pod, read_holder
-from dra_operator.kinds.maintenance_plan import Eviction, MaintenancePlan, plan, read_rule
+from dra_operator.kinds.maintenance_plan import BROKEN, SAFE, Eviction, MaintenancePlan, plan, read_rule
 from dra_operator.kinds.maintenance_status import Conclusion, conclude
 from dra_operator.kinds.world import World, path
 
@@ -37,11 +37,7 @@ class MaintenanceController:
             return await self._reconcile(body)
 
     async def _reconcile(self, body: Body) -> Conclusion:
-        served = self.world.find_served("DeviceTaintRule")
-        if served is None:
-            raise ApiUnreachable(
-                "the API server does not serve DeviceTaintRule, by which devices are tainted"
-            )
+        served = self._served("DeviceTaintRule")
         bodies = await self.world.list(path(PLURAL))
         uid = body["metadata"]["uid"]
         # What Kopf has of it may be older. One that is gone by now is as one that is being deleted.
@@ -55,7 +51,7 @@ class MaintenanceController:
             cards,
             rules=[each for each in rules if each is not None],
             holders={name: await self._read_holder(claim) for name, claim in claims.items()},
-            now=datetime.now(UTC),
+            now=datetime.now(UTC).replace(microsecond=0),
             quiet=self.quiet,
             api_version=served.api_version,
         )
@@ -88,13 +84,14 @@ class MaintenanceController:
                 refused.append(str(error))
         evictions = {each: await self._evict(each) for each in found.evictions}
         concluded = conclude(found, evictions, refused)
-        own = found.maintenance
-        for told in concluded.events:
-            kind = "Warning" if told.is_warning else "Normal"
-            self.world.record(Subject(KIND, "", own.name, own.uid), kind, told.reason, told.message)
-        for seconds in found.safe_after:
-            self.world.metrics.maintenance_safe_seconds.observe(seconds)
-        self.world.metrics.maintenance_broken.inc(found.broken)
+        own = Subject(KIND, "", found.maintenance.name, found.maintenance.uid)
+        for event in concluded.events:
+            kind = "Warning" if event.is_warning else "Normal"
+            self.world.record(own, kind, event.reason, event.message)
+            if event.reason == SAFE:
+                self.world.metrics.maintenance_safe_seconds.observe(event.seconds)
+            elif event.reason == BROKEN:
+                self.world.metrics.maintenance_broken.inc()
         return concluded
 
     async def _evict(self, eviction: Eviction) -> str:

@@ -5,7 +5,7 @@ At most `maxUnavailable` cards are begun at a time, those of the first names bef
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -16,10 +16,10 @@ from dra_operator.kinds.device_maintenance import (
     KIND,
     MOST_CARDS,
     UNAVAILABLE,
-    WORKED,
     CardStatus,
     Maintenance,
     Phase,
+    shortened,
     written,
 )
 from dra_operator.kinds.maintenance_cards import Card, ClaimName, Holder, Pod
@@ -28,7 +28,9 @@ from dra_operator.kinds.selector import DeviceKey
 _RULE: Final = "DeviceTaintRule"
 _RULE_PREFIX: Final = "dra-operator-maintenance"
 _HASH_LETTERS: Final = 12
-_MOST_NAMED: Final = 5
+SAFE: Final = "SafeToWork"
+BROKEN: Final = "AllocatedInMaintenance"
+"""Reasons of Events that are counted as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +55,19 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceEvent:
-    """An Event of the maintenance."""
+    """An Event of the maintenance; `seconds` is how long it took, where that is measured."""
 
     reason: str
     message: str
     is_warning: bool = False
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class MaintenancePlan:
     """What is to be done for a maintenance, and what will be told of it.
 
-    `drained_after` has, for cards that became safe, the seconds that this took; `broken` counts those that were safe
-    and are held.
+    `blocked` says which other maintenance works on a card, `unresolved` what of the spec names nothing.
     """
 
     maintenance: Maintenance
@@ -75,8 +77,6 @@ class MaintenancePlan:
     entries: tuple[CardStatus, ...]
     blocked: Mapping[str, str]
     unresolved: tuple[str, ...]
-    safe_after: tuple[float, ...]
-    broken: int
     is_released: bool
 
 
@@ -121,13 +121,14 @@ def plan(
     that hold cards that were begun. A card is safe after `quiet`; rules are made in `api_version`.
     """
     mine = list(rules)
-    found = _CardPlanner(own, holders, now, quiet, api_version)
-    found.sort_rules(mine)
+    before = {each.name: each for each in own.entries}
+    intact = {each.device: each for each in mine if each.device is not None and not each.is_deleted}
+    found = _CardPlanner(own, holders, now, quiet, api_version, before, intact)
     chosen = sorted(cards, key=lambda each: each.name)
     unresolved = _find_unresolved(own, chosen)
     if len(chosen) > MOST_CARDS:
         text = f"spec.devices names {len(chosen)} cards, of {MOST_CARDS} at most: nothing more is begun"
-        unresolved, chosen = (text,), [each for each in chosen if each.name in found.before]
+        unresolved, chosen = (text,), [each for each in chosen if each.name in before]
     found.decide(chosen, list(others))
     found.write_rules(mine)
     return MaintenancePlan(
@@ -138,8 +139,6 @@ def plan(
         tuple(found.entries),
         found.blocked,
         unresolved,
-        tuple(found.safe_after),
-        found.broken,
         is_released=not mine and own.is_deleted,
     )
 
@@ -164,25 +163,15 @@ class _CardPlanner:
     now: datetime
     quiet: timedelta
     api_version: str
-    before: dict[str, CardStatus] = field(init=False)
-    rules: dict[DeviceKey, MaintenanceRule] = field(default_factory=dict)
+    before: Mapping[str, CardStatus]
+    rules: Mapping[DeviceKey, MaintenanceRule]
+    """Those that are as they were made."""
     changes: list[Change] = field(default_factory=list)
     evictions: dict[str, Eviction] = field(default_factory=dict)
     events: list[MaintenanceEvent] = field(default_factory=list)
     entries: list[CardStatus] = field(default_factory=list)
     blocked: dict[str, str] = field(default_factory=dict)
-    safe_after: list[float] = field(default_factory=list)
-    broken: int = 0
     _needed: dict[DeviceKey, None] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.before = {each.name: each for each in self.own.entries}
-
-    def sort_rules(self, rules: Iterable[MaintenanceRule]) -> None:
-        """Find the rules that are as they were made."""
-        for rule in rules:
-            if rule.device is not None and not rule.is_deleted:
-                self.rules[rule.device] = rule
 
     def decide(self, cards: Sequence[Card], others: Sequence[Maintenance]) -> None:
         """Find out the phase of each card. Those that were begun stay so, and make others wait."""
@@ -251,9 +240,9 @@ class _CardPlanner:
             return self._enter(card, "Safe", away)
         if not is_free or since + self.quiet > self.now:
             text = f"no claim holds it; safe at {written(since + self.quiet)} if it stays so"
-            return replace(self._enter(card, "Drained", text), since=since)
-        self.safe_after.append((self.now - tainted).total_seconds())
-        self.events.append(MaintenanceEvent("SafeToWork", f"{card.name} can be worked on"))
+            return self._enter(card, "Drained", text).model_copy(update={"since": since})
+        seconds = (self.now - tainted).total_seconds()
+        self.events.append(MaintenanceEvent(SAFE, f"{card.name} can be worked on", seconds=seconds))
         return self._enter(card, "Safe", away)
 
     def _return(self, card: Card, *, was_begun: bool) -> CardStatus:
@@ -262,7 +251,9 @@ class _CardPlanner:
         if any(key in self.rules and key not in self._needed for key in card.devices):
             return self._enter(card, "Finished", "the taint is being taken off")
         if not card.is_published:
-            return self._enter(card, "Finished", "nobody publishes it")
+            return self._enter(
+                card, "Finished", "nobody publishes it: publish it, or take it out of spec.devices"
+            )
         if card.taints:
             return self._enter(card, "Finished", f"still has the taint {', '.join(card.taints)}")
         self.events.append(MaintenanceEvent("Returned", f"{card.name} is back in service"))
@@ -270,10 +261,15 @@ class _CardPlanner:
 
     def _enter(self, card: Card, phase: Phase, message: str) -> CardStatus:
         known = self.before.get(card.name)
-        since = known.since if known is not None and known.phase == phase else self.now
-        is_kept = known is not None and phase in UNAVAILABLE
-        evicted = known.evicted if known is not None and is_kept else ()
-        return CardStatus(card.name, phase, since, card.devices, card.node, evicted, message)
+        return CardStatus(
+            name=card.name,
+            phase=phase,
+            since=known.since if known is not None and known.phase == phase else self.now,
+            devices=tuple([key.name for key in card.devices]),
+            node=card.node,
+            evicted=known.evicted if known is not None and phase in UNAVAILABLE else (),
+            message=message,
+        )
 
     # --- holders
 
@@ -281,51 +277,46 @@ class _CardPlanner:
         """Tell who holds a card, and have pods evicted whose time has come."""
         known = self.before.get(card.name)
         if known is not None and known.phase == "Safe":
-            self.broken += 1
-            text = f"{card.name} is held by {_name_claims(card.claims)} although it was safe: stop the work on it"
-            self.events.append(MaintenanceEvent("AllocatedInMaintenance", text, is_warning=True))
+            claims = shortened(["/".join(each) for each in card.claims])
+            text = f"{card.name} was safe, and is held by claim {claims}: stop the work on it"
+            self.events.append(MaintenanceEvent(BROKEN, text, is_warning=True))
         entry = self._enter(card, "Tainted", "")
-        due = max(self.rules[key].created for key in card.devices) + timedelta(
-            seconds=self.own.spec.evict_after_seconds
-        )
+        wait = timedelta(seconds=self.own.spec.evict_after_seconds)
+        due = max(self.rules[key].created for key in card.devices) + wait
         lines = []
-        for name in card.claims[:_MOST_NAMED]:
-            holder = self.holders.get(name)
-            text = "" if holder is None else f" {holder.users}, {self._say_fate(entry, holder, due)}"
-            lines.append(f"claim {'/'.join(name)}{text}")
         for name in card.claims:
-            self._evict(entry, self.holders.get(name), due)
-        more = f"; and {len(card.claims) - _MOST_NAMED} others" if len(card.claims) > _MOST_NAMED else ""
-        return replace(entry, message=f"held by {'; '.join(lines)}{more}")
+            holder = self.holders.get(name)
+            fate = "" if holder is None else f" {holder.users}, {self._decide_fate(entry, holder, due)}"
+            lines.append(f"claim {'/'.join(name)}{fate}")
+        return entry.model_copy(update={"message": f"held by {shortened(lines)}"})
 
-    def _say_fate(self, entry: CardStatus, holder: Holder, due: datetime) -> str:
-        if holder.obstacle:
+    def _decide_fate(self, entry: CardStatus, holder: Holder, due: datetime) -> str:
+        """Return what becomes of a claim; have its pod evicted, if it goes with it and its time has come."""
+        if holder.obstacle or holder.pod is None:
             return holder.obstacle
         if self.own.spec.drain == "Wait":
             return "which is waited for, as spec.drain is Wait"
-        if _eviction_key(entry, holder) in entry.evicted:
+        if due > self.now:
+            return f"evicted at {written(due)}"
+        device = next((key.name for key in holder.devices if key in entry.keys), "")
+        eviction = Eviction(entry.name, holder.pod, f"{device} {holder.pod.owner}")
+        if eviction.key in entry.evicted:
             return "not evicted, as a pod of its owner was evicted from this device before"
-        return f"evicted at {written(due)}" if due > self.now else "being evicted"
-
-    def _evict(self, entry: CardStatus, holder: Holder | None, due: datetime) -> None:
-        """Have the pod of a claim evicted, if it goes with it and its time has come."""
-        if holder is None or holder.pod is None or holder.obstacle:
-            return
-        if self.own.spec.drain == "Evict" and due <= self.now:
-            key = _eviction_key(entry, holder)
-            if key not in entry.evicted:
-                # One that holds several cards is evicted for the sake of the first.
-                self.evictions.setdefault(holder.pod.uid, Eviction(entry.name, holder.pod, key))
+        # One that holds several cards is evicted for the sake of the first.
+        self.evictions.setdefault(holder.pod.uid, eviction)
+        return "being evicted"
 
     # --- rules
 
     def _tell_restored(self, card: Card, lacking: Iterable[DeviceKey]) -> None:
         known = self.before.get(card.name)
-        if known is not None and known.phase in WORKED:
-            names = [key.name for key in lacking if key in known.devices]
-            if names:
-                text = f"the taint of {', '.join(names)} of {card.name} was taken off or edited, and is made anew"
-                self.events.append(MaintenanceEvent("RuleRestored", text, is_warning=True))
+        if (
+            known is not None
+            and known.is_worked_on
+            and (names := [key.name for key in lacking if key in known.keys])
+        ):
+            text = f"the taint of {', '.join(names)} of {card.name} was taken off or edited, and is made anew"
+            self.events.append(MaintenanceEvent("RuleRestored", text, is_warning=True))
 
     def write_rules(self, rules: Iterable[MaintenanceRule]) -> None:
         """Have rules made that are needed, and all others deleted before: a killed operator may have made others."""
@@ -342,12 +333,8 @@ class _CardPlanner:
                 self.changes.append(Create(_RULE, self._build_rule(key)))
 
     def _build_rule(self, key: DeviceKey) -> Body:
-        owner = {
-            "apiVersion": f"{GROUP}/{GROUP_VERSION}",
-            "kind": KIND,
-            "name": self.own.name,
-            "uid": self.own.uid,
-        }
+        group = f"{GROUP}/{GROUP_VERSION}"
+        owner = {"apiVersion": group, "kind": KIND, "name": self.own.name, "uid": self.own.uid}
         return {
             "apiVersion": self.api_version,
             "kind": _RULE,
@@ -361,15 +348,3 @@ class _CardPlanner:
                 "taint": {"key": MAINTENANCE_KEY, "effect": "NoSchedule"},
             },
         }
-
-
-def _eviction_key(entry: CardStatus, holder: Holder) -> str:
-    here = {key.name for key in entry.devices}
-    device = next((key.name for key in holder.devices if key.name in here), "")
-    return f"{device} {holder.pod.owner}" if holder.pod is not None else ""
-
-
-def _name_claims(claims: Sequence[ClaimName]) -> str:
-    names = ["/".join(each) for each in claims[:_MOST_NAMED]]
-    more = f" and {len(claims) - _MOST_NAMED} others" if len(claims) > _MOST_NAMED else ""
-    return ", ".join(names) + more

@@ -1,14 +1,13 @@
 """The status of a maintenance: what became of its plan, and the conditions."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dra_operator.api.text import listed
 from dra_operator.kinds.changes import Body, condition
-from dra_operator.kinds.device_maintenance import CardStatus, Phase
+from dra_operator.kinds.device_maintenance import CardStatus, shortened
 from dra_operator.kinds.maintenance_plan import Eviction, MaintenanceEvent, MaintenancePlan
-
-_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ def conclude(plan: MaintenancePlan, evictions: Mapping[Eviction, str], refused: 
     status = {
         "observedGeneration": generation,
         "summary": _summarize(entries),
-        "cards": [each.wire for each in entries],
+        "cards": [each.model_dump(mode="json", exclude_defaults=True) for each in entries],
         "conditions": [{**each, "observedGeneration": generation} for each in conditions],
     }
     return Conclusion(status, (*plan.events, *evicted), plan.is_released)
@@ -54,22 +53,20 @@ def _with_evictions(entry: CardStatus, evictions: Mapping[Eviction, str]) -> Car
     own = {each: why for each, why in evictions.items() if each.card == entry.name}
     told = [f"; eviction of {each.pod.name} refused: {why}" for each, why in own.items() if why]
     evicted = (*entry.evicted, *(each.key for each, why in own.items() if not why))
-    return replace(entry, message=entry.message + "".join(told), evicted=evicted)
+    return entry.model_copy(update={"message": entry.message + "".join(told), "evicted": evicted})
 
 
 def _summarize(entries: Iterable[CardStatus]) -> str:
-    counts: dict[Phase, int] = {}
-    for each in entries:
-        counts[each.phase] = counts.get(each.phase, 0) + 1
+    counts = Counter(each.phase for each in entries)
     return ", ".join(f"{number} {phase}" for phase, number in counts.items())
 
 
 def _safe_to_work(entries: Sequence[CardStatus]) -> Body:
-    worked = [each for each in entries if each.is_begun and each.phase != "Finished"]
+    worked = [each for each in entries if each.is_worked_on]
     unsafe = [each for each in worked if each.phase != "Safe"]
     if unsafe:
         lines = [f"{each.name} is {each.phase}" for each in unsafe]
-        return condition("SafeToWork", "False", "NotSafe", _shorten(lines))
+        return condition("SafeToWork", "False", "NotSafe", shortened(lines))
     if worked:
         text = f"no claim holds {listed([each.name for each in worked])}: work on it, then name it in spec.finished"
         return condition("SafeToWork", "True", "Safe", text)
@@ -79,11 +76,11 @@ def _safe_to_work(entries: Sequence[CardStatus]) -> Body:
 
 
 def _drained(entries: Sequence[CardStatus]) -> Body:
-    worked = [each for each in entries if each.is_begun and each.phase != "Finished"]
+    worked = [each for each in entries if each.is_worked_on]
     held = [each for each in worked if each.phase == "Tainted"]
     if held:
         return condition(
-            "Drained", "False", "Held", _shorten([f"{each.name}: {each.message}" for each in held])
+            "Drained", "False", "Held", shortened([f"{each.name}: {each.message}" for each in held])
         )
     if worked:
         return condition("Drained", "True", "Drained", "no claim holds a card that was begun")
@@ -92,23 +89,18 @@ def _drained(entries: Sequence[CardStatus]) -> Body:
 
 def _blocked(blocked: Mapping[str, str], refused: Sequence[str]) -> Body:
     if refused:
-        return condition("Blocked", "True", "WriteRefused", _shorten(refused))
+        return condition("Blocked", "True", "WriteRefused", shortened(refused))
     if blocked:
         lines = [
             f"{card} is in maintenance {name}, which works on it first" for card, name in blocked.items()
         ]
-        return condition("Blocked", "True", "InAnotherMaintenance", _shorten(lines))
+        return condition("Blocked", "True", "InAnotherMaintenance", shortened(lines))
     return condition("Blocked", "False", "None", "nothing keeps it from its devices")
 
 
 def _resolved(unresolved: Sequence[str]) -> Body:
     if unresolved:
-        return condition("Resolved", "False", "NotFound", _shorten(unresolved))
+        return condition("Resolved", "False", "NotFound", shortened(unresolved))
     return condition(
         "Resolved", "True", "Found", "all devices that it names are published, or were when it began"
     )
-
-
-def _shorten(lines: Sequence[str]) -> str:
-    more = [f"{len(lines) - _MOST_NAMED} others"] if len(lines) > _MOST_NAMED else []
-    return "; ".join([*lines[:_MOST_NAMED], *more])
