@@ -97,6 +97,10 @@ class Operator:
         """Whether there is something to tell."""
         return self._told < len(self.server.events)
 
+    def observe(self, item: Any) -> None:
+        """Have something taken in by the next cycle."""
+        self._items.append(item)
+
     def run(self) -> None:
         """Run a cycle."""
         items, self._items = self._items, []

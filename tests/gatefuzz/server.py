@@ -48,6 +48,8 @@ class Server:
         metadata["resourceVersion"] = str(self.version)
         if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
             self.objects.pop(key, None)
+            # A deletion has a version of its own, after that of the write that took the last finalizer off.
+            self.version += 1
             self.events.append((self.version, Delta(*key, None)))
         else:
             self.objects[key] = body

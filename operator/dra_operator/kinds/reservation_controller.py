@@ -53,8 +53,9 @@ class ReservationController:
         """Write what a reservation lacks; return the plan. Raises ApiError, ApiUnreachable, ValidationError."""
         uid = body["metadata"]["uid"]
         async with self._locks.setdefault(uid, asyncio.Lock()):
-            found = await self._reconcile(body)
-        if found.is_released and body["metadata"].get("deletionTimestamp"):
+            own = await self._read(body)
+            found = await self._reconcile(own)
+        if found.is_released and own.is_deleted:
             self._phases.pop(uid, None)
             self._locks.pop(uid, None)
         else:
@@ -62,14 +63,17 @@ class ReservationController:
         self.count(Counter(self._phases.values()))
         return found
 
-    async def _reconcile(self, body: Body) -> ReservationPlan:
+    async def _read(self, body: Body) -> Reservation:
+        """Return a reservation as it is now; one that is gone, or another of its name by now, as deleted."""
         metadata = body["metadata"]
         # What Kopf has of it may be older: nothing is to be made for one that is being deleted.
         where = path(PLURAL, metadata["namespace"], metadata["name"])
         current = await self._find(where)
         if current is None or current["metadata"]["uid"] != metadata["uid"]:
             current = {"metadata": {**metadata, "deletionTimestamp": self.now().isoformat()}}
-        own = read_reservation(current)
+        return read_reservation(current)
+
+    async def _reconcile(self, own: Reservation) -> ReservationPlan:
         template = None if own.is_over(self.now()) else await self._find_template(own)
         found = self._plan(own, template, await self.world.ask(lambda state: find_copies(state, own)))
         if found.is_released and own.is_deleted:
