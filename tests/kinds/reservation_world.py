@@ -128,6 +128,7 @@ class History:
         self.known: list[Body] = []
         """What Kopf had of reservations."""
         self.trace: list[str] = []
+        self.events: list[str] = []
         self._count = 0
         self.server.put(device_class())
         for name in ("n1", "n2"):
@@ -149,8 +150,12 @@ class History:
             """Permit it: the Lease is held."""
 
         served = Served(KINDS[CLAIM], "v1")
-        world = World(self.session, put, may_write, lambda _: served)  # type: ignore[arg-type]
+        world = World(self.session, put, may_write, lambda _: served, self.record, operator.metrics)  # type: ignore[arg-type]
         return ReservationController(world, now=lambda: START + timedelta(seconds=self.clock()))
+
+    def record(self, _subject: object, _kind: str, reason: str, _message: str) -> None:
+        """Take in an Event."""
+        self.events.append(reason)
 
     def choose(self) -> tuple[Callable[[], None], ...]:
         """Return the steps, each as often as it is to be taken."""

@@ -2,15 +2,19 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from dra_operator.api.names import TEMPLATE_ANNOTATION
 from dra_operator.api.read import read_object
 from dra_operator.kinds.changes import Create, Delete, Patch
 from dra_operator.kinds.device_reservation import (
+    PHASES,
     Copy,
+    ReservationSpec,
     Template,
     plan,
     read_reservation,
@@ -18,6 +22,7 @@ from dra_operator.kinds.device_reservation import (
 )
 from factories import allocation, claim, request, result
 
+ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 UID = "uid-dr"
 ENTRY = {"apiGroup": "dra-operator.io", "resource": "devicereservations", "name": "dr", "uid": UID}
@@ -247,7 +252,7 @@ def test_template_made_anew_is_for_new_copies():
     found = planned(reservation(copies=1), copy(0, template="before"))
 
     assert found.changes == ()
-    assert "made anew after dr-0" in condition(found, "TemplateChanged")[2]
+    assert condition(found, "TemplateChanged")[2].startswith("dr-0: the template was made anew")
 
 
 def test_claim_without_its_owner_is_known_by_its_entry():
@@ -303,3 +308,49 @@ def test_copies_that_were_let_go_come_back():
 
     assert [each.body["metadata"]["name"] for each in found.changes] == ["dr-1"]
     assert states(found) == {0: "Expiring", 1: "Pending"}
+
+
+def bounds(field):
+    """What a field of a JSON schema allows; of one that may be null, what else it allows."""
+    field = next((each for each in field.get("anyOf", ()) if each["type"] != "null"), field) | {
+        key: value for key, value in field.items() if key == "default" and value is not None
+    }
+    names = ("type", "minimum", "maximum", "minLength", "maxLength", "enum", "default")
+    return {name: field[name] for name in names if name in field}
+
+
+def test_schema_and_model_agree():
+    """Fields, types, bounds and defaults are the same; of a time the schema has a length as well."""
+    crd = yaml.safe_load((ROOT / "crds" / "device-reservations" / "crd.yaml").read_text())
+    (version,) = crd["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    schema["properties"]["until"].pop("maxLength")
+    model = ReservationSpec.model_json_schema(by_alias=True)
+
+    assert {name: bounds(field) for name, field in schema["properties"].items()} == {
+        name: bounds(field) for name, field in model["properties"].items()
+    }
+    assert schema["required"] == model["required"]
+    status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
+    assert tuple(status["properties"]["phase"]["enum"]) == PHASES
+
+
+def test_status_is_as_the_schema_has_it():
+    """The API server drops what a structural schema does not name."""
+    crd = yaml.safe_load((ROOT / "crds" / "device-reservations" / "crd.yaml").read_text())
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+    copies = [copy(0, "a"), copy(1, lost="gone"), copy(2, is_foreign=True), copy(3, of="x", held=False)]
+    status = planned(reservation(copies=5), *copies).status
+
+    assert status.keys() <= schema.keys()
+    fields = schema["copies"]["items"]["properties"]
+    for each in status["copies"]:
+        assert each.keys() <= fields.keys()
+        assert each["state"] in fields["state"]["enum"]
+    assert {each["state"] for each in status["copies"]} == {
+        "Ready",
+        "Lost",
+        "Foreign",
+        "NameTaken",
+        "Pending",
+    }

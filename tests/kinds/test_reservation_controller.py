@@ -73,10 +73,17 @@ def test_other_faults_are_for_the_next_time():
 def test_phases_are_counted_while_a_reservation_is_there():
     """One that is gone is in none, also if it is asked for once more."""
     made, body = history()
-    counts = []
-    made.controller.count = counts.append
+
+    def count():
+        registry = made.operator.metrics.registry
+        return {
+            phase: number
+            for phase in ("Pending", "Ready", "Expiring", "Expired")
+            if (number := registry.get_sample_value("dra_operator_reservations", {"phase": phase}))
+        }
 
     made.reconcile_one(body)
+    assert count() == {"Pending": 1}
     body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     for _ in range(4):
         made.operator.tell(100)
@@ -85,8 +92,8 @@ def test_phases_are_counted_while_a_reservation_is_there():
     asyncio.run(made.controller.reconcile(body))
 
     assert made.reservations == {}
-    assert counts[0] == {"Pending": 1}
-    assert counts[-1] == {}
+    assert count() == {}
+    assert made.events == ["Expiring", "Expired"]
 
 
 @pytest.mark.parametrize("devices", [["gpu-0"], ["gpu-1"]], ids=["has it", "had it"])

@@ -6,6 +6,7 @@ import pytest
 
 import clean_worlds as worlds
 import world_faults as faults
+from dra_operator.questions.claims import Use
 from dra_operator.questions.cluster import Cluster
 from dra_operator.questions.findings import Sort
 
@@ -178,3 +179,23 @@ def test_pool_that_is_not_complete_says_what_is_allocated_from_it():
 
     assert "so its devices are not allocated" not in found.message
     assert re.search(r"; (\d+|none) of its devices (are|is) allocated$", found.message)
+
+
+def test_claim_that_a_reservation_left_behind_says_how_it_goes():
+    """Its entry alone holds a claim that is being deleted; and it is told as a holder by its kind."""
+    entry = {"apiGroup": "dra-operator.io", "resource": "devicereservations", "name": "dr", "uid": "uid-dr"}
+    for seed in range(MOST_SEEDS):
+        world = worlds.make_world(seed)
+        if (expected := faults.claim_that_a_pod_still_uses(world)) is not None:
+            break
+    (place,) = expected
+    claim = world.objects["ResourceClaim", place[2], place[3]]
+    claim["status"]["reservedFor"] = [entry]
+    cluster = load(world)
+
+    (finding,) = [each for each in cluster.audit().findings if each.sort is Sort.DELETION_HANGS]
+    assert "it is reserved for devicereservation dr" in finding.message
+    assert "if the reservation was deleted by force" in finding.action
+    (holder,) = [each for each in cluster.holders().holders if each.name == place[3]]
+    consumer = holder.consumers[0]
+    assert (consumer.kind, consumer.name, consumer.use) == ("DeviceReservation", "dr", Use.WAITING)

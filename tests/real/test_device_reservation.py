@@ -1,5 +1,8 @@
 """DeviceReservation on a real control plane: what it holds survives its pods, and Kubernetes' own controllers."""
 
+import re
+import shlex
+
 import pytest
 import yaml
 
@@ -11,7 +14,7 @@ from controlplane import (
     running_full_control_plane,
     start_operator,
 )
-from controlplane.manifests import MANIFESTS, install_fence
+from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT, install_fence
 from controlplane.scene import devices
 
 CRDS = MANIFESTS.parent / "crds"
@@ -214,6 +217,68 @@ def test_at_its_end_running_pods_go_on_and_no_new_one_starts(installed):
     assert installed.scene.all_claims() == []
 
 
+def test_lost_devices_are_kept_or_replaced(installed):
+    """A node that is gone for good: Wait says Lost, Replace has devices of another node chosen."""
+    nodes = {}
+    for name, if_lost in (("waits", "Wait"), ("moves", "Replace")):
+        installed.reserve(name, copies=1, ifLost=if_lost)
+        (copy,) = installed.wait_phase("Ready", name)["copies"]
+        nodes[name] = copy["node"]
+    assert set(nodes.values()) == {"node-1"}
+
+    installed.client.delete("/api/v1/nodes/node-1")
+
+    def is_moved(status):
+        return status["phase"] == "Ready" and status["copies"][0]["node"] == "node-2"
+
+    installed.wait(is_moved, "other devices", "moves")
+    installed.wait_reason("Lost", "node node-1 is gone", "waits")
+    assert devices(installed.scene.claim("waits-0"))
+
+
+def test_namespace_goes_with_its_reservations(installed):
+    """Nothing of a reservation holds it up, and no claim is made in it meanwhile."""
+    name = f"{installed.scene.namespace}-2"
+    path = f"/api/v1/namespaces/{name}"
+    installed.client.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    other = Installation(installed.plane, name, installed.folder)
+    other.apply(TEMPLATE)
+    other.reserve(copies=2)
+    other.wait_phase("Ready")
+    other.create_pod("user", "training-0")
+    other.wait_bound("user")
+
+    installed.client.delete(path)
+
+    installed.client.wait_for(path, lambda found: found is None, seconds=90, what="the end of the namespace")
+
+
+def test_what_is_left_behind_goes_by_the_patches_of_the_page(installed):
+    """Without an operator, the finalizer and then the entry are taken off by hand."""
+    installed.reserve(copies=1)
+    installed.wait_phase("Ready")
+    installed.operators[-1].kill()
+    page = (MANIFESTS.parent / "docs" / "kinds.md").read_text().partition("## Uninstall")[2]
+    patches = {
+        kind: re.search(rf"^kubectl (patch {kind} .*)$", page, re.MULTILINE)[1]
+        for kind in ("devicereservation", "resourceclaim")
+    }
+
+    def run(kind, name):
+        command = shlex.split(patches[kind].replace("NAME", name))
+        installed.plane.kubectl(*command, f"--namespace={installed.scene.namespace}")
+
+    installed.client.delete(f"{installed.path}/training")
+    run("devicereservation", "training")
+    path = f"{installed.scene.claims}/training-0"
+    installed.client.wait_for(
+        path, lambda found: found["metadata"].get("deletionTimestamp"), seconds=60, what="deletion"
+    )
+    run("resourceclaim", "training-0")
+    installed.scene.wait_gone("training-0", seconds=60)
+    installed.start()
+
+
 def test_what_keeps_a_reservation_is_said(installed):
     """A template that is missing, a name that is taken, devices that are in use; and it goes on once that is over."""
     installed.reserve(copies=1, resourceClaimTemplateName="later")
@@ -302,3 +367,24 @@ def test_columns_are_those_that_people_look_for(installed):
         text = installed.plane.kubectl("get", kind, f"--namespace={installed.scene.namespace}")
         assert "1/1" in text
         assert "2099-01-01T00:00:00Z" in text
+
+
+def test_each_right_of_the_component_is_used(installed):
+    """By the audit log, from the first claim to the last."""
+    installed.plane.audit_log.write_bytes(b"")
+    installed.start()
+    installed.reserve(copies=1)
+    installed.wait_phase("Ready")
+    path = f"{installed.path}/training"
+    installed.client.delete(path)
+    installed.client.wait_for(path, lambda body: body is None, seconds=60, what="the end")
+
+    access = (MANIFESTS / "components" / "device-reservations" / "access.yaml").read_text()
+    role, _ = yaml.safe_load_all(access)
+    granted = {(name, verb) for rule in role["rules"] for name in rule["resources"] for verb in rule["verbs"]}
+    used = set()
+    for request in installed.plane.requests_of(SERVICE_ACCOUNT, NAMESPACE):
+        if about := request.get("objectRef"):
+            name = "/".join(filter(None, (about["resource"], about.get("subresource"))))
+            used.add((name, request["verb"]))
+    assert granted <= used

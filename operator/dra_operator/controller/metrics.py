@@ -136,6 +136,7 @@ class Metrics:
             "Time from the taint of a card in maintenance until it was safe to work on.",
             buckets=_LONG_SECONDS,
         )
+        self.reservations = self._gauge("reservations", "DeviceReservations, by phase.", "phase")
         self.maintenance_broken = self._counter(
             "maintenance_broken",
             "Cards in maintenance that were safe to work on, and came to be held by a claim.",

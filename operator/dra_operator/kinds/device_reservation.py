@@ -4,9 +4,10 @@ That entry keeps kube-controller-manager and kube-scheduler from taking the allo
 Source: docs/kinds.md; `syncClaim` of the claim controller, which leaves entries of kinds that it does not know.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Final, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
@@ -20,7 +21,6 @@ from dra_operator.api.names import (
     TEMPLATE_ANNOTATION,
 )
 from dra_operator.api.node_selector import pinned_to
-from dra_operator.api.text import listed
 from dra_operator.api.types import ResourceClaim, ResourceClaimConsumerReference
 from dra_operator.api.write import to_wire
 from dra_operator.kinds.changes import Body, Change, Create, Delete, Patch, condition
@@ -30,6 +30,18 @@ CLAIM: Final = "ResourceClaim"
 MOST_COPIES: Final = 255
 PLURAL: Final = RESERVATION_RESOURCE
 _MOST_NAMED: Final = 5
+_OLDER: Final = (
+    "the template was made anew since: only new copies are made of it; delete the claim to have that"
+)
+_NOTHING: Final = {
+    "Lost": "no device is lost",
+    "Foreign": "the operator chose all devices",
+    "Expiring": "no copy is let go",
+    "TemplateChanged": "all copies are made of the template as it is",
+}
+"""What is said while there is no such copy."""
+PHASES: Final = ("Pending", "Ready", "Expiring", "Expired")
+ENDED: Final = PHASES[2:]
 _HELD: Final = frozenset(("Ready", "Foreign"))
 """The states of a copy that pods can use."""
 
@@ -174,15 +186,17 @@ def plan(
     copies: Iterable[Copy],
     now: datetime,
     api_version: str,
+    *,
+    refused: Mapping[str, str] = MappingProxyType({}),
 ) -> ReservationPlan:
     """Return what is to be written for a reservation.
 
     `template` is None if there is none; `copies` are all claims that have the name of a copy, be they of the
-    reservation or not; claims are made in `api_version`.
+    reservation or not; claims are made in `api_version`; `refused` has why the API server does not accept some.
     """
     known = {int(each.name.rpartition("-")[2]): each for each in copies}
     own = {index: each for index, each in known.items() if each.is_of(reservation.uid)}
-    found = _CopyPlanner(reservation, template, api_version, is_over=reservation.is_over(now))
+    found = _CopyPlanner(reservation, template, api_version, refused, is_over=reservation.is_over(now))
     wanted = set[int]() if found.is_over else _choose(reservation, own)
     for index in sorted(wanted | own.keys()):
         if index in own:
@@ -213,10 +227,11 @@ class _CopyPlanner:
     reservation: Reservation
     template: Template | None
     api_version: str
+    refused: Mapping[str, str]
     is_over: bool
     changes: list[Change] = field(default_factory=list)
     told: list[Body] = field(default_factory=list)
-    older: list[str] = field(default_factory=list)
+    older: list[Body] = field(default_factory=list)
 
     def keep(self, copy: Copy, *, is_wanted: bool) -> None:
         """See to it that a claim of the reservation is held, or let go."""
@@ -235,15 +250,16 @@ class _CopyPlanner:
             self.report(copy.name, "Expiring", copy, reason="Expiring", message=text)
             return
         if self.template is not None and metadata.annotations.get(TEMPLATE_ANNOTATION) != self.template.uid:
-            self.older.append(copy.name)
+            self.older.append({"name": copy.name, "message": _OLDER})
         if copy.claim.status.allocation is None:
             reason, text = copy.reason or "Pending", copy.text or "waits for the operator to allocate it"
             self.report(copy.name, "Pending", reason=reason, message=text)
         elif copy.lost:
             self._replace(copy)
         elif copy.has_entry(uid):
-            full = "no more pods can use it" if len(users) >= MOST_CONSUMERS - 1 else ""
-            self.report(copy.name, "Foreign" if copy.is_foreign else "Ready", copy, message=full)
+            text = "kube-scheduler chose its devices, for a pod" if copy.is_foreign else ""
+            text = "no more pods can use it" if len(users) >= MOST_CONSUMERS - 1 else text
+            self.report(copy.name, "Foreign" if copy.is_foreign else "Ready", copy, message=text)
         elif len(users) >= MOST_CONSUMERS:
             text = f"{len(users)} pods use it, so it cannot be held beyond them"
             self.report(copy.name, "Pending", copy, reason="InUseTooOften", message=text)
@@ -273,6 +289,11 @@ class _CopyPlanner:
         if template is None:
             text = f'there is no ResourceClaimTemplate "{own.template}" in this namespace'
             self.report(name, "Pending", reason="TemplateNotFound", message=text)
+            return
+        if (why := self.refused.get(name)) is not None:
+            self.report(
+                name, "Pending", reason="Refused", message=f"the API server refuses this claim: {why}"
+            )
             return
         owner = {
             "apiVersion": f"{GROUP}/{GROUP_VERSION}",
@@ -359,10 +380,11 @@ def _build_status(reservation: Reservation, found: _CopyPlanner) -> Body:
     }
     conditions = [
         _ready(reservation, told, phase, status["expires"]),
-        _about("Lost", "Lost", told),
-        _about("Foreign", "Foreign", told),
-        _about("Expiring", "Expiring", told),
-        _outdated(reservation, found.older),
+        *(
+            _about(name, [each for each in told if each["state"] == name])
+            for name in ("Lost", "Foreign", "Expiring")
+        ),
+        _about("TemplateChanged", found.older),
     ]
     return {
         **status,
@@ -371,7 +393,7 @@ def _build_status(reservation: Reservation, found: _CopyPlanner) -> Body:
 
 
 def _ready(reservation: Reservation, told: Sequence[Body], phase: str, expires: str) -> Body:
-    if phase in ("Expiring", "Expired"):
+    if phase in ENDED:
         text = "it is being deleted" if reservation.is_deleted else f"it ended at {expires}"
         return condition("Ready", "False", phase, f"{text}: nothing is held any more but what pods still use")
     if phase == "Ready":
@@ -383,49 +405,10 @@ def _ready(reservation: Reservation, told: Sequence[Body], phase: str, expires: 
     return condition("Ready", "False", first["reason"], f"{first['name']}: {first['message']}{more}")
 
 
-_NOTHING: Final = {
-    "Lost": "no device is lost",
-    "Foreign": "the operator chose all devices",
-    "Expiring": "no copy is let go",
-}
-
-
-def _about(name: str, state: str, told: Iterable[Body]) -> Body:
-    """Return a condition that is true while a copy is in a state."""
-    lines = list(_lines(each for each in told if each["state"] == state))
+def _about(name: str, told: Iterable[Body]) -> Body:
+    """Return a condition that is true while copies are in the state of its name, or were made of another template."""
+    lines = [f"{each['name']}: {each.get('message', '')}" for each in told]
     if not lines:
         return condition(name, "False", "None", _NOTHING[name])
     more = [f"{len(lines) - _MOST_NAMED} others"] if len(lines) > _MOST_NAMED else []
     return condition(name, "True", name, "; ".join([*lines[:_MOST_NAMED], *more]))
-
-
-def _lines(told: Iterable[Body]) -> Iterator[str]:
-    for each in told:
-        text = each.get("message") or f"kube-scheduler chose {listed(each['devices'])} for a pod"
-        yield f"{each['name']}: {text}"
-
-
-def _outdated(reservation: Reservation, older: Sequence[str]) -> Body:
-    if not older:
-        return condition("TemplateChanged", "False", "None", "all copies are made of the template as it is")
-    names = listed(older[:_MOST_NAMED]) + (
-        f" and {len(older) - _MOST_NAMED} others" if len(older) > _MOST_NAMED else ""
-    )
-    text = (
-        f'ResourceClaimTemplate "{reservation.template}" was made anew after {names}: only new copies are made of it; '
-        "delete a claim to have it made anew"
-    )
-    return condition("TemplateChanged", "True", "MadeAnew", text)
-
-
-def with_refusal(status: Body, name: str, message: str) -> Body:
-    """Return a status that says that the API server does not accept the claim of a copy."""
-    refused = {"reason": "Refused", "message": f"the API server refuses this claim: {message}"}
-    copies = [{**each, **refused} if each["name"] == name else each for each in status["copies"]]
-    conditions = [
-        {**each, "reason": "Refused", "message": f"{name}: {refused['message']}"}
-        if each["type"] == "Ready"
-        else each
-        for each in status["conditions"]
-    ]
-    return {**status, "copies": copies, "conditions": conditions}

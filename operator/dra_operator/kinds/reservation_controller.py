@@ -9,17 +9,25 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final
 
 from dra_operator.allocator.decision import claim_key
+from dra_operator.api.kinds import KINDS
+from dra_operator.api.names import MAINTENANCE_KEY, RESERVATION_KIND
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim
+from dra_operator.cluster.discovery import Served
+from dra_operator.cluster.events import Subject
 from dra_operator.cluster.session import ApiError, ApiUnreachable
+from dra_operator.inventory import Inventory
 from dra_operator.kinds.changes import Body, Create
 from dra_operator.kinds.device_reservation import (
     CLAIM,
+    ENDED,
     MOST_COPIES,
+    PHASES,
     PLURAL,
     Copy,
     Reservation,
@@ -28,23 +36,24 @@ from dra_operator.kinds.device_reservation import (
     plan,
     read_reservation,
     read_template,
-    with_refusal,
 )
 from dra_operator.kinds.world import State, World, path
 from dra_operator.ledger import Breakage
 from dra_operator.questions.fault_texts import describe_breakages
 
+_NO_EVENTS: Final = frozenset(("None", "Creating", "Pending", "Reserving"))
+"""Reasons that are over in a moment, or say nothing."""
 _REFUSED: Final = frozenset((400, 403, 422))
 """What a claim is answered that the API server, a quota or a policy does not accept."""
 _GONE: Final = 404
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(slots=True)
 class ReservationController:
-    """Reconciles reservations, each by one at a time. `count` gets how many are in each phase, by name."""
+    """Reconciles reservations, each by one at a time."""
 
     world: World
-    count: Callable[[Mapping[str, int]], None] = lambda _: None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
     _phases: dict[str, str] = field(default_factory=dict)
@@ -53,29 +62,47 @@ class ReservationController:
         """Write what a reservation lacks; return the plan. Raises ApiError, ApiUnreachable, ValidationError."""
         uid = body["metadata"]["uid"]
         async with self._locks.setdefault(uid, asyncio.Lock()):
-            own = await self._read(body)
+            own, before = await self._read(body)
             found = await self._reconcile(own)
+        if before is not None:
+            self._record_events(own, before, found.status)
         if found.is_released and own.is_deleted:
             self._phases.pop(uid, None)
             self._locks.pop(uid, None)
         else:
             self._phases[uid] = found.status["phase"]
-        self.count(Counter(self._phases.values()))
+        counts = Counter(self._phases.values())
+        for phase in PHASES:
+            self.world.metrics.reservations.labels(phase).set(counts[phase])
         return found
 
-    async def _read(self, body: Body) -> Reservation:
-        """Return a reservation as it is now; one that is gone, or another of its name by now, as deleted."""
+    def _record_events(self, own: Reservation, before: Body, status: Body) -> None:
+        """Record what was not so before: that all copies can be used, why not, and that a device is lost."""
+        known = {each["type"]: (each["status"], each["reason"]) for each in before.get("conditions") or ()}
+        for each in status["conditions"]:
+            is_good = (each["type"], each["status"]) in (("Ready", "True"), ("Lost", "False"))
+            if known.get(each["type"]) == (each["status"], each["reason"]) or each["reason"] in _NO_EVENTS:
+                continue
+            if each["type"] in ("Ready", "Lost"):
+                subject = Subject(RESERVATION_KIND, own.namespace, own.name, own.uid)
+                kind = "Normal" if is_good or each["reason"] in ENDED else "Warning"
+                self.world.record(subject, kind, each["reason"], each["message"])
+
+    async def _read(self, body: Body) -> tuple[Reservation, Body | None]:
+        """Return a reservation as it is now, and its status; one that is gone, as deleted, and no status."""
         metadata = body["metadata"]
         # What Kopf has of it may be older: nothing is to be made for one that is being deleted.
         where = path(PLURAL, metadata["namespace"], metadata["name"])
         current = await self._find(where)
         if current is None or current["metadata"]["uid"] != metadata["uid"]:
-            current = {"metadata": {**metadata, "deletionTimestamp": self.now().isoformat()}}
-        return read_reservation(current)
+            gone = {"metadata": {**metadata, "deletionTimestamp": self.now().isoformat()}}
+            return read_reservation(gone), None
+        return read_reservation(current), current.get("status") or {}
 
     async def _reconcile(self, own: Reservation) -> ReservationPlan:
         template = None if own.is_over(self.now()) else await self._find_template(own)
-        found = self._plan(own, template, await self.world.ask(lambda state: find_copies(state, own)))
+        copies = await self.world.ask(lambda state: find_copies(state, own))
+        found = self._plan(own, template, copies)
         if found.is_released and own.is_deleted:
             found = self._plan(own, None, await self._list_copies(own))
         for change in found.changes:
@@ -84,16 +111,25 @@ class ReservationController:
             except ApiError as error:
                 if not isinstance(change, Create) or error.status not in _REFUSED:
                     raise
-                return replace(
-                    found, status=with_refusal(found.status, change.body["metadata"]["name"], str(error))
-                )
+                return self._plan(own, template, copies, {change.body["metadata"]["name"]: str(error)})
         return found
 
-    def _plan(self, own: Reservation, template: Template | None, copies: list[Copy]) -> ReservationPlan:
+    def _plan(
+        self,
+        own: Reservation,
+        template: Template | None,
+        copies: list[Copy],
+        refused: Mapping[str, str] = _NONE,
+    ) -> ReservationPlan:
+        return plan(own, template, copies, self.now(), self._served.api_version, refused=refused)
+
+    @property
+    def _served(self) -> Served:
+        """How claims are served."""
         served = self.world.find_served(CLAIM)
         if served is None:
             raise ApiUnreachable("the API server does not serve ResourceClaim")
-        return plan(own, template, copies, self.now(), served.api_version)
+        return served
 
     async def _find(self, where: str) -> Body | None:
         try:
@@ -104,18 +140,13 @@ class ReservationController:
             return None
 
     async def _find_template(self, own: Reservation) -> Template | None:
-        served = self.world.find_served(CLAIM)
-        if served is None:
-            return None
-        where = f"/apis/{served.api_version}/namespaces/{own.namespace}/resourceclaimtemplates/{own.template}"
-        body = await self._find(where)
+        served = replace(self._served, kind=KINDS["ResourceClaimTemplate"])
+        body = await self._find(served.path(own.namespace, own.template))
         return None if body is None else read_template(body)
 
     async def _list_copies(self, own: Reservation) -> list[Copy]:
         """Return the claims that have the name of a copy, as the API server has them now."""
-        served, names = self.world.find_served(CLAIM), set(_names(own))
-        assert served is not None
-        found = []
+        served, names, found = self._served, set(_names(own)), []
         for item in await self.world.list(served.path(own.namespace)):
             if item["metadata"]["name"] in names:
                 # What cannot be read of it does not matter here.
@@ -139,13 +170,14 @@ def find_copies(state: State, own: Reservation) -> list[Copy]:
             continue
         key = claim_key(claim)
         reason, text = state.find_reason(key) if claim.status.allocation is None else ("", "")
+        in_maintenance = _find_maintenance(claim, state.inventory) if own.replaces_lost else ""
         breakages = [each for each in broken.get(key, ()) if _is_about(each, claim)]
         found.append(
             Copy(
                 claim,
                 reason,
                 text,
-                describe_breakages(breakages) if breakages else "",
+                describe_breakages(breakages) if breakages else in_maintenance,
                 is_foreign=state.is_foreign(claim),
                 may_end=not state.ledger.shares_a_device(key),
             )
@@ -161,3 +193,15 @@ def _is_about(breakage: Breakage, claim: ResourceClaim) -> bool:
     if breakage.device is None:
         return breakage.node == pinned_to(allocation.node_selector)
     return breakage.device in {(each.driver, each.pool, each.device) for each in allocation.devices.results}
+
+
+def _find_maintenance(claim: ResourceClaim, inventory: Inventory) -> str:
+    """Return which device of a claim is in maintenance, or nothing."""
+    rules = [each for each in inventory.rules.values() if each.spec.taint.key == MAINTENANCE_KEY]
+    for result in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
+        pool = inventory.pools.get((result.driver, result.pool))
+        for slice_ in pool.slices.values() if pool is not None else ():
+            index = slice_.indexes.get(result.device)
+            if index is not None and any(inventory.tainted_by(rule, slice_) >> index & 1 for rule in rules):
+                return f"device {result.driver}/{result.pool}/{result.device} is in maintenance"
+    return ""

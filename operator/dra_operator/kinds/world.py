@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 from dra_operator.api.names import GROUP, GROUP_VERSION
 from dra_operator.api.types import ResourceClaim
@@ -52,6 +52,7 @@ class KindMetrics(Protocol):
 
     maintenance_safe_seconds: Histogram
     maintenance_broken: Counter
+    reservations: Gauge
 
 
 @dataclass(slots=True)

@@ -53,6 +53,7 @@ from dra_operator.questions.claims import (
     find_unbound,
     is_pod,
     is_pod_group,
+    is_reservation,
 )
 from dra_operator.questions.device_table import ClassDevices, PublishedDevices, devices_by_node
 from dra_operator.questions.findings import AuditReport, Finding, Sort, UncheckedSort
@@ -458,6 +459,12 @@ def _find_hanging_deletions(view: _View) -> Iterator[Finding]:
             yield Finding(Sort.DELETION_HANGS, kind, *names, text, action, _claim_names(others))
 
 
+_RESERVATION_LEFT: Final = (
+    "see whether the operator runs, which takes that entry off; if the reservation was deleted by force, take it off: "
+    'kubectl patch resourceclaim NAME --subresource=status --type=merge -p \'{"status":{"reservedFor":null}}\''
+)
+
+
 def find_deletion_cause(
     state: ClusterState, consumers: ConsumerIndex, obj: Any
 ) -> tuple[str, str, Sequence[tuple[str, str]]]:
@@ -467,6 +474,8 @@ def find_deletion_cause(
             users = [f"{entry.resource.removesuffix('s')} {entry.name}" for entry in obj.status.reserved_for]
             is_gone = consumers.find_use(obj) in (Use.ENDED, Use.GONE)
             action = f"no such pod runs: {_CONTROLLER}" if is_gone else "end what uses it"
+            if all(map(is_reservation, obj.status.reserved_for)):
+                action = _RESERVATION_LEFT
             return f"it is reserved for {listed(users)}", action, ()
         if others := sorted(state.ledger.other_holders(claim_key(obj))):
             text = f"its device is also held by {fault_texts.join_claims(others)}"

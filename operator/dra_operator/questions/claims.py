@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Pod
 from dra_operator.api.durations import human_duration
-from dra_operator.api.names import BROKEN_ANNOTATION, ENDED_PHASES, PENDING_ANNOTATION
+from dra_operator.api.names import (
+    BROKEN_ANNOTATION,
+    ENDED_PHASES,
+    GROUP,
+    PENDING_ANNOTATION,
+    RESERVATION_KIND,
+    RESERVATION_RESOURCE,
+)
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.text import listed
 from dra_operator.api.types import (
@@ -263,6 +270,8 @@ class ConsumerIndex:
             uses = {_use_of_pod(pod) for pod in self.groups.get((namespace, entry.name), ())}
             use = next((use for use in _ORDER if use in uses), Use.WAITING)
             return Consumer("PodGroup", entry.name, use if self.are_pods_known else Use.UNKNOWN)
+        if is_reservation(entry):
+            return Consumer(RESERVATION_KIND, entry.name, Use.WAITING)
         return Consumer(entry.resource, entry.name, Use.UNKNOWN)
 
 
@@ -274,6 +283,11 @@ def is_pod(entry: ResourceClaimConsumerReference) -> bool:
 def is_pod_group(entry: ResourceClaimConsumerReference) -> bool:
     """True if a reservation is for a PodGroup."""
     return (entry.api_group, entry.resource) == (_POD_GROUPS, "podgroups")
+
+
+def is_reservation(entry: ResourceClaimConsumerReference) -> bool:
+    """True if a reservation is for a DeviceReservation, which holds the devices for pods to come."""
+    return (entry.api_group, entry.resource) == (GROUP, RESERVATION_RESOURCE)
 
 
 def _use_of_pod(pod: Pod) -> Use:
