@@ -207,12 +207,12 @@ ON_CALL = {
     ),
     "explain pod/train-0 -n team-a": (
         0,
-        ["node-1/gpu-0", "allocated", "for Pod train-0", "as things are it could be on 1 of 3 nodes: node-1"],
+        ["node-1/gpu-0", "allocated", "for Pod train-0", "as things are it could be on 1 of 4 nodes: node-1"],
     ),
     "who --value GPU-13": (0, ["team-a/train-0 node-1/gpu-3", "train-0 running"]),
     "who pod/train-0 -n team-a": (0, ["team-a/train-0", "4 of 12 devices held by pod/train-0, by 1 claim"]),
     "who --idle": (0, ["team-b/notebook node-2/gpu-0", "idle"]),
-    "audit --sort NodeGone": (1, ["is allocated on node node-4, which is gone"]),
+    "top --missing": (0, ["node-9 gpu.example.com"]),
     "impact node/node-1": (1, ["team-a/train-0 evicted", "would not fit elsewhere"]),
 }
 """What answers the questions of the page's table, by command: exit code and words."""
@@ -225,7 +225,20 @@ def test_each_question_on_call_has_one_command():
     assert re.findall(r"\| `kubectl dra (.*?)` \|", page) == [*ON_CALL]
 
 
+@pytest.fixture
+def node_without_devices(plane):
+    """A node whose driver has found nothing."""
+    node, found = kubectl_scene.node(9), kubectl_scene.resource_slice(9)
+    found["spec"]["devices"] = []
+    plane.client.create("/api/v1/nodes", node)
+    plane.client.create(f"{kubectl_scene.RESOURCE}/resourceslices", found)
+    yield
+    plane.client.delete(f"{kubectl_scene.RESOURCE}/resourceslices/{found['metadata']['name']}")
+    plane.client.delete("/api/v1/nodes/node-9")
+
+
 @pytest.mark.parametrize("line", ON_CALL)
+@pytest.mark.usefixtures("node_without_devices")
 def test_question_on_call_is_answered(dra, line):
     """The command alone answers it."""
     code, words = ON_CALL[line]
