@@ -118,6 +118,9 @@ def test_worst_cases_are_estimated_otherwise(expression, before, since):
 @pytest.mark.parametrize("version", ["1.37", "1.38"])
 def test_long_quantities_are_those_of_1_37(version):
     """19 digits are no int, and no digit is lost (`quantity-digits` in docs/differences.md)."""
-    expressions = ("quantity('1000000000000000000').isInteger()", "quantity('1e30').add(1) == quantity('1e30')")
+    expressions = (
+        "quantity('1000000000000000000').isInteger()",
+        "quantity('1e30').add(1) == quantity('1e30')",
+    )
 
     assert [answer(expression, version) for expression in expressions] == [False, False]
