@@ -147,11 +147,13 @@ class Rounds:
         return Move("given back", None, operator, scheduler, gone - started, time.monotonic() - gone)
 
     async def _hold_and_end(self, claims: list[str]) -> None:
-        """End claims of ours; as long as one holds a device, a rule must own it."""
+        """End all claims, those of pods by their pods; as long as one holds a device, a rule must own it."""
         await asyncio.sleep(HOLD_SECONDS)
         if self._allocated(claims) and not await self._rules():
             self.rules_lost += 1
         await self._delete_all([f"{CLAIMS}/{name}" for name in claims])
+        names = [f"pod-{index:04}" for index in range(self._busy)]
+        await self._delete_all([f"{POD_PATH}/{name}{AT_ONCE}" for name in names])
 
     async def _wait_for_rule(self) -> None:
         """Wait until the operator has made the rule of the policy."""
