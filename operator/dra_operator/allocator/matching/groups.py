@@ -140,6 +140,9 @@ def values_of(value: AttributeValue | None, features: Features) -> Sequence[Attr
     """
     if value is None:
         return ()
+    if value.type in SCALARS and value.type != "version":
+        # Asked for each slice, and most are.
+        return (value,)
     if cannot_be_joined(value, features):
         return None
     if value.type not in SCALARS and not features.list_type_attributes:

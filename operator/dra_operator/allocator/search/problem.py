@@ -85,11 +85,11 @@ class Eligibility:
         return wanted
 
     def may_end_in_an_error(self, row: int, view: NodeView) -> bool:
-        """True if a constraint could be asked about a value of any of these devices that it cannot compare."""
-        features = self.candidates.features
-        if not features.rules.unknown_values_fail:
-            return False
-        if not features.list_type_attributes:
+        """True if a constraint could be asked about a value of any of these devices that it cannot compare.
+
+        That is an error where the rules say so (`unknown_values_fail`).
+        """
+        if not self.candidates.features.list_type_attributes:
             return True
         return any(pool.unreadable & row >> start for start, pool in view.row)
 
@@ -283,6 +283,7 @@ def find_rows(
     if not view.countable:
         return UNDECIDED
     rows: Rows = {}
+    values_fail = eligibility.candidates.features.rules.unknown_values_fail
     for plan in plans:
         for request in plan.requests:
             enough = not give_up
@@ -293,7 +294,7 @@ def find_rows(
                     if row is UNDECIDED:
                         return UNDECIDED
                     rows[asked] = row
-                if item.constraints and eligibility.may_end_in_an_error(rows[asked], view):
+                if values_fail and item.constraints and eligibility.may_end_in_an_error(rows[asked], view):
                     return UNDECIDED
                 enough = enough or rows[asked].bit_count() >= (item.count or 0)
             if not enough:
