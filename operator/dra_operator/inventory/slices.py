@@ -351,7 +351,7 @@ def read_slice(wire: ResourceSlice, columns: Columns, *, full_names: bool = Fals
     attributes = {name: columns.attributes(values) for name, values in _by_name(published)}
     capacity = {name: columns.capacities(values) for name, values in _by_name(amounts)}
     shareable = bits.from_flags([trait.shareable for trait in device_fields])
-    unreadable = bits.from_flags([_are_unreadable(table) for table in published])
+    unreadable = bits.from_flags([_are_unreadable(table, full_names) for table in published])
     nodes = NodeFields(spec.node_name or None, bool(spec.all_nodes), spec.node_selector)
     schema = columns.schema(
         spec.driver, tuple(attributes), tuple(capacity), len(names), shareable, unreadable
@@ -504,8 +504,12 @@ def _device_fields(device: Device) -> DeviceFields:
     return next((shared for shared in (PLAIN, _SHAREABLE) if device_fields == shared), device_fields)
 
 
-def _are_unreadable(attributes: Mapping[str, AttributeValue]) -> bool:
-    return any(value.type in _DOUBTFUL and _is_unreadable(value) for value in attributes.values())
+def _are_unreadable(attributes: Mapping[str, AttributeValue], full_names: bool) -> bool:  # noqa: FBT001 - the rule
+    """Return whether a value is of no known type, which an empty list is by the rules that join names, too."""
+    return any(
+        (value.type in _DOUBTFUL and _is_unreadable(value)) or (full_names and value.value == ())
+        for value in attributes.values()
+    )
 
 
 def _is_unreadable(value: AttributeValue) -> bool:
