@@ -209,8 +209,12 @@ def test_at_its_end_running_pods_go_on_and_no_new_one_starts(installed):
     installed.wait(lambda status: [each["name"] for each in status["copies"]] == ["training-0"], "one copy")
     status = installed.wait_phase("Expiring")
     assert "running has ended" in status["copies"][0]["message"]
-    claim = installed.scene.claim("training-0")
-    assert claim["metadata"]["deletionTimestamp"]
+    claim = installed.client.wait_for(
+        f"{installed.scene.claims}/training-0",
+        lambda found: found["metadata"].get("deletionTimestamp"),
+        seconds=30,
+        what="the deletion of the claim",
+    )
     assert devices(claim)
     installed.client.delete(f"{installed.pods}/running")
     assert installed.wait_phase("Expired")["ready"] == "0/2"
@@ -294,8 +298,9 @@ def test_what_keeps_a_reservation_is_said(installed):
     installed.wait_phase("Ready", "other")
 
     installed.reserve("many", copies=5)
-    status = installed.wait_reason("DeviceInUse", "many-", name="many")
-    assert status["ready"] == "2/5"
+    installed.wait(
+        lambda status: status["ready"] == "2/5" and ready(status)["reason"] == "DeviceInUse", "2 of 5", "many"
+    )
     installed.reserve("many", copies=2)
     installed.wait_phase("Ready", "many")
 
