@@ -22,6 +22,7 @@ from dra_operator.questions.missing_devices import MissingDevices
 from dra_operator.questions.status import StatusReport
 from dra_operator.questions.usage import HolderReport, UsageReport
 from dra_operator.questions.waiting import WaitingList
+from dra_operator.questions.workload_pods import WorkloadAnswer
 
 
 def schema_text() -> str:
@@ -38,6 +39,7 @@ def schema_text() -> str:
         "Lint": LintReport,
         "Status": StatusReport,
         "MissingDevices": MissingDevices,
+        "WorkloadExplanation": WorkloadAnswer,
         "Usage": UsageReport,
         "WaitingList": WaitingList,
     }

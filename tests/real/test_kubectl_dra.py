@@ -19,6 +19,7 @@ from controlplane import install_component, running_control_plane
 from kubectl_scene import READER, VIEWER
 
 PAGE = Path(__file__).parents[2] / "docs" / "kubectl.md"
+QUOTA = "count/resourceclaims.resource.k8s.io"
 BLOCK = re.compile(r"^```text\n(\$ kubectl dra .*?\n)(.*?)^```$", re.DOTALL | re.MULTILINE)
 AGE = re.compile(r"\b\d+ ?(?:y|d|h|min|m|s)(?:\d+(?:d|h|m|s))?\b *")
 
@@ -132,6 +133,48 @@ def test_reader_of_what_is_published(dra, line, code, words):
 
     assert (done.returncode, words in done.stdout + done.stderr) == (code, True), done.stdout + done.stderr
     assert 'only those of "team-a" are known' in done.stderr or line.startswith(("lint", "claims"))
+
+
+@pytest.fixture(scope="module")
+def workloads(plane):
+    """Put a Deployment, a Job and a quota of one claim into a namespace of their own; no controller makes pods."""
+    client, space = plane.client, "/namespaces/team-w"
+    client.create("/api/v1/namespaces", {"metadata": {"name": "team-w"}})
+    template = {"metadata": {"name": "one"}, "spec": {"spec": kubectl_scene.claim_spec(1, "gpu")}}
+    client.create(f"{kubectl_scene.RESOURCE}{space}/resourceclaimtemplates", template)
+    container = {"name": "main", "image": "none", "resources": {"claims": [{"name": "gpu"}]}}
+    entries = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    pods = {"containers": [container], "resourceClaims": entries}
+    labels = {"app": "serve"}
+    body = {"metadata": {"labels": labels}, "spec": pods}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": body}
+    client.create(f"/apis/apps/v1{space}/deployments", {"metadata": {"name": "serve"}, "spec": spec})
+    job = {**body, "spec": {**pods, "restartPolicy": "Never"}}
+    job_spec = {"parallelism": 3, "completions": 3, "template": job}
+    client.create(f"/apis/batch/v1{space}/jobs", {"metadata": {"name": "train"}, "spec": job_spec})
+    quota = {"metadata": {"name": "few"}, "spec": {"hard": {QUOTA: "1"}}}
+    client.create(f"/api/v1{space}/resourcequotas", quota)
+    status = {"hard": {QUOTA: "1"}, "used": {QUOTA: "0"}}
+    client.patch(f"/api/v1{space}/resourcequotas/few/status", {"status": status})
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        ("explain job/train", 1, ["Job", "1 to be made", "2 to be made", "ClaimNotCreated", "ResourceQuota"]),
+        ("explain deploy/serve", 0, ['Deployment "team-w/serve"', "1 to be made", "would fit"]),
+        ("explain job/nobody", 2, ['there is no Job "team-w/nobody"']),
+        ("explain jobset/nobody", 2, ['there is no JobSet "team-w/nobody"']),
+        ("fit template/one -c 2", 1, ["1 of 2 copies", 'ResourceQuota "team-w/few"']),
+        ("top --missing", 0, ["no node lacks devices"]),
+    ],
+)
+def test_workloads_and_quotas_of_the_cluster(dra, workloads, line, code, words):
+    """They are read by their names, with what stands between them and their pods; a CRD may not be there."""
+    done = dra(line if line.startswith("top") else f"{line} -n team-w")
+
+    assert done.returncode == code, done.stdout + done.stderr
+    assert [word for word in words if word not in done.stdout + done.stderr] == []
 
 
 @pytest.mark.parametrize(

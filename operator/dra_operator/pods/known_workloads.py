@@ -84,7 +84,7 @@ def _ray(path: str) -> tuple[PodSet, ...]:
     )
 
 
-def _kubeflow(kind: str, field: str, version: str = "v1") -> KnownWorkload:
+def _kubeflow(kind: str, field: str, version: str = "v1", between: tuple[str, ...] = ()) -> KnownWorkload:
     """Return a job of Kubeflow, whose pods are in a map by their role."""
     path = f"spec.{field}.*"
     return KnownWorkload(
@@ -94,6 +94,7 @@ def _kubeflow(kind: str, field: str, version: str = "v1") -> KnownWorkload:
         f"{kind.lower()}s",
         (PodSet(f"{path}.template", (Factor(f"{path}.replicas"),), "*"),),
         suspended="spec.runPolicy.suspend",
+        between=between,
     )
 
 
@@ -174,7 +175,7 @@ _ALL: Final = (
     _kubeflow("PyTorchJob", "pytorchReplicaSpecs"),
     _kubeflow("TFJob", "tfReplicaSpecs"),
     _kubeflow("JAXJob", "jaxReplicaSpecs"),
-    _kubeflow("MPIJob", "mpiReplicaSpecs", "v2beta1"),
+    _kubeflow("MPIJob", "mpiReplicaSpecs", "v2beta1", ("Job",)),
     KnownWorkload(
         "Job",
         "batch.volcano.sh",

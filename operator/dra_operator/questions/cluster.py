@@ -6,9 +6,11 @@ Source: docs/library.md.
 from collections.abc import Mapping
 from typing import Any
 
+from dra_operator.pods.known_workloads import find_named
 from dra_operator.pods.smallest_change import Effort
 from dra_operator.questions.allocate import AllocateAnswer, allocate
 from dra_operator.questions.audit import audit
+from dra_operator.questions.contents import DEFAULT_NAMESPACE
 from dra_operator.questions.copies import Subject
 from dra_operator.questions.device_table import HolderQuery
 from dra_operator.questions.errors import QuestionError
@@ -33,6 +35,7 @@ from dra_operator.questions.state import ClusterState
 from dra_operator.questions.status import StatusReport, find_status
 from dra_operator.questions.usage import Grouping, HolderReport, UsageReport, find_holders, find_usage
 from dra_operator.questions.waiting import WaitingList, find_waiting
+from dra_operator.questions.workload_pods import WorkloadAnswer, explain_new_pods, explain_workload
 
 
 class Cluster(ClusterState):
@@ -62,6 +65,16 @@ class Cluster(ClusterState):
         what it may cost to find changes; None finds none. Raises QuestionError.
         """
         return explain(self, subject, effort)
+
+    def explain_workload(self, subject: Subject, effort: Effort | None = EFFORT) -> WorkloadAnswer:
+        """Return what becomes of the pods of a workload: `deployment/NAMESPACE/NAME`, or objects of a file.
+
+        Pods that exist are explained, equal ones once, and those that it would make are placed. Raises QuestionError.
+        """
+        if isinstance(subject, str) and (known := find_named(subject.partition("/")[0])) is not None:
+            namespace, _, name = subject.partition("/")[2].rpartition("/")
+            return explain_workload(self, known, namespace or DEFAULT_NAMESPACE, name, effort)
+        return explain_new_pods(self, subject, effort)
 
     def waiting(self, namespace: str = "") -> WaitingList:
         """Return the pods and claims that wait for devices, in a namespace or in all. Raises QuestionError."""

@@ -213,6 +213,15 @@ def explain(state: ClusterState, subject: Subject, effort: Effort | None = EFFOR
     return replace(question.explain_copy(template), assumed=template.assumed)
 
 
+def explain_placed(state: ClusterState, placer: Placer, number: int, effort: Effort | None) -> ExplainAnswer:
+    """Return why a placer could not place a copy of a pod, in the state as it is."""
+    template = placer.template
+    kinds = template.find_kinds(state.inventory)
+    question = _Question(state, effort, kinds, (), template.name(number))
+    question.is_aborted = placer.is_aborted
+    return replace(question.explain_refused(placer, number), assumed=template.assumed)
+
+
 @dataclass
 class _Uses:
     """Which claims somebody uses, found when it is first asked for."""

@@ -5,6 +5,7 @@ any order: the answer says so. Source: docs/library.md.
 """
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +13,7 @@ from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult
 from dra_operator.ledger import ClaimKey
 from dra_operator.questions.answers import Conclusion, DeviceAnswer, conclude, devices_of
-from dra_operator.questions.copies import Subject, find_pods
+from dra_operator.questions.copies import Pods, Subject, Template, find_pods
 from dra_operator.questions.errors import QuestionError
 from dra_operator.questions.partial import ABORTED, DECISION
 from dra_operator.questions.placer import PlacedCopy, Placer
@@ -84,6 +85,16 @@ def find_fit(state: ClusterState, subject: Subject, copies: int | None = None) -
     wanted = pods.templates if copies is None else ((pods.templates[0][0], copies),)
     if copies is not None and len(pods.templates) > 1:
         raise QuestionError(f"copies: {pods.subject} has pods that differ: all of them are asked about, once")
+    return place_pods(state, pods, wanted)
+
+
+def place_pods(
+    state: ClusterState,
+    pods: Pods,
+    wanted: Sequence[tuple[Template, int]],
+    refuse: Callable[[Placer, int], None] | None = None,
+) -> FitAnswer:
+    """Return how many copies of some templates fit; `refuse` is told of the first that does not, in the state then."""
     kinds = dict.fromkeys(kind for each, _ in wanted for kind in each.find_kinds(state.inventory))
     missing = DECISION.find_missing(state.unread, kinds)
     placed: list[PlacedCopy] = []
@@ -101,6 +112,8 @@ def find_fit(state: ClusterState, subject: Subject, copies: int | None = None) -
                         why = placer.explain(number)
                         reason, message = why.reason.value, printable(why.message)
                         failing = template.name(number) if pods.are_of_workload else f"copy {number:,}"
+                        if refuse is not None:
+                            refuse(placer, number)
                     break
                 placed.append(found)
     counts = Counter(each.node for each in placed)

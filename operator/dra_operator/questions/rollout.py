@@ -26,10 +26,14 @@ def controller_of(pod: Pod) -> OwnerReference | None:
     return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
 
 
-def deployment_of(owner: OwnerReference) -> str:
+def deployment_of(replica_set: str) -> str:
     """Return the Deployment that a ReplicaSet is of by its name, which ends with a hash of the template, or nothing."""
-    name, _, end = owner.name.rpartition("-")
-    return name if owner.kind == "ReplicaSet" and _HASH.fullmatch(end) else ""
+    name, _, end = replica_set.rpartition("-")
+    return name if _HASH.fullmatch(end) else ""
+
+
+def _deployment(owner: OwnerReference) -> str:
+    return deployment_of(owner.name) if owner.kind == "ReplicaSet" else ""
 
 
 def find_own_holders(state: ClusterState, pod: Pod, claims: Iterable[ClaimKey]) -> str:
@@ -38,7 +42,7 @@ def find_own_holders(state: ClusterState, pod: Pod, claims: Iterable[ClaimKey]) 
     Then the text names what of the update's strategy ends that; where the owner is not known, under which condition.
     """
     owner = controller_of(pod)
-    name = "" if owner is None else owner.name if owner.kind == "DaemonSet" else deployment_of(owner)
+    name = "" if owner is None else owner.name if owner.kind == "DaemonSet" else _deployment(owner)
     if owner is None or not name:
         return ""
     kind = "DaemonSet" if owner.kind == "DaemonSet" else "Deployment"
@@ -74,7 +78,7 @@ def _is_older(pod: Pod, other: Pod, owner: OwnerReference, name: str) -> bool:
         return False
     if owner.kind == "DaemonSet":
         return (found.kind, found.name) == ("DaemonSet", name)
-    return deployment_of(found) == name and found.name != owner.name
+    return _deployment(found) == name and found.name != owner.name
 
 
 def _waits_for_new(kind: str, spec: Mapping[str, Any]) -> bool:

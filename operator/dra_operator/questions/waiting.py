@@ -75,7 +75,7 @@ def find_waiting(state: ClusterState, namespace: str = "") -> WaitingList:
         kind = type(record.obj).__name__
         # Two of one key differ in nothing that `explain` looks at but their names.
         name = f"{kind}/{metadata.namespace}/{metadata.name}"
-        key = _shape(state, record) or name
+        key = find_shape(state, record) or name
         if key not in known:
             known[key] = explain(state, name, None)
         found = known[key]
@@ -120,7 +120,7 @@ def _find_candidates(
             yield record
 
 
-def _shape(state: ClusterState, record: ObjectRecord) -> str:
+def find_shape(state: ClusterState, record: ObjectRecord) -> str:
     """Return what a waiting object asks for, without names of its own; empty where its name may matter.
 
     That is where it names a claim that others may use, or one that has been decided already.

@@ -7,13 +7,16 @@ what stays unread is named once, with the right that is missing. Half a list is 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dra_operator.api.kinds import KINDS, LEASE, POLICIES, RESOURCE_GROUP, Kind
 from dra_operator.api.names import LEASE_NAME
 from dra_operator.cli.kubectl.answering import Demand
 from dra_operator.cli.kubectl.requests import Kubectl, ReadingError, RefusedError, items_of
 from dra_operator.questions.managers import trim_managed_fields
+
+if TYPE_CHECKING:
+    from dra_operator.pods.known_workloads import KnownWorkload
 
 _OPTIONAL: Final = frozenset(
     (
@@ -81,6 +84,27 @@ def _read_version(kubectl: Kubectl) -> str:
     except RefusedError:
         return ""
     return str(answer.get("gitVersion", "")) if isinstance(answer, dict) else ""
+
+
+def read_workload(kubectl: Kubectl, known: "KnownWorkload", namespace: str, name: str) -> list[Body]:
+    """Return a workload and what may stand between it and its pods in its namespace, as far as permitted."""
+    from dra_operator.pods.known_workloads import KNOWN_WORKLOADS
+
+    found: list[Body] = []
+    between = [each for each in KNOWN_WORKLOADS.values() if each.kind in known.between]
+    for each in (known, *between):
+        for version in each.versions:
+            base = f"/apis/{each.group}/{version}" if each.group else f"/api/{version}"
+            path = f"{base}/namespaces/{namespace}/{each.plural}{f'/{name}' if each is known else ''}"
+            try:
+                answer = kubectl.get(path)
+            except RefusedError:
+                continue
+            items = [answer] if each is known else items_of(path, answer)
+            api_version = f"{each.group}/{version}" if each.group else version
+            found += [_trimmed({"apiVersion": api_version, "kind": each.kind, **item}) for item in items]
+            break
+    return found
 
 
 def check_required(demand: Demand, missing: Mapping[str, str]) -> None:

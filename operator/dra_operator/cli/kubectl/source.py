@@ -17,8 +17,9 @@ from dra_operator.api.text import shown
 from dra_operator.api.versions import RELEASED, RULES, Rules, rules_of
 from dra_operator.cli.kubectl.answering import Demand
 from dra_operator.cli.kubectl.options import Options
-from dra_operator.cli.kubectl.reading import check_required, read_live
+from dra_operator.cli.kubectl.reading import check_required, read_live, read_workload
 from dra_operator.cli.kubectl.requests import ReadingError, connect
+from dra_operator.cli.kubectl.subjects import find_workload_name
 
 if TYPE_CHECKING:
     from dra_operator.pods.objects import Manifest, ObjectRecord
@@ -72,6 +73,8 @@ def read_source(options: Options, demand: Demand) -> Source:
         notice.start()
     try:
         live = read_live(kubectl, demand, "" if options.all_namespaces else own, others)
+        if (asked := find_workload_name(options.subject, own)) is not None:
+            live.bodies += read_workload(kubectl, *asked)
     finally:
         notice.cancel()
         # Two threads that import modules which import each other may each find one that is not complete; and a process

@@ -14,6 +14,7 @@ from dra_operator.cli.kubectl.options import option
 
 if TYPE_CHECKING:
     from dra_operator.cli.kubectl.answering import Question
+    from dra_operator.pods.known_workloads import KnownWorkload
     from dra_operator.pods.objects import Manifest
     from dra_operator.questions.state import ClusterState
 
@@ -86,6 +87,18 @@ def is_object(text: str) -> bool:
     """Return whether a text is KIND/NAME, and no file in a folder of that name."""
     word, slash, _ = text.partition("/")
     return bool(slash) and word.partition(".")[0].lower() in KINDS and not Path(text).is_file()
+
+
+def find_workload_name(text: str, namespace: str) -> "tuple[KnownWorkload, str, str] | None":
+    """Return the kind, namespace and name of a workload that `KIND/NAME` names, or None for anything else."""
+    from dra_operator.pods.known_workloads import find_named
+
+    word, slash, name = text.partition("/")
+    if not slash or not name or word.partition(".")[0].lower() in KINDS or Path(text).is_file():
+        return None
+    known = find_named(word)
+    own, _, bare = full_name(name, namespace).rpartition("/")
+    return None if known is None else (known, own, bare)
 
 
 def resolve_subject(question: "Question", text: str) -> "str | list[Manifest]":

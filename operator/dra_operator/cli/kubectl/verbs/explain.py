@@ -20,6 +20,7 @@ from dra_operator.cli.kubectl.options import option
 from dra_operator.cli.kubectl.subjects import (
     COPIED,
     find_name,
+    find_workload_name,
     full_name,
     kubectl_name,
     no_device_line,
@@ -29,12 +30,26 @@ from dra_operator.cli.kubectl.subjects import (
     resolve_subject,
     without_option,
 )
-from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Row, Style, count, sentence, table, wrapped
+from dra_operator.cli.kubectl.tables import (
+    Cell,
+    Colour,
+    Column,
+    Row,
+    Style,
+    count,
+    listing,
+    names_cell,
+    sentence,
+    table,
+    wrapped,
+)
 from dra_operator.questions.partial import DECISION
 
 if TYPE_CHECKING:
+    from dra_operator.pods.objects import Manifest
     from dra_operator.questions.explain import ExplainAnswer, FunnelStep, RequestFunnel
     from dra_operator.questions.origin import AllocationOrigin
+    from dra_operator.questions.workload_pods import EqualPods, WorkloadAnswer
 
 DEMAND = Demand.for_question(DECISION, required=("ResourceClaim",), engine="dra_operator.questions.explain")
 _COLUMNS: Final = (Column("DEVICES", is_number=True), Column("", is_cut=True), Column("BECAUSE", is_cut=True))
@@ -50,7 +65,7 @@ _WOULD: Final = {"waits": "would wait", "fits": "would fit"}
     DEMAND,
     click.Argument(
         ["subject"],
-        metavar="[claim/NAME | pod/NAME | NAME | template/NAME | class/NAME | FILE]",
+        metavar="[claim/NAME | pod/NAME | NAME | WORKLOAD/NAME | template/NAME | class/NAME | FILE]",
         nargs=-1,
         callback=lambda _ctx, _param, words: one_subject(words),
         shell_complete=complete_subjects(COPIED),
@@ -61,29 +76,28 @@ _WOULD: Final = {"waits": "would wait", "fits": "would fit"}
 def app(question: Question, *, subject: str, no_changes: bool, without: tuple[str, ...]) -> Answer:
     """Say why a claim or pod waits: how many devices each condition leaves, and the smallest change that would help.
 
-    A name alone is a claim, or else a pod. A file, a template or a class is explained as a copy of it would be. Exit
-    code 0: it does not wait; 1: it does; 2: it cannot be said, or only if nobody else holds devices.
+    A name alone is a claim, or else a pod. A workload, as deployment/NAME or job/NAME, is explained by its pods. A
+    file, a template or a class is explained as its pods or a copy would be. Exit code 0: it does not wait; 1: it does;
+    2: it cannot be said, or only if nobody else holds devices.
     """
     from dra_operator.questions.explain import EFFORT, explain
 
+    effort = None if no_changes else EFFORT
+    if (asked := find_workload_name(subject, question.own_namespace)) is not None:
+        from dra_operator.questions.workload_pods import explain_workload
+
+        return _workload(question, explain_workload(remove(question, without), *asked, effort), subject)
     text = _named(question, subject)
     unread = question.cluster.unread
     if missing := [kind for kind in DECISION.required if kind in unread]:
         return _as_written(question, text, missing)
     cluster = remove(question, without)
     what = resolve_subject(question, text)
-    report = explain(cluster, what, None if no_changes else EFFORT)
-    asides = partial_lines(report)
-    asides += [
-        no_device_line(each.device_class)
-        for each in report.requests
-        if any(step.name == "class" and step.refused and not step.left for step in each.steps)
-    ]
-    asides += [
-        f"kubectl dra who class/{each.device_class} names all claims that hold such devices"
-        for each in report.requests
-        if any(_are_left_out(step) for step in each.steps)
-    ]
+    if not isinstance(what, str) and _has_several(what):
+        from dra_operator.questions.workload_pods import explain_new_pods
+
+        return _workload(question, explain_new_pods(cluster, what, effort), text)
+    report = explain(cluster, what, effort)
     is_copy = not isinstance(what, str) or what.startswith(_COPIES)
     would = is_copy or bool(question.given)
     return Answer(
@@ -92,8 +106,54 @@ def app(question: Question, *, subject: str, no_changes: bool, without: tuple[st
         list(_lines(question.style, report, would=would)),
         CODES[report.conclusion],
         names=[_name(what, text)],
-        asides=list(dict.fromkeys(asides)),
+        asides=list(dict.fromkeys([*partial_lines(report), *_hints(report)])),
     )
+
+
+def _hints(report: "ExplainAnswer") -> list[str]:
+    """Return what to ask next."""
+    hints = [
+        no_device_line(each.device_class)
+        for each in report.requests
+        if any(step.name == "class" and step.refused and not step.left for step in each.steps)
+    ]
+    hints += [
+        f"kubectl dra who class/{each.device_class} names all claims that hold such devices"
+        for each in report.requests
+        if any(_are_left_out(step) for step in each.steps)
+    ]
+    return hints
+
+
+def _has_several(manifests: "Sequence[Manifest]") -> bool:
+    """Return whether objects of a file are the pods of a workload, or several pods."""
+    from dra_operator.pods.known_workloads import find_known
+
+    pods = [each for each in manifests if each.body.get("kind") == "Pod"]
+    return len(pods) > 1 or any(find_known(each.body) is not None for each in manifests)
+
+
+def _workload(question: Question, report: "WorkloadAnswer", text: str) -> Answer:
+    """Return what becomes of the pods of a workload: a table, and then each reason once."""
+    style, lines, hints = question.style, [report.subject], []
+    columns = (
+        Column("PODS", lambda each: names_cell(each.names) if each.names else f"{each.count} to be made"),
+        Column("STATE", _state_of),
+        Column("NODE", lambda each: names_cell(each.nodes) if each.nodes else "-"),
+        Column("REASON", lambda each: each.explanation.reason or "-", is_cut=True),
+    )
+    lines += listing(columns, report.items, style) if report.items else ["it has no pods, and makes none"]
+    for each in report.items:
+        if each.explanation.state in _WOULD and each.explanation.state != "fits":
+            lines += ["", *_lines(style, each.explanation, would=not each.names)]
+            hints += _hints(each.explanation)
+    asides = list(dict.fromkeys([*partial_lines(report), *hints]))
+    return Answer("WorkloadExplanation", report, lines, CODES[report.conclusion], names=[text], asides=asides)
+
+
+def _state_of(pods: "EqualPods") -> str:
+    state = pods.explanation.state
+    return state if pods.names else _WOULD.get(state, state)
 
 
 def _name(subject: Any, text: str) -> str:

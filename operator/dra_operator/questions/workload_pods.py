@@ -1,0 +1,210 @@
+"""Workloads: what becomes of the pods that one has, and of those that it would still make.
+
+Its pods are those of its owner chain; each is explained by itself, equal ones once. Those that are missing are placed
+one after the other, as `fit` does, beside what is used now. Source: docs/kubectl.md, "Workloads".
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from dra_operator.api.core import Pod
+from dra_operator.pods.claims import is_over
+from dra_operator.pods.known_workloads import KnownWorkload
+from dra_operator.pods.objects import Manifest, ObjectRecord, Place
+from dra_operator.pods.smallest_change import Effort
+from dra_operator.pods.workloads import Workload, part
+from dra_operator.questions.answers import Conclusion, conclude
+from dra_operator.questions.copies import Pods, Subject, Template, find_pods
+from dra_operator.questions.errors import UnknownObjectError
+from dra_operator.questions.explain import EFFORT, ExplainAnswer, explain, explain_placed
+from dra_operator.questions.fit import place_pods
+from dra_operator.questions.placer import Placer
+from dra_operator.questions.rollout import deployment_of
+from dra_operator.questions.state import ClusterState
+from dra_operator.questions.waiting import find_shape
+
+_WAITS: Final = ("waits", "broken")
+_FINISHED: Final = frozenset(("Complete", "Completed", "Succeeded", "Failed"))
+"""Conditions of workloads that make no more pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class EqualPods:
+    """Pods of a workload of which the same is to be said, by name if they exist; `explanation` is of the first."""
+
+    names: tuple[str, ...]
+    count: int
+    nodes: tuple[str, ...]
+    explanation: ExplainAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadAnswer:
+    """What becomes of the pods of a workload: those that exist, and then those that are still to be made.
+
+    `partial` has a line for each thing that the answer lacks, `assumed` for each that it assumes.
+    """
+
+    subject: str
+    items: tuple[EqualPods, ...]
+    partial: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """Whether no pod waits."""
+        waiting = [each.explanation for each in self.items if each.explanation.state in _WAITS]
+        is_certain = not self.partial or any(not each.partial for each in waiting)
+        return conclude(is_yes=not waiting, is_partial=not is_certain)
+
+
+_SUSPENDED: Final = "it is suspended, and makes its pods once it is not"
+
+
+def explain_new_pods(state: ClusterState, subject: Subject, effort: Effort | None = EFFORT) -> WorkloadAnswer:
+    """Return what would become of the pods of a workload, or of several pods, in a file. Raises QuestionError."""
+    state, pods = find_pods(state, subject)
+    return _answer(pods.subject, _explain_missing(state, pods, pods.templates, effort))
+
+
+def explain_workload(
+    state: ClusterState, known: KnownWorkload, namespace: str, name: str, effort: Effort | None = EFFORT
+) -> WorkloadAnswer:
+    """Return what becomes of the pods of a workload of the cluster. Raises UnknownObjectError, QuestionError.
+
+    One that is not among the objects is known by its pods alone.
+    """
+    body = state.objects.bodies.get((known.name, namespace, name))
+    records = list(_find_pods(state, known, namespace, name))
+    title = f'{known.kind} "{namespace}/{name}"'
+    if body is None and not records:
+        raise UnknownObjectError(f"there is no {title}, nor a pod of it")
+    items = list(_explain_existing(state, records, effort))
+    if body is None:
+        return _answer(title, items, f"{title} was not read: which pods it still makes is not known")
+    conditions = part(body, "status").get("conditions") or ()
+    is_finished = any(each.get("type") in _FINISHED and each.get("status") == "True" for each in conditions)
+    if not is_finished and not known.is_for_each_node:
+        manifest = Manifest(Place("", 0, 0), body)
+        state, pods = find_pods(state, [manifest])
+        missing = _explain_missing(state, pods, _count_missing(pods, records, body), effort)
+        if Workload(manifest, known, name).is_suspended:
+            missing = [_after_suspension(each) for each in missing]
+        items += missing
+    return _answer(title, items)
+
+
+def _after_suspension(pods: EqualPods) -> EqualPods:
+    """Return what would become of pods once their workload is not suspended any more."""
+    assumed = (*pods.explanation.assumed, _SUSPENDED)
+    return replace(pods, explanation=replace(pods.explanation, assumed=assumed))
+
+
+def _answer(title: str, items: list[EqualPods], *partial: str) -> WorkloadAnswer:
+    found = [each.explanation for each in items]
+    lines = dict.fromkeys([*partial, *(line for each in found for line in each.partial)])
+    assumed = dict.fromkeys(line for each in found for line in each.assumed)
+    return WorkloadAnswer(title, tuple(items), tuple(lines), tuple(assumed))
+
+
+def _find_pods(
+    state: ClusterState, known: KnownWorkload, namespace: str, name: str
+) -> Iterator[ObjectRecord]:
+    """Yield the pods of a workload: what it owns, and what that owns."""
+    records = [each for each in state.objects.of_kind("Pod") if each.obj.metadata.namespace == namespace]
+    between = [body for key, body in state.objects.bodies.items() if key[1] == namespace]
+    owners, before = {(known.group, known.kind, name)}, 0
+    while len(owners) > before:
+        before = len(owners)
+        for body in (*between, *(record.body for record in records)):
+            if owners.intersection(_owners(body)):
+                group = str(body.get("apiVersion")).rpartition("/")[0]
+                owners.add((group, str(body.get("kind")), str(part(body, "metadata").get("name"))))
+    yield from (record for record in records if ("", "Pod", record.obj.metadata.name) in owners)
+
+
+def _owners(body: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield who manages an object; of a ReplicaSet that was not read also the Deployment by its name."""
+    for owner in part(body, "metadata").get("ownerReferences") or ():
+        group = str(owner.get("apiVersion")).rpartition("/")[0]
+        if owner.get("controller"):
+            yield group, str(owner.get("kind")), str(owner.get("name"))
+        if owner.get("kind") == "ReplicaSet":
+            yield group, "Deployment", deployment_of(str(owner.get("name")))
+
+
+def _entries(record: ObjectRecord) -> Any:
+    return record.obj.spec.resource_claims
+
+
+def _explain_existing(
+    state: ClusterState, records: list[ObjectRecord], effort: Effort | None
+) -> Iterator[EqualPods]:
+    """Yield what is to be said of pods that exist, once of equal ones: those of one shape, or with one reason."""
+    known: dict[str, ExplainAnswer] = {}
+    groups: dict[Any, list[ObjectRecord]] = {}
+    for record in sorted(records, key=lambda each: (len(each.obj.metadata.name), each.obj.metadata.name)):
+        reference = _reference(record)
+        shape = find_shape(state, record) or reference
+        if shape not in known:
+            known[shape] = explain(state, reference, None)
+        found = known[shape]
+        key = found.state, found.reason, record.obj.status.phase, _entries(record)
+        groups.setdefault(key, []).append(record)
+    for (word, *_), group in groups.items():
+        pods: list[Pod] = [record.obj for record in group]
+        explanation = explain(state, _reference(group[0]), effort if word in _WAITS else None)
+        nodes = dict.fromkeys(pod.spec.node_name for pod in pods if pod.spec.node_name)
+        yield EqualPods(
+            tuple([pod.metadata.name for pod in pods]), len(pods), tuple(sorted(nodes)), explanation
+        )
+
+
+def _reference(record: ObjectRecord) -> str:
+    return f"Pod/{record.obj.metadata.namespace}/{record.obj.metadata.name}"
+
+
+def _count_missing(
+    pods: Pods, records: list[ObjectRecord], body: Mapping[str, Any]
+) -> list[tuple[Template, int]]:
+    """Return how many pods of each template are still to be made: those of one name their claims alike."""
+    there = [_entries(record) for record in records if not is_over(record.obj)]
+    completions, done = part(body, "spec").get("completions"), part(body, "status").get("succeeded") or 0
+    found = []
+    for template, count in pods.templates:
+        assert template.pod is not None
+        most = min(count, completions - done) if isinstance(completions, int) else count
+        own = _entries(template.pod)
+        missing = 0
+        for _ in range(most):
+            if own in there:
+                there.remove(own)
+            else:
+                missing += 1
+        found.append((template, missing))
+    return found
+
+
+def _explain_missing(state: ClusterState, pods: Pods, wanted: Any, effort: Effort | None) -> list[EqualPods]:
+    """Return what would become of pods that are still to be made: of those that fit, and of the others."""
+    wanted = [(template, count) for template, count in wanted if count]
+    if not wanted:
+        return []
+    refused: list[ExplainAnswer] = []
+
+    def refuse(placer: Placer, number: int) -> None:
+        # What ends a copy that was placed before is no change.
+        tried = effort if number == 1 and not placer.shared else None
+        refused.append(explain_placed(state, placer, number, tried))
+
+    fit = place_pods(state, pods, wanted, refuse)
+    items = []
+    if fit.fitting:
+        nodes = tuple([each.node for each in fit.nodes])
+        fits = ExplainAnswer(
+            pods.subject, "fits", node=nodes[0], partial=() if refused else fit.partial, assumed=fit.assumed
+        )
+        items.append(EqualPods((), fit.fitting, nodes, fits))
+    items += [EqualPods((), fit.asked - fit.fitting, (), replace(each, devices=())) for each in refused]
+    return items
