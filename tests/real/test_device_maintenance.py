@@ -185,6 +185,17 @@ class Installation:
 
         return self.client.wait_for(f"{KIND}/{name}", has, seconds=120, what=f"phases {phases}")
 
+    def wait_told(self, *reasons):
+        """Wait until maintenances have Events with some reasons."""
+
+        def are_there(events):
+            about = [
+                each for each in events["items"] if each["involvedObject"]["kind"] == "DeviceMaintenance"
+            ]
+            return {*reasons} <= {each["reason"] for each in about}
+
+        self.client.wait_for("/api/v1/events", are_there, seconds=60, what=f"Events {reasons}")
+
     def tainted(self):
         """Return which devices have a rule."""
         return sorted(each["spec"]["deviceSelector"]["device"] for each in self.client.get(RULES)["items"])
@@ -251,12 +262,7 @@ def test_one_card_is_emptied_worked_on_and_put_back(installed):
     installed.run_pods(3)
     assert len(installed.uids()) == 3
     installed.remove()
-    told = {
-        each["reason"]
-        for each in installed.client.get("/api/v1/events")["items"]
-        if each["involvedObject"]["kind"] == "DeviceMaintenance"
-    }
-    assert {"Evicted", "SafeToWork", "Returned"} <= told
+    installed.wait_told("Evicted", "SafeToWork", "Returned")
 
 
 def test_what_is_left_to_people_is_named_and_rules_are_restored(installed):

@@ -44,19 +44,21 @@ class MaintenanceDevices(BaseModel):
         return self
 
     def __str__(self) -> str:
-        return f"node {self.node}" if self.driver is None else str(self._selector)
+        return (
+            f"node {self.node}" if self.driver is None else str(Selector(self.driver, self.pool, self.device))
+        )
 
-    @property
-    def _selector(self) -> Selector:
-        return Selector(self.driver or "", self.pool, self.device)
-
-    def may_be_in(self, driver: str, pool: str) -> bool:
-        """Return whether a pool can have such devices."""
-        return self.node is not None or (self.driver == driver and self.pool in (None, pool))
+    def may_be_in(self, driver: str, pool: str, nodes: Sequence[str]) -> bool:
+        """Return whether a pool can have such devices; `nodes` publish it."""
+        if self.node is not None:
+            return self.node in nodes
+        return self.driver == driver and self.pool in (None, pool)
 
     def names(self, key: DeviceKey, node: str) -> bool:
         """Return whether a device is meant; `node` publishes its pool alone, and is empty if none does."""
-        return self.node == node if self.node is not None else self._selector.matches(key)
+        if self.node is not None:
+            return self.node == node
+        return self.driver == key.driver and self.pool in (None, key.pool) and self.device in (None, key.name)
 
 
 class MaintenanceSpec(BaseModel):

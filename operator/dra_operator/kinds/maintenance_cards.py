@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from dra_operator.api.names import ENDED_PHASES, GROUP, MAINTENANCE_KEY
 from dra_operator.api.types import ResourceClaim, ResourceClaimConsumerReference
 from dra_operator.inventory.pool import Pool
+from dra_operator.inventory.slices import Slice
 from dra_operator.inventory.taints import EffectiveTaint, is_effective, tolerates
 from dra_operator.kinds.device_maintenance import CardStatus, Maintenance
 from dra_operator.kinds.selector import DeviceKey
@@ -61,10 +62,11 @@ class Holder:
 def find_cards(own: Maintenance, state: State) -> tuple[list[Card], dict[ClaimName, ResourceClaim]]:
     """Return the cards that a maintenance names, published now or begun before, and the claims that hold the latter."""
     begun = {each.name: each for each in own.begun}
-    found = []
+    found: list[Card] = []
     for (driver, name), pool in state.inventory.pools.items():
-        if any(each.may_be_in(driver, name) for each in own.spec.devices):
-            found += [card for card in _cards_of(pool) if own.names(card.devices, card.node)]
+        nodes = pool.newest_nodes()
+        if any(each.may_be_in(driver, name, nodes) for each in own.spec.devices):
+            found += _find_named(own, pool)
     cards = [_with_known(card, begun.get(card.name)) for card in found]
     published = {card.name for card in cards}
     cards += [
@@ -90,26 +92,34 @@ def _find_claims(card: Card, state: State) -> tuple[ClaimName, ...]:
     return tuple(sorted(claims))
 
 
-def _cards_of(pool: Pool) -> Iterator[Card]:
+def _find_named(own: Maintenance, pool: Pool) -> Iterator[Card]:
     driver, name = pool.key
-    devices: dict[str, list[DeviceKey]] = {}
-    taints: dict[str, dict[str, None]] = {}
     slices = pool.newest()
     nodes = {slice_.nodes.node_name for slice_ in slices}
+    node = next(iter(nodes)) or "" if len(nodes) == 1 else ""
+    sets: dict[str, list[tuple[Slice, int]]] = {}
+    named: dict[str, None] = {}
     for slice_ in slices:
         for index, device in enumerate(slice_.names):
-            sets = {use.counter_set for use in slice_.device_fields[index].consumes} or {device}
-            foreign = [
-                f"{taint.key}:{taint.effect}"
-                for taint in (slice_.taints[index] if slice_.taints else ())
-                if is_effective(taint) and not taint.key.startswith(f"{GROUP}/")
-            ]
-            for each in sets:
-                devices.setdefault(each, []).append(DeviceKey(driver, name, device))
-                taints.setdefault(each, {}).update(dict.fromkeys(foreign))
-    node = next(iter(nodes)) if len(nodes) == 1 else None
-    for each, keys in devices.items():
-        yield Card(f"{driver}/{name}/{each}", tuple(sorted(keys)), node or "", taints=tuple(taints[each]))
+            here = [use.counter_set for use in slice_.device_fields[index].consumes] or [device]
+            for each in here:
+                sets.setdefault(each, []).append((slice_, index))
+            if own.names([DeviceKey(driver, name, device)], node):
+                named |= dict.fromkeys(here)
+    for each in named:
+        devices = sorted({DeviceKey(driver, name, slice_.names[index]) for slice_, index in sets[each]})
+        foreign = dict.fromkeys(
+            text for slice_, index in sets[each] for text in _foreign_taints(slice_, index)
+        )
+        yield Card(f"{driver}/{name}/{each}", tuple(devices), node, taints=tuple(foreign))
+
+
+def _foreign_taints(slice_: Slice, index: int) -> list[str]:
+    return [
+        f"{taint.key}:{taint.effect}"
+        for taint in (slice_.taints[index] if slice_.taints else ())
+        if is_effective(taint) and not taint.key.startswith(f"{GROUP}/")
+    ]
 
 
 def read_holder(claim: ResourceClaim, pod: Mapping[str, Any] | None) -> Holder:
