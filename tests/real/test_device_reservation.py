@@ -14,7 +14,7 @@ from controlplane import (
     running_full_control_plane,
     start_operator,
 )
-from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT, install_fence
+from controlplane.manifests import MANIFESTS, install_fence
 from controlplane.scene import devices
 
 CRDS = MANIFESTS.parent / "crds"
@@ -240,23 +240,6 @@ def test_lost_devices_are_kept_or_replaced(installed):
     assert devices(installed.scene.claim("waits-0"))
 
 
-def test_namespace_goes_with_its_reservations(installed):
-    """Nothing of a reservation holds it up, and no claim is made in it meanwhile."""
-    name = f"{installed.scene.namespace}-2"
-    path = f"/api/v1/namespaces/{name}"
-    installed.client.create("/api/v1/namespaces", {"metadata": {"name": name}})
-    other = Installation(installed.plane, name, installed.folder)
-    other.apply(TEMPLATE)
-    other.reserve(copies=2)
-    other.wait_phase("Ready")
-    other.create_pod("user", "training-0")
-    other.wait_bound("user")
-
-    installed.client.delete(path)
-
-    installed.client.wait_for(path, lambda found: found is None, seconds=90, what="the end of the namespace")
-
-
 def test_what_is_left_behind_goes_by_the_patches_of_the_page(installed):
     """Without an operator, the finalizer and then the entry are taken off by hand."""
     installed.reserve(copies=1)
@@ -372,24 +355,3 @@ def test_columns_are_those_that_people_look_for(installed):
         text = installed.plane.kubectl("get", kind, f"--namespace={installed.scene.namespace}")
         assert "1/1" in text
         assert "2099-01-01T00:00:00Z" in text
-
-
-def test_each_right_of_the_component_is_used(installed):
-    """By the audit log, from the first claim to the last."""
-    installed.plane.audit_log.write_bytes(b"")
-    installed.start()
-    installed.reserve(copies=1)
-    installed.wait_phase("Ready")
-    path = f"{installed.path}/training"
-    installed.client.delete(path)
-    installed.client.wait_for(path, lambda body: body is None, seconds=60, what="the end")
-
-    access = (MANIFESTS / "components" / "device-reservations" / "access.yaml").read_text()
-    role, _ = yaml.safe_load_all(access)
-    granted = {(name, verb) for rule in role["rules"] for name in rule["resources"] for verb in rule["verbs"]}
-    used = set()
-    for request in installed.plane.requests_of(SERVICE_ACCOUNT, NAMESPACE):
-        if about := request.get("objectRef"):
-            name = "/".join(filter(None, (about["resource"], about.get("subresource"))))
-            used.add((name, request["verb"]))
-    assert granted <= used
