@@ -15,9 +15,10 @@ from controlplane import (
     running_full_control_plane,
     start_operator,
 )
+from controlplane.fencing import ADMISSION
 from controlplane.manifests import MANIFESTS, POLICIES, RULES, install_fence, install_kinds
 from controlplane.scene import allocation
-from dra_operator.api.names import OWNED_FINALIZER
+from dra_operator.api.names import OWNED_FINALIZER, OWNED_POLICY
 
 ROOT = MANIFESTS.parent
 PAGE = (ROOT / "docs" / "kinds.md").read_text()
@@ -322,3 +323,16 @@ def test_each_field_is_explained(plane, path):
 
     assert "<empty>" not in text
     assert "<no description>" not in text
+
+
+def test_fenced_says_what_is_so_now(installed):
+    """The last test here, as the API server may follow no rules of a policy that is installed again."""
+    installed.start()
+    installed.ask_with_a_claim()
+    installed.apply("gpus", {"driver": installed.driver})
+    installed.wait_condition("gpus", "Fenced", "True")
+
+    installed.plane.client.delete(f"{ADMISSION}/validatingadmissionpolicybindings/{OWNED_POLICY}")
+
+    installed.wait_condition("gpus", "Fenced", "False", "the binding dra-operator-owned is not installed")
+    installed.wait_events("gpus", {"NotFenced": "manifests/components/ownership has it"})

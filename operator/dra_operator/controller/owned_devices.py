@@ -480,8 +480,9 @@ class OwnedDevices:
             return False, f"{policy.why}: manifests/components/ownership has it"
         if (left := self.timer.breach_ends - self.context.clock()) > 0:
             return False, messages.breached(self._breach, self.timer.quiet, left)
-        if isinstance(policy.fence, PoolsFence):
-            driver, pool, _ = _any_device(self.context.inventory.rules[name])
+        rule = self.context.inventory.rules.get(name)
+        if isinstance(policy.fence, PoolsFence) and rule is not None:
+            driver, pool, _ = _any_device(rule)
             return policy.fence.covers(driver, pool), "the policy has a list of pools without these"
         if name in settled.rules:
             return True, ""
