@@ -58,7 +58,18 @@ RESERVATION = OwnerReference(
 )
 
 
-@pytest.mark.parametrize("scope", ClaimScope)
+def test_operator_that_allocates_nothing_has_no_claim():
+    """Not even one of a reservation: it would be decided on all devices, as nobody owns any."""
+    book = ClaimStore(ClaimScope.NONE)
+    for each in (claim(owner_references=(RESERVATION,)), claim()):
+        book.put(each)
+
+        assert book.standing(each) is Standing.STANDALONE
+        assert not book.is_allocatable(KEY)
+        assert not book.is_for_us_to_release(each)
+
+
+@pytest.mark.parametrize("scope", [scope for scope in ClaimScope if scope is not ClaimScope.NONE])
 @pytest.mark.parametrize("is_gated", [None, True, False], ids=["no pod", "gated pod", "pod"])
 @pytest.mark.parametrize(
     ("owner", "is_ours"),

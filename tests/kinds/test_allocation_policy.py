@@ -18,6 +18,7 @@ from dra_operator.kinds.allocation_policy import (
     plan,
     plan_sweep,
     read_policy,
+    read_rule,
 )
 from dra_operator.kinds.changes import Create, Delete, Patch, with_transition_times
 from dra_operator.kinds.policy_controller import find_hits
@@ -262,6 +263,29 @@ def test_finalizer_goes_from_rules_that_no_policy_owns(fields, holders, is_swept
 
     assert bool(swept) is is_swept
     assert all(POLICY_FINALIZER not in each.body["metadata"]["finalizers"] for each in swept)
+
+
+@pytest.mark.parametrize(
+    "spec", [{"taint": {"value": "x"}}, {"taint": {"key": "example.com/x"}}, {"deviceSelector": None}]
+)
+def test_rule_that_somebody_edited_is_deleted_and_made_anew(spec):
+    """It owns nothing any more: it goes with our finalizer, whatever claims hold, and another takes its place."""
+    body = GPU.rule(V1)
+    body["metadata"] |= {
+        "uid": "rule",
+        "resourceVersion": "7",
+        "finalizers": [POLICY_FINALIZER],
+        "ownerReferences": [{"kind": "AllocationPolicy", "uid": "uid-a"}],
+    }
+    body["spec"] |= {
+        name: {**body["spec"][name], **change} if change else None for name, change in spec.items()
+    }
+    edited = read_rule(read(body), body)
+
+    assert [type(each) for each in planned(policy("a", GPU), edited).changes] == [Create, Delete]
+    deleted = replace(edited, is_deleted=True)
+    assert [type(each) for each in planned(policy("a", GPU), deleted).changes] == [Create, Patch]
+    assert [*plan_sweep([deleted], set(), lambda _: Hits())]
 
 
 def test_foreign_rules_are_left_alone():

@@ -17,6 +17,7 @@ from dra_operator.kinds.device_reservation import (
     ReservationSpec,
     Template,
     plan,
+    plan_sweep,
     read_reservation,
     read_template,
 )
@@ -262,6 +263,18 @@ def test_claim_without_its_owner_is_known_by_its_entry():
 
     assert names(found, Delete) == ["dr-0"]
     assert names(found, Patch) == ["dr-1"]
+
+
+def test_entries_of_reservations_that_are_gone_are_swept():
+    """Those of pods stay, and so do those of a reservation that is there."""
+    foreign = {"apiGroup": "example.com", "resource": "jobs", "name": "j", "uid": "gone"}
+    body = claim("c", status={"reservedFor": [ENTRY, pod_entry("p"), foreign]}, namespace="ns")
+
+    assert [*plan_sweep([read_object(body)], {UID})] == []
+    (patch,) = plan_sweep([read_object(body)], {"another"})
+    left = patch.body["status"]["reservedFor"]
+    assert [each["uid"] for each in left] == ["uid-p", "gone"]
+    assert (patch.namespace, patch.name, patch.subresource) == ("ns", "c", "status")
 
 
 def test_spec_of_one_that_is_deleted_does_not_matter():

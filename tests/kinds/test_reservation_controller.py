@@ -58,6 +58,23 @@ def test_claim_that_is_refused_is_said(code):
     assert body["status"]["copies"][0]["reason"] == "Refused"
 
 
+def test_one_refused_copy_keeps_nothing_from_the_others():
+    """Of two copies the first is refused, and the second is made all the same."""
+    made, body = history()
+    answer = made.session.request
+
+    async def refuse(method, path, **options):
+        if method == "POST" and options["body"]["metadata"]["name"] == "a-0":
+            raise ApiError(403, "Forbidden", "exceeded quota", verb="create", resource="resourceclaims")
+        return await answer(method, path, **options)
+
+    made.session.request = refuse
+    made.reconcile_one(body)
+
+    assert [each["reason"] for each in body["status"]["copies"]] == ["Refused", "Creating"]
+    assert [each["metadata"]["name"] for each in made.server.of_kind("ResourceClaim")] == ["a-1"]
+
+
 def test_other_faults_are_for_the_next_time():
     """An API server in trouble is no reason; Kopf asks again."""
     made, body = history()

@@ -10,7 +10,7 @@ from controlplane.client import MERGE_PATCH
 from controlplane.fencing import RULES, rule
 from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT
 from controlplane.scene import FINALIZER
-from dra_operator.api.names import OWNED_FINALIZER, OWNED_KEY
+from dra_operator.api.names import OWNED_FINALIZER, OWNED_KEY, POLICY_FINALIZER
 
 FILE = MANIFESTS / "components" / "confinement" / "policy.yaml"
 RESULTS = [{"request": "devices", "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"}]
@@ -124,6 +124,39 @@ def test_everything_else_of_a_claim_is_refused(confined, tail, body, said):
     assert said in answer.body["message"]
 
 
+def test_deallocation_takes_what_drivers_said_of_devices(confined):
+    """The API server drops it with the allocation, which counts as no change of the operator's."""
+    confined.client.patch(f"{confined.claims}/claim", {"metadata": {"finalizers": [FINALIZER]}})
+    said = {key: value for key, value in RESULTS[0].items() if key != "request"}
+    status = {"allocation": ALLOCATION, "devices": [{**said, "data": {"ip": "10.0.0.1"}}]}
+    confined.client.patch(f"{confined.claims}/claim/status", {"status": status})
+
+    answer = patch(confined, {"status": {"allocation": None, "reservedFor": None}}, "/status")
+
+    assert answer.status == 200, answer.body
+    assert "devices" not in answer.body.get("status", {})
+
+
+def test_claim_of_a_reservation_without_its_owner_may_be_deleted(confined):
+    """As after `--cascade=orphan`: the entry says whose it was."""
+    confined.client.patch(f"{confined.claims}/claim", {"metadata": {"finalizers": [FINALIZER]}})
+    status = {"allocation": ALLOCATION, "reservedFor": [RESERVATION]}
+    confined.client.patch(f"{confined.claims}/claim/status", {"status": status})
+
+    assert as_operator(confined, "DELETE", f"{confined.claims}/claim").status == 200
+
+
+def test_rule_of_ours_that_was_edited_may_be_let_go(confined):
+    """Its finalizer goes and it is deleted, although its taint is no longer the operator's."""
+    body = rule("confined-edited", key="example.com/x", selector={"driver": "a"})
+    body["metadata"]["finalizers"] = [POLICY_FINALIZER]
+    confined.client.create(RULES, body)
+    path = f"{RULES}/confined-edited"
+
+    assert as_operator(confined, "DELETE", path).status == 200
+    assert as_operator(confined, "PATCH", path, {"metadata": {"finalizers": []}}).status == 200
+
+
 def test_claims_are_created_and_deleted_for_reservations_alone(confined):
     """Not those of people: a claim without such a controller is refused, created or deleted."""
     spec = {"spec": {"devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "gpu"}}]}}}
@@ -136,7 +169,7 @@ def test_claims_are_created_and_deleted_for_reservations_alone(confined):
         as_operator(confined, "DELETE", f"{confined.claims}/claim"),
     ):
         assert answer.status == 403
-        assert "only claims whose controller is a DeviceReservation" in answer.body["message"]
+        assert "only claims of DeviceReservations" in answer.body["message"]
 
 
 def test_rules_of_others_are_not_touched(confined):

@@ -189,7 +189,7 @@ class ClaimStore:
 
     def _use(self, claim: ResourceClaim) -> Standing:
         key = claim_key(claim)
-        if claim.metadata.reservation is not None:
+        if claim.metadata.reservation is not None and self.scope is not ClaimScope.NONE:
             # Whoever names it: it is allocated for the reservation, and pods use it then.
             return Standing.RESERVED if claim.status.reserved_for else Standing.OURS
         if self.scope.has_gated and key in self._users and self._has_only_gated(key, claim):

@@ -198,6 +198,7 @@ class SchedulingCycle:
             self.ledger,
             find_rule=self._owned.find_status,
             find_claim=claims.get,
+            find_allocated=claims.allocated,
             find_reason=self._pending.find_text,
             find_broken=self._broken_allocations.find_known,
             is_foreign=self._context.is_foreign,

@@ -382,7 +382,9 @@ class Manager:
 
     async def _check_kinds(self) -> None:
         """Once a minute, start what runs the kinds of our own, or end it, by which may be listed."""
-        if self._build_kinds is None or self._clock() - self._kinds_asked_at < REDISCOVER_SECONDS:
+        if self._build_kinds is None or self._scope is ClaimScope.NONE:
+            return
+        if self._clock() - self._kinds_asked_at < REDISCOVER_SECONDS:
             return
         self._kinds_asked_at = self._clock()
         world = World(

@@ -43,6 +43,7 @@ _EVENTS: Final = {
 _MOST_NAMED: Final = 5
 
 _RULE: Final = "DeviceTaintRule"
+_NOTHING: Final = Selector("")
 ClaimName: TypeAlias = tuple[str, str]
 
 
@@ -152,16 +153,20 @@ def read_policy(body: Mapping[str, Any]) -> Policy:
 
 
 def read_rule(rule: DeviceTaintRule, body: Mapping[str, Any]) -> Rule | None:
-    """Return a rule, read and as on the wire; None of one that owns no devices."""
-    if not owns(rule) or rule.spec.device_selector is None:
+    """Return a rule, read and as on the wire; None of one that owns no devices.
+
+    One of a policy that somebody edited, so that it owns nothing any more, is as one that no policy names.
+    """
+    metadata, chosen = rule.metadata, rule.spec.device_selector
+    is_ours = owns(rule) and chosen is not None
+    if not is_ours and POLICY_FINALIZER not in metadata.finalizers:
         return None
-    metadata = rule.metadata
     references = tuple((body.get("metadata") or {}).get("ownerReferences") or ())
     return Rule(
         metadata.name,
         metadata.uid,
         metadata.resource_version,
-        from_rule_selector(rule.spec.device_selector),
+        from_rule_selector(chosen) if is_ours and chosen is not None else _NOTHING,
         frozenset(str(each.get("uid")) for each in references if each.get("kind") == KIND),
         references,
         tuple(metadata.finalizers),

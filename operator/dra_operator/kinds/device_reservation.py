@@ -4,7 +4,7 @@ That entry keeps kube-controller-manager and kube-scheduler from taking the allo
 Source: docs/kinds.md; `syncClaim` of the claim controller, which leaves entries of kinds that it does not know.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -180,6 +180,17 @@ def read_template(body: Mapping[str, Any]) -> Template:
     return Template(body["metadata"]["uid"], kept, made.get("spec") or {})
 
 
+def plan_sweep(claims: Iterable[ResourceClaim], alive: Collection[str]) -> Iterator[Patch]:
+    """Yield what takes the entries of reservations off claims once they are gone; `alive` are the uids of all others.
+
+    Nobody else would: kube-controller-manager keeps entries of kinds that it does not know.
+    """
+    for claim in claims:
+        left = [each for each in claim.status.reserved_for if each.api_group != GROUP or each.uid in alive]
+        if len(left) < len(claim.status.reserved_for):
+            yield _patch_status(claim, {"reservedFor": [to_wire(each) for each in left]})
+
+
 def plan(
     reservation: Reservation,
     template: Template | None,
@@ -339,18 +350,15 @@ class _CopyPlanner:
         )
 
     def _patch(self, copy: Copy, status: Body) -> None:
-        metadata = copy.claim.metadata
-        self.changes.append(
-            Patch(
-                CLAIM,
-                copy.name,
-                metadata.uid,
-                metadata.resource_version,
-                {"status": status},
-                self.reservation.namespace,
-                "status",
-            )
-        )
+        self.changes.append(_patch_status(copy.claim, status))
+
+
+def _patch_status(claim: ResourceClaim, status: Body) -> Patch:
+    metadata = claim.metadata
+    body = {"status": status}
+    return Patch(
+        CLAIM, metadata.name, metadata.uid, metadata.resource_version, body, metadata.namespace, "status"
+    )
 
 
 def _name_users(users: Sequence[ResourceClaimConsumerReference]) -> str:

@@ -109,6 +109,8 @@ class MaintenanceController:
             await self.world.session.request("POST", where, body=body)
         except ApiError as error:
             return error.message
+        except ApiUnreachable as error:
+            return str(error)
         return ""
 
 

@@ -15,7 +15,7 @@ PLURALS: Final = (allocation_policy.PLURAL, device_reservation.PLURAL, device_ma
 
 def build_own_kinds(world: World, maintenance_quiet_seconds: float) -> tuple[OwnKind, ...]:
     """Return them all; the seconds are how long a card in maintenance must have been free to be safe."""
-    policies = PolicyController(world)
+    policies, reservations = PolicyController(world), ReservationController(world)
     return (
         OwnKind(
             allocation_policy.PLURAL,
@@ -25,8 +25,9 @@ def build_own_kinds(world: World, maintenance_quiet_seconds: float) -> tuple[Own
         ),
         OwnKind(
             device_reservation.PLURAL,
-            ReservationController(world).reconcile,
+            reservations.reconcile,
             "claims of the reservation are still there",
+            reservations.sweep,
         ),
         OwnKind(
             device_maintenance.PLURAL,

@@ -14,7 +14,7 @@ from typing import Final
 
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.names import MAINTENANCE_KEY, RESERVATION_KIND
+from dra_operator.api.names import GROUP, MAINTENANCE_KEY, RESERVATION_KIND
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim
@@ -34,6 +34,7 @@ from dra_operator.kinds.device_reservation import (
     ReservationPlan,
     Template,
     plan,
+    plan_sweep,
     read_reservation,
     read_template,
 )
@@ -105,14 +106,27 @@ class ReservationController:
         found = self._plan(own, template, copies)
         if found.is_released and own.is_deleted:
             found = self._plan(own, None, await self._list_copies(own))
-        for change in found.changes:
+        refused = {}
+        # Claims that are let go may be what a quota refuses new ones for.
+        for change in sorted(found.changes, key=lambda each: isinstance(each, Create)):
             try:
                 await self.world.write(change)
             except ApiError as error:
                 if not isinstance(change, Create) or error.status not in _REFUSED:
                     raise
-                return self._plan(own, template, copies, {change.body["metadata"]["name"]: str(error)})
-        return found
+                refused[change.body["metadata"]["name"]] = str(error)
+        return self._plan(own, template, copies, refused) if refused else found
+
+    async def sweep(self) -> None:
+        """Take the entries of reservations that are gone off claims. Raises ApiError, ApiUnreachable."""
+        held = await self.world.ask(
+            lambda state: [claim for claim in state.find_allocated() if _has_entry(claim)]
+        )
+        if held:
+            # Read afterwards, so that one which was made meanwhile is there.
+            alive = {str(each["metadata"]["uid"]) for each in await self.world.list(path(PLURAL))}
+            for change in plan_sweep(held, alive):
+                await self.world.write(change)
 
     def _plan(
         self,
@@ -154,6 +168,10 @@ class ReservationController:
                 body["status"] = {"reservedFor": (item.get("status") or {}).get("reservedFor") or []}
                 found.append(Copy(read_object(body)))
         return found
+
+
+def _has_entry(claim: ResourceClaim) -> bool:
+    return any(each.api_group == GROUP for each in claim.status.reserved_for)
 
 
 def _names(own: Reservation) -> Iterator[str]:

@@ -5,7 +5,7 @@ Questions about the state are answered by the thread of cycles, between two of t
 
 import asyncio
 import concurrent.futures
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -39,6 +39,8 @@ class State:
     find_rule: Callable[[str, str], RuleStatus] = lambda *_: RuleStatus()
     """Returns how far a rule is, by name and uid."""
     find_claim: Callable[[ClaimKey], ResourceClaim | None] = lambda _: None
+    find_allocated: Callable[[], Iterable[ResourceClaim]] = tuple
+    """Returns the claims that have devices."""
     find_reason: Callable[[ClaimKey], tuple[str, str]] = lambda _: ("", "")
     """Returns why a claim waits, as reason and text; nothing where nothing was said yet."""
     find_broken: Callable[[], Mapping[ClaimKey, Sequence[Breakage]]] = dict
