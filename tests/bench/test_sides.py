@@ -46,14 +46,16 @@ def commands(bench, monkeypatch, tmp_path):
         return json.dumps(answer), 1.0
 
     monkeypatch.setattr(sides, "_run", note)
-    monkeypatch.setattr(bench, "find_or_build", lambda: Path("upstream"))
+    monkeypatch.setattr(bench, "find_or_build", lambda **_: Path("upstream"))
     file = tmp_path / "workload.jsonl"
     file.touch()
 
     def play(*, cold=False, python=sys.executable):
-        arguments = SimpleNamespace(cold=cold, search=None, ours_only=False, against=None, python=python)
+        arguments = SimpleNamespace(
+            cold=cold, search=None, ours_only=False, against=None, python=python, kubernetes=["1.37"]
+        )
         sides.play_ours(file, bench._options(arguments), python=python)
-        bench._other(arguments, tmp_path)(file)
+        bench._other(arguments, "1.37", tmp_path)(file)
         return seen
 
     return play
