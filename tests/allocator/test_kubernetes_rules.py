@@ -145,7 +145,7 @@ def test_the_status_has_the_name_of_the_slice() -> None:
     assert found == [{"memory": "2"}, {f"{GPU}/memory": "2"}]
 
 
-def test_an_error_behind_a_request_for_all_devices_is_told() -> None:
+def test_error_behind_all() -> None:
     """Upstream finds no node by the rules of 1.38, and says nothing of the class that is missing."""
     asked = {"allocationMode": "All", "count": 0}
     row = scenario([{"name": "a"}], asked, {"deviceClassName": "missing"}, count=2)
@@ -153,7 +153,7 @@ def test_an_error_behind_a_request_for_all_devices_is_told() -> None:
     assert answer(row, "1.38") == "error"
 
 
-def test_a_capacity_that_is_requested_twice_is_an_error_whatever_else_is_missing() -> None:
+def test_requested_twice() -> None:
     """Upstream passes the device over as well, at random."""
     row = scenario([shareable(memory="8")], asking(memory="1", full_memory="1", cores="1"))
 

@@ -209,7 +209,7 @@ def test_names_are_completed(plane, dra):
 
     assert complete("cl")[0] == "claims"
     assert complete("who", "node/node-") == ["node/node-1", "node/node-2", "node/node-3", ":4"]
-    assert complete("claims", "-n", "team-") == ["team-a", "team-b", ":4"]
+    assert complete("claims", "-n", "team-a") == ["team-a", ":4"]
     assert len(complete("claims", "--context", "")) == 2
     assert complete("explain", "-n", "team-a", "claim/") == ["claim/train-0", "claim/train-1", ":4"]
 
