@@ -124,3 +124,12 @@ def test_long_quantities_are_those_of_1_37(version):
     )
 
     assert [answer(expression, version) for expression in expressions] == [False, False]
+
+
+@pytest.mark.parametrize("version", ["1.37", "1.38"])
+@pytest.mark.parametrize("operator", ["<", "<=", ">", ">="])
+def test_comparisons_with_nan_are_those_of_1_37(version, operator):
+    """They fail (`nan-order` in docs/differences.md)."""
+    found = outcome({"expression": f"1 {operator} 0.0 / 0.0", "kubernetes": version})
+
+    assert found["error"] == "NaN values cannot be ordered"
