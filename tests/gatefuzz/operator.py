@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 from dra_operator.allocator import Allocator, Decider
@@ -115,6 +116,14 @@ class Operator:
                 self.pending.append(PendingWrite(effect, effect.version, left, self))
             else:
                 self._items.append(Stale(effect, None, "nothing was sent"))
+
+    def send_one(self, chance: Random) -> None:
+        """Let a patch of some write reach the API server."""
+        if self.pending:
+            pending = chance.choice(self.pending)
+            if (outcome := pending.step(self.server)) is not None:
+                self.pending.remove(pending)
+                self.answer(outcome)
 
     def answer(self, outcome: WriteOutcome) -> None:
         """Take in the answer to a write, with the state that it brought."""

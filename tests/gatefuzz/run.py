@@ -90,11 +90,7 @@ class Case:
 
     def send(self) -> None:
         """Let a patch of some write reach the API server."""
-        if self.operator.pending:
-            pending = self.random.choice(self.operator.pending)
-            if (outcome := pending.step(self.server)) is not None:
-                self.operator.pending.remove(pending)
-                self.operator.answer(outcome)
+        self.operator.send_one(self.random)
 
     def tell(self) -> None:
         """Let the watches bring something."""

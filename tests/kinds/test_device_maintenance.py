@@ -12,7 +12,7 @@ from dra_operator.kinds.changes import Create, Delete
 from dra_operator.kinds.device_maintenance import read_maintenance
 from dra_operator.kinds.maintenance_cards import Card, find_cards, read_holder
 from dra_operator.kinds.maintenance_plan import name_rule, plan, read_rule
-from dra_operator.kinds.maintenance_status import conclude
+from dra_operator.kinds.maintenance_status import build_result
 from dra_operator.kinds.selector import DeviceKey
 from dra_operator.kinds.world import State
 from dra_operator.ledger import Ledger
@@ -114,7 +114,7 @@ def planned(own, *cards, rules=(), others=(), holders=None):
         quiet=QUIET,
         api_version="resource.k8s.io/v1",
     )
-    return found, conclude(found, {}, []).status
+    return found, build_result(found, {}, []).status
 
 
 def condition(status, name):
@@ -314,9 +314,9 @@ def test_pods_are_evicted_when_it_is_time_and_once_for_each_owner_and_device(spe
     found, _ = planned(own, card("a", "c"), rules=[rule("a", age=age)], holders={("ns", "c"): holder})
 
     assert len(found.evictions) == count
-    told = conclude(found, dict.fromkeys(found.evictions, ""), [])
+    told = build_result(found, dict.fromkeys(found.evictions, ""), [])
     assert told.status["cards"][0].get("evicted", []) == [*evicted, *["a uid-owner"] * count]
-    refused = conclude(found, dict.fromkeys(found.evictions, "the budget"), [])
+    refused = build_result(found, dict.fromkeys(found.evictions, "the budget"), [])
     assert ("eviction of p refused: the budget" in condition(refused.status, "Drained")[1]) is bool(count)
     assert refused.status["cards"][0].get("evicted", []) == evicted
 

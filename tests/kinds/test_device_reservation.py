@@ -183,6 +183,11 @@ def test_entry_goes_when_it_alone_is_left():
     assert over.is_released
 
 
+def test_end_is_shown_in_utc():
+    """Whatever offset `until` is written with."""
+    assert planned(reservation(until="2030-12-01T18:00:00+02:00")).status["expires"] == "2030-12-01T16:00:00Z"
+
+
 def test_end_in_the_past_holds_nothing():
     """No claim is made, and the status says when it ended."""
     found = planned(reservation(until="2026-01-01T00:00:00Z"))

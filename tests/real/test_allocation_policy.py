@@ -9,13 +9,12 @@ import pytest
 import yaml
 
 from controlplane import (
-    Scene,
     fresh_namespace,
     install_access,
     running_full_control_plane,
-    start_operator,
 )
 from controlplane.fencing import ADMISSION
+from controlplane.installation import Installation
 from controlplane.manifests import MANIFESTS, POLICIES, RULES, install_fence, install_kinds
 from controlplane.scene import allocation
 from dra_operator.api.names import OWNED_FINALIZER, OWNED_POLICY
@@ -35,23 +34,10 @@ def plane(programs, tmp_path_factory):
         yield started
 
 
-class Installation:
+class PolicyInstallation(Installation):
     """An operator with its kinds, in a namespace of claims."""
 
-    def __init__(self, plane, namespace, folder):
-        self.plane = plane
-        self.scene = Scene(plane, namespace)
-        self.folder = folder
-        self.operators = []
-
-    def start(self):
-        """Start an operator; the one before is killed."""
-        for each in self.operators[-1:]:
-            each.kill()
-        log = self.folder / f"operator-{len(self.operators)}.log"
-        flags = ("--devices=owned", "--ownership-settle-seconds=1")
-        self.operators.append(start_operator(self.plane, log, *flags))
-        self.operators[-1].wait_ready()
+    flags = ("--devices=owned", "--ownership-settle-seconds=1")
 
     def apply(self, name, *devices):
         """Create a policy, or change it."""
@@ -132,7 +118,7 @@ class Installation:
 def installed(plane, tmp_path):
     """Return such an installation, with devices of one driver on two nodes."""
     with fresh_namespace(plane) as name:
-        found = Installation(plane, name, tmp_path)
+        found = PolicyInstallation(plane, name, tmp_path)
         found.driver = "driver.example.com"
         found.scene.apply("nodes.yaml", "walkthrough/1-class.yaml", "walkthrough/2-slices.yaml")
         try:

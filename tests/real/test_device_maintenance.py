@@ -7,14 +7,13 @@ import yaml
 from pydantic import ValidationError
 
 from controlplane import (
-    Scene,
     clear_cluster,
     fresh_namespace,
     install_access,
     install_component,
     running_full_control_plane,
-    start_operator,
 )
+from controlplane.installation import Installation
 from controlplane.manifests import MANIFESTS, RULES
 from dra_operator.kinds.device_maintenance import read_maintenance
 
@@ -67,24 +66,15 @@ def pod_spec(**spec):
     return {"containers": [{"name": "main", "image": "none", **spec}], "terminationGracePeriodSeconds": 0}
 
 
-class Installation:
+class MaintenanceInstallation(Installation):
     """A node with two cards, three replicas and a pod with an extended resource on their partitions; an operator."""
 
-    def __init__(self, plane, namespace, folder):
-        self.plane, self.client = plane, plane.client
-        self.namespace, self.folder = namespace, folder
-        self.scene = Scene(plane, namespace)
-        self.pods = f"/api/v1/namespaces/{namespace}/pods"
-        self.operators = []
+    flags = ("--devices=owned", f"--maintenance-quiet-seconds={QUIET}")
 
-    def start(self):
-        """Start an operator; the one before is killed."""
-        for each in self.operators[-1:]:
-            each.kill()
-        log = self.folder / f"operator-{len(self.operators)}.log"
-        flags = ("--devices=owned", f"--maintenance-quiet-seconds={QUIET}")
-        self.operators.append(start_operator(self.plane, log, *flags))
-        self.operators[-1].wait_ready()
+    def __init__(self, plane, namespace, folder):
+        super().__init__(plane, namespace, folder)
+        self.namespace = namespace
+        self.pods = f"/api/v1/namespaces/{namespace}/pods"
 
     def create_devices(self):
         """Create the node's devices and their class."""
@@ -211,7 +201,7 @@ class Installation:
 def installed(plane, tmp_path):
     """Return such an installation."""
     with fresh_namespace(plane) as name:
-        found = Installation(plane, name, tmp_path)
+        found = MaintenanceInstallation(plane, name, tmp_path)
         found.scene.apply("nodes.yaml")
         found.create_devices()
         try:

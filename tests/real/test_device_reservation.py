@@ -7,13 +7,12 @@ import pytest
 import yaml
 
 from controlplane import (
-    Scene,
     fresh_namespace,
     install_access,
     install_component,
     running_full_control_plane,
-    start_operator,
 )
+from controlplane.installation import Installation
 from controlplane.manifests import MANIFESTS, install_fence
 from controlplane.scene import devices
 
@@ -48,25 +47,15 @@ def plane(programs, tmp_path_factory):
         yield started
 
 
-class Installation:
+class ReservationInstallation(Installation):
     """An operator that owns the devices of a driver, in a namespace with a template."""
 
+    flags = ("--devices=owned", "--ownership-settle-seconds=1")
+
     def __init__(self, plane, namespace, folder):
-        self.plane, self.client = plane, plane.client
-        self.scene = Scene(plane, namespace)
-        self.folder = folder
+        super().__init__(plane, namespace, folder)
         self.path = f"{API}/namespaces/{namespace}/devicereservations"
         self.pods = f"/api/v1/namespaces/{namespace}/pods"
-        self.operators = []
-
-    def start(self):
-        """Start an operator; the one before is killed."""
-        for each in self.operators[-1:]:
-            each.kill()
-        log = self.folder / f"operator-{len(self.operators)}.log"
-        flags = ("--devices=owned", "--ownership-settle-seconds=1")
-        self.operators.append(start_operator(self.plane, log, *flags))
-        self.operators[-1].wait_ready()
 
     def apply(self, *bodies):
         """Create objects in the namespace, or change them."""
@@ -146,7 +135,7 @@ def ready(status):
 def installed(plane, tmp_path):
     """Return such an installation, with devices of one driver on two nodes, all owned."""
     with fresh_namespace(plane) as name:
-        found = Installation(plane, name, tmp_path)
+        found = ReservationInstallation(plane, name, tmp_path)
         found.scene.apply("nodes.yaml", "walkthrough/1-class.yaml", "walkthrough/2-slices.yaml")
         found.apply(
             TEMPLATE,

@@ -6,6 +6,7 @@ They stand in Events, which have an end, and at terminals, which obey some chara
 import json
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 ESCAPES: Final = {
@@ -65,6 +66,11 @@ def shortened(texts: Sequence[str]) -> list[str]:
 def listed(texts: Sequence[str]) -> str:
     """Return the first of some texts in one line, and behind them how many more there are, if there are more."""
     return ", ".join(shortened(texts))
+
+
+def timestamp(moment: datetime) -> str:
+    """Return a moment as objects have it. Source: k8s.io/apimachinery/pkg/apis/meta/v1, `Time`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def cut(text: str, most: int) -> str:

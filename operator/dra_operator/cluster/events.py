@@ -19,7 +19,7 @@ from typing import Any, Final
 import structlog
 
 from dra_operator.api.kinds import EVENT, KINDS
-from dra_operator.api.text import cut
+from dra_operator.api.text import cut, timestamp
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.faults import UNCOUNTED, Defect, DefectLogger
@@ -344,7 +344,7 @@ class EventRecorder:
         }
 
     def _now(self) -> str:
-        return self._wall().astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return timestamp(self._wall())
 
 
 def shorten(message: str) -> str:

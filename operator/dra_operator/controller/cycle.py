@@ -14,6 +14,7 @@ from typing import TypeAlias
 from dra_operator.allocator import Allocated, Allocator, Decision, Failed, Reason
 from dra_operator.allocator.decision import PreemptedError, claim_key
 from dra_operator.api.names import BROKEN_ANNOTATION, PENDING_ANNOTATION
+from dra_operator.api.text import timestamp
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.api.versions import Rules
 from dra_operator.cluster.events import Subject
@@ -608,10 +609,10 @@ class SchedulingCycle:
     ) -> None:
         """Enter a decision in the ledger, and have it written."""
         # kube-scheduler cannot use a claim whose allocation has no timestamp (docs/dra-semantics, 10).
-        timestamp = self.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+        allocated_at = timestamp(self.wall())
         for claim, result, consumer in decided:
             key = claim_key(claim)
-            allocation = replace(result, allocation_timestamp=timestamp)
+            allocation = replace(result, allocation_timestamp=allocated_at)
             self.ledger.assume(*key, allocation)
             self._in_flight.allocate(claim, Assumed(claim.metadata.uid, allocation, node, consumer))
 

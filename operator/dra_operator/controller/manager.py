@@ -145,6 +145,14 @@ class Manager:
         self._recorder = EventRecorder(
             self._session, busy=self._is_writing, defect_logger=self.metrics.defect_logger
         )
+        self._world = World(
+            self._session,
+            self._loop.put,
+            self._election.may_write,
+            self._find_served,
+            self._recorder.record,
+            self.metrics,
+        )
         self._health = self._build_health_server()
 
     def _build_loop(self, settle: Callable[[], None]) -> Loop:
@@ -387,15 +395,7 @@ class Manager:
         if self._clock() - self._kinds_asked_at < REDISCOVER_SECONDS:
             return
         self._kinds_asked_at = self._clock()
-        world = World(
-            self._session,
-            self._loop.put,
-            self._election.may_write,
-            self._find_served,
-            self._recorder.record,
-            self.metrics,
-        )
-        found = await world.find_listable(PLURALS)
+        found = await self._world.find_listable(PLURALS)
         running = frozenset[str]() if self._kinds is None else self._kinds.plurals
         if not self._stopping and self._kinds is not None:
             await self._kinds.sweep()
@@ -403,7 +403,7 @@ class Manager:
             return
         await self._end_kinds()
         if found:
-            there = build_own_kinds(world, self._tuning.maintenance_quiet_seconds)
+            there = build_own_kinds(self._world, self._tuning.maintenance_quiet_seconds)
             kinds = [each for each in there if each.plural in found]
             self._kinds = self._build_kinds(kinds, self.metrics.defect_logger)
             self._kinds.start()

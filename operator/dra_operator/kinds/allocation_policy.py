@@ -21,7 +21,7 @@ from dra_operator.api.names import (
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceTaintRule
 from dra_operator.inventory.ownership import RuleStatus, owns
-from dra_operator.kinds.changes import Body, Change, Create, Delete, Patch, condition
+from dra_operator.kinds.changes import Body, Change, Create, Delete, Patch, condition, first_names
 from dra_operator.kinds.selector import Selector, from_rule_selector
 
 KIND: Final = "AllocationPolicy"
@@ -40,7 +40,6 @@ _EVENTS: Final = {
     ("Releasing", "True"): ("Normal", EVENT_RELEASING),
 }
 """Of which conditions, as they become so, there is an Event, by type and reason."""
-_MOST_NAMED: Final = 5
 
 _RULE: Final = "DeviceTaintRule"
 _NOTHING: Final = Selector("")
@@ -350,31 +349,28 @@ def _describe_hits(hits: Mapping[Selector, Hits]) -> str:
     count, used = (sum(getattr(each, name) for each in hits.values()) for name in ("devices", "used"))
     claims = sorted({"/".join(holder) for each in hits.values() for holder in each.holders})
     texts = [
-        f"{used} of {count} devices are held by claims {_first(claims)}" if claims else f"{count} devices"
+        f"{used} of {count} devices are held by claims {first_names(claims)}"
+        if claims
+        else f"{count} devices"
     ]
     if half_owned := [device for each in hits.values() for device in each.half_owned]:
         texts.append(
-            f"{_first(half_owned)} draw on counters with devices that are not owned, so the operator uses none of them"
+            f"{first_names(half_owned)} draw on counters with devices that are not owned, so the operator uses none of "
+            "them"
         )
     if absent := [str(selector) for selector, each in hits.items() if not each.devices]:
-        texts.append(f"{_first(absent)} names no published device")
+        texts.append(f"{first_names(absent)} names no published device")
     return "; ".join(texts)
-
-
-def _first(names: Sequence[str]) -> str:
-    """Return the first of some names, and how many more there are."""
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} others" if more > 0 else "")
 
 
 def _fenced(found: _Planner) -> Body:
     open_ = {rule.name: rule.status.why for rule in found.kept if rule.status.is_fenced is False}
     if open_:
-        text = f"others may allocate the devices of {_first([*open_])}: {_first(sorted({*open_.values()}))}"
+        text = f"others may allocate the devices of {first_names([*open_])}: {first_names(sorted({*open_.values()}))}"
         return condition("Fenced", "False", "NotProtected", text)
     unknown = {rule.name: rule.status.why for rule in found.kept if rule.status.is_fenced is None}
     if unknown or len(found.kept) < len(found.hits) or not found.kept:
-        why = _first(sorted({*unknown.values()})) or "not all rules are there"
+        why = first_names(sorted({*unknown.values()})) or "not all rules are there"
         return condition("Fenced", "Unknown", "NotKnown", why)
     return condition("Fenced", "True", "PolicyInForce", "nobody else allocates these devices")
 
@@ -384,7 +380,7 @@ def _settled(told: Sequence[Body]) -> Body:
     waiting = [f"{each['rule']} ({each['state']})" for each in wanted if each["state"] != "Settled"]
     if wanted and not waiting:
         return condition("Settled", "True", "Settled", "the operator allocates these devices")
-    text = f"not used yet: {_first(waiting)}" if waiting else "it names no devices any more"
+    text = f"not used yet: {first_names(waiting)}" if waiting else "it names no devices any more"
     return condition("Settled", "False", "Waiting", text)
 
 
@@ -417,7 +413,7 @@ def _releasing(told: Sequence[Body], releasing: Iterable[ClaimName]) -> Body:
         )
     text = (
         f"{listed(rules)}: nothing new is decided there, and the devices are given back once these claims end: "
-        f"{_first(claims)}; the annotation {GIVE_BACK_ANNOTATION}: {IN_USE} gives them back at "
+        f"{first_names(claims)}; the annotation {GIVE_BACK_ANNOTATION}: {IN_USE} gives them back at "
         "once, after which kube-scheduler must be restarted"
     )
     return condition("Releasing", "True", "ClaimsHoldDevices", text)
@@ -431,7 +427,7 @@ def _find_events(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield what has become otherwise since a status."""
     if made := [change.body["metadata"]["name"] for change in changes if isinstance(change, Create)]:
-        yield "Normal", EVENT_OWNING, f"{_first(made)}: {after['hits']}; what claims hold stays theirs"
+        yield "Normal", EVENT_OWNING, f"{first_names(made)}: {after['hits']}; what claims hold stays theirs"
     known = {each["type"]: each["status"] for each in before.get("conditions") or ()}
     for each in after["conditions"]:
         kind = _EVENTS.get((each["type"], each["status"]))
@@ -444,4 +440,8 @@ def _find_events(
         if each["state"] == "Releasing" and each["rule"] not in left
     ]
     if gone:
-        yield "Normal", EVENT_GIVEN_BACK, f"{_first(gone)}: the operator decides about these devices no more"
+        yield (
+            "Normal",
+            EVENT_GIVEN_BACK,
+            f"{first_names(gone)}: the operator decides about these devices no more",
+        )

@@ -3,11 +3,13 @@
 Source: k8s.io/apimachinery/pkg/apis/meta/v1, `Condition`, `Preconditions`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 Body: TypeAlias = dict[str, Any]
+_MOST_NAMED: Final = 5
+"""So many of several things a status names; of the others it has the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +76,15 @@ def _timed(conditions: Iterable[Body], known: Mapping[Any, Mapping[str, Any]], n
         old = known.get(each["type"], {})
         since = old.get("lastTransitionTime") if old.get("status") == each["status"] else None
         yield {**each, "lastTransitionTime": since or now}
+
+
+def first_names(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many others there are."""
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} others" if more > 0 else "")
+
+
+def first_lines(lines: Sequence[str]) -> str:
+    """Return the first of some lines as one, and how many others there are."""
+    more = [f"{len(lines) - _MOST_NAMED} others"] if len(lines) > _MOST_NAMED else []
+    return "; ".join([*lines[:_MOST_NAMED], *more])

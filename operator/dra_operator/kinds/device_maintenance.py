@@ -5,7 +5,6 @@ All that it needs to go on after a restart is in the status and in the rules. So
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
@@ -18,7 +17,6 @@ PLURAL: Final = "devicemaintenances"
 ALL: Final = "all"
 MOST_CARDS: Final = 1000
 """A status that names more would be refused, or slow everybody down who reads it."""
-_MOST_NAMED: Final = 5
 
 Phase: TypeAlias = Literal["Waiting", "Tainted", "Drained", "Safe", "Finished", "Returned"]
 WORKED: Final = frozenset(("Tainted", "Drained", "Safe"))
@@ -155,14 +153,3 @@ def read_maintenance(body: Mapping[str, Any]) -> Maintenance:
         entries,
         is_deleted,
     )
-
-
-def shortened(lines: Sequence[str]) -> str:
-    """Return the first of some lines as one, and how many others there are."""
-    more = [f"{len(lines) - _MOST_NAMED} others"] if len(lines) > _MOST_NAMED else []
-    return "; ".join([*lines[:_MOST_NAMED], *more])
-
-
-def written(moment: datetime) -> str:
-    """Return a moment as statuses have it."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

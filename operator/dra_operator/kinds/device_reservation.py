@@ -21,15 +21,24 @@ from dra_operator.api.names import (
     TEMPLATE_ANNOTATION,
 )
 from dra_operator.api.node_selector import pinned_to
+from dra_operator.api.text import timestamp
 from dra_operator.api.types import ResourceClaim, ResourceClaimConsumerReference
 from dra_operator.api.write import to_wire
-from dra_operator.kinds.changes import Body, Change, Create, Delete, Patch, condition
+from dra_operator.kinds.changes import (
+    Body,
+    Change,
+    Create,
+    Delete,
+    Patch,
+    condition,
+    first_lines,
+    first_names,
+)
 from dra_operator.pods.entries import MOST_CONSUMERS
 
 CLAIM: Final = "ResourceClaim"
 MOST_COPIES: Final = 255
 PLURAL: Final = RESERVATION_RESOURCE
-_MOST_NAMED: Final = 5
 _OLDER: Final = (
     "the template was made anew since: only new copies are made of it; delete the claim to have that"
 )
@@ -363,9 +372,7 @@ def _patch_status(claim: ResourceClaim, status: Body) -> Patch:
 
 def _name_users(users: Sequence[ResourceClaimConsumerReference]) -> str:
     names = [each.name for each in users]
-    more = f" and {len(names) - _MOST_NAMED} others" if len(names) > _MOST_NAMED else ""
-    have = "has" if len(names) == 1 else "have"
-    return f"{', '.join(names[:_MOST_NAMED])}{more} {have}"
+    return f"{first_names(names)} {'has' if len(names) == 1 else 'have'}"
 
 
 # --- the status
@@ -383,7 +390,7 @@ def _build_status(reservation: Reservation, found: _CopyPlanner) -> Body:
         "observedGeneration": reservation.generation,
         "phase": phase,
         "ready": f"{held}/{reservation.copies}",
-        "expires": "Never" if expires is None else expires.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "expires": "Never" if expires is None else timestamp(expires),
         "copies": told,
     }
     conditions = [
@@ -418,5 +425,4 @@ def _about(name: str, told: Iterable[Body]) -> Body:
     lines = [f"{each['name']}: {each.get('message', '')}" for each in told]
     if not lines:
         return condition(name, "False", "None", _NOTHING[name])
-    more = [f"{len(lines) - _MOST_NAMED} others"] if len(lines) > _MOST_NAMED else []
-    return condition(name, "True", name, "; ".join([*lines[:_MOST_NAMED], *more]))
+    return condition(name, "True", name, first_lines(lines))

@@ -3,7 +3,7 @@
 They run in Kopf's own loop; `reconcile` reaches the cluster on the loop of the operator.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeAlias
@@ -12,6 +12,7 @@ import kopf
 from pydantic import ValidationError
 
 from dra_operator.api.names import GROUP, GROUP_VERSION
+from dra_operator.api.text import timestamp
 from dra_operator.cluster.session import ApiError, ApiUnreachable
 from dra_operator.kinds.changes import Body, with_transition_times
 
@@ -19,8 +20,8 @@ AGAIN_SECONDS: Final = 5.0
 """How often an object is reconciled although nothing about it has changed: rules settle, claims end."""
 
 
-class Reconciled(Protocol):
-    """What a reconciliation came to."""
+class Reconciliation(Protocol):
+    """What it came to that an object was reconciled."""
 
     @property
     def status(self) -> Body:
@@ -35,7 +36,7 @@ class Reconciled(Protocol):
         """Whether what still belongs to it goes at once, and waits for nobody."""
 
 
-Reconcile: TypeAlias = Callable[[Body], Awaitable[Reconciled]]
+Reconcile: TypeAlias = Callable[[Body], Coroutine[Any, Any, Reconciliation]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def register(registry: kopf.OperatorRegistry, kind: OwnKind) -> None:
             raise kopf.TemporaryError(kind.left, delay=1.0 if found.is_ending else AGAIN_SECONDS)
 
 
-async def _reconcile(reconcile: Reconcile, body: Mapping[str, Any], patch: kopf.Patch) -> Reconciled:
+async def _reconcile(reconcile: Reconcile, body: Mapping[str, Any], patch: kopf.Patch) -> Reconciliation:
     """Reconcile an object. Raises TemporaryError where that could not be done now, PermanentError for a wrong spec."""
     plain: Body = dict(body)
     try:
@@ -84,7 +85,7 @@ async def _reconcile(reconcile: Reconcile, body: Mapping[str, Any], patch: kopf.
     except (ApiError, ApiUnreachable) as error:
         raise kopf.TemporaryError(str(error), delay=AGAIN_SECONDS) from error
     before = plain.get("status") or {}
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = timestamp(datetime.now(UTC))
     status = with_transition_times(found.status, before.get("conditions") or (), now)
     if any(before.get(name) != value for name, value in status.items()):
         patch.status.update(status)

@@ -17,7 +17,7 @@ from dra_operator.kinds.changes import Body
 from dra_operator.kinds.device_maintenance import KIND, PLURAL, Maintenance, read_maintenance
 from dra_operator.kinds.maintenance_cards import Holder, find_cards, find_pod, read_holder
 from dra_operator.kinds.maintenance_plan import BROKEN, SAFE, Eviction, MaintenancePlan, plan, read_rule
-from dra_operator.kinds.maintenance_status import Conclusion, conclude
+from dra_operator.kinds.maintenance_status import MaintenanceResult, build_result
 from dra_operator.kinds.world import World, path
 
 _GONE: Final = 404
@@ -31,12 +31,12 @@ class MaintenanceController:
     quiet: timedelta
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def reconcile(self, body: Body) -> Conclusion:
+    async def reconcile(self, body: Body) -> MaintenanceResult:
         """Do what a maintenance lacks; return what came of it. Raises ApiError, ApiUnreachable, ValidationError."""
         async with self._turn:
             return await self._reconcile(body)
 
-    async def _reconcile(self, body: Body) -> Conclusion:
+    async def _reconcile(self, body: Body) -> MaintenanceResult:
         served = self._served("DeviceTaintRule")
         bodies = await self.world.list(path(PLURAL))
         uid = body["metadata"]["uid"]
@@ -74,7 +74,7 @@ class MaintenanceController:
             raise ApiUnreachable(f"the API server does not serve {kind}")
         return served
 
-    async def _carry_out(self, found: MaintenancePlan) -> Conclusion:
+    async def _carry_out(self, found: MaintenancePlan) -> MaintenanceResult:
         refused = []
         for change in found.changes:
             try:
@@ -83,7 +83,7 @@ class MaintenanceController:
                 # What is refused keeps neither the other devices from their taint, nor the status from saying so.
                 refused.append(str(error))
         evictions = {each: await self._evict(each) for each in found.evictions}
-        concluded = conclude(found, evictions, refused)
+        concluded = build_result(found, evictions, refused)
         own = Subject(KIND, "", found.maintenance.name, found.maintenance.uid)
         for event in concluded.events:
             kind = "Warning" if event.is_warning else "Normal"

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from dra_operator.api.names import GROUP, GROUP_VERSION, MAINTENANCE_KEY
-from dra_operator.kinds.changes import Body, Change, Create, Delete
+from dra_operator.api.text import timestamp
+from dra_operator.kinds.changes import Body, Change, Create, Delete, first_lines
 from dra_operator.kinds.device_maintenance import (
     ALL,
     KIND,
@@ -19,8 +20,6 @@ from dra_operator.kinds.device_maintenance import (
     CardStatus,
     Maintenance,
     Phase,
-    shortened,
-    written,
 )
 from dra_operator.kinds.maintenance_cards import Card, ClaimName, Holder, Pod
 from dra_operator.kinds.selector import DeviceKey
@@ -239,7 +238,7 @@ class _CardPlanner:
         if known is not None and known.phase == "Safe" and tainted + self.quiet <= self.now:
             return self._enter(card, "Safe", away)
         if not is_free or since + self.quiet > self.now:
-            text = f"no claim holds it; safe at {written(since + self.quiet)} if it stays so"
+            text = f"no claim holds it; safe at {timestamp(since + self.quiet)} if it stays so"
             return self._enter(card, "Drained", text).model_copy(update={"since": since})
         seconds = (self.now - tainted).total_seconds()
         self.events.append(MaintenanceEvent(SAFE, f"{card.name} can be worked on", seconds=seconds))
@@ -277,7 +276,7 @@ class _CardPlanner:
         """Tell who holds a card, and have pods evicted whose time has come."""
         known = self.before.get(card.name)
         if known is not None and known.phase == "Safe":
-            claims = shortened(["/".join(each) for each in card.claims])
+            claims = first_lines(["/".join(each) for each in card.claims])
             text = f"{card.name} was safe, and is held by claim {claims}: stop the work on it"
             self.events.append(MaintenanceEvent(BROKEN, text, is_warning=True))
         entry = self._enter(card, "Tainted", "")
@@ -288,7 +287,7 @@ class _CardPlanner:
             holder = self.holders.get(name)
             fate = "" if holder is None else f" {holder.users}, {self._decide_fate(entry, holder, due)}"
             lines.append(f"claim {'/'.join(name)}{fate}")
-        return entry.model_copy(update={"message": f"held by {shortened(lines)}"})
+        return entry.model_copy(update={"message": f"held by {first_lines(lines)}"})
 
     def _decide_fate(self, entry: CardStatus, holder: Holder, due: datetime) -> str:
         """Return what becomes of a claim; have its pod evicted, if it goes with it and its time has come."""
@@ -297,7 +296,7 @@ class _CardPlanner:
         if self.own.spec.drain == "Wait":
             return "which is waited for, as spec.drain is Wait"
         if due > self.now:
-            return f"evicted at {written(due)}"
+            return f"evicted at {timestamp(due)}"
         device = next((key.name for key in holder.devices if key in entry.keys), "")
         eviction = Eviction(entry.name, holder.pod, f"{device} {holder.pod.owner}")
         if eviction.key in entry.evicted:

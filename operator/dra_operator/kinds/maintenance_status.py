@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dra_operator.api.text import listed
-from dra_operator.kinds.changes import Body, condition
-from dra_operator.kinds.device_maintenance import CardStatus, shortened
+from dra_operator.kinds.changes import Body, condition, first_lines
+from dra_operator.kinds.device_maintenance import CardStatus
 from dra_operator.kinds.maintenance_plan import Eviction, MaintenanceEvent, MaintenancePlan
 
 
 @dataclass(frozen=True, slots=True)
-class Conclusion:
+class MaintenanceResult:
     """A reconciliation of a maintenance: its status, and the Events of it. Nothing of it waits for claims to end."""
 
     status: Body
@@ -20,7 +20,9 @@ class Conclusion:
     is_ending: bool = True
 
 
-def conclude(plan: MaintenancePlan, evictions: Mapping[Eviction, str], refused: Sequence[str]) -> Conclusion:
+def build_result(
+    plan: MaintenancePlan, evictions: Mapping[Eviction, str], refused: Sequence[str]
+) -> MaintenanceResult:
     """Return what a plan came to.
 
     `evictions` says why an eviction was refused, empty where it was granted; `refused` are changes that were.
@@ -46,7 +48,7 @@ def conclude(plan: MaintenancePlan, evictions: Mapping[Eviction, str], refused: 
         "cards": [each.model_dump(mode="json", exclude_defaults=True) for each in entries],
         "conditions": [{**each, "observedGeneration": generation} for each in conditions],
     }
-    return Conclusion(status, (*plan.events, *evicted), plan.is_released)
+    return MaintenanceResult(status, (*plan.events, *evicted), plan.is_released)
 
 
 def _with_evictions(entry: CardStatus, evictions: Mapping[Eviction, str]) -> CardStatus:
@@ -66,7 +68,7 @@ def _safe_to_work(entries: Sequence[CardStatus]) -> Body:
     unsafe = [each for each in worked if each.phase != "Safe"]
     if unsafe:
         lines = [f"{each.name} is {each.phase}" for each in unsafe]
-        return condition("SafeToWork", "False", "NotSafe", shortened(lines))
+        return condition("SafeToWork", "False", "NotSafe", first_lines(lines))
     if worked:
         text = f"no claim holds {listed([each.name for each in worked])}: work on it, then name it in spec.finished"
         return condition("SafeToWork", "True", "Safe", text)
@@ -80,7 +82,7 @@ def _drained(entries: Sequence[CardStatus]) -> Body:
     held = [each for each in worked if each.phase == "Tainted"]
     if held:
         return condition(
-            "Drained", "False", "Held", shortened([f"{each.name}: {each.message}" for each in held])
+            "Drained", "False", "Held", first_lines([f"{each.name}: {each.message}" for each in held])
         )
     if worked:
         return condition("Drained", "True", "Drained", "no claim holds a card that was begun")
@@ -89,18 +91,18 @@ def _drained(entries: Sequence[CardStatus]) -> Body:
 
 def _blocked(blocked: Mapping[str, str], refused: Sequence[str]) -> Body:
     if refused:
-        return condition("Blocked", "True", "WriteRefused", shortened(refused))
+        return condition("Blocked", "True", "WriteRefused", first_lines(refused))
     if blocked:
         lines = [
             f"{card} is in maintenance {name}, which works on it first" for card, name in blocked.items()
         ]
-        return condition("Blocked", "True", "InAnotherMaintenance", shortened(lines))
+        return condition("Blocked", "True", "InAnotherMaintenance", first_lines(lines))
     return condition("Blocked", "False", "None", "nothing keeps it from its devices")
 
 
 def _resolved(unresolved: Sequence[str]) -> Body:
     if unresolved:
-        return condition("Resolved", "False", "NotFound", shortened(unresolved))
+        return condition("Resolved", "False", "NotFound", first_lines(unresolved))
     return condition(
         "Resolved", "True", "Found", "all devices that it names are published, or were when it began"
     )

@@ -19,11 +19,12 @@ from dra_operator.cluster.backoff import doubled
 from dra_operator.cluster.faults import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.session import ApiError, ApiUnreachable
 from dra_operator.kinds.changes import Body
-from dra_operator.kinds.handlers import OwnKind, Reconcile, Reconciled, register
+from dra_operator.kinds.handlers import OwnKind, Reconcile, Reconciliation, register
 
 _RESTART: Final = (1.0, 60.0)
 """First and longest wait, in seconds, before Kopf is started anew."""
 _STOP_SECONDS: Final = 5.0
+_LOGGERS: Final = ("kopf.objects", "kopf._core.reactor.running")
 
 
 class _ExpectedFilter(logging.Filter):
@@ -68,7 +69,7 @@ class KindsRuntime:
 
     def start(self) -> None:
         """Start the thread."""
-        for name in ("kopf.objects", "kopf._core.reactor.running"):
+        for name in _LOGGERS:
             logging.getLogger(name).addFilter(self._filter)
         self._thread.start()
 
@@ -83,6 +84,8 @@ class KindsRuntime:
         """End Kopf, and wait for that a few seconds."""
         self._stopping.set()
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join, _STOP_SECONDS)
+        for name in _LOGGERS:
+            logging.getLogger(name).removeFilter(self._filter)
 
     def _run(self) -> None:
         failures = 0
@@ -110,11 +113,8 @@ class KindsRuntime:
     def _on_own_loop(self, reconcile: Reconcile) -> Reconcile:
         """Return what reconciles on the loop of the operator."""
 
-        async def run(body: Body) -> Reconciled:
-            return await reconcile(body)
-
-        async def reconcile_there(body: Body) -> Reconciled:
-            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(run(body), self._loop))
+        async def reconcile_there(body: Body) -> Reconciliation:
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(reconcile(body), self._loop))
 
         return reconcile_there
 

@@ -121,7 +121,9 @@ def _find_daemons(state: ClusterState) -> dict[str, set[str]]:
         pod: Pod = record.obj
         for owner in pod.metadata.owner_references:
             if owner.controller and owner.kind == "DaemonSet" and not is_over(pod):
-                found[f"{pod.metadata.namespace}/{owner.name}"] |= {pod.spec.node_name or ""} & {*state.nodes}
+                found[f"{pod.metadata.namespace}/{owner.name}"].update(
+                    {pod.spec.node_name} & state.nodes.keys()
+                )
     return found
 
 
