@@ -14,7 +14,7 @@ from dra_operator.kinds.changes import Create, Delete, with_transition_times
 from dra_operator.kinds.device_maintenance import read_maintenance
 from dra_operator.kinds.maintenance_cards import find_cards, find_pod, read_holder
 from dra_operator.kinds.maintenance_plan import plan, read_rule
-from dra_operator.kinds.maintenance_status import conclude
+from dra_operator.kinds.maintenance_status import build_result
 from dra_operator.kinds.world import State
 from dra_operator.ledger import Ledger
 from factories import GPU, claim, request, resource_slice
@@ -198,7 +198,7 @@ class Cluster:
             self.may_be_killed(kills)
             evictions[each] = self.evict(each, own)
         self.may_be_killed(kills)
-        done = conclude(found, evictions, [])
+        done = build_result(found, evictions, [])
         if done.is_released:
             del self.maintenances[name]
             return
