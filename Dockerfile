@@ -7,6 +7,7 @@ COPY requirements/build.txt requirements/
 RUN pip install --no-cache-dir --require-hashes --requirement requirements/build.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY operator operator
+COPY manifests/components/ownership manifests/components/ownership
 RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir dist .
 
 FROM python:3.14-slim-trixie

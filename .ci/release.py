@@ -34,6 +34,7 @@ IMAGE: Final = (
     "LICENSE",
     "requirements",
     "operator",
+    "manifests/components/ownership",
 )
 """What the Dockerfile copies."""
 BUILD_TYPE: Final = "urn:dra-operator:make-release"

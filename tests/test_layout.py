@@ -97,10 +97,10 @@ def test_wheel_holds_the_package_alone(wheel):
 
 
 def test_wheel_holds_every_module(wheel):
-    """Each module of the package, and the marker of its types, is in the wheel."""
-    modules = {str(path.relative_to(PACKAGE.parent)) for path in MODULES}
+    """Each module of the package is in the wheel, with the marker of its types and what modules read beside them."""
+    files = {*MODULES, PACKAGE / "py.typed", *PACKAGE.rglob("*.yaml"), *PACKAGE.rglob("*.json")}
 
-    assert modules | {"dra_operator/py.typed"} <= set(wheel.namelist())
+    assert {str(path.relative_to(PACKAGE.parent)) for path in files} <= set(wheel.namelist())
 
 
 def test_wheel_holds_the_licence(wheel):

@@ -81,7 +81,7 @@ def test_second_apply_changes_nothing(applied, text):
 
 
 def test_policy_for_owned_devices_is_the_one_that_the_operator_knows(turned_on):
-    """Expressions and messages are those of `policy_for_rules`, for the user that the Deployment runs as."""
+    """No component changes its expressions and messages, and its user is the one that the Deployment runs as."""
     found = [
         each
         for each in turned_on

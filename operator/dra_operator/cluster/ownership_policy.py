@@ -7,13 +7,15 @@ Source: docs/operator.md, "Devices that are ours"; k8s.io/api/admissionregistrat
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from textwrap import dedent
+from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from dra_operator.api.kinds import KINDS, RESOURCE_GROUP
-from dra_operator.api.names import OWNED_KEY, OWNED_POLICY, OWNED_RULES_POLICY, OWNED_TOLERATIONS_POLICY
+from dra_operator.api.names import OWNED_POLICY
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.delivery import Permit
 from dra_operator.cluster.discovery import Served, served
@@ -22,10 +24,10 @@ from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiU
 GROUP: Final = "admissionregistration.k8s.io"
 OPERATOR: Final = "system:serviceaccount:dra-operator:dra-operator"
 """The operator's user, where nobody has chosen another namespace for it."""
-CLAIM_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
-"""All that a claim can be written in: their status is the same, so one expression reads each of them."""
-
 Body = dict[str, Any]
+_NOT_FROM: Final = "request.userInfo.username != "
+_OR_DRY_RUN: Final = " || request.dryRun"
+"""The operator finds out by a dry run of its own whether the API server knows a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,45 +59,11 @@ def policy_for_rules(username: str, version: str = "v1") -> list[Body]:
 
     Six objects: each policy is followed by its binding. `version` is the one in which DeviceTaintRule is served.
     """
-    param_kind = {"apiVersion": f"{RESOURCE_GROUP}/{version}", "kind": "DeviceTaintRule"}
-    fence: Body = {
-        "failurePolicy": "Fail",
-        "paramKind": param_kind,
-        **_on("resourceclaims/status", CLAIM_VERSIONS, ["UPDATE"]),
-        "matchConditions": _conditions(username, _OR_DRY_RUN),
-        "variables": [
-            {"name": "owns", "expression": _RULE_OWNS},
-            {"name": "others", "expression": _OWNED_BY_RULE},
-        ],
-        "validations": [_validation(f"!variables.owns || {_NONE}", _IS_OWNED, text=_IS_OWNED_BY_RULE)],
-    }
-    immutable: Body = {
-        "failurePolicy": "Fail",
-        **_on("devicetaintrules", [version], ["CREATE", "UPDATE"]),
-        "matchConditions": [{"name": "owned", "expression": _NEW_OR_OLD_IS_OURS}],
-        "validations": [*_rules_validations()],
-    }
-    tolerations: Body = {
-        # It saves kube-scheduler work, and keeps nobody off a device: where it fails, the fence is there.
-        "failurePolicy": "Ignore",
-        # Objects of other versions are converted before they are looked at (`matchPolicy: Equivalent`).
-        **_on("resourceclaims", ["v1"], ["CREATE"], "resourceclaimtemplates"),
-        "variables": [{"name": "tolerant", "expression": _TOLERANT}],
-        "validations": [
-            _validation(
-                "variables.tolerant.size() == 0", f"{_REQUESTS}a request {_TOLERATES}", text=_IS_TOLERANT
-            )
-        ],
-    }
-    params = {"selector": {}, "parameterNotFoundAction": "Allow"}
-    return [
-        _policy(OWNED_POLICY, fence),
-        _binding(OWNED_POLICY, {"paramRef": params}),
-        _policy(OWNED_RULES_POLICY, immutable),
-        _binding(OWNED_RULES_POLICY, {}),
-        _policy(OWNED_TOLERATIONS_POLICY, tolerations),
-        _binding(OWNED_TOLERATIONS_POLICY, {}),
-    ]
+    objects = _read_published("ownership_policy.yaml", username)
+    fence, _, immutable, *_ = (each["spec"] for each in objects)
+    fence["paramKind"]["apiVersion"] = f"{RESOURCE_GROUP}/{version}"
+    immutable["matchConstraints"]["resourceRules"][0]["apiVersions"] = [version]
+    return objects
 
 
 def policy_for_pools(username: str, pools: Iterable[tuple[str, str | None]]) -> list[Body]:
@@ -105,20 +73,20 @@ def policy_for_pools(username: str, pools: Iterable[tuple[str, str | None]]) -> 
     """
     wanted = set(pools)
     drivers = {driver for driver, pool in wanted if pool is None}
-    named = {(driver, pool) for driver, pool in wanted if pool is not None and driver not in drivers}
-    fence: Body = {
-        "failurePolicy": "Fail",
-        **_on("resourceclaims/status", CLAIM_VERSIONS, ["UPDATE"]),
-        "matchConditions": _conditions(username),
-        "variables": [
-            {"name": "drivers", "expression": json.dumps(sorted(drivers))},
-            # No driver has a slash in its name, so the texts of two pools are not equal.
-            {"name": "pools", "expression": json.dumps(sorted(f"{each[0]}/{each[1]}" for each in named))},
-            {"name": "others", "expression": _OWNED_BY_POOL},
-        ],
-        "validations": [_validation(_NONE, _IS_OWNED, text=_IS_OWNED_BY_POOL)],
-    }
-    return [_policy(OWNED_POLICY, fence), _binding(OWNED_POLICY, {})]
+    # No driver has a slash in its name, so the texts of two pools are not equal.
+    named = {f"{driver}/{pool}" for driver, pool in wanted if pool is not None and driver not in drivers}
+    objects = _read_published("ownership_pools.yaml", username)
+    for variable, names in zip(objects[0]["spec"]["variables"], (drivers, named), strict=False):
+        variable["expression"] = json.dumps(sorted(names))
+    return objects
+
+
+def _read_published(file: str, username: str) -> list[Body]:
+    """Return the objects of a file of manifests/components/ownership, for another user of the operator."""
+    objects = list(yaml.safe_load_all(Path(__file__).with_name(file).read_text(encoding="utf-8")))
+    others = objects[0]["spec"]["matchConditions"][1]
+    others["expression"] = others["expression"].replace(json.dumps(OPERATOR), json.dumps(username))
+    return objects
 
 
 def fenced(policy: Mapping[str, Any], binding: Mapping[str, Any]) -> RulesFence | PoolsFence | None:
@@ -141,167 +109,14 @@ def fenced(policy: Mapping[str, Any], binding: Mapping[str, Any]) -> RulesFence 
     return fence if _binding_meaning(binding) == _binding_meaning(made[1]) else None
 
 
-# --- expressions
-
-_ADMITTED = "has(r.adminAccess) && r.adminAccess"
-_RULE_OWNS = dedent(f"""\
-    params.spec.taint.key == "{OWNED_KEY}"
-      && params.spec.taint.effect == "NoSchedule"
-      && (!has(params.spec.taint.value) || params.spec.taint.value == "")
-      && has(params.spec.deviceSelector)
-      && has(params.spec.deviceSelector.driver)""")
-_OWNED_BY_RULE = dedent(f"""\
-    object.status.allocation.devices.results.filter(r,
-      !({_ADMITTED})
-      && r.driver == params.spec.deviceSelector.driver
-      && (!has(params.spec.deviceSelector.pool) || r.pool == params.spec.deviceSelector.pool)
-      && (!has(params.spec.deviceSelector.device) || r.device == params.spec.deviceSelector.device))""")
-_OWNED_BY_POOL = dedent(f"""\
-    object.status.allocation.devices.results.filter(r,
-      !({_ADMITTED})
-      && (r.driver in variables.drivers || r.driver + "/" + r.pool in variables.pools))""")
-_NONE = "variables.others.size() == 0"
-_IS_OWNED = (
-    "a device of this allocation is owned by dra-operator, which alone may allocate it: "
-    "use another device, or ask the admin of this cluster"
-)
-_DEVICE = '"device " + variables.others[0].driver + "/" + variables.others[0].pool + "/" + variables.others[0].device'
-_IS_OWNED_BY_RULE = dedent(f"""\
-    !variables.owns || {_NONE} ? "" :
-      {_DEVICE}
-      + " is owned by dra-operator, which alone may allocate it (DeviceTaintRule " + params.metadata.name
-      + "): use another device, or ask the admin of this cluster" """).rstrip()
-_IS_OWNED_BY_POOL = dedent(f"""\
-    {_NONE} ? "" :
-      {_DEVICE}
-      + " is owned by dra-operator, which alone may allocate it (ValidatingAdmissionPolicy {OWNED_POLICY}): "
-      + "use another device, or ask the admin of this cluster" """).rstrip()
-_TOLERANT = dedent(f"""\
-    dyn(object.spec).?spec.orValue(dyn(object.spec)).?devices.?requests.orValue([]).filter(request,
-      ([request.?exactly.?adminAccess.orValue(false) ? dyn([]) : request.?exactly.?tolerations.orValue([])]
-        + request.?firstAvailable.orValue([]).map(alternative, alternative.?tolerations.orValue([])))
-      .exists(tolerations, tolerations.exists(toleration,
-        toleration.?effect.orValue("") in ["", "NoSchedule"]
-        && (toleration.?operator.orValue("") == "Exists"
-          ? toleration.?key.orValue("") in ["", "{OWNED_KEY}"]
-          : toleration.?key.orValue("") == "{OWNED_KEY}" && toleration.?value.orValue("") == "")))
-    ).map(request, request.name)""")
-_REQUESTS = "spec.devices.requests: "
-_TOLERATES = (
-    f"tolerates the taint {OWNED_KEY}, whose devices dra-operator alone allocates, so the toleration gets no device, "
-    f"and delays all pods: tolerate other taints by their keys, and not {OWNED_KEY}"
-)
-_IS_TOLERANT = dedent(f"""\
-    (has(dyn(object.spec).spec) ? "spec." : "") + "{_REQUESTS}request " + variables.tolerant.join(", ")
-      + " {_TOLERATES}" """).rstrip()
-_NEW_OR_OLD_IS_OURS = dedent(f"""\
-    object.spec.taint.key == "{OWNED_KEY}"
-      || (oldObject != null && oldObject.spec.taint.key == "{OWNED_KEY}")""")
-_NOT_CREATED = 'request.operation != "CREATE"'
-_NOT_UPDATED = 'request.operation != "UPDATE"'
-_ANEW = f"of a rule that owns devices ({OWNED_KEY}) cannot be changed: delete the rule and create another"
-_VALUE = 'object.spec.taint.?value.orValue("")'
-
-
-def _rules_validations() -> Iterator[Body]:
-    """Yield what is asked of rules with our key: when they are created, and when they are changed."""
-    yield _validation(
-        f'{_NOT_CREATED} || object.spec.taint.effect == "NoSchedule"',
-        f"spec.taint.effect: a taint {OWNED_KEY} owns devices only with the effect NoSchedule: write that",
-        value="object.spec.taint.effect",
-    )
-    yield _validation(
-        f'{_NOT_CREATED} || {_VALUE} == ""',
-        f"spec.taint.value: a taint {OWNED_KEY} owns devices only without a value: leave it out",
-        value=_VALUE,
-    )
-    yield _validation(
-        f"{_NOT_CREATED} || (has(object.spec.deviceSelector) && has(object.spec.deviceSelector.driver))",
-        f"spec.deviceSelector.driver: is required for a taint {OWNED_KEY}, which owns devices of one driver: name it",
-    )
-    yield _validation(
-        f"{_NOT_UPDATED} || object.spec.taint.key == oldObject.spec.taint.key",
-        f"spec.taint.key: the key {_ANEW}",
-        value="object.spec.taint.key",
-    )
-    yield _validation(
-        f"{_NOT_UPDATED} || object.spec.taint.effect == oldObject.spec.taint.effect",
-        f"spec.taint.effect: the effect {_ANEW}",
-        value="object.spec.taint.effect",
-    )
-    yield _validation(
-        f"{_NOT_UPDATED} || {_VALUE} == {_VALUE.replace('object', 'oldObject')}",
-        f"spec.taint.value: the value {_ANEW}",
-        value=_VALUE,
-    )
-    yield _validation(
-        f"{_NOT_UPDATED} || object.spec.?deviceSelector == oldObject.spec.?deviceSelector",
-        f"spec.deviceSelector: the selector {_ANEW}",
-    )
-
-
-# --- parts of objects
-
-
-def _on(resource: str, versions: Iterable[str], operations: list[str], *more: str) -> Body:
-    rule = {
-        "apiGroups": [RESOURCE_GROUP],
-        "apiVersions": [*versions],
-        "operations": operations,
-        "resources": [resource, *more],
-        # The default; a list of rules without it is another one to `kubectl apply` each time.
-        "scope": "*",
-    }
-    return {"matchConstraints": {"resourceRules": [rule]}}
-
-
-def _conditions(username: str, or_else: str = "") -> list[Body]:
-    allocates = dedent("""\
-        has(object.status) && has(object.status.allocation)
-          && !(has(oldObject.status) && has(oldObject.status.allocation))
-          && has(object.status.allocation.devices) && has(object.status.allocation.devices.results)""")
-    return [
-        {"name": "allocates", "expression": allocates},
-        {"name": "others", "expression": f"{_NOT_FROM}{json.dumps(username)}{or_else}"},
-    ]
-
-
-_NOT_FROM: Final = "request.userInfo.username != "
-_OR_DRY_RUN: Final = " || request.dryRun"
-"""The operator finds out by a dry run of its own whether the API server knows a rule."""
-
-
-def _validation(expression: str, message: str, *, value: str = "", text: str = "") -> Body:
-    """Return a validation. Its message gets the value that `value` gives after the field, or is what `text` gives."""
-    if value:
-        field, _, rest = message.partition(": ")
-        text = f'"{field}: " + {value} + ": {rest}"'
-    texts = {"messageExpression": text} if text else {}
-    return {"expression": expression, "message": message, **texts, "reason": "Forbidden"}
-
-
-def _policy(name: str, spec: Body) -> Body:
-    return {**_identity("ValidatingAdmissionPolicy", name), "spec": spec}
-
-
-def _binding(name: str, params: Body) -> Body:
-    spec = {"policyName": name, "validationActions": ["Deny"], **params}
-    return {**_identity("ValidatingAdmissionPolicyBinding", name), "spec": spec}
-
-
-def _identity(kind: str, name: str) -> Body:
-    labels = {"app.kubernetes.io/name": "dra-operator", "app.kubernetes.io/part-of": "dra-operator"}
-    return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": name, "labels": labels}}
-
-
 # --- reading what is installed
 
 
 def _read_fence(spec: Mapping[str, Any]) -> RulesFence | PoolsFence | None:
     """Return what the spec of a policy says about itself, if it says anything; whether it is so is not looked at."""
     conditions = {each.get("name"): str(each.get("expression")) for each in spec.get("matchConditions") or ()}
-    username = _text(conditions.get("others", "").removeprefix(_NOT_FROM).removesuffix(_OR_DRY_RUN))
-    if username is None:
+    username = _json(conditions.get("others", "").removeprefix(_NOT_FROM).removesuffix(_OR_DRY_RUN))
+    if not isinstance(username, str):
         return None
     if param_kind := spec.get("paramKind"):
         return RulesFence(username, str(param_kind.get("apiVersion")).rpartition("/")[2])
@@ -311,11 +126,6 @@ def _read_fence(spec: Mapping[str, Any]) -> RulesFence | PoolsFence | None:
         return None
     parted = (each.partition("/") for each in pools)
     return PoolsFence(username, frozenset(drivers), frozenset((driver, pool) for driver, _, pool in parted))
-
-
-def _text(expression: str) -> str | None:
-    found = _json(expression)
-    return found if isinstance(found, str) else None
 
 
 def _texts(expression: str) -> list[str] | None:
