@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypedDict, Unpack
 
-from dra_operator.testing.errors import StatusError
-from dra_operator.testing.interceptor import DroppedError, Interceptor, RequestInfo
+from dra_operator.testing.errors import DroppedError, Interceptor, RequestInfo, StatusError
 from dra_operator.testing.server import ApiServer, ServerOptions
 
 

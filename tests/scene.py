@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dra_operator.allocator import Allocated, Allocator, Decision, Explanation, Features, Limits, SearchMode
-from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.convert import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory

@@ -9,7 +9,7 @@ from functools import partial
 
 from dra_operator.cli import main
 from dra_operator.controller import kopf_app
-from dra_operator.controller.tuning import Tuning
+from dra_operator.controller.settings import Tuning
 
 TYPES = {f"--{field.name.replace('_', '-')}": (field.name, field.type) for field in fields(Tuning)}
 

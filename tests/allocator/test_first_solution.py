@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dra_operator.allocator import Allocated, Allocator, Features, Limits, SearchMode, Unsatisfied
 from dra_operator.allocator.search import chain
-from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.convert import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger

@@ -6,7 +6,7 @@ import pytest
 
 from dra_operator.allocator import AdminAccess, Allocator
 from dra_operator.allocator.decision import FatalError
-from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.convert import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger

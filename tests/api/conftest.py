@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.convert import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.api.validation.refusals import find_refusals
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.convert import apply_defaults
 from dra_operator.api.read import read_object
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.api.likeness import near_name
+from dra_operator.api.text import near_name
 
 DRIVER = "gpu.example.com"
 

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from dra_operator.allocator import Allocator, Limits, SearchMode
-from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.convert import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim
 from dra_operator.inventory import Inventory

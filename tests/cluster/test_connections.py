@@ -5,9 +5,8 @@ import socket
 import pytest
 
 from dra_operator.cluster import session as sessions
-from dra_operator.cluster.connections import ASK_SECONDS, GONE_SECONDS, open_socket
 from dra_operator.cluster.credentials import Access
-from dra_operator.cluster.session import ApiSession
+from dra_operator.cluster.session import ASK_SECONDS, GONE_SECONDS, ApiSession, open_socket
 
 from .script import credentials, ok
 

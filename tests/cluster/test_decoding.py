@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from dra_operator.api.opaque import readable
+from dra_operator.api.read import readable
 from dra_operator.cluster.decoding import decode, encode
 
 DEEP = b'{"a":' + 2000 * b"[" + 2000 * b"]" + b"}"

@@ -12,8 +12,8 @@ import orjson
 
 from dra_operator.allocator import AdminAccess, Allocator, Features, Limits
 from dra_operator.api import types
+from dra_operator.api.convert import apply_defaults
 from dra_operator.api.core import Metadata
-from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.names import share_id
 from dra_operator.api.quantity import NANO, parse_quantity
 from dra_operator.api.read import read_object

@@ -12,8 +12,7 @@ from dra_operator.api.names import FIELD_MANAGER
 from dra_operator.cluster.credentials import Access, Login
 from dra_operator.cluster.session import MERGE_PATCH, ApiSession
 from dra_operator.controller.manager import Manager
-from dra_operator.controller.settings import Settings
-from dra_operator.controller.tuning import Tuning
+from dra_operator.controller.settings import Settings, Tuning
 from faulty_server import FaultyServer
 
 V1 = "resource.k8s.io/v1"

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from dra_operator.allocator import Failed, Reason
-from dra_operator.controller.gated_reasons import PodReasons
 from dra_operator.controller.handback import WriteTrouble
+from dra_operator.controller.waiting_pods import PodReasons
 from dra_operator.pods.pod_decision import PodDecider
 from pod_world import NAMESPACE, PodWorld, claim, device_class, named, node, pod, resource_slice
 

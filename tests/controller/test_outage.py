@@ -10,7 +10,7 @@ from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.writer import Writer
-from dra_operator.controller.tuning import Tuning
+from dra_operator.controller.settings import Tuning
 
 LONG = Backoff(base=60.0, cap=60.0)
 """Pauses as they are after an outage of minutes."""

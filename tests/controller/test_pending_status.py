@@ -6,10 +6,9 @@ from dra_operator.api.core import Metadata
 from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.faults import UNCOUNTED
-from dra_operator.controller.annotations import Annotations
+from dra_operator.controller.annotations import Annotations, PendingReason, PendingStatus
 from dra_operator.controller.claims import ClaimStore
 from dra_operator.controller.facts import Facts
-from dra_operator.controller.pending_status import PendingReason, PendingStatus
 from dra_operator.controller.queue import Backoff, InFlightWrites
 from dra_operator.controller.timers import Timers
 

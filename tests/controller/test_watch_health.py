@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from dra_operator.cluster.reflector import Counters
 from dra_operator.cluster.session import Trouble
-from dra_operator.controller.watch_health import WatchHealth
+from dra_operator.controller.health import WatchHealth
 
 AWAY, DENIED = "nobody answers", "403 Forbidden"
 

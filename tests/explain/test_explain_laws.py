@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dra_operator.allocator import Allocated, Allocator, Explanation, Features, Limits, Reason
-from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.convert import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory

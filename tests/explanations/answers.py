@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from dra_operator.allocator import AdminAccess, Allocator, Decider, Features, Limits
-from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.convert import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim
 from dra_operator.explain import CLASS, DeviceCounts, Explainer

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.convert import apply_defaults
 from dra_operator.api.names import OWNED_FINALIZER, POLICY_FINALIZER
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Inventory

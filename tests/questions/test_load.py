@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import slips_of_derived
 import too_long
-from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.convert import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.cli.simulate import app
 from dra_operator.questions.cluster import Cluster

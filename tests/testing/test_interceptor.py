@@ -6,7 +6,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dra_operator.testing.interceptor import RequestInfo
+from dra_operator.testing.errors import RequestInfo
 from faulty_server import Effect, Faults
 
 from .conftest import CLAIMS, Api

@@ -11,7 +11,7 @@ from typing import Any, Final
 from dra_operator.allocator.allocator import AdminAccess, Allocator
 from dra_operator.allocator.decision import Allocated, Decision, Failed
 from dra_operator.allocator.search.chain import SearchMode
-from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.convert import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.inventory import Inventory

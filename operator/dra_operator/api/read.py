@@ -12,6 +12,7 @@ from dataclasses import is_dataclass
 from functools import cache
 from typing import Any, get_args
 
+import orjson
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
@@ -211,3 +212,19 @@ def path_in_version(path: str, kind: str, version: str) -> str:
     if kind == "ResourceSlice":
         return re.sub(r"^(spec\.devices\[\d+\])\.(?!name\b)", r"\1.basic.", path)
     return path.replace(".exactly", "", 1)
+
+
+# --- Opaque parameters that are carried as bytes, because our decoder of JSON does not read all that Go reads.
+
+
+def readable(parameters: bytes) -> Any:
+    """Return parameters that were carried as our decoder reads them; of those that it cannot read, nothing."""
+    return {} if rewrite(parameters) is None else orjson.loads(parameters)
+
+
+def rewrite(value: bytes) -> bytes | None:
+    """Return a value as it would be written, inside of others, after it was read; None if it cannot be."""
+    try:
+        return orjson.dumps([[[[[[[[orjson.loads(value)]]]]]]]])[8:-8]
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return None

@@ -5,8 +5,9 @@ They stand in Events, which have an end, and at terminals, which obey some chara
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from difflib import SequenceMatcher, get_close_matches
 from typing import Any, Final
 
 ESCAPES: Final = {
@@ -114,3 +115,88 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+# --- Durations for people, as kubectl writes ages.
+# Source: k8s.io/apimachinery/pkg/util/duration, `HumanDuration`.
+
+
+def age(timestamp: str | None, now: datetime) -> str:
+    """Return how long ago an RFC 3339 timestamp was, `<unknown>` for none."""
+    if not timestamp:
+        return "<unknown>"
+    then = datetime.fromisoformat(timestamp).astimezone(UTC)
+    return human_duration(int((now - then).total_seconds()))
+
+
+def human_duration(seconds: int) -> str:
+    """Return a duration in two units at most, the coarser the longer it is."""
+    if seconds < -1:
+        return "<invalid>"
+    if seconds < 0:
+        return "0s"
+    if seconds < 120:
+        return f"{seconds}s"
+    minutes, hours = seconds // 60, seconds // 3600
+    if minutes < 10:
+        return _two(minutes, "m", seconds % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    days = hours // 24
+    if days < 8:
+        return _two(days, "d", hours % 24, "h")
+    if days < 730:
+        return f"{days}d"
+    if days < 2920:
+        return _two(days // 365, "y", days % 365, "d")
+    return f"{days // 365}y"
+
+
+def _two(first: int, unit: str, second: int, small_unit: str) -> str:
+    return f"{first}{unit}{second}{small_unit}" if second else f"{first}{unit}"
+
+
+# --- Likeness: what was probably meant by a name that nothing has.
+
+NEAR: Final = 0.7
+"""How much of two names has to be alike, as difflib counts it."""
+MOST_NAMES: Final = 256
+"""Among more names nothing is near: they differ from device to device, and each takes 10 microseconds to compare."""
+
+
+def near_name(attribute: str, names: set[str]) -> str:
+    """Return the name that was probably meant: the same in another domain, or a similar one in the same; or nothing."""
+    domain, _, identifier = attribute.rpartition("/")
+    elsewhere = sorted(name for name in names if name.partition("/")[2] == identifier)
+    if elsewhere:
+        return elsewhere[0]
+    # Domains are long, and would make any two names of one domain look alike.
+    same = sorted(name.partition("/")[2] for name in names if name.partition("/")[0] == domain)
+    close = get_close_matches(identifier, same, 1, cutoff=NEAR) if len(same) <= MOST_NAMES else ()
+    return f"{domain}/{close[0]}" if close else ""
+
+
+def near_object(name: str, names: Iterable[str]) -> str:
+    """Return the object that was probably meant by one that does not exist, or nothing where none is close.
+
+    A domain that both end in says nothing: typo.example.com is not like gpu.example.com.
+    """
+    alike = [(_likeness(name.lower(), each.lower()), each) for each in sorted(names)]
+    likeness, near = max(alike, key=lambda found: found[0], default=(0.0, ""))
+    return near if likeness >= NEAR else ""
+
+
+def _likeness(one: str, other: str) -> float:
+    mine, theirs = one.split("."), other.split(".")
+    while len(mine) > 1 and len(theirs) > 1 and mine[-1] == theirs[-1]:
+        mine.pop()
+        theirs.pop()
+    matcher = SequenceMatcher(None, ".".join(mine), ".".join(theirs))
+    # The bounds are quick, and there may be many classes.
+    if min(matcher.real_quick_ratio(), matcher.quick_ratio()) < NEAR:
+        return 0.0
+    return matcher.ratio()

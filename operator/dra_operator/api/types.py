@@ -12,9 +12,8 @@ from pydantic import BeforeValidator, Field
 
 from dra_operator.api.core import Metadata, NodeSelector
 from dra_operator.api.fast_dataclass import fast_dataclass
-from dra_operator.api.interning import interned
 from dra_operator.api.quantity import Quantity
-from dra_operator.api.wire import Amount, Attributes, Flag, Items, Json, Table, Whole, Wire
+from dra_operator.api.wire import Amount, Attributes, Flag, Items, Json, Table, Whole, Wire, interned
 
 _NOTHING: Final = Quantity(0)
 """What an amount is that is not said: Go's zero value, which the API server stores."""

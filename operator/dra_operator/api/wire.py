@@ -4,6 +4,7 @@ pydantic reads these standard dataclasses at the edge (`api.read`); what comes o
 and empty are the same for lists and maps, as in Go. Whole numbers and booleans are strict: `"2"` is not 2.
 """
 
+import re
 import types
 from collections.abc import Mapping
 from dataclasses import fields
@@ -12,6 +13,7 @@ from typing import (
     Annotated,
     Any,
     ClassVar,
+    Final,
     TypeAlias,
     TypeVar,
     Union,
@@ -19,8 +21,17 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+from weakref import WeakValueDictionary
 
-from pydantic import BeforeValidator, ConfigDict, PlainValidator, Strict, WrapValidator
+import orjson
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    PlainValidator,
+    Strict,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
@@ -73,3 +84,41 @@ def plain(hint: Any) -> Any:
     while get_origin(hint) in (Annotated, Union, types.UnionType):
         hint = next((part for part in get_args(hint) if part is not type(None)), None)
     return hint
+
+
+# --- Interning: parts that many objects have alike, as the specs of claims from one template, are in memory once.
+# A part that is written like one still in use is not read again: that saves time and memory, and what is found out
+# about it holds for all objects that have it. Nobody may rely on it: a part that lacks defaults is replaced by one that
+# has them, and some texts are never shared.
+
+_OPTIONS: Final = (
+    orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+"""What YAML has and JSON has not is not written as the text that it looks like."""
+_NULL: Final = re.compile(rb"(?:^|[:,\[])null")
+"""Where a value stands; in a text it can be found as well, which then is only not shared."""
+
+
+def interned() -> WrapValidator:
+    """Return a validator that goes around that of a part. The part's class must be frozen, and have weak references.
+
+    What it carries unread, as opaque parameters, is that of the first body: whoever had it read must not change it.
+    """
+    known: WeakValueDictionary[bytes, Any] = WeakValueDictionary()
+
+    def read(value: Any, each_by_itself: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            text = orjson.dumps(value, option=_OPTIONS)
+        except orjson.JSONEncodeError:
+            return each_by_itself(value)
+        if b"null" in text and _NULL.search(text):
+            # This is also written for numbers that JSON does not have.
+            return each_by_itself(value)
+        found = known.get(text)
+        if found is None:
+            found = each_by_itself(value)
+            # A copy: what orjson returns has room for 4 KiB.
+            known[bytes(memoryview(text))] = found
+        return found
+
+    return WrapValidator(read)

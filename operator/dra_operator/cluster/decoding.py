@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from dra_operator.api.opaque import rewrite
+from dra_operator.api.read import rewrite
 
 # The API server writes fields in the order of its Go structs.
 _PARAMETERS: Final = re.compile(rb'("opaque":\{"driver":"[^"]*","parameters"):(?=\{)')

@@ -34,13 +34,13 @@ from dra_operator.cluster.writes import (
     withdraw,
 )
 from dra_operator.controller import messages
+from dra_operator.controller.annotations import PendingReason
 from dra_operator.controller.claims import Key, Standing, is_pending, text
 from dra_operator.controller.context import Context
 from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.fencing import DOUBT_SECONDS, EarlierWrites
 from dra_operator.controller.handback import Handback, LetGoPod, WriteTrouble
 from dra_operator.controller.logs import get_logger
-from dra_operator.controller.pending_status import PendingReason
 from dra_operator.controller.permissions import WriteAccess
 from dra_operator.controller.plan_pods import PodPlans, waits_for_binding
 from dra_operator.controller.queue import PodQueue

@@ -18,14 +18,13 @@ import kopf
 
 from dra_operator._version import __version__
 from dra_operator.allocator.self_check import SelfCheckError, run_self_check
-from dra_operator.cluster.connections import in_thread
 from dra_operator.cluster.credentials import Access, tls_context
 from dra_operator.cluster.faults import Defect, DefectLogger
+from dra_operator.cluster.session import in_thread
 from dra_operator.controller import messages
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.manager import Manager
-from dra_operator.controller.settings import Settings
-from dra_operator.controller.tuning import Tuning
+from dra_operator.controller.settings import Settings, Tuning
 from dra_operator.kinds.handlers import OwnKind
 from dra_operator.kinds.runtime import KindsRuntime
 

@@ -23,8 +23,7 @@ from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.controller import messages
 from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.logs import get_logger
-from dra_operator.controller.settings import Settings
-from dra_operator.controller.tuning import Tuning
+from dra_operator.controller.settings import Settings, Tuning
 
 GIVE_UP_SECONDS: Final = 5.0
 """How long the end waits for the Lease to be given up."""

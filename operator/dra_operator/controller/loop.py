@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from dra_operator.cluster.backoff import doubled
-from dra_operator.cluster.connections import in_thread
 from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.ownership_policy import RuleAnswer, RuleProbe
+from dra_operator.cluster.session import in_thread
 from dra_operator.cluster.writes import Unclear
 from dra_operator.controller.cycle import Effect, Emit, Item, SchedulingCycle, Tick
 from dra_operator.controller.facts import EventRequest

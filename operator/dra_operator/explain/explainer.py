@@ -21,7 +21,7 @@ from dra_operator.allocator.decision import (
 from dra_operator.allocator.matching.selectors import partly_failing
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
-from dra_operator.api.likeness import near_object
+from dra_operator.api.text import near_object
 from dra_operator.api.types import ResourceClaim
 from dra_operator.api.versions import Rules
 from dra_operator.explain.attempt import Attempt, selectors_of

@@ -15,8 +15,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
-from dra_operator.api.likeness import NEAR, near_name
-from dra_operator.api.text import listed, shortened
+from dra_operator.api.text import NEAR, listed, near_name, shortened
 from dra_operator.api.types import DeviceToleration
 from dra_operator.explain.comparison import conjuncts
 from dra_operator.explain.relax import Kept

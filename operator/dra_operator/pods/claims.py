@@ -5,9 +5,10 @@ those that they name exactly as the group does.
 Source: docs/dra-semantics 8.1 and 8.10, kube-controller-manager's `resourceclaim`.
 """
 
-from collections import defaultdict
+import hashlib
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from dra_operator.api.core import (
@@ -18,14 +19,13 @@ from dra_operator.api.core import (
     PodResourceClaimStatus,
 )
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.likeness import near_object
-from dra_operator.api.names import ENDED_PHASES, POD_CLAIM_NAME
+from dra_operator.api.names import ENDED_PHASES, POD_CLAIM_NAME, RANDOM_LETTERS
 from dra_operator.api.read import read_object
+from dra_operator.api.text import near_object
 from dra_operator.api.types import ResourceClaim, ResourceClaimSpec
 from dra_operator.api.validation.names import LABEL, SUBDOMAIN
 from dra_operator.api.write import to_wire
-from dra_operator.pods.generated_names import MOST_OF_PREFIX, name_from
-from dra_operator.pods.objects import ObjectRecord, ObjectSet, Place
+from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet, Place
 
 _LONGEST = 57
 """Bytes of the part of a name before the random end."""
@@ -179,14 +179,14 @@ def find_unknown_entries(objects: ObjectSet, record: ObjectRecord) -> Iterator[s
     owner: Owner = record.obj
     entries = {entry.name: entry for entry in owner.spec.resource_claims}
     spec = record.body.get("spec") or {}
-    for field in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(field) or ()):
+    for place in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(place) or ()):
             claims = (container.get("resources") or {}).get("claims")
             for number, item in enumerate(claims if isinstance(claims, list) else ()):
                 name, request = (
                     item.get(key) if isinstance(item, Mapping) else None for key in ("name", "request")
                 )
-                path = f"spec.{field}[{index}].resources.claims[{number}]"
+                path = f"spec.{place}[{index}].resources.claims[{number}]"
                 if isinstance(name, str) and name not in entries:
                     has = ", ".join(entries) or "none"
                     yield f'{path}.name: "{name}" is not in spec.resourceClaims, which has {has}'
@@ -318,9 +318,9 @@ _FIELDS = {"ResourceClaim": "resourceClaimName", "ResourceClaimTemplate": "resou
 def _nothing(objects: ObjectSet, entry: PodResourceClaim, kind: str, namespace: str, name: str) -> str:
     """Return that there is no object of a kind and name; one of the other kind is often what was meant."""
     text = f'entry "{entry.name}": there is no {kind} "{namespace}/{name}"'
-    for other, field in _FIELDS.items():
+    for other, named_by in _FIELDS.items():
         if (other, namespace, name) in objects.records:
-            return f"{text}, but a {other} of that name; {field} names one"
+            return f"{text}, but a {other} of that name; {named_by} names one"
     return text + _meant(objects, kind, namespace, name)
 
 
@@ -448,3 +448,45 @@ def _name(owner: Owner, prefix: str, purpose: str) -> str:
     metadata = owner.metadata
     kind = () if isinstance(owner, Pod) else (type(owner).__name__,)
     return name_from(prefix, *kind, metadata.namespace, metadata.name, metadata.uid, purpose)
+
+
+# --- Generated names: what the API server makes of a `generateName`, with an end that only looks random.
+# The same objects must give the same answer, so the end depends on what the name is for, and on nothing else.
+
+MOST_OF_PREFIX = 58
+"""Bytes of a `generateName` that the API server leaves in front of the random end."""
+
+
+def name_from(prefix: str, *parts: str) -> str:
+    """Return a name that begins with a `generateName` and ends with five letters that depend on some parts."""
+    number = int.from_bytes(
+        hashlib.sha256("/".join(parts).encode(errors="surrogatepass")).digest()[:8], "big"
+    )
+    return prefix[:MOST_OF_PREFIX] + "".join(_letters(number))
+
+
+def _letters(number: int) -> Iterator[str]:
+    for _ in range(5):
+        number, digit = divmod(number, len(RANDOM_LETTERS))
+        yield RANDOM_LETTERS[digit]
+
+
+@dataclass(slots=True)
+class Names:
+    """Gives names to objects that have only a `generateName`; several of one get different ones."""
+
+    _given: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+
+    def named(self, manifest: Manifest) -> Manifest:
+        """Return a manifest with a name, if it can have one."""
+        metadata = manifest.body.get("metadata")
+        # A name of another type is for the reader to refuse.
+        if not isinstance(metadata, Mapping) or metadata.get("name") not in (None, ""):
+            return manifest
+        prefix = metadata.get("generateName")
+        if not isinstance(prefix, str) or not prefix:
+            return manifest
+        key = str(manifest.body.get("kind")), str(metadata.get("namespace") or ""), prefix
+        self._given[key] += 1
+        name = name_from(prefix, *key, str(self._given[key]))
+        return replace(manifest, body={**manifest.body, "metadata": {**metadata, "name": name}})

@@ -24,11 +24,16 @@ from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.plan import Alternative
 from dra_operator.api.core import Pod
 from dra_operator.api.text import listed
-from dra_operator.api.types import ResourceClaim
+from dra_operator.api.types import (
+    DeviceClaim,
+    DeviceConstraint,
+    DeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
 from dra_operator.explain import DeviceCounts, Explainer
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.entries import ClaimLookup, PodEntry, TemplateLookup, resolve_entries
-from dra_operator.pods.merged_claims import merge_claims
 from dra_operator.pods.node_fit import Obstacle, PodRequirements
 from dra_operator.pods.nodes import can_use
 from dra_operator.pods.situation import Situation, build_situation
@@ -554,3 +559,22 @@ def _identity(entry: PodEntry) -> tuple[object, ...]:
 
 def _about(entries: Sequence[PodEntry], name: str, text: str) -> str:
     return text if len(entries) == 1 else f'claim "{name}": {text}'
+
+
+# --- One claim that asks for what several ask for: where it fits, they fit together.
+
+
+def merge_claims(names: Sequence[str], claims: Sequence[ResourceClaim]) -> ResourceClaim:
+    """Return a claim that asks for what several ask for; its requests say by `names` of which claim they are."""
+    requests: list[DeviceRequest] = []
+    constraints: list[DeviceConstraint] = []
+    for name, claim in zip(names, claims, strict=True):
+        asked = claim.spec.devices
+        own = {request.name: f"{request.name} of {name}" for request in asked.requests}
+        requests += [replace(request, name=own[request.name]) for request in asked.requests]
+        for constraint in asked.constraints:
+            parts = [path.partition("/") for path in constraint.requests or own]
+            bound = tuple(f"{own[first]}{slash}{rest}" for first, slash, rest in parts if first in own)
+            constraints.append(replace(constraint, requests=bound))
+    spec = ResourceClaimSpec(DeviceClaim(tuple(requests), tuple(constraints)))
+    return replace(claims[0], spec=spec)

@@ -15,7 +15,6 @@ from typing import Any, Final
 from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.extended import CLASS_PREFIX
 from dra_operator.api.core import Metadata, Node, Pod
-from dra_operator.api.durations import human_duration
 from dra_operator.api.names import (
     ENDED_PHASES,
     FIELD_MANAGER,
@@ -28,7 +27,7 @@ from dra_operator.api.names import (
     PENDING_ANNOTATION,
 )
 from dra_operator.api.quantity import read_quantity
-from dra_operator.api.text import listed
+from dra_operator.api.text import human_duration, listed
 from dra_operator.api.types import AllocationResult, DeviceTaintRule, ResourceClaim
 from dra_operator.inventory import Slice, Verdict, bits
 from dra_operator.inventory.nodes import OPTIONAL_NODE_OPERATIONS

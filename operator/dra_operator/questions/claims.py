@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Pod
-from dra_operator.api.durations import human_duration
 from dra_operator.api.names import (
     BROKEN_ANNOTATION,
     ENDED_PHASES,
@@ -23,7 +22,7 @@ from dra_operator.api.names import (
     RESERVATION_RESOURCE,
 )
 from dra_operator.api.node_selector import pinned_to
-from dra_operator.api.text import listed
+from dra_operator.api.text import human_duration, listed
 from dra_operator.api.types import (
     DeviceRequestAllocationResult,
     ResourceClaim,

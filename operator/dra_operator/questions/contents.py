@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from dra_operator.api.convert import to_v1
-from dra_operator.api.defaults import apply_defaults
+from dra_operator.api.convert import apply_defaults, to_v1
 from dra_operator.api.kinds import KINDS, LEASE, POLICIES
 from dra_operator.api.names import LEASE_NAME
 from dra_operator.api.read import ObjectError, read_object

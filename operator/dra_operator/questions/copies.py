@@ -13,10 +13,9 @@ from dra_operator.allocator import Decider
 from dra_operator.allocator.extended import classes_by_resource, extended_resources
 from dra_operator.api.core import Metadata, Pod, PodResourceClaimStatus
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.likeness import near_object
 from dra_operator.api.names import GATE, POD_CLAIM_NAME
 from dra_operator.api.read import ObjectError
-from dra_operator.api.text import listed
+from dra_operator.api.text import listed, near_object
 from dra_operator.api.types import (
     DeviceClaim,
     DeviceClass,

@@ -15,9 +15,8 @@ from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.extended import classes_by_resource, extended_resources
 from dra_operator.allocator.plan import Alternative
 from dra_operator.api.core import Metadata, Pod
-from dra_operator.api.likeness import near_object
 from dra_operator.api.names import DEFAULT_SCHEDULER, ENDED_PHASES, GATE, PENDING_ANNOTATION
-from dra_operator.api.text import listed, printable, shortened
+from dra_operator.api.text import listed, near_object, printable, shortened
 from dra_operator.api.types import ResourceClaim
 from dra_operator.explain import TITLES, DeviceCounts, Refusals
 from dra_operator.explain.sentence import holders_text

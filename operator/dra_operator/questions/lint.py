@@ -21,9 +21,8 @@ from dra_operator.allocator.matching.selectors import (
     find_driver_meant,
 )
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.api.likeness import near_name, near_object
 from dra_operator.api.names import POD_CLAIM_NAME
-from dra_operator.api.text import listed, printable
+from dra_operator.api.text import listed, near_name, near_object, printable
 from dra_operator.api.types import DeviceClass, DeviceSelector, ResourceClaim, ResourceClaimTemplate
 from dra_operator.cel import (
     CelError,

@@ -15,9 +15,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from dra_operator.api.convert import to_v1, version_of
+from dra_operator.api.convert import apply_defaults, to_v1, version_of
 from dra_operator.api.core import Metadata, Node, Pod
-from dra_operator.api.defaults import apply_defaults
 from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, Kind
 from dra_operator.api.read import TYPES, ObjectError, path_in_version, read_object
 from dra_operator.api.types import (
@@ -39,7 +38,7 @@ from dra_operator.cel import (
 from dra_operator.cel.advice import describe
 from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
-from dra_operator.pods.generated_names import Names
+from dra_operator.pods.claims import Names
 from dra_operator.pods.known_workloads import find_known
 from dra_operator.pods.node_fit import read_requirements, read_whole_node
 from dra_operator.pods.objects import Key, Manifest, ObjectRecord, Place

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import yaml
 
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.opaque import readable
+from dra_operator.api.read import readable
 from dra_operator.api.text import shown
 from dra_operator.pods.objects import Manifest, Place
 from dra_operator.questions.bounded_yaml import BoundedLoader

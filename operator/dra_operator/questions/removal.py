@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from dra_operator.api.core import Pod
-from dra_operator.api.likeness import near_object
+from dra_operator.api.text import near_object
 from dra_operator.api.types import (
     ResourceClaim,
     ResourceClaimConsumerReference,

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from dra_operator.allocator.decision import claim_key
-from dra_operator.api.likeness import near_object
 from dra_operator.api.quantity import family, format_amount
-from dra_operator.api.text import shown
+from dra_operator.api.text import near_object, shown
 from dra_operator.api.types import ResourceClaim
 from dra_operator.inventory import Verdict
 from dra_operator.ledger import ClaimKey, Ledger

@@ -12,8 +12,7 @@ import orjson
 from aiohttp import web
 
 from dra_operator.testing import discovery, patches, requests
-from dra_operator.testing.errors import StatusError
-from dra_operator.testing.interceptor import DroppedError, Interceptor, RequestInfo
+from dra_operator.testing.errors import DroppedError, Interceptor, RequestInfo, StatusError
 from dra_operator.testing.lists import Lists, Page
 from dra_operator.testing.registry import Registry, Target
 from dra_operator.testing.resources import Resource

@@ -20,8 +20,8 @@ import yaml
 from aiohttp import web
 
 from dra_operator.api.names import RANDOM_LETTERS
+from dra_operator.testing.errors import Interceptor
 from dra_operator.testing.handler import Handler
-from dra_operator.testing.interceptor import Interceptor
 from dra_operator.testing.lists import Lists
 from dra_operator.testing.registry import Registry, Target
 from dra_operator.testing.resources import RESOURCES, Resource

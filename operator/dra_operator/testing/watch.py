@@ -14,7 +14,7 @@ from typing import Final
 import orjson
 
 from dra_operator.testing import errors, schema
-from dra_operator.testing.interceptor import Interceptor
+from dra_operator.testing.errors import Interceptor
 from dra_operator.testing.lists import Test, everything
 from dra_operator.testing.registry import Target
 from dra_operator.testing.store import ADDED, DELETED, MODIFIED, Change, Store, StoredObject, front

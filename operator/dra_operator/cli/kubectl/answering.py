@@ -208,7 +208,7 @@ def check_namespace(cluster: "ClusterState", namespace: str) -> None:
         return
     if any(key[1] == namespace for key in cluster.objects.records):
         return
-    from dra_operator.api.likeness import near_object
+    from dra_operator.api.text import near_object
 
     near = near_object(namespace, known)
     hint = f'did you mean "{near}"?' if near else "choose another with -n"

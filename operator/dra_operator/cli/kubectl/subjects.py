@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from dra_operator.api.durations import age
-from dra_operator.api.text import shown
+from dra_operator.api.text import age, shown
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.options import option
 
@@ -172,7 +171,7 @@ def hint_at(question: "Question", kinds: Sequence[str], own: str, name: str) -> 
 
 def find_meant(name: str, names: Iterable[str]) -> str:
     """Return the object that was probably meant by a name that none has: one alike, or the only one with more to it."""
-    from dra_operator.api.likeness import near_object
+    from dra_operator.api.text import near_object
 
     known = sorted(set(names))
     longer = [each for each in known if each.startswith(name)]

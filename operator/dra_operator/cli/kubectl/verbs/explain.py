@@ -261,7 +261,7 @@ def _lines(style: Style, report: "ExplainAnswer", *, would: bool) -> Any:
 
 
 def _origin(style: Style, origin: "AllocationOrigin") -> Any:
-    from dra_operator.api.durations import human_duration
+    from dra_operator.api.text import human_duration
 
     for each in origin.claims:
         claim = f"claim {each.name}: " if len(origin.claims) > 1 else ""

@@ -165,7 +165,7 @@ def _use(item: "Holder") -> Cell:
 
 
 def _since(item: "Holder") -> str:
-    from dra_operator.api.durations import human_duration
+    from dra_operator.api.text import human_duration
 
     since = "<unknown>" if item.age_seconds is None else human_duration(item.age_seconds)
     return f"<{since}" if item.is_since_creation else since
