@@ -1,10 +1,11 @@
 """The search that begins with the hardest against the exhaustive one, on tight claims (see `stepfuzz.hard`)."""
 
+from bisect import bisect_left
 from random import Random
 
 import pytest
 
-from dra_operator.allocator import Allocated, Failed, Limits, SearchMode, Unsatisfied
+from dra_operator.allocator import Allocated, Decision, Failed, Limits, SearchMode, Unsatisfied
 from stepfuzz.hard import Case, ListedCase, LooseCase, OddCase, WholeCase, decide_twice
 
 
@@ -33,12 +34,12 @@ def test_a_tight_claim_is_decided_within_few_tries() -> None:
 def test_a_claim_that_takes_too_many_tries_is_given_up() -> None:
     """That is not a no."""
     case = Case(Random("large 100"), most=32)  # noqa: S311 - a seed makes a run repeatable
-    tries = next(
-        number
-        for number in range(1000)
-        if case.allocator(SearchMode.COUNTING, Limits(tries=number)).allocate(case.claims) == Unsatisfied()
-    )
-    given_up = case.allocator(SearchMode.COUNTING, Limits(tries=tries - 1)).allocate(case.claims)
+
+    def decide(tries: int) -> Decision:
+        return case.allocator(SearchMode.COUNTING, Limits(tries=tries)).allocate(case.claims)
+
+    tries = bisect_left(range(1000), True, key=lambda number: decide(number) == Unsatisfied())
+    given_up = decide(tries - 1)
 
     assert tries
     assert isinstance(given_up, Failed)
