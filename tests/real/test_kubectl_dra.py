@@ -17,6 +17,7 @@ import yaml
 import kubectl_scene
 from controlplane import install_component, running_control_plane
 from kubectl_scene import READER, VIEWER
+from mcp_client import connected
 
 PAGE = Path(__file__).parents[2] / "docs" / "kubectl.md"
 QUOTA = "count/resourceclaims.resource.k8s.io"
@@ -323,3 +324,32 @@ def test_files_answer_as_the_cluster(plane, dra, tmp_path, form, line):
 
     assert filed.returncode == live.returncode, filed.stderr
     assert without_ages(filed.stdout) == without_ages(live.stdout)
+
+
+TOOLS = {
+    **{name: {} for name in ("top", "claims", "waiting", "devices", "who", "lint", "status", "audit")},
+    **{name: {"subject": "class/gpu"} for name in ("fit", "headroom")},
+    "explain": {"subject": "pod/train-1", "namespace": "team-a"},
+    "impact": {"subject": "node/node-1"},
+}
+
+
+async def test_assistant_asks_and_writes_nothing(plane, tmp_path):
+    """Each tool answers from the API server with the rights of the kubeconfig; the audit log has reads alone."""
+    account = {"kind": "ServiceAccount", "name": "assistant", "namespace": "team-a"}
+    plane.client.create("/api/v1/namespaces/team-a/serviceaccounts", {"metadata": {"name": "assistant"}})
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    binding = {"metadata": {"name": "assistant"}, "subjects": [account], "roleRef": role}
+    plane.client.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
+    environment = {"PATH": f"{plane.programs.kubectl.parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    program = Path(sys.executable).parent / "kubectl-dra"
+    options = ("mcp", f"--kubeconfig={plane.kubeconfig_for('assistant', 'team-a')}")
+    async with connected(program, *options, environment=environment) as session:
+        answers = {name: await session.call_tool(name, arguments) for name, arguments in TOOLS.items()}
+    async with connected(program, *options, f"--as={VIEWER}", environment=environment) as session:
+        refused = await session.call_tool("top", {})
+
+    assert [name for name, answer in answers.items() if not answer.structured_content] == []
+    assert refused.is_error
+    assert "not permitted to list resourceslices.resource.k8s.io" in refused.content[0].text
+    assert {event["verb"] for event in plane.requests_of("assistant", "team-a")} == {"get", "list"}

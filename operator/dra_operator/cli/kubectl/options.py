@@ -88,7 +88,7 @@ def shared(formats: Sequence[str], labels: str = "", namespace: str = "") -> lis
         found.append(option("-A", "--all-namespaces", is_flag=True, help="All namespaces."))
     if labels:
         found.append(option("-l", "--selector", "labels", metavar="LABELS", help=labels))
-    return [*found, *_source(), *_output(formats), *_connection()]
+    return [*found, *_source(), *_output(formats), *connection()]
 
 
 def _source() -> list[click.Parameter]:
@@ -114,7 +114,8 @@ def _output(formats: Sequence[str]) -> list[click.Parameter]:
     ]
 
 
-def _connection() -> list[click.Parameter]:
+def connection() -> list[click.Parameter]:
+    """Return the options that say which cluster is asked, and as whom."""
     timeout = "How long the server may take for an answer, as 10s or 2m; 0 is for ever."
     return [
         option("--kubeconfig", metavar="FILE", help="Kubeconfig file, as for kubectl."),

@@ -3,4 +3,5 @@
 - Lists: `claims`, `waiting`, `devices`, `top`.
 - Questions about one object: `explain`, `fit`, `headroom`, `who`.
 - Checks: `status`, `lint`, `impact`, `audit`.
+- All of them as tools of an assistant: `mcp`.
 """
