@@ -10,17 +10,16 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from dra_operator.cli.kubectl.answering import API_VERSION, LISTS, camel
+from dra_operator.questions.audit import AuditReport
 from dra_operator.questions.claims import ClaimList
 from dra_operator.questions.device_table import DeviceList
 from dra_operator.questions.explain import ExplainAnswer
-from dra_operator.questions.findings import AuditReport
 from dra_operator.questions.fit import FitAnswer
 from dra_operator.questions.headroom import HeadroomAnswer
 from dra_operator.questions.impact import ImpactReport
 from dra_operator.questions.lint import LintReport
-from dra_operator.questions.missing_devices import MissingDevices
 from dra_operator.questions.status import StatusReport
-from dra_operator.questions.usage import HolderReport, UsageReport
+from dra_operator.questions.usage import HolderReport, MissingDevices, UsageReport
 from dra_operator.questions.waiting import WaitingList
 from dra_operator.questions.workload_pods import WorkloadAnswer
 

@@ -10,12 +10,13 @@ from click.testing import CliRunner
 import version_table
 from controlplane.serving import EMULATED
 from dra_operator.api.versions import VERSIONS
-from dra_operator.cli.commands import COMMANDS, app
+from dra_operator.cli.commands import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path for where in ("*.md", "docs/*.md", "[a-z]*/README.md") for path in ROOT.glob(where))
 BASES = (ROOT, ROOT / "operator" / "dra_operator")
 """What paths in pages are relative to: `docs/user.md`, and `allocator/search/state.py` for a module of the package."""
+COMMANDS = app.list_commands(None)
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 

@@ -13,11 +13,18 @@ from dra_operator._version import __version__
 
 if TYPE_CHECKING:
     from dra_operator.questions.allocate import AllocateAnswer, ClaimAnswer
-    from dra_operator.questions.answers import Amount, Conclusion, DeviceAnswer, LargestDevice
+    from dra_operator.questions.answers import (
+        Amount,
+        Conclusion,
+        DeviceAnswer,
+        LargestDevice,
+        QuestionError,
+        UnknownObjectError,
+    )
+    from dra_operator.questions.audit import AuditReport, Finding, UncheckedSort
     from dra_operator.questions.claims import Consumer, Use
     from dra_operator.questions.cluster import Cluster
     from dra_operator.questions.device_table import HolderQuery
-    from dra_operator.questions.errors import QuestionError, UnknownObjectError
     from dra_operator.questions.explain import (
         ChangeAnswer,
         ClaimReason,
@@ -26,10 +33,9 @@ if TYPE_CHECKING:
         NearMiss,
         RequestFunnel,
     )
-    from dra_operator.questions.findings import AuditReport, Finding, Sort, UncheckedSort
     from dra_operator.questions.fit import CopyAnswer, FitAnswer, NodeCopies
     from dra_operator.questions.headroom import HeadroomAnswer, StrandedDevices
-    from dra_operator.questions.impact import ClaimImpact, Effect, ImpactReport, PodImpact
+    from dra_operator.questions.impact import ClaimImpact, Effect, ImpactReport, PodImpact, RequestImpact
     from dra_operator.questions.lint import (
         ExpressionReport,
         LintFinding,
@@ -38,7 +44,7 @@ if TYPE_CHECKING:
         Severity,
         lint,
     )
-    from dra_operator.questions.request_counts import RequestImpact
+    from dra_operator.questions.partial import Sort
     from dra_operator.questions.selectors import SelectorError, SelectorProgram, selector
     from dra_operator.questions.usage import Grouping, HeldDevice, Holder, HolderReport, UsageReport, UsageRow
 
@@ -94,18 +100,24 @@ __all__ = [
 ]
 _QUESTIONS = {
     "allocate": ("AllocateAnswer", "ClaimAnswer"),
-    "answers": ("Amount", "Conclusion", "DeviceAnswer", "LargestDevice"),
+    "answers": (
+        "Amount",
+        "Conclusion",
+        "DeviceAnswer",
+        "LargestDevice",
+        "QuestionError",
+        "UnknownObjectError",
+    ),
+    "audit": ("AuditReport", "Finding", "UncheckedSort"),
     "claims": ("Consumer", "Use"),
     "cluster": ("Cluster",),
     "device_table": ("HolderQuery",),
-    "errors": ("QuestionError", "UnknownObjectError"),
     "explain": ("ChangeAnswer", "ClaimReason", "ExplainAnswer", "FunnelStep", "NearMiss", "RequestFunnel"),
-    "findings": ("AuditReport", "Finding", "Sort", "UncheckedSort"),
     "fit": ("CopyAnswer", "FitAnswer", "NodeCopies"),
     "headroom": ("HeadroomAnswer", "StrandedDevices"),
-    "impact": ("ClaimImpact", "Effect", "ImpactReport", "PodImpact"),
+    "impact": ("ClaimImpact", "Effect", "ImpactReport", "PodImpact", "RequestImpact"),
     "lint": ("ExpressionReport", "LintFinding", "LintReport", "LintRule", "Severity", "lint"),
-    "request_counts": ("RequestImpact",),
+    "partial": ("Sort",),
     "selectors": ("SelectorError", "SelectorProgram", "selector"),
     "usage": ("Grouping", "HeldDevice", "Holder", "HolderReport", "UsageReport", "UsageRow"),
 }

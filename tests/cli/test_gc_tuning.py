@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dra_operator.cli.gc_tuning import freeze
+from dra_operator.cli.run import freeze
 
 
 @pytest.fixture(autouse=True)

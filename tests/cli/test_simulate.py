@@ -7,8 +7,7 @@ import yaml
 from typer.testing import CliRunner
 
 import factories
-from dra_operator.cli.outcomes import coloured_table
-from dra_operator.cli.simulate import app
+from dra_operator.cli.simulate import app, coloured_table
 from dra_operator.pods.claim_sets import decide, make_sets
 from dra_operator.pods.objects import Manifest, Place
 from dra_operator.questions.cluster import Cluster

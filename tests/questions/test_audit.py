@@ -8,7 +8,7 @@ import clean_worlds as worlds
 import world_faults as faults
 from dra_operator.questions.claims import Use
 from dra_operator.questions.cluster import Cluster
-from dra_operator.questions.findings import Sort
+from dra_operator.questions.partial import Sort
 
 WORLDS_A_FAULT = 3
 MOST_SEEDS = 60

@@ -4,11 +4,10 @@ import pytest
 
 import clean_worlds as worlds
 import world_faults as faults
+from dra_operator.questions.answers import UnknownObjectError
 from dra_operator.questions.claims import Use
 from dra_operator.questions.cluster import Cluster
-from dra_operator.questions.errors import UnknownObjectError
-from dra_operator.questions.manifests import write_yaml
-from dra_operator.questions.snapshot_header import SnapshotHeader, write_header
+from dra_operator.questions.manifests import SnapshotHeader, write_header, write_yaml
 from naive_usage import Reader
 
 FAULTS = [

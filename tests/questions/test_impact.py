@@ -7,8 +7,8 @@ import pytest
 import clean_worlds as worlds
 from clean_worlds import GPU, NIC
 from dra_operator.questions.allocate import decide_all
+from dra_operator.questions.answers import QuestionError
 from dra_operator.questions.cluster import Cluster
-from dra_operator.questions.errors import QuestionError
 from dra_operator.questions.impact import Effect
 from naive_usage import Reader, key_of, results
 

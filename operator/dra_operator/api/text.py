@@ -1,6 +1,6 @@
 """Texts for people: quoted as Go quotes them, lists and values cut to what one line holds, what does not print escaped.
 
-They stand in Events, which have an end, and at terminals, which obey some characters.
+They stand in Events, which have an end, and at terminals, which obey some characters. Times of objects are texts too.
 """
 
 import json
@@ -200,3 +200,17 @@ def _likeness(one: str, other: str) -> float:
     if min(matcher.real_quick_ratio(), matcher.quick_ratio()) < NEAR:
         return 0.0
     return matcher.ratio()
+
+
+def seconds_of(text: str | None) -> float | None:
+    """Return a time of an object in seconds since 1970; None if it has none, or none that can be read."""
+    try:
+        return None if not text else datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None
+
+
+def age_of(text: str | None, now: float) -> int | None:
+    """Return how many seconds ago a time of an object was; 0 if it is still to come, None if it is not known."""
+    then = seconds_of(text)
+    return None if then is None else max(int(now - then), 0)

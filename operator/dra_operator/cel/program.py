@@ -21,10 +21,9 @@ from dra_operator.cel.run.meter import COST_LIMIT, Meter
 from dra_operator.cel.run.planner import plan
 from dra_operator.cel.syntax.nodes import position_of
 from dra_operator.cel.syntax.parser import parse
-from dra_operator.cel.types.checker import Checked, check
+from dra_operator.cel.types.checker import Checked, check, validate
 from dra_operator.cel.types.environment import STORED, Environment
 from dra_operator.cel.types.types import BOOL, DYNAMIC, INT, SEMVER, STRING, Kind, Type
-from dra_operator.cel.types.validators import validate
 from dra_operator.cel.values.values import type_name
 
 _MOST_PROGRAMS: Final = 1024

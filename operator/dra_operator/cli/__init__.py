@@ -3,12 +3,11 @@
 Each command is a module of its own and is imported only when it is called: `cel` must start in a third
 of a second, and Kopf and the kubernetes package alone take longer than that. `commands` is their table.
 
-- `run`, with `gc_tuning`; `config`, which makes flags of the settings.
-- `demo`, `cel`.
-- `simulate`: `outcomes` prints what it decides.
-- `snapshot`: `redact` gives other names, and a `client` asks the cluster.
+- `run`; `config`, which makes flags of the settings.
+- `demo`, `cel`, `simulate`.
+- `snapshot`: `redact` gives other names.
 - `kubectl`: `kubectl dra`, a program of its own.
-- `version`; and for all of them `arguments` and `output` (files, and what is wrong with them).
+- For all of them: `arguments` and `output` (files, and what is wrong with them).
 """
 
 import os

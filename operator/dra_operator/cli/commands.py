@@ -21,7 +21,6 @@ COMMANDS = {
     "cel": "dra_operator.cli.cel",
     "simulate": "dra_operator.cli.simulate",
     "snapshot": "dra_operator.cli.snapshot",
-    "version": "dra_operator.cli.version",
 }
 """Where each command lives. Such a module has an `app`: a Typer application or a command of Click."""
 
@@ -31,10 +30,12 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of all commands, in the order of the table."""
-        return list(COMMANDS)
+        return [*COMMANDS, "version"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Return a command, or None if there is none of that name."""
+        if cmd_name == "version":
+            return version
         if cmd_name not in COMMANDS:
             return None
         found = importlib.import_module(COMMANDS[cmd_name]).app
@@ -59,6 +60,12 @@ def _handed_on(name: str, typed: "Typer") -> click.Command:
         command.main(args=list(arguments), prog_name=ctx.command_path)
 
     return hand_on
+
+
+@click.command("version")
+def version() -> None:
+    """Print the version."""
+    click.echo(f"dra-operator {__version__}")
 
 
 @click.group("dra-operator", cls=LazyGroup, no_args_is_help=True)

@@ -6,27 +6,70 @@ out and said, in the file as well.
 Source: docs/cli.md.
 """
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+
+from dra_operator.cli.output import refuse
+
+if TYPE_CHECKING:
+    from dra_operator.cluster.session import ApiSession
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from dra_operator.api.convert import Body
 from dra_operator.api.names import ENDED_PHASES, LEASE_NAME
 from dra_operator.cli.arguments import file_path
-from dra_operator.cli.client import Context, Kubeconfig, ask
 from dra_operator.cli.output import opened, refusing
 from dra_operator.cli.redact import redact
 from dra_operator.questions.managers import trim_managed_fields
-from dra_operator.questions.manifests import write_yaml
-from dra_operator.questions.snapshot_header import SnapshotHeader, write_header
+from dra_operator.questions.manifests import SnapshotHeader, write_header, write_yaml
 
 if TYPE_CHECKING:
     from dra_operator.cluster.discovery import Served
     from dra_operator.cluster.session import ApiSession
+
+
+_Answer = TypeVar("_Answer")
+
+Kubeconfig = Annotated[
+    str,
+    typer.Option(metavar="FILE", envvar="DRA_OPERATOR_KUBECONFIG", help="Kubeconfig file, as for `run`."),
+]
+Context = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        envvar="DRA_OPERATOR_CONTEXT",
+        help="Context of the kubeconfig file, as for `run`.",
+    ),
+]
+
+
+def ask(kubeconfig: str, context: str, question: "Callable[[ApiSession], Awaitable[_Answer]]") -> _Answer:
+    """Return what comes of a session with a cluster; end the command with 2 where there is none, or it refuses."""
+    from dra_operator.cluster.credentials import AccessError, load_access
+    from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
+    from dra_operator.controller import logs
+
+    # To stderr: stdout is for the answer.
+    logs.configure("console", "warning")
+
+    async def speak() -> _Answer:
+        access = load_access(kubeconfig or None, context or None)
+        async with ApiSession(access) as session:
+            return await question(session)
+
+    try:
+        return asyncio.run(speak())
+    except (AccessError, ApiError, ApiUnreachable, LookupError) as error:
+        refuse(str(error))
+
 
 TAKEN = (
     "Namespace", "Node", "DeviceClass", "DeviceTaintRule", "ResourceSlice", "ResourceClaimTemplate",

@@ -1,4 +1,4 @@
-"""What answers have in common: what they come to, devices and amounts.
+"""What answers have in common: what they come to, devices and amounts; and errors, where there is no answer.
 
 Answers are plain: texts, numbers, tuples. Amounts are texts with units, as Kubernetes writes them.
 """
@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dra_operator.api.types import AllocationResult
+
+
+class QuestionError(ValueError):
+    """One line with object, field, value and what to do."""
+
+
+class UnknownObjectError(QuestionError):
+    """An object is named that is not there."""
 
 
 class Conclusion(StrEnum):

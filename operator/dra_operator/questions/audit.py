@@ -27,7 +27,7 @@ from dra_operator.api.names import (
     PENDING_ANNOTATION,
 )
 from dra_operator.api.quantity import read_quantity
-from dra_operator.api.text import human_duration, listed
+from dra_operator.api.text import age_of, human_duration, listed, seconds_of
 from dra_operator.api.types import AllocationResult, DeviceTaintRule, ResourceClaim
 from dra_operator.inventory import Slice, Verdict, bits
 from dra_operator.inventory.nodes import OPTIONAL_NODE_OPERATIONS
@@ -44,6 +44,7 @@ from dra_operator.pods.claims import (
 from dra_operator.pods.nodes import can_use
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions import fault_texts
+from dra_operator.questions.answers import Conclusion, conclude
 from dra_operator.questions.claims import (
     BINDING_SECONDS,
     ConsumerIndex,
@@ -55,14 +56,12 @@ from dra_operator.questions.claims import (
     is_reservation,
 )
 from dra_operator.questions.device_table import ClassDevices, PublishedDevices, devices_by_node
-from dra_operator.questions.findings import AuditReport, Finding, Sort, UncheckedSort
+from dra_operator.questions.fault_texts import find_owners
 from dra_operator.questions.managers import find_status_writes
-from dra_operator.questions.missing_devices import find_nodes_without_devices
-from dra_operator.questions.notes import find_owners
 from dra_operator.questions.operator_lease import describe_operator, find_lease, is_lease_known
-from dra_operator.questions.partial import AUDIT
+from dra_operator.questions.partial import AUDIT, Sort
 from dra_operator.questions.state import ClusterState
-from dra_operator.questions.times import age_of, seconds_of
+from dra_operator.questions.usage import find_nodes_without_devices
 
 UNRESERVED_SECONDS: Final = 24 * 3600
 """How long an allocation may be reserved for nobody."""
@@ -72,6 +71,49 @@ GATED_SECONDS: Final = 600
 """How long a pod may have the gate although nothing is left to wait for, or nobody says what it waits for."""
 _OBJECTS: Final = ("Node", "Pod")
 """Kinds that files may leave out: that there is none of them proves nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with an object, in one line, and what to do about it.
+
+    `related` are the other objects that take part, as `ResourceClaim team-a/train-0`.
+    """
+
+    sort: Sort
+    kind: str
+    namespace: str
+    name: str
+    message: str
+    action: str
+    related: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UncheckedSort:
+    """A sort that could not be judged, and why."""
+
+    sort: Sort
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """All findings by sort, and by namespace and name of the object; and what could not be judged.
+
+    `owned_without_policy` are the rules and slices that own devices, and are of no AllocationPolicy: nothing is wrong
+    with them.
+    """
+
+    findings: tuple[Finding, ...]
+    unchecked: tuple[UncheckedSort, ...] = ()
+    owned_without_policy: tuple[str, ...] = ()
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """Whether nothing is wrong."""
+        # What is found is wrong, whatever could not be checked.
+        return conclude(is_yes=not self.findings, is_partial=bool(self.unchecked) and not self.findings)
 
 
 def audit(state: ClusterState) -> AuditReport:

@@ -22,7 +22,7 @@ from dra_operator.api.names import (
     RESERVATION_RESOURCE,
 )
 from dra_operator.api.node_selector import pinned_to
-from dra_operator.api.text import human_duration, listed
+from dra_operator.api.text import age_of, human_duration, listed
 from dra_operator.api.types import (
     DeviceRequestAllocationResult,
     ResourceClaim,
@@ -32,7 +32,6 @@ from dra_operator.ledger import ClaimKey
 from dra_operator.pods.claims import find_unknown_mappings, is_over, named_claims
 from dra_operator.pods.objects import ObjectRecord, ObjectSet
 from dra_operator.questions.state import ClusterState
-from dra_operator.questions.times import age_of
 
 if TYPE_CHECKING:
     from dra_operator.allocator import Explanation

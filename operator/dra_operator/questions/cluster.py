@@ -9,13 +9,12 @@ from typing import Any
 from dra_operator.pods.known_workloads import find_named
 from dra_operator.pods.smallest_change import Effort
 from dra_operator.questions.allocate import AllocateAnswer, allocate
-from dra_operator.questions.audit import audit
+from dra_operator.questions.answers import QuestionError
+from dra_operator.questions.audit import AuditReport, audit
 from dra_operator.questions.contents import DEFAULT_NAMESPACE
 from dra_operator.questions.copies import Subject
 from dra_operator.questions.device_table import HolderQuery
-from dra_operator.questions.errors import QuestionError
 from dra_operator.questions.explain import EFFORT, ExplainAnswer, explain
-from dra_operator.questions.findings import AuditReport
 from dra_operator.questions.fit import FitAnswer, find_fit
 from dra_operator.questions.headroom import HeadroomAnswer, find_headroom
 from dra_operator.questions.impact import (
@@ -29,11 +28,18 @@ from dra_operator.questions.impact import (
 )
 from dra_operator.questions.lint import LintReport, find_lintable, lint, lint_objects
 from dra_operator.questions.manifests import Source
-from dra_operator.questions.missing_devices import MissingDevices, find_nodes_without_devices
 from dra_operator.questions.partial import LINT
 from dra_operator.questions.state import ClusterState
 from dra_operator.questions.status import StatusReport, find_status
-from dra_operator.questions.usage import Grouping, HolderReport, UsageReport, find_holders, find_usage
+from dra_operator.questions.usage import (
+    Grouping,
+    HolderReport,
+    MissingDevices,
+    UsageReport,
+    find_holders,
+    find_nodes_without_devices,
+    find_usage,
+)
 from dra_operator.questions.waiting import WaitingList, find_waiting
 from dra_operator.questions.workload_pods import WorkloadAnswer, explain_new_pods, explain_workload
 

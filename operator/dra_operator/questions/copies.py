@@ -37,9 +37,9 @@ from dra_operator.pods.workloads import (
     find_workload,
     may_make_pods,
 )
+from dra_operator.questions.answers import QuestionError, UnknownObjectError
 from dra_operator.questions.contents import DEFAULT_NAMESPACE
 from dra_operator.questions.device_table import DeviceTable, HolderQuery
-from dra_operator.questions.errors import QuestionError, UnknownObjectError
 from dra_operator.questions.load import gather
 from dra_operator.questions.manifests import Source, Unreadable, read_source
 from dra_operator.questions.partial import find_decision_kinds, find_unchecked

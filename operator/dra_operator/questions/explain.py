@@ -61,8 +61,7 @@ from dra_operator.questions.partial import (
     find_decision_kinds,
     find_unchecked,
 )
-from dra_operator.questions.placer import Placer
-from dra_operator.questions.quotas import Quotas
+from dra_operator.questions.placer import Placer, Quotas
 from dra_operator.questions.rollout import find_own_holders
 from dra_operator.questions.state import ClusterState
 

@@ -12,12 +12,10 @@ from typing import Final
 from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult
 from dra_operator.ledger import ClaimKey
-from dra_operator.questions.answers import Conclusion, DeviceAnswer, conclude, devices_of
+from dra_operator.questions.answers import Conclusion, DeviceAnswer, QuestionError, conclude, devices_of
 from dra_operator.questions.copies import Pods, Subject, Template, find_pods
-from dra_operator.questions.errors import QuestionError
 from dra_operator.questions.partial import ABORTED, DECISION
-from dra_operator.questions.placer import PlacedCopy, Placer
-from dra_operator.questions.quotas import Quotas
+from dra_operator.questions.placer import PlacedCopy, Placer, Quotas
 from dra_operator.questions.state import ClusterState
 
 MOST_COPIES: Final = 10_000

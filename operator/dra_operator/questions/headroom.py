@@ -18,9 +18,8 @@ from dra_operator.api.types import AllocationResult
 from dra_operator.explain import SliceDevices
 from dra_operator.inventory import PoolKey, Slice, bits
 from dra_operator.inventory.pool import CounterLayout
-from dra_operator.questions.answers import Conclusion, LargestDevice, conclude
+from dra_operator.questions.answers import Conclusion, LargestDevice, QuestionError, conclude
 from dra_operator.questions.copies import Subject, Template, find_template
-from dra_operator.questions.errors import QuestionError
 from dra_operator.questions.fit import FIRST_FIT, NodeCopies
 from dra_operator.questions.partial import ABORTED, DECISION
 from dra_operator.questions.placer import PlacedCopy, Placer

@@ -1,7 +1,7 @@
 """Impact: which claims and pods a change hits, and which of them would fit elsewhere.
 
 The change is applied to a copy. Claims that are hit count as gone there, all at once, and are then decided anew by
-`replacement`.
+`replacement`. Requests are counted by the published devices that could serve them before and after, whoever uses these.
 Source: docs/audit.md.
 """
 
@@ -9,24 +9,34 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from functools import cache, partial
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from dra_operator.allocator import Reason
-from dra_operator.allocator.decision import claim_key
+from dra_operator.allocator import Decider, Reason
+from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.decision import AbortedError, claim_key
+from dra_operator.allocator.matching.candidates import AskContent
 from dra_operator.api.core import Pod
 from dra_operator.api.kinds import RESOURCE_GROUP
 from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.text import listed, shown
-from dra_operator.api.types import DeviceTaint, DeviceTaintRule, ResourceClaim
+from dra_operator.api.types import (
+    DeviceSelector,
+    DeviceTaint,
+    DeviceTaintRule,
+    DeviceToleration,
+    ResourceClaim,
+)
 from dra_operator.inventory import bits
 from dra_operator.inventory.ownership import is_owned_taint
 from dra_operator.inventory.taints import tolerates
 from dra_operator.ledger import ClaimKey
 from dra_operator.ledger.broken import tolerated_until
 from dra_operator.pods.claims import is_over, named_claims
+from dra_operator.pods.edits import find_parts
 from dra_operator.pods.scheduler import Outcome
 from dra_operator.pods.workloads import part
-from dra_operator.questions.answers import Conclusion, conclude
+from dra_operator.questions.answers import Conclusion, QuestionError, UnknownObjectError, conclude
 from dra_operator.questions.claims import (
     ConsumerIndex,
     Use,
@@ -36,10 +46,8 @@ from dra_operator.questions.claims import (
     results_of,
 )
 from dra_operator.questions.device_table import ClassDevices, PublishedDevices, devices_by_node
-from dra_operator.questions.errors import QuestionError, UnknownObjectError
-from dra_operator.questions.partial import DECISION, IMPACT, find_decision_kinds, find_unchecked
+from dra_operator.questions.partial import DECISION, IMPACT, UNFINISHED, find_decision_kinds, find_unchecked
 from dra_operator.questions.replacement import decide_anew, pod_key
-from dra_operator.questions.request_counts import RequestImpact, compare_requests
 from dra_operator.questions.state import ClusterState
 from dra_operator.questions.usage import classes_of_request, unknown_object
 
@@ -127,6 +135,27 @@ class ClaimImpact:
     after_seconds: int | None = None
     is_being_deleted: bool = False
     is_moved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RequestImpact:
+    """A request of a claim that waits, or of a template, which fewer or more devices can serve after a change.
+
+    It asks for so many devices; 0 stands for all.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    request: str
+    devices_before: int
+    devices_after: int
+    asked: int = 1
+
+    @property
+    def is_decisive(self) -> bool:
+        """Whether enough devices could serve it before and cannot after the change, or the other way round."""
+        return not self.asked or (self.devices_before < self.asked) is not (self.devices_after < self.asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -536,3 +565,85 @@ def _new_notes(before: ClusterState, after: ClusterState, kind: str, names: Iter
     beginnings = tuple(f'{kind} "{name}":' for name in names)
     known = {*before.notes}
     return tuple(line for line in after.notes if line.startswith(beginnings) and line not in known)
+
+
+def compare_requests(
+    before: ClusterState, after: ClusterState
+) -> tuple[tuple[RequestImpact, ...], tuple[str, ...]]:
+    """Return the requests of templates and of claims that wait, which another number of devices can serve afterwards.
+
+    And a line for each of which that is not known, as its selectors take longer than a tenth of the time of a claim.
+    """
+    found: list[RequestImpact] = []
+    unfinished: list[str] = []
+    count_before, count_after = (cache(partial(_count, state)) for state in (before, after))
+    for kind, claim, decider in _find_claims(before):
+        names = kind, claim.metadata.namespace, claim.metadata.name
+        for one in find_parts({"": claim}):
+            asked = one.asked
+            request = _Request(
+                decider,
+                asked.device_class_name,
+                _expressions(asked.selectors),
+                asked.tolerations,
+                bool(getattr(asked, "admin_access", None)),
+            )
+            number = asked.count if asked.allocation_mode == "ExactCount" else 0
+            first, then = count_before(request), count_after(request)
+            if first is None or then is None:
+                unfinished.append(f"{kind} {'/'.join(names[1:])}: {UNFINISHED}")
+            elif first != then:
+                found.append(RequestImpact(*names, one.path, first, then, number))
+    return tuple(found), tuple(unfinished)
+
+
+class _Request(NamedTuple):
+    """What requests have in common that the same devices can serve."""
+
+    decider: Decider
+    device_class: str
+    selectors: tuple[str, ...]
+    tolerations: tuple[DeviceToleration, ...]
+    is_admin: bool
+
+
+def _find_claims(state: ClusterState) -> Iterator[tuple[str, ResourceClaim, Decider]]:
+    """Yield the claims that wait, and templates as such, each with who decides."""
+    for record in state.objects.of_kind("ResourceClaimTemplate"):
+        claim = ResourceClaim(record.obj.metadata, record.obj.spec.spec)
+        yield "ResourceClaimTemplate", claim, Decider.KUBE_SCHEDULER
+    for record in state.objects.of_kind("ResourceClaim"):
+        claim = record.obj
+        if claim.status.allocation is None and not claim.metadata.deletion_timestamp:
+            is_of_pod = claim.metadata.is_made_for_pods
+            yield "ResourceClaim", claim, Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR
+
+
+def _count(state: ClusterState, request: _Request) -> int | None:
+    """Return how many devices can serve a request, none if there is no such class; None if that takes too long."""
+    found = state.inventory.classes.get(request.device_class)
+    if found is None:
+        return 0
+    allocator, nodes, total = state.allocators[request.decider], state.inventory.nodes, 0
+    content = AskContent(
+        _expressions(found.spec.selectors),
+        request.selectors,
+        request.tolerations,
+        request.decider.implied(admin_access=request.is_admin),
+    )
+    key = allocator.candidates.key(content, ())
+    budget = Budget(allocator.limits, allocator.clock).tenth()
+    for _, slice_ in PublishedDevices(state.inventory).slices():
+        try:
+            devices = allocator.candidates.select(key, slice_, budget)
+        except AbortedError:
+            return None
+        devices = allocator.candidates.tolerated(key, slice_, devices)
+        for name, here in devices_by_node(slice_).items() if devices else ():
+            if not name or ((node := nodes.get(name)) is not None and node.unusable is None):
+                total += (devices & here).bit_count()
+    return total
+
+
+def _expressions(selectors: Iterable[DeviceSelector]) -> tuple[str, ...]:
+    return tuple([item.cel.expression for item in selectors if item.cel is not None])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dra_operator.questions.times import seconds_of
+from dra_operator.api.text import seconds_of
 
 _STATUS: Final = "f:status"
 _ALLOCATION: Final = "f:allocation"

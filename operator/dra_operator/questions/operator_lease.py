@@ -9,10 +9,9 @@ from typing import Any, Final
 
 from dra_operator.api.kinds import LEASE
 from dra_operator.api.names import LEASE_NAME
-from dra_operator.api.text import human_duration
+from dra_operator.api.text import age_of, human_duration
 from dra_operator.pods.workloads import part
 from dra_operator.questions.state import ClusterState
-from dra_operator.questions.times import age_of
 
 _DURATION: Final = 15
 _LIVES: Final = 2

@@ -11,6 +11,7 @@ from typing import Final
 from dra_operator.allocator import Allocated, Decider
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.names import FIELD_MANAGER
+from dra_operator.api.text import age_of
 from dra_operator.api.types import ResourceClaim, ResourceClaimStatus
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions.audit import find_deletion_cause
@@ -19,7 +20,6 @@ from dra_operator.questions.device_table import PublishedDevices, taints_of
 from dra_operator.questions.managers import find_status_writes
 from dra_operator.questions.replacement import unbound
 from dra_operator.questions.state import ClusterState
-from dra_operator.questions.times import age_of
 
 _SECONDS: Final = 2.0
 """How long it may take to find all nodes."""

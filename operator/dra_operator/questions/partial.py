@@ -6,12 +6,12 @@ partial answer is neither a yes nor a no. Source: docs/library.md, "What cannot 
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from dra_operator.api.kinds import POLICIES
-from dra_operator.questions.errors import QuestionError
-from dra_operator.questions.findings import Sort
+from dra_operator.questions.answers import QuestionError
 
 if TYPE_CHECKING:
     from dra_operator.api.types import ResourceClaim
@@ -25,6 +25,30 @@ UNFINISHED: Final = (
 """What is said of objects whose selectors take too long."""
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _TO_PODS: Final = ("podAffinity", "podAntiAffinity")
+
+
+class Sort(StrEnum):
+    """The sorts of findings, the most urgent first."""
+
+    TWO_HOLDERS = "TwoHolders"
+    EXCLUSIVE_BESIDE_SHARES = "ExclusiveBesideShares"
+    OVERDRAWN = "Overdrawn"
+    NOT_PUBLISHED = "NotPublished"
+    NODE_GONE = "NodeGone"
+    CONSUMER_GONE = "ConsumerGone"
+    DELETION_HANGS = "DeletionHangs"
+    POOL_NOT_COMPLETE = "PoolNotComplete"
+    SLICE_WITHOUT_NODE = "SliceWithoutNode"
+    NODE_WITHOUT_DEVICES = "NodeWithoutDevices"
+    SERVED_TWICE = "ServedTwice"
+    BINDING_OVERDUE = "BindingOverdue"
+    UNKNOWN_REQUEST = "UnknownRequest"
+    NOBODY_DECIDES = "NobodyDecides"
+    GATE_LEFT_BEHIND = "GateLeftBehind"
+    FOREIGN_ALLOCATION = "ForeignAllocation"
+    COUNTERS_HALF_OWNED = "CountersHalfOwned"
+    TOLERATES_OWNED = "ToleratesOwned"
+    UNRESERVED = "Unreserved"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from dra_operator.api.types import (
     ResourceSlice,
 )
 from dra_operator.pods.objects import Key, ObjectRecord
+from dra_operator.questions.answers import UnknownObjectError
 from dra_operator.questions.contents import DEFAULT_NAMESPACE, LoadResult
-from dra_operator.questions.errors import UnknownObjectError
 
 _Name: TypeAlias = tuple[str, str]
 

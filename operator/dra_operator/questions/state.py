@@ -6,7 +6,7 @@ used by one thread at a time: a question may try decisions in it, and takes them
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from random import Random
@@ -17,6 +17,7 @@ from dra_operator.allocator.budget import Limits
 from dra_operator.allocator.decision import Decider, claim_key
 from dra_operator.api.core import Node
 from dra_operator.api.names import share_id
+from dra_operator.api.read import ObjectError
 from dra_operator.api.types import ResourceClaim
 from dra_operator.api.versions import RELEASED, RULES, Rules, rules_of
 from dra_operator.inventory import Features, Inventory
@@ -26,7 +27,7 @@ from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions import fault_texts
 from dra_operator.questions.assumed_nodes import choose_nodes
 from dra_operator.questions.contents import LoadResult
-from dra_operator.questions.notes import find_notes, find_owners
+from dra_operator.questions.fault_texts import find_notes, find_owners
 
 if TYPE_CHECKING:
     # Imported where they are made: counting devices takes no decision, and `kubectl dra top` would wait for the import.
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from dra_operator.pods.scheduler import Scheduler
     from dra_operator.questions.manifests import Source
 
+_ENOUGH: Final = MappingProxyType(dict.fromkeys(("cpu", "memory", "ephemeral-storage", "pods"), "1P"))
 _NOT_CHOSEN: Final = "left out by --node"
 _HOW: Final = "give the slices a pool of their own, or the names of those they replace"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -119,8 +121,7 @@ class ClusterState:
         decides. Raises UnknownNodeError.
         """
         from dra_operator.questions.load import gather  # noqa: PLC0415 - what comes from an API server needs none
-        from dra_operator.questions.manifests import read_source  # noqa: PLC0415
-        from dra_operator.questions.snapshot_header import find_header  # noqa: PLC0415
+        from dra_operator.questions.manifests import find_header, read_source  # noqa: PLC0415
 
         if (header := find_header(source)) is not None:
             now, unread = header.taken if now is None else now, {**header.unread, **unread}
@@ -269,9 +270,7 @@ class ClusterState:
 
     @cached_property
     def _placed_pods(self) -> "tuple[ClusterPods, Callable[[tuple[str, str]], bool]]":
-        from dra_operator.questions.placed_pods import read_placed_pods  # noqa: PLC0415
-
-        return read_placed_pods(self.objects, self.nodes)
+        return _read_placed_pods(self.objects, self.nodes)
 
     @cached_property
     def broken(self) -> Mapping[ClaimKey, str]:
@@ -366,3 +365,38 @@ def _share_ids(gathered: LoadResult) -> Callable[[], str]:
         return found
 
     return fresh
+
+
+def _read_placed_pods(
+    gathered: LoadResult, nodes: Mapping[str, Node]
+) -> "tuple[ClusterPods, Callable[[tuple[str, str]], bool]]":
+    """Return what pods have of nodes, and which volume claims count.
+
+    What a node does not say to have of each, it has enough of. A volume claim that nobody had the time to bind counts
+    for nothing. Where all were listed, one that is not among them is missing; else it may be there.
+    """
+    from dra_operator.pods.cluster_pods import ClusterPods  # noqa: PLC0415 - as above
+    from dra_operator.pods.workloads import part  # noqa: PLC0415
+
+    cluster = ClusterPods()
+    for kind in ("DeviceClass", "Pod"):
+        for record in gathered.of_kind(kind):
+            # Of a pod with a slip in its status the rest counts.
+            with suppress(ObjectError):
+                cluster.put(kind, record.body)
+    bodies = {record.obj.metadata.name: record.body for record in gathered.of_kind("Node")}
+    for name, node in nodes.items():
+        body = bodies.get(name, {"metadata": {"name": name, "labels": node.metadata.labels}})
+        status = body.get("status") or {}
+        allocatable = {**_ENOUGH, **(status.get("allocatable") or {})}
+        cluster.put("Node", {**body, "status": {**status, "allocatable": allocatable}})
+    claims: dict[tuple[str, str], bool] = {}
+    for (kind, namespace, name), body in gathered.volumes.items():
+        is_claim = kind == "PersistentVolumeClaim"
+        counts = bool(body["metadata"].get("uid") or part(body, "spec").get("volumeName"))
+        if is_claim:
+            claims[namespace, name] = counts
+        if counts or not is_claim:
+            cluster.put(kind, body)
+    is_listed = "PersistentVolumeClaim" in gathered.listed
+    return cluster, lambda key: claims.get(key, is_listed)

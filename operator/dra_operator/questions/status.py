@@ -22,7 +22,7 @@ from dra_operator.api.types import DeviceTaintRule
 from dra_operator.inventory.ownership import owns, settled_mark
 from dra_operator.pods.gate import SchedulingPod, read_scheduling_pod
 from dra_operator.questions.answers import Conclusion, conclude
-from dra_operator.questions.notes import find_owners
+from dra_operator.questions.fault_texts import find_owners
 from dra_operator.questions.operator_lease import OperatorLease, find_lease, is_lease_known
 from dra_operator.questions.partial import STATUS
 from dra_operator.questions.state import ClusterState

@@ -14,9 +14,8 @@ from dra_operator.pods.known_workloads import KnownWorkload
 from dra_operator.pods.objects import Manifest, ObjectRecord, Place
 from dra_operator.pods.smallest_change import Effort
 from dra_operator.pods.workloads import Workload, part
-from dra_operator.questions.answers import Conclusion, conclude
+from dra_operator.questions.answers import Conclusion, UnknownObjectError, conclude
 from dra_operator.questions.copies import Pods, Subject, Template, find_pods
-from dra_operator.questions.errors import UnknownObjectError
 from dra_operator.questions.explain import EFFORT, ExplainAnswer, explain, explain_placed
 from dra_operator.questions.fit import place_pods
 from dra_operator.questions.placer import Placer

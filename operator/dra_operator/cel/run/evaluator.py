@@ -24,8 +24,7 @@ from dra_operator.cel.run import steps as ir
 from dra_operator.cel.run.meter import Meter
 from dra_operator.cel.types.environment import price_of
 from dra_operator.cel.types.messages import make_message
-from dra_operator.cel.values.golang import key_text
-from dra_operator.cel.values.qualify import check_key, look_up, qualify
+from dra_operator.cel.values.golang import check_key, key_text, look_up, qualify
 from dra_operator.cel.values.values import MISSING, NONE, CelMap, Optional_, cel_equal, go_type, hashed_key
 
 Slots: TypeAlias = list[Any]

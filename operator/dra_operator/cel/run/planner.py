@@ -19,7 +19,7 @@ from dra_operator.cel.types.checker import Checked
 from dra_operator.cel.types.environment import Environment
 from dra_operator.cel.types.messages import TYPE_VALUES
 from dra_operator.cel.types.types import Kind
-from dra_operator.cel.values.qualify import KEYS
+from dra_operator.cel.values.golang import KEYS
 from dra_operator.cel.values.values import INT_MAX, INT_MIN, UINT_MAX, CelMap, Uint, go_type, hashed_key
 
 _CONVERSIONS: Final = frozenset(

@@ -2,6 +2,6 @@
 
 - `types`: what there is, and whether one type can stand for another
 - `environment`: what an expression may use: fields, functions and their overloads, by version and feature gate
-- `checker`: a type for every node; `messages`: the protobuf types that can be named and made
-- `validators`: what is wrong although all types fit
+- `checker`: a type for every node, and what is wrong although all types fit; `messages`: the protobuf types that can
+  be named and made
 """

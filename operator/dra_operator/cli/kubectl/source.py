@@ -23,8 +23,7 @@ from dra_operator.cli.kubectl.subjects import find_workload_name
 
 if TYPE_CHECKING:
     from dra_operator.pods.objects import Manifest, ObjectRecord
-    from dra_operator.questions.manifests import Found
-    from dra_operator.questions.snapshot_header import SnapshotHeader
+    from dra_operator.questions.manifests import Found, SnapshotHeader
     from dra_operator.questions.state import ClusterState
 
 _LEFT_OUT = ("PersistentVolume", "PersistentVolumeClaim", *(kind.kind for kind in POLICIES))
@@ -132,7 +131,7 @@ def _read_files(options: Options) -> Source:
 
 
 def _read_snapshot(options: Options, demand: Demand) -> Source:
-    from dra_operator.questions.snapshot_header import read_header
+    from dra_operator.questions.manifests import read_header
     from dra_operator.questions.state import ClusterState
 
     path = options.snapshot
@@ -201,7 +200,7 @@ def check_complete(path: str) -> None:
         )
     from dra_operator.cli.output import opened
     from dra_operator.questions.documents import UNREADABLE, why
-    from dra_operator.questions.snapshot_header import TITLE
+    from dra_operator.questions.manifests import TITLE
 
     try:
         with opened(Path(path), "rb") as file:

@@ -12,7 +12,8 @@ from dra_operator.cli.kubectl.tables import Style, count, wrapped
 from dra_operator.questions.partial import AUDIT, KindsRead
 
 if TYPE_CHECKING:
-    from dra_operator.questions.findings import AuditReport, Finding, Sort
+    from dra_operator.questions.audit import AuditReport, Finding
+    from dra_operator.questions.partial import Sort
 
 _KINDS: Final = dict.fromkeys(kind for kinds in AUDIT.values() for kind in kinds)
 DEMAND = Demand.for_question(
@@ -45,7 +46,7 @@ def app(question: Question, *, sorts: tuple[str, ...]) -> Answer:
     from dataclasses import replace
 
     from dra_operator.questions.audit import audit
-    from dra_operator.questions.findings import Sort
+    from dra_operator.questions.partial import Sort
 
     if unknown := sorted({*sorts} - {*Sort}):
         raise click.ClickException(f"there is no sort {', '.join(unknown)}: there are {', '.join(Sort)}")

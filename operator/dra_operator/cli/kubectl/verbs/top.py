@@ -100,7 +100,7 @@ def app(
 
 
 def _missing(question: Question, names: tuple[str, ...]) -> Answer:
-    from dra_operator.questions.missing_devices import find_nodes_without_devices
+    from dra_operator.questions.usage import find_nodes_without_devices
 
     found = find_nodes_without_devices(question.cluster)
     labels = question.options.labels

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.questions.times import age_of, seconds_of
+from dra_operator.api.text import age_of, seconds_of
 
 
 @pytest.mark.parametrize(
