@@ -11,7 +11,7 @@ import pytest
 
 from dra_operator.allocator import Reason
 from dra_operator.api import names
-from dra_operator.cli.commands import COMMANDS
+from dra_operator.cli.commands import app
 from dra_operator.controller import messages
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.settings import Settings
@@ -55,7 +55,7 @@ THERE_ARE = {
     "texts of logs": logged(),
     "metrics": metrics(),
     "settings": set(Settings.model_fields),
-    "commands": set(COMMANDS),
+    "commands": set(app.list_commands(None)),
 }
 
 

@@ -567,6 +567,9 @@ def _new_notes(before: ClusterState, after: ClusterState, kind: str, names: Iter
     return tuple(line for line in after.notes if line.startswith(beginnings) and line not in known)
 
 
+# --- whom devices would serve
+
+
 def compare_requests(
     before: ClusterState, after: ClusterState
 ) -> tuple[tuple[RequestImpact, ...], tuple[str, ...]]:
