@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from dra_operator.allocator import Failed, Reason
-from dra_operator.controller.handback import WriteTrouble
+from dra_operator.controller.annotations import PendingReason
 from dra_operator.controller.waiting_pods import PodReasons
 from dra_operator.pods.pod_decision import PodDecider
 from pod_world import NAMESPACE, PodWorld, claim, device_class, named, node, pod, resource_slice
@@ -53,7 +53,7 @@ def test_search_that_was_given_up_is_the_reason(monkeypatch):
 def test_pod_that_was_handed_back_is_told_so_and_its_claims(others):
     """Whatever is told of pods of others: these devices are not what it waits for."""
     world = PodWorld(*WORLD, claim("c"), pod("p", named("a", "c")))
-    found = explain(world, trouble=WriteTrouble("HandedBack", "handed back: no"), others=others)
+    found = explain(world, trouble=PendingReason("HandedBack", "handed back: no"), others=others)
 
     assert (found.reason, found.message) == ("HandedBack", "handed back: no")
     assert found.claims == {"a": "handed back: no"}

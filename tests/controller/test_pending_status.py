@@ -12,9 +12,9 @@ from dra_operator.controller.facts import Facts
 from dra_operator.controller.queue import Backoff, InFlightWrites
 from dra_operator.controller.timers import Timers
 
-IN_USE = PendingReason("DeviceInUse", "gpu", "request gpu: 2 of 2 devices in use")
-FEWER = PendingReason("DeviceInUse", "gpu", "request gpu: 1 of 1 devices in use")
-NONE = PendingReason("NoDevices", "gpu", "request gpu: 0 devices published")
+IN_USE = PendingReason("DeviceInUse", "request gpu: 2 of 2 devices in use", "gpu")
+FEWER = PendingReason("DeviceInUse", "request gpu: 1 of 1 devices in use", "gpu")
+NONE = PendingReason("NoDevices", "request gpu: 0 devices published", "gpu")
 KEY = ("team-a", "gpu")
 
 

@@ -6,6 +6,6 @@
 - In and out: `read`, `write`, with `convert` between versions, which gives what passed no API server its defaults.
   `fields` is the table of all fields.
 - Values: `quantity`, `semver`, `attributes`, `node_selector`; `text` is how they and ages are shown, and which name was
-  probably meant. `labels` selects by labels.
+  probably meant.
 - `versions` is what each version of Kubernetes decides otherwise. `validation` is what an API server would refuse.
 """

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from dra_operator.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra_operator.api.text import shortened
-from dra_operator.api.validation.names import KEY, VALUE
+from dra_operator.api.validation.checks import KEY, VALUE
 
 _NAME_FIELD = "metadata.name"
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -168,3 +168,76 @@ def pinned_to(selector: NodeSelector | None) -> str | None:
         if (item.key, item.operator) == ("metadata.name", "In") and len(item.values) == 1:
             return item.values[0]
     return None
+
+
+# --- Label selectors, as `kubectl -l` and lists have them: a test of objects. Source: k8s.io/apimachinery/pkg/labels.
+
+Test = Callable[[Mapping[str, Any]], bool]
+
+_SET = re.compile(r"(\S+?)\s+(in|notin)\s*\(([^)]*)\)")
+_COMPARISON = re.compile(r"([^\s=!<>,()]+)\s*(==|=|!=|>|<)\s*([^\s,=!<>()]*)")
+_KEY = re.compile(r"(!?)\s*([^\s=!<>,()]+)")
+_ITEM = re.compile(r"\s*(?:([^\s,()]+\s+(?:in|notin)\s*\([^)]*\))|([^,()]+))\s*(?:,|$)")
+
+
+def labels_test(text: str) -> Test | None:
+    """Return the test for a label selector such as `a=b,c in (d, e),!f`; None for an empty text, which selects all.
+
+    Raises ValueError if the text is no selector.
+    """
+    requirements: list[Callable[[Mapping[str, str]], bool]] = []
+    position = 0
+    while position < len(text):
+        match = _ITEM.match(text, position)
+        if match is None:
+            raise _unparsable(text)
+        requirements.append(_requirement((match[1] or match[2]).strip(), text))
+        position = match.end()
+    if not requirements:
+        return None
+
+    def test(body: Mapping[str, Any]) -> bool:
+        labels = body["metadata"].get("labels") or {}
+        return all(requirement(labels) for requirement in requirements)
+
+    return test
+
+
+def _unparsable(text: str) -> ValueError:
+    return ValueError(f"{text!r} is not a label selector")
+
+
+def _requirement(item: str, text: str) -> Callable[[Mapping[str, str]], bool]:
+    if match := _SET.fullmatch(item):
+        key, values = match[1], frozenset(value.strip() for value in match[3].split(","))
+        if match[2] == "in":
+            return lambda labels: labels.get(key) in values
+        return lambda labels: key not in labels or labels[key] not in values
+    if match := _COMPARISON.fullmatch(item):
+        return _comparison(match[1], match[2], match[3], text)
+    if match := _KEY.fullmatch(item):
+        key = match[2]
+        if match[1]:
+            return lambda labels: key not in labels
+        return lambda labels: key in labels
+    raise _unparsable(text)
+
+
+def _comparison(key: str, operator: str, value: str, text: str) -> Callable[[Mapping[str, str]], bool]:
+    if operator in ("=", "=="):
+        return lambda labels: labels.get(key) == value
+    if operator == "!=":
+        return lambda labels: labels.get(key) != value
+    try:
+        bound = int(value)
+    except ValueError:
+        raise _unparsable(text) from None
+
+    def compare(labels: Mapping[str, str]) -> bool:
+        try:
+            number = int(labels[key])
+        except (KeyError, ValueError):
+            return False
+        return number > bound if operator == ">" else number < bound
+
+    return compare

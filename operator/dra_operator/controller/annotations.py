@@ -140,11 +140,11 @@ PAUSE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class PendingReason:
-    """Why a claim waits: a reason of docs/reasons.md, the request or right it is about, and one line of text."""
+    """Why a claim or a pod waits: a reason of docs/reasons.md, one line of text, and the request or right, if any."""
 
     reason: str
-    about: str | None
     message: str
+    about: str | None = None
 
     @property
     def dedup_key(self) -> tuple[str, str | None]:

@@ -552,9 +552,7 @@ class SchedulingCycle:
             self._problems.excuse(key)
             self._queue.backoff.add(key, claim.metadata.uid, *DEFECT)
             self.metrics.defect_logger.exception(Defect.DECISION, claim=text(key), uid=claim.metadata.uid)
-            self._set_pending(
-                key, claim, PendingReason(messages.EVENT_INTERNAL, None, messages.defect(error))
-            )
+            self._set_pending(key, claim, PendingReason(messages.EVENT_INTERNAL, messages.defect(error)))
 
     def _decide(self, is_preempted: Callable[[], bool], key: Key, claim: ResourceClaim) -> None:
         # If an answer never came, the claim's own earlier decision may still be assumed. It must not block the claim.
@@ -627,7 +625,7 @@ class SchedulingCycle:
                 return
             explanation = explain_aborted(f"the search was given up after {most:g} s")
         del self._unexplained[key]
-        why = PendingReason(explanation.reason.value, explanation.request, explanation.message)
+        why = PendingReason(explanation.reason.value, explanation.message, explanation.request)
         self._set_pending(key, claim, why)
 
     def _set_pending(self, key: Key, claim: ResourceClaim, why: PendingReason) -> None:

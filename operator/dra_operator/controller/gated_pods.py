@@ -39,7 +39,7 @@ from dra_operator.controller.claims import Key, Standing, is_pending, text
 from dra_operator.controller.context import Context
 from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.fencing import DOUBT_SECONDS, EarlierWrites
-from dra_operator.controller.handback import Handback, LetGoPod, WriteTrouble
+from dra_operator.controller.handback import Handback, LetGoPod
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.permissions import WriteAccess
 from dra_operator.controller.plan_pods import PodPlans, waits_for_binding
@@ -81,7 +81,7 @@ class GatedPod:
     """As it was seen last: its gates, its claims, its nomination."""
     node: str = ""
     """The node that it was decided for, while what that takes is being stored and until it has it; else empty."""
-    trouble: WriteTrouble | None = None
+    trouble: PendingReason | None = None
     """What is against the last write to it."""
     waits_for_earlier_writes: bool = False
     """Whether it gets no further, or keeps its claims, until nothing of an earlier operator can be stored any more."""
@@ -130,7 +130,7 @@ class GatedPods:
     """The pods of which something has become, or that are to be asked again in the next cycle."""
     _orphans: set[Key] = field(default_factory=set)
     """Claims with an allocation that perhaps no pod names."""
-    _claim_troubles: dict[Key, WriteTrouble] = field(default_factory=dict)
+    _claim_troubles: dict[Key, PendingReason] = field(default_factory=dict)
     """What is against the last write to each claim."""
     _in_vain: set[object] = field(default_factory=set)
     """What pods have in common for which there was no room in this cycle."""
@@ -177,7 +177,7 @@ class GatedPods:
         if why is None and self._claim_troubles.pop(key, None) is None:
             return
         if why is not None:
-            self._claim_troubles[key] = WriteTrouble(why.reason, why.message)
+            self._claim_troubles[key] = why
         for pod in self.context.claims.users(key):
             self.on_changed((key[0], pod))
 
@@ -254,7 +254,7 @@ class GatedPods:
 
     def _set_trouble(self, gated: GatedPod | None, reason: str, message: str) -> None:
         if gated is not None:
-            gated.trouble = WriteTrouble(reason, message)
+            gated.trouble = PendingReason(reason, message)
             self.on_changed(gated.pod.key)
 
     # --- steps without a decision
@@ -557,7 +557,7 @@ class GatedPods:
 
     # --- what others ask
 
-    def trouble(self, key: Key) -> WriteTrouble | None:
+    def trouble(self, key: Key) -> PendingReason | None:
         """Return what is against the writes that a pod waits for, or keeps its claims from being ours.
 
         Of one without our gate, whether it was handed back.
@@ -578,9 +578,9 @@ class GatedPods:
                 return found
             if claim.status.allocation is None and self._is_of_others(claim):
                 others = sorted(self.context.claims.users(claim_key(claim)) - {key[1]})
-                return WriteTrouble(messages.EVENT_CLAIM_NOT_GATED, not_gated(claim, others))
+                return PendingReason(messages.EVENT_CLAIM_NOT_GATED, not_gated(claim, others))
         if gated.waits_for_earlier_writes:
-            return WriteTrouble(messages.EVENT_EARLIER_WRITES, messages.earlier_writes(DOUBT_SECONDS))
+            return PendingReason(messages.EVENT_EARLIER_WRITES, messages.earlier_writes(DOUBT_SECONDS))
         return None
 
     def has_lost_devices(self, key: Key) -> bool:

@@ -15,6 +15,7 @@ from dra_operator.api.names import FINALIZER
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.writes import Write, nominate, withdraw
 from dra_operator.controller import messages
+from dra_operator.controller.annotations import PendingReason
 from dra_operator.controller.claims import Key, is_pending, text
 from dra_operator.controller.context import Context
 from dra_operator.controller.logs import get_logger
@@ -27,14 +28,6 @@ MAKES_ROOM: Final = (
 """What kube-scheduler says of a pod that it makes room for. Source: its plugin DefaultPreemption."""
 
 log = get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class WriteTrouble:
-    """What is against a pod or a write that it waits for: reason and text, as in Events."""
-
-    reason: str
-    message: str
 
 
 @dataclass(slots=True)
@@ -50,7 +43,7 @@ class LetGoPod:
     since: float | None = None
     withdraws: bool = False
     """Whether its claims are being taken back."""
-    trouble: WriteTrouble | None = None
+    trouble: PendingReason | None = None
     """What is told of it: that it was handed back, or that its claims stay."""
     is_nomination_over: bool = False
 
@@ -183,7 +176,7 @@ class Handback:
 
     def _report(self, known: LetGoPod, reason: str, message: str) -> None:
         """Have it told what became of a pod that kube-scheduler cannot place, and count it."""
-        known.trouble = WriteTrouble(reason, message)
+        known.trouble = PendingReason(reason, message)
         self.context.metrics.handed_back.inc()
         self.on_changed(known.pod.key)
 

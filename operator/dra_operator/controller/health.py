@@ -9,11 +9,10 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from aiohttp import web, web_response
 
-from dra_operator.cluster.reflector import Counters, Reflector
+from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.session import Trouble
 from dra_operator.controller import messages
 from dra_operator.controller.logs import get_logger
@@ -120,14 +119,6 @@ def _probe(
 log = get_logger()
 
 
-class WatchState(Protocol):
-    """What is asked of a reflector."""
-
-    trouble: Trouble | None
-    last_trouble: Trouble
-    counters: Counters
-
-
 @dataclass(slots=True)
 class WatchHealth:
     """Keeps track of what is not heard of. `clock` is monotonic, in seconds."""
@@ -137,7 +128,7 @@ class WatchHealth:
     _began: dict[str, float] = field(default_factory=dict)
     """When the interruption of each kind was logged that is not over."""
 
-    def check(self, reflectors: Mapping[str, WatchState]) -> None:
+    def check(self, reflectors: Mapping[str, Reflector]) -> None:
         """Log what has changed since the last check. `reflectors` are by kind."""
         now = self.clock()
         alike, over = dict[str, tuple[str, list[str]]](), list[str]()

@@ -183,11 +183,11 @@ class Metrics:
 
     def register_reflectors(self, reflectors: Callable[[], Mapping[str, Reflector]]) -> None:
         """Add the metrics of reflectors, by kind; `reflectors` is asked at each scrape."""
-        self.registry.register(_Reflectors(reflectors))
+        self.registry.register(_OnDemand(lambda: _reflector_families(reflectors())))
 
     def register_events(self, counts: Callable[[], Mapping[str, int]]) -> None:
         """Add what became of Events, by outcome; `counts` is asked at each scrape."""
-        self.registry.register(_Events(counts))
+        self.registry.register(_OnDemand(lambda: _event_families(counts())))
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
@@ -207,43 +207,40 @@ class Metrics:
         )
 
 
-class _Reflectors(Collector):
-    """What reflectors know of themselves. Read when Prometheus asks, so that it is right while nobody answers us."""
+class _OnDemand(Collector):
+    """Metrics that are read when Prometheus asks, so that they are right while nobody answers us."""
 
-    def __init__(self, reflectors: Callable[[], Mapping[str, Reflector]]) -> None:
-        self._reflectors = reflectors
+    def __init__(self, read: Callable[[], Iterator[Metric]]) -> None:
+        self._read = read
 
     def collect(self) -> Iterator[Metric]:
-        """Yield a metric for each counter, and one for how long nothing was heard."""
-        reflectors = self._reflectors()
-        for name, text in _REFLECTORS:
-            family = CounterMetricFamily(f"dra_operator_reflector_{name}", text, labels=["kind"])
-            for kind, reflector in reflectors.items():
-                family.add_metric([kind], getattr(reflector.counters, name))
-            yield family
-        silence = GaugeMetricFamily(
-            "dra_operator_reflector_last_contact_seconds",
-            "Time since the API server was last heard from, by kind.",
-            labels=["kind"],
-        )
+        """Yield what is there now."""
+        return self._read()
+
+
+def _reflector_families(reflectors: Mapping[str, Reflector]) -> Iterator[Metric]:
+    """Yield a metric for each counter of reflectors, and one for how long nothing was heard."""
+    for name, text in _REFLECTORS:
+        family = CounterMetricFamily(f"dra_operator_reflector_{name}", text, labels=["kind"])
         for kind, reflector in reflectors.items():
-            if (seconds := reflector.silence) is not None:
-                silence.add_metric([kind], seconds)
-        yield silence
-
-
-class _Events(Collector):
-    """The counts of the recorder of Events, as those of the reflectors."""
-
-    def __init__(self, counts: Callable[[], Mapping[str, int]]) -> None:
-        self._counts = counts
-
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        """Yield the one metric. Outcomes that did not happen yet are zero, so that a rate can be told of them."""
-        counts = self._counts()
-        family = CounterMetricFamily(
-            "dra_operator_events", "Kubernetes Events of the operator, by outcome.", labels=["outcome"]
-        )
-        for outcome in OUTCOMES:
-            family.add_metric([outcome], counts.get(outcome, 0))
+            family.add_metric([kind], getattr(reflector.counters, name))
         yield family
+    silence = GaugeMetricFamily(
+        "dra_operator_reflector_last_contact_seconds",
+        "Time since the API server was last heard from, by kind.",
+        labels=["kind"],
+    )
+    for kind, reflector in reflectors.items():
+        if (seconds := reflector.silence) is not None:
+            silence.add_metric([kind], seconds)
+    yield silence
+
+
+def _event_families(counts: Mapping[str, int]) -> Iterator[Metric]:
+    """Yield what became of Events. Outcomes that did not happen yet are zero, so that a rate can be told of them."""
+    family = CounterMetricFamily(
+        "dra_operator_events", "Kubernetes Events of the operator, by outcome.", labels=["outcome"]
+    )
+    for outcome in OUTCOMES:
+        family.add_metric([outcome], counts.get(outcome, 0))
+    yield family

@@ -19,11 +19,10 @@ from dra_operator.cluster.events import Subject
 from dra_operator.cluster.faults import Defect, DefectLogger
 from dra_operator.cluster.reflector import Delta
 from dra_operator.controller import messages
-from dra_operator.controller.annotations import Annotations
+from dra_operator.controller.annotations import Annotations, PendingReason
 from dra_operator.controller.claims import ClaimStore, Key
 from dra_operator.controller.facts import Facts, one_line, warning
 from dra_operator.controller.gated_pods import GatedPods
-from dra_operator.controller.handback import WriteTrouble
 from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
 from dra_operator.pods.explanation import PodExplainer, PodExplanation
 from dra_operator.pods.pod_decision import PodDecider, PodDecision
@@ -142,7 +141,7 @@ class PodReasons:
         """Return what every answer depends on."""
         return self.explainer.version()
 
-    def _trouble(self, key: Key) -> WriteTrouble | None:
+    def _trouble(self, key: Key) -> PendingReason | None:
         return None if self.gated is None else self.gated.trouble(key)
 
 

@@ -207,7 +207,7 @@ class WriteResultHandler:
         if write.kind in ("allocate", "fence", "reserve"):
             # There are devices for it now, or will be; what it waits for is the right.
             right = f"{error.verb} {error.resource}"
-            self._set_pending(claim, PendingReason(messages.EVENT_FORBIDDEN, right, why))
+            self._set_pending(claim, PendingReason(messages.EVENT_FORBIDDEN, why, right))
             return
         event = warning(subject_of(claim), messages.EVENT_FORBIDDEN, why)
         self.context.events.report((messages.EVENT_FORBIDDEN, key), event, (error.verb, error.resource))
@@ -221,7 +221,7 @@ class WriteResultHandler:
         if write.kind in ("deallocate", "withdraw"):
             self.context.events.record(warning(subject_of(claim), messages.EVENT_REFUSED, said))
         else:
-            self._set_pending(claim, PendingReason(messages.EVENT_REFUSED, None, said))
+            self._set_pending(claim, PendingReason(messages.EVENT_REFUSED, said))
 
     def _set_pending(self, claim: ResourceClaim, why: PendingReason) -> None:
         is_allocated = claim.status.allocation is not None

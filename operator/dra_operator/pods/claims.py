@@ -23,7 +23,7 @@ from dra_operator.api.names import ENDED_PHASES, POD_CLAIM_NAME, RANDOM_LETTERS
 from dra_operator.api.read import read_object
 from dra_operator.api.text import near_object
 from dra_operator.api.types import ResourceClaim, ResourceClaimSpec
-from dra_operator.api.validation.names import LABEL, SUBDOMAIN
+from dra_operator.api.validation.checks import LABEL, SUBDOMAIN
 from dra_operator.api.write import to_wire
 from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet, Place
 

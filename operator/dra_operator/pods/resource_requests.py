@@ -8,7 +8,7 @@ Source: k8s.io/component-helpers/resource, `PodRequests`; kube-scheduler's `Reso
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from dra_operator.api.validation.names import KEY
+from dra_operator.api.validation.checks import KEY
 from dra_operator.pods.field_reader import Amounts, FieldReader
 
 Requests: TypeAlias = tuple[tuple[str, int], ...]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dra_operator.api.labels import labels_test
+from dra_operator.api.node_selector import labels_test
 from dra_operator.testing import errors
 from dra_operator.testing.resources import Resource
 from dra_operator.testing.store import Store, StoredObject

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.api.validation.names import LABEL, SUBDOMAIN, VALUE
+from dra_operator.api.validation.checks import LABEL, SUBDOMAIN, VALUE
 
 
 @pytest.mark.parametrize("rule", [LABEL, SUBDOMAIN, VALUE])

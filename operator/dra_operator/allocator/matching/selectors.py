@@ -23,7 +23,7 @@ from dra_operator.allocator.matching.equivalence import (
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.attributes import AttributeValue, typed_text
 from dra_operator.api.types import Device, DeviceCapacity
-from dra_operator.api.validation.names import DRIVER
+from dra_operator.api.validation.checks import DRIVER
 from dra_operator.cel import (
     CelError,
     Environment,

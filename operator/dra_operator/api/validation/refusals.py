@@ -14,8 +14,7 @@ from typing import Any, Final
 from dra_operator.api import types
 from dra_operator.api.core import Namespace, Pod
 from dra_operator.api.validation import checks, slices
-from dra_operator.api.validation.checks import Refusal
-from dra_operator.api.validation.names import (
+from dra_operator.api.validation.checks import (
     DRIVER,
     KEY,
     LABEL,
@@ -26,6 +25,7 @@ from dra_operator.api.validation.names import (
     QUALIFIED,
     SUBDOMAIN,
     VALUE,
+    Refusal,
 )
 from dra_operator.api.wire import Wire, wire_fields
 

@@ -18,14 +18,16 @@ from pydantic.alias_generators import to_camel
 from dra_operator.api import types
 from dra_operator.api.quantity import NANO, Quantity
 from dra_operator.api.read import PartError, read_part
-from dra_operator.api.validation.checks import Refusal, items, names
-from dra_operator.api.validation.names import (
+from dra_operator.api.validation.checks import (
     DOMAIN,
     IDENTIFIER,
     KEY,
     NOT_LOOKED_AT,
     PREFIX,
     QUALIFIED,
+    Refusal,
+    items,
+    names,
 )
 from dra_operator.api.wire import Amount, Table, Wire
 

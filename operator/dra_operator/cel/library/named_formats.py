@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from dra_operator.api.validation.names import (
+from dra_operator.api.validation.checks import (
     LABEL_1035,
     SUBDOMAIN,
     VALUE,

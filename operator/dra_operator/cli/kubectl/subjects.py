@@ -220,10 +220,10 @@ def full_name(name: str, namespace: str) -> str:
 
 def labels_test(text: str) -> Callable[[Mapping[str, Any]], bool]:
     """Return the test of objects, as on the wire, that a label selector is. Raises ClickException if it is none."""
-    from dra_operator.api import labels
+    from dra_operator.api import node_selector
 
     try:
-        return labels.labels_test(text) or (lambda _body: True)
+        return node_selector.labels_test(text) or (lambda _body: True)
     except ValueError as error:
         raise click.ClickException(
             f"-l {shown(text)} is no label selector: write KEY=VALUE, KEY!=VALUE, KEY in (A,B), KEY or !KEY, "
