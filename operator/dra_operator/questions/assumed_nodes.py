@@ -5,7 +5,6 @@ listed none, there is none, and nothing is assumed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from dra_operator.api.core import Metadata, Node, NodeSelector
 from dra_operator.api.node_selector import NodeSelectorError, matches
@@ -23,17 +22,10 @@ class UnknownNodeError(Exception):
     """A node was asked for that is not there; the text names it and those that are."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeChoice:
-    """All nodes by name, sorted, and lines about what was assumed; `are_assumed` if none was given."""
+def choose_nodes(gathered: LoadResult, wanted: Sequence[str]) -> tuple[dict[str, Node], bool, list[str]]:
+    """Return all nodes by name, sorted, whether none was given so that they are assumed, and lines about that.
 
-    nodes: Mapping[str, Node]
-    notes: tuple[str, ...]
-    are_assumed: bool
-
-
-def choose_nodes(gathered: LoadResult, wanted: Sequence[str]) -> NodeChoice:
-    """Return the nodes that there are; `wanted` are those that claims may go to, all if empty.
+    `wanted` are those that claims may go to, all if empty.
 
     Raises UnknownNodeError for one of these that is not there.
     """
@@ -59,7 +51,7 @@ def choose_nodes(gathered: LoadResult, wanted: Sequence[str]) -> NodeChoice:
         raise UnknownNodeError(f"there is no node {listed(unknown)}; there is {there_is}")
     if wanted:
         notes.append(f"only {listed(sorted(set(wanted)))} may be chosen; other nodes count as unusable")
-    return NodeChoice(dict(sorted(nodes.items())), tuple(notes), are_assumed)
+    return dict(sorted(nodes.items())), are_assumed, notes
 
 
 def _undeclared(gathered: LoadResult, nodes: Mapping[str, Node]) -> Iterator[str]:

@@ -34,7 +34,7 @@ from dra_operator.inventory.nodes import OPTIONAL_NODE_OPERATIONS
 from dra_operator.inventory.object_faults import describe_surplus
 from dra_operator.inventory.ownership import counter_sets, is_owned_taint, owns, tolerance_problem
 from dra_operator.inventory.taints import names_device, touches
-from dra_operator.ledger import BrokenAllocations, Cause, Overcommitments
+from dra_operator.ledger import Cause, Overcommitments
 from dra_operator.pods.claims import (
     find_unknown_entries,
     find_unknown_mappings,
@@ -270,15 +270,10 @@ def _find_overdrawn(view: _View) -> Iterator[Finding]:
 def _find_broken(view: _View) -> Iterator[Finding]:
     """Yield the claims on nodes that are gone, and else those with devices that no slice publishes."""
     state = view.state
-    allocations = BrokenAllocations(state.inventory, missing_seconds=0, rules=state.rules)
-    claims = list(allocated_claims(state.objects))
-    for claim in claims:
-        allocations.put(claim_key(claim), claim.status.allocation)
-    allocations.refresh(0.0, state.now)
-    for claim in claims:
-        breakages = allocations.found.get(claim_key(claim), ())
+    for claim in allocated_claims(state.objects):
+        breakages = state.breakages.get(claim_key(claim), ())
         lost = [item.node for item in breakages if item.cause is Cause.NODE_GONE]
-        if lost and state.has_all("Node"):
+        if lost:
             text = f"is allocated on node {listed(lost)}, which is gone"
             yield _about(Sort.NODE_GONE, claim, text, fault_texts.DELETE_CLAIM)
             continue

@@ -9,7 +9,6 @@ from typing import Any
 from dra_operator.pods.known_workloads import find_named
 from dra_operator.pods.smallest_change import Effort
 from dra_operator.questions.allocate import AllocateAnswer, allocate
-from dra_operator.questions.answers import QuestionError
 from dra_operator.questions.audit import AuditReport, audit
 from dra_operator.questions.contents import DEFAULT_NAMESPACE
 from dra_operator.questions.copies import Subject
@@ -17,15 +16,7 @@ from dra_operator.questions.device_table import HolderQuery
 from dra_operator.questions.explain import EFFORT, ExplainAnswer, explain
 from dra_operator.questions.fit import FitAnswer, find_fit
 from dra_operator.questions.headroom import HeadroomAnswer, find_headroom
-from dra_operator.questions.impact import (
-    ClassChange,
-    ClusterChange,
-    DriverRemoval,
-    ImpactReport,
-    NodeDrain,
-    RuleChange,
-    find_impact,
-)
+from dra_operator.questions.impact import ImpactReport, find_impact
 from dra_operator.questions.lint import LintReport, find_lintable, lint, lint_objects
 from dra_operator.questions.manifests import Source
 from dra_operator.questions.partial import LINT
@@ -155,17 +146,10 @@ class Cluster(ClusterState):
         The change is a DeviceTaintRule or a DeviceClass that is created or replaced, as on the wire, a node that is
         drained or a driver that is removed. Raises QuestionError for a change that cannot be made.
         """
-        changes: list[ClusterChange] = []
-        if rule is not None:
-            changes.append(RuleChange(rule))
-        if device_class is not None:
-            changes.append(ClassChange(device_class))
-        if drained_node:
-            changes.append(NodeDrain(drained_node))
-        if removed_driver:
-            changes.append(DriverRemoval(removed_driver))
-        if len(changes) != 1:
-            raise QuestionError(
-                f"{len(changes)} changes are given: give one of rule, device_class, drained_node and removed_driver"
-            )
-        return find_impact(self, changes[0])
+        return find_impact(
+            self,
+            rules=() if rule is None else (rule,),
+            device_class=device_class,
+            drained_node=drained_node,
+            removed_driver=removed_driver,
+        )

@@ -5,10 +5,10 @@ no pod uses. The funnel is how many devices each condition leaves; near misses a
 Source: docs/reasons.md, docs/pods.md.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Final, TypeAlias
+from functools import cache
+from typing import Any, Final, TypeAlias
 
 from dra_operator.allocator import Allocated, Decider, Explanation, Limits, Reason
 from dra_operator.allocator.decision import claim_key
@@ -179,7 +179,7 @@ def explain(state: ClusterState, subject: Subject, effort: Effort | None = EFFOR
     `effort` is what it may cost to find changes; None finds none. Raises QuestionError.
     """
     DECISION.check(state.unread)
-    effort = None if effort is None else replace(effort, is_used=_Uses(state).is_used)
+    effort = None if effort is None else replace(effort, is_used=_use_test(state))
     record = find_subject(state, subject)
     if record is not None and isinstance(record.obj, ResourceClaim):
         pods = [each for each in state.objects.of_kind("Pod") if _uses(each.obj, claim_key(record.obj))]
@@ -220,19 +220,11 @@ def explain_placed(state: ClusterState, placer: Placer, number: int, effort: Eff
     return replace(question.explain_refused(placer, number), assumed=template.assumed)
 
 
-@dataclass
-class _Uses:
-    """Which claims somebody uses, found when it is first asked for."""
-
-    state: ClusterState
-
-    @cached_property
-    def _consumers(self) -> ConsumerIndex:
-        return ConsumerIndex.build(self.state)
-
-    def is_used(self, claim: ResourceClaim) -> bool:
-        """Return whether a claim is in use, or may be: a reservation for a pod that ended or is gone is none."""
-        return self._consumers.find_use(claim) not in (Use.UNRESERVED, Use.ENDED, Use.GONE)
+def _use_test(state: ClusterState) -> Callable[[ResourceClaim], bool]:
+    """Return the test whether somebody uses a claim, or may: a reservation for a pod that ended or is gone is none."""
+    # Most questions never ask.
+    consumers = cache(lambda: ConsumerIndex.build(state))
+    return lambda claim: consumers().find_use(claim) not in (Use.UNRESERVED, Use.ENDED, Use.GONE)
 
 
 def _find_refusal(state: ClusterState, pod: Pod) -> str:
@@ -611,35 +603,12 @@ class _Question:
             if claim is not None and claim.status.allocation is not None:
                 yield from devices_of(entry, claim.status.allocation)
 
-    def _answer(
-        self,
-        state: str,
-        message: str,
-        *,
-        reason: str = "",
-        node: str = "",
-        devices: tuple[DeviceAnswer, ...] = (),
-        claims: tuple[ClaimReason, ...] = (),
-        requests: tuple[RequestFunnel, ...] = (),
-        changes: tuple[ChangeAnswer, ...] = (),
-        searched: str = "",
-    ) -> ExplainAnswer:
+    def _answer(self, state: str, message: str, *, reason: str = "", **fields: Any) -> ExplainAnswer:
+        """Return an answer with other fields by their names, and what it lacks."""
         partial = self._find_missing(state, reason)
         if state == "waits" and (self.is_aborted or reason == Reason.SEARCH_ABORTED):
             partial = (*partial, ABORTED)
-        return ExplainAnswer(
-            self.subject,
-            state,
-            reason,
-            printable(message),
-            node,
-            devices,
-            claims,
-            requests,
-            changes,
-            searched,
-            partial=partial,
-        )
+        return ExplainAnswer(self.subject, state, reason, printable(message), partial=partial, **fields)
 
     def _find_missing(self, state: str, reason: str) -> tuple[str, ...]:
         """Return what an answer lacks. What a pod, or a claim, says of itself lacks nothing."""

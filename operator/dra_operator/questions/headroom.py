@@ -5,7 +5,7 @@ that draw on the same counters are not added up: of those that overlap only so m
 Source: docs/library.md.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
@@ -34,6 +34,8 @@ _OTHERWISE: Final[Mapping[Reason, str]] = {
     Reason.REQUESTS_DO_NOT_FIT_TOGETHER: "left, but not all requests of a copy have devices beside it",
 }
 _Key: TypeAlias = tuple[PoolKey, str]
+_LeftOnNodes: TypeAlias = Counter[str | None]
+"""How many devices are left on each node for an alternative; None stands for those that several nodes see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,25 +192,6 @@ class _Obstacle(NamedTuple):
 
 
 @dataclass(slots=True)
-class _LeftOnNodes:
-    """How many devices are left on each node for each alternative, of whatever slice and pool."""
-
-    _counts: Counter[tuple[int, str | None]] = field(default_factory=Counter)
-    """By the alternative and the node; None for devices that several nodes see."""
-
-    def count(self, item: Alternative, found: SliceDevices) -> None:
-        """Count what is left of a slice."""
-        slice_ = found.slice_.slice_
-        self._counts.update(
-            (id(item), slice_.effective_nodes(index).node_name) for index in bits.each(found.left)
-        )
-
-    def most_on(self, item: Alternative, node: str) -> int:
-        """Return how many there can be on a node at most."""
-        return self._counts[id(item), node] + self._counts[id(item), None]
-
-
-@dataclass(slots=True)
 class _StrandedGroups:
     """The free devices that no further copy can take, by obstacle; `reason` is why the next copy does not fit."""
 
@@ -242,9 +225,10 @@ class _StrandedGroups:
         explainer = self.placer.state.explainers[template.decider]
         for claim in template.build_claims(0).values():
             slices = list(explainer.find_devices(claim, decider=template.decider))
-            left = _LeftOnNodes()
+            lefts = defaultdict[int, _LeftOnNodes](Counter)
             for item, found in slices:
-                left.count(item, found)
+                nodes = found.slice_.slice_.effective_nodes
+                lefts[id(item)].update(nodes(index).node_name for index in bits.each(found.left))
             for item, found in slices:
                 free = ~(found.slice_.taken | found.slice_.sharing)
                 for refusal in found.refusals:
@@ -253,7 +237,7 @@ class _StrandedGroups:
                     elif refusal.reason not in _IN_USE:
                         text = printable(refusal.detail) or refusal.reason.value
                         self._add(found, refusal.devices & free, _Obstacle(refusal.reason.value, text))
-                self._add_left(item, found, found.left & free, unsuitable, left)
+                self._add_left(item, found, found.left & free, unsuitable, lefts[id(item)])
 
     def _add_left(
         self,
@@ -269,8 +253,8 @@ class _StrandedGroups:
             node = slice_.effective_nodes(index).node_name
             if node is not None and node in unsuitable:
                 obstacle = _Obstacle(Reason.NODE_UNSUITABLE.value, unsuitable[node])
-            elif node is not None and item.count is not None and left.most_on(item, node) < item.count:
-                text = f"{left.most_on(item, node)} left on a node, {item.count} requested"
+            elif node is not None and item.count is not None and left[node] + left[None] < item.count:
+                text = f"{left[node] + left[None]} left on a node, {item.count} requested"
                 obstacle = _Obstacle(Reason.NOT_ENOUGH_DEVICES.value, text)
             else:
                 text = _OTHERWISE.get(self.reason, "left, but not enough for a copy")

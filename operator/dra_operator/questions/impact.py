@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from dra_operator.allocator import Decider, Reason
 from dra_operator.allocator.budget import Budget
@@ -52,38 +52,6 @@ from dra_operator.questions.state import ClusterState
 from dra_operator.questions.usage import classes_of_request, unknown_object
 
 _EFFECTIVE: Final = ("NoSchedule", "NoExecute")
-
-
-@dataclass(frozen=True, slots=True)
-class RuleChange:
-    """A DeviceTaintRule, as on the wire, is created or replaced; `others` are at once with it."""
-
-    body: Mapping[str, Any]
-    others: tuple[Mapping[str, Any], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ClassChange:
-    """A DeviceClass, as on the wire, is created or replaced."""
-
-    body: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeDrain:
-    """A node is cordoned, and its pods but those of DaemonSets are evicted."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class DriverRemoval:
-    """A driver and all of its slices go."""
-
-    name: str
-
-
-ClusterChange: TypeAlias = RuleChange | ClassChange | NodeDrain | DriverRemoval
 
 
 class Effect(StrEnum):
@@ -215,22 +183,35 @@ class _ChangeOutcome:
     unfinished: tuple[str, ...] = ()
 
 
-def find_impact(state: ClusterState, change: ClusterChange) -> ImpactReport:
-    """Return what a change hits.
+def find_impact(
+    state: ClusterState,
+    *,
+    rules: Sequence[Mapping[str, Any]] = (),
+    device_class: Mapping[str, Any] | None = None,
+    drained_node: str = "",
+    removed_driver: str = "",
+) -> ImpactReport:
+    """Return what one change hits.
 
+    `rules` are DeviceTaintRules, as on the wire, and `device_class` a DeviceClass, that are created or replaced. A node
+    that is drained is cordoned, and its pods but those of DaemonSets are evicted; a driver goes with all of its slices.
     Raises QuestionError for a change that cannot be made, naming the field, or if slices or classes were not read.
     """
+    number = bool(rules) + (device_class is not None) + bool(drained_node) + bool(removed_driver)
+    if number != 1:
+        raise QuestionError(
+            f"{number} changes are given: give one of rule, device_class, drained_node and removed_driver"
+        )
     IMPACT.check(state.unread)
     consumers = ConsumerIndex.build(state)
-    match change:
-        case RuleChange():
-            found = _apply_rules(state, (change.body, *change.others))
-        case ClassChange():
-            found = _apply_class(state, change.body)
-        case NodeDrain():
-            found = _drain(state, consumers, change.name)
-        case DriverRemoval():
-            found = _remove_driver(state, change.name)
+    if rules:
+        found = _apply_rules(state, rules)
+    elif device_class is not None:
+        found = _apply_class(state, device_class)
+    elif drained_node:
+        found = _drain(state, consumers, drained_node)
+    else:
+        found = _remove_driver(state, removed_driver)
     hits = sorted(found.hits, key=lambda hit: claim_key(hit.claim))
     keys = {claim_key(hit.claim) for hit in hits}
     outcomes = decide_anew(found.state, keys, evicted=found.evicted, drained=found.drained)

@@ -22,7 +22,7 @@ from dra_operator.api.types import ResourceClaim
 from dra_operator.api.versions import RELEASED, RULES, Rules, rules_of
 from dra_operator.inventory import Features, Inventory
 from dra_operator.inventory.ownership import Settlement
-from dra_operator.ledger import BrokenAllocations, Cause, ClaimKey, Ledger
+from dra_operator.ledger import Breakage, BrokenAllocations, Cause, ClaimKey, Ledger
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions import fault_texts
 from dra_operator.questions.assumed_nodes import choose_nodes
@@ -81,16 +81,14 @@ class ClusterState:
         for kind in ("DeviceClass", "Namespace", "DeviceTaintRule", "ResourceSlice"):
             for record in objects.of_kind(kind):
                 self.inventory.put(record.obj)
-        choice = choose_nodes(objects, self.only_nodes)
-        self._assumptions = choice.notes
-        self.are_nodes_assumed = choice.are_assumed
-        for name, node in choice.nodes.items():
+        nodes, self.are_nodes_assumed, self._assumptions = choose_nodes(objects, self.only_nodes)
+        for name, node in nodes.items():
             self.inventory.put(node)
             if only_nodes and name not in only_nodes:
                 # Nothing that a Node can have says so.
                 self.inventory.nodes[name] = replace(self.inventory.nodes[name], unusable=_NOT_CHOSEN)
         self.nodes: Mapping[str, Node] = {
-            name: node for name, node in choice.nodes.items() if not only_nodes or name in only_nodes
+            name: node for name, node in nodes.items() if not only_nodes or name in only_nodes
         }
         if objects.daemon_sets:
             from dra_operator.questions.load import add_daemon_pods  # noqa: PLC0415 - as below
@@ -273,11 +271,23 @@ class ClusterState:
         return _read_placed_pods(self.objects, self.nodes)
 
     @cached_property
+    def breakages(self) -> Mapping[ClaimKey, Sequence[Breakage]]:
+        """Why each allocation that cannot be used any more is broken. Nodes that nobody gives are not gone."""
+        allocations = BrokenAllocations(self.inventory, missing_seconds=0, rules=self.rules)
+        for record in self.objects.of_kind("ResourceClaim"):
+            allocations.put(claim_key(record.obj), record.obj.status.allocation)
+        allocations.refresh(0.0, self.now)
+        are_nodes_known = self.has_all("Node")
+        found = {
+            key: [item for item in each if are_nodes_known or item.cause is not Cause.NODE_GONE]
+            for key, each in allocations.found.items()
+        }
+        return {key: each for key, each in found.items() if each}
+
+    @cached_property
     def broken(self) -> Mapping[ClaimKey, str]:
         """What is wrong with each allocation that cannot be used any more."""
-        return _broken_allocations(
-            self.objects, self.inventory, self.now, self.rules, are_nodes_known=self.has_all("Node")
-        )
+        return {key: fault_texts.broken(each) for key, each in self.breakages.items()}
 
     @cached_property
     def scheduler(self) -> "Scheduler":
@@ -332,21 +342,6 @@ class ClusterState:
     @cached_property
     def _share_ids(self) -> Callable[[], str]:
         return _share_ids(self.objects)
-
-
-def _broken_allocations(
-    gathered: LoadResult, inventory: Inventory, now: float, rules: Rules, *, are_nodes_known: bool
-) -> dict[ClaimKey, str]:
-    """Return what is wrong with each allocation that is broken. Nodes that nobody gives are not gone."""
-    allocations = BrokenAllocations(inventory, missing_seconds=0, rules=rules)
-    for record in gathered.of_kind("ResourceClaim"):
-        allocations.put(claim_key(record.obj), record.obj.status.allocation)
-    allocations.refresh(0.0, now)
-    found = {
-        key: [item for item in breakages if are_nodes_known or item.cause is not Cause.NODE_GONE]
-        for key, breakages in allocations.found.items()
-    }
-    return {key: fault_texts.broken(breakages) for key, breakages in found.items() if breakages}
 
 
 def _share_ids(gathered: LoadResult) -> Callable[[], str]:

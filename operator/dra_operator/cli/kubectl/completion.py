@@ -73,11 +73,17 @@ def complete_contexts(ctx: click.Context, param: click.Parameter, incomplete: st
 
 
 def _options(ctx: click.Context) -> "Options":
-    from dra_operator.cli.kubectl.options import Impersonation, Options
+    from dra_operator.cli.kubectl.options import Options
 
     given: dict[str, Any] = ctx.params
-    user = Impersonation(given.get("as_user") or "", given.get("as_groups") or (), given.get("as_uid") or "")
-    return Options(given.get("kubeconfig") or "", given.get("context") or "", user, _SECONDS)
+    return Options(
+        given.get("kubeconfig") or "",
+        given.get("context") or "",
+        given.get("as_user") or "",
+        given.get("as_groups") or (),
+        given.get("as_uid") or "",
+        timeout=_SECONDS,
+    )
 
 
 def _names(ctx: click.Context, kind: str) -> Iterable[str]:

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import click
@@ -22,17 +22,8 @@ _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Impersonation:
-    """As whom to ask instead, as kubectl's --as, --as-group and --as-uid have it."""
-
-    user: str = ""
-    groups: tuple[str, ...] = ()
-    uid: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Options:
-    """What is asked: which cluster, as whom, which namespace, and how the answer is printed.
+    """What is asked: which cluster, as whom (`as_user` and so on), which namespace, and how the answer is printed.
 
     `kubernetes` is the version by whose rules files are asked. `namespace` is empty if none was named: then it is that
     of the context. `format` is empty for a table;
@@ -41,7 +32,9 @@ class Options:
 
     kubeconfig: str = ""
     context: str = ""
-    impersonation: Impersonation = field(default_factory=Impersonation)
+    as_user: str = ""
+    as_groups: tuple[str, ...] = ()
+    as_uid: str = ""
     timeout: float | None = REQUEST_SECONDS
     namespace: str = ""
     all_namespaces: bool = False
@@ -143,7 +136,9 @@ def take_options(given: dict[str, Any], *, has_wide: bool) -> Options:
     options = Options(
         kubeconfig=given.pop("kubeconfig"),
         context=given.pop("context"),
-        impersonation=Impersonation(given.pop("as_user"), given.pop("as_groups"), given.pop("as_uid")),
+        as_user=given.pop("as_user"),
+        as_groups=given.pop("as_groups"),
+        as_uid=given.pop("as_uid"),
         timeout=given.pop("request_timeout"),
         namespace=given.pop("namespace"),
         all_namespaces=given.pop("all_namespaces", False),

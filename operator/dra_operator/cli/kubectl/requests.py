@@ -102,12 +102,10 @@ def connect(options: Options) -> Kubectl:
     if program is None:
         raise ReadingError("kubectl is not in the PATH: kubectl dra reads the cluster by it")
     named = {"kubeconfig": options.kubeconfig, "context": options.context}
-    person = options.impersonation
-    user = [
-        *([f"--as={person.user}"] if person.user else []),
-        *(f"--as-group={each}" for each in person.groups),
+    user = [f"--as-group={each}" for each in options.as_groups]
+    user += [
+        f"--{name}={value}" for name, value in (("as", options.as_user), ("as-uid", options.as_uid)) if value
     ]
-    user += [f"--as-uid={person.uid}"] if person.uid else []
     return Kubectl(
         program,
         tuple([f"--{name}={value}" for name, value in named.items() if value]),

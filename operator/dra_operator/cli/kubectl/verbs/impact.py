@@ -25,7 +25,7 @@ from dra_operator.cli.kubectl.tables import (
 from dra_operator.questions.partial import DECISION, IMPACT, KindsRead
 
 if TYPE_CHECKING:
-    from dra_operator.questions.impact import ClaimImpact, ClusterChange, ImpactReport
+    from dra_operator.questions.impact import ClaimImpact, ImpactReport
 
 _REQUESTS = KindsRead(details=("ResourceClaimTemplate", "PodGroup"))
 """Whose requests fewer or more devices can serve."""
@@ -68,7 +68,7 @@ def app(question: Question, *, subject: str) -> Answer:
     """
     from dra_operator.questions.impact import find_impact
 
-    report = find_impact(question.cluster, _change(question, subject))
+    report = find_impact(question.cluster, **_change(question, subject))
     columns = (
         Column("CLAIM", lambda claim: f"{claim.namespace}/{claim.name}"),
         Column("EFFECT", _effect),
@@ -93,31 +93,23 @@ def app(question: Question, *, subject: str) -> Answer:
     )
 
 
-def _change(question: Question, text: str) -> "ClusterChange":
-    """Return the change that is meant. Raises UsageError, ReadingError."""
-    from dra_operator.questions.impact import (
-        ClassChange,
-        DriverRemoval,
-        NodeDrain,
-        RuleChange,
-    )
-
+def _change(question: Question, text: str) -> dict[str, Any]:
+    """Return the change that is meant, for `find_impact`. Raises UsageError, ReadingError."""
     kind, slash, name = text.partition("/")
     if slash and kind in ("node", "nodes", "driver", "drivers") and not Path(text).is_file():
-        return NodeDrain(name) if kind.startswith("node") else DriverRemoval(name)
+        return {"drained_node" if kind.startswith("node") else "removed_driver": name}
     if hint := _hint(question, text):
         raise click.UsageError(hint)
     bodies = _bodies(text)
     kinds = [str(body.get("kind")) for body in bodies]
     if kinds == ["DeviceClass"]:
-        return ClassChange(bodies[0])
+        return {"device_class": bodies[0]}
     if not kinds or not {*kinds} <= {"DeviceTaintRule", "AllocationPolicy"}:
         has = ", ".join(kinds) or "nothing"
         raise ReadingError(
             f"{text}: has {has}: DeviceTaintRules, AllocationPolicies, or one DeviceClass, are a change"
         )
-    first, *others = [rule for body in bodies for rule in _rules_of(text, body)]
-    return RuleChange(first, tuple(others))
+    return {"rules": [rule for body in bodies for rule in _rules_of(text, body)]}
 
 
 def _rules_of(path: str, body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
