@@ -10,6 +10,20 @@ COPY operator operator
 COPY manifests/components/ownership manifests/components/ownership
 RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir dist .
 
+# `--target bridge` is the image of the node agent (docs/bridge.md).
+FROM python:3.14-slim-trixie AS bridge
+WORKDIR /app
+COPY requirements/bridge.txt ./
+RUN pip install --no-cache-dir --require-hashes --requirement bridge.txt
+COPY --from=build /src/dist dist
+RUN pip install --no-cache-dir --no-deps dist/*.whl && rm -r dist bridge.txt
+ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+# The kubelet's folders, in which it makes sockets, are root's.
+USER 0:0
+EXPOSE 8081
+ENTRYPOINT ["dra-bridge"]
+CMD ["run"]
+
 FROM python:3.14-slim-trixie
 WORKDIR /app
 COPY requirements/run.txt ./

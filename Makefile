@@ -101,6 +101,8 @@ lock: ## regenerate requirements/*.txt from pyproject.toml, keeping versions tha
 	  $(LOCK) requirements/build.in --constraint requirements/run.txt --output-file requirements/build.txt && \
 	  $(LOCK) pyproject.toml requirements/build.in --group dev --constraint requirements/run.txt \
 	    --constraint requirements/build.txt --output-file requirements/dev.txt && \
+	  $(LOCK) pyproject.toml --extra bridge --constraint requirements/run.txt --constraint requirements/dev.txt \
+	    --output-file requirements/bridge.txt && \
 	  $(LOCK) requirements/plugin.in --no-deps --constraint requirements/run.txt --output-file requirements/plugin.txt && \
 	  $(LOCK) requirements/release.in --allow-unsafe --constraint requirements/build.txt --output-file requirements/release.txt
 

@@ -11,7 +11,8 @@ import tokenize
 from pathlib import Path
 from typing import Final, NamedTuple
 
-ROOTS: Final = ("operator", "tests")
+ROOTS: Final = ("operator", "tests", "operator/dra_bridge")
+"""A root within another one is counted by itself alone."""
 _DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _NO_CODE: Final = frozenset(
     (
@@ -33,9 +34,15 @@ class Size(NamedTuple):
     classes: int
 
 
-def count(folder: Path) -> Size:
-    """Return the size of all modules under a folder."""
-    sizes = [_count_text(path.read_text(encoding="utf-8")) for path in folder.rglob("*.py")]
+def count(folder: Path, root: str) -> Size:
+    """Return the size of all modules under a root, without those of other roots and without what is generated."""
+    others = [folder / other for other in ROOTS if other.startswith(f"{root}/")]
+    sizes = [
+        _count_text(path.read_text(encoding="utf-8"))
+        for path in (folder / root).rglob("*.py")
+        if not path.stem.endswith(("_pb2", "_pb2_grpc"))
+        and not any(other in path.parents for other in others)
+    ]
     return Size(sum(lines for lines, _ in sizes), len(sizes), sum(classes for _, classes in sizes))
 
 
@@ -57,7 +64,7 @@ def main() -> int:
     """Print the size of each root."""
     folder = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parents[1]
     for root in ROOTS:
-        lines, modules, classes = count(folder / root)
+        lines, modules, classes = count(folder, root)
         print(f"{root}/: {lines:,} code lines, {modules} modules, {classes} classes")
     return 0
 

@@ -27,13 +27,17 @@ b"""
 
 
 def test_what_counts_is_neither_blank_nor_comment_nor_docstring(tmp_path):
-    """Strings after attributes count, and every line of a string over several lines."""
+    """Strings after attributes count, and every line of a string; the bridge is counted by itself."""
     (tmp_path / "operator").mkdir()
     (tmp_path / "operator" / "module.py").write_text(MODULE)
+    (tmp_path / "operator" / "dra_bridge").mkdir()
+    for name in ("bridge.py", "generated_pb2.py", "generated_pb2_grpc.py"):
+        (tmp_path / "operator" / "dra_bridge" / name).write_text(MODULE)
 
     answer = subprocess.run([sys.executable, SCRIPT, tmp_path], capture_output=True, text=True, check=True)
 
     assert answer.stdout.splitlines() == [
         "operator/: 8 code lines, 1 modules, 1 classes",
         "tests/: 0 code lines, 0 modules, 0 classes",
+        "operator/dra_bridge/: 8 code lines, 1 modules, 1 classes",
     ]

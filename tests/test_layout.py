@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "operator" / "dra_operator"
-MODULES = sorted(PACKAGE.rglob("*.py"))
+BRIDGE = ROOT / "operator" / "dra_bridge"
+MODULES = sorted([*PACKAGE.rglob("*.py"), *BRIDGE.rglob("*.py")])
 CODE = sorted(
     path for folder in (".ci", "bench", "operator", "tests") for path in (ROOT / folder).rglob("*.py")
 )
@@ -89,11 +90,11 @@ def wheel(tmp_path_factory) -> zipfile.ZipFile:
         yield archive
 
 
-def test_wheel_holds_the_package_alone(wheel):
-    """The wheel installs `dra_operator` and nothing beside it."""
+def test_wheel_holds_the_packages_alone(wheel):
+    """The wheel installs `dra_operator` and `dra_bridge`, and nothing beside them."""
     tops = {name.partition("/")[0] for name in wheel.namelist()}
 
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"dra_operator"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"dra_operator", "dra_bridge"}
 
 
 def test_wheel_holds_every_module(wheel):
@@ -172,6 +173,8 @@ def test_class_shares_its_name_with_nothing_in_its_folder(folder):
     """No class has the name of another class or named type of its folder, be they private or not."""
     meanings: dict[str, list[bool]] = {}
     for module in folder.glob("*.py"):
+        if module.stem.endswith("_pb2_grpc"):
+            continue  # generated: each of the kubelet's protocols has a service Registration
         for name, is_class in named(module).items():
             meanings.setdefault(name, []).append(is_class)
 

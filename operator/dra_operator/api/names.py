@@ -54,6 +54,8 @@ POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """On a claim made for a pod: the pod's entry it was made for. Source: the claim controller."""
 SPECIAL_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
 """Marks a claim that was made for a pod's extended resources, by the value `true`."""
+BRIDGE_ANNOTATION: Final = "bridge.dra-operator.io/resource"
+"""On each slice of the bridge: the resource name of the device plugin whose devices it has."""
 BIND_COMPLETED_ANNOTATION: Final = "pv.kubernetes.io/bind-completed"
 BETA_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 """On a PersistentVolumeClaim: that it is bound, and its class as old manifests name it."""
@@ -76,6 +78,7 @@ KNOWN_ANNOTATIONS: Final = frozenset(
         TEMPLATE_ANNOTATION,
         POD_CLAIM_NAME,
         SPECIAL_CLAIM_ANNOTATION,
+        BRIDGE_ANNOTATION,
         BIND_COMPLETED_ANNOTATION,
         BETA_CLASS_ANNOTATION,
     )

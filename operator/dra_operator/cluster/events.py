@@ -108,6 +108,7 @@ class EventRecorder:
         burst: int = BURST,
         queue: int = QUEUE,
         remembered: int = REMEMBERED,
+        component: str = COMPONENT,
     ) -> None:
         self.counts: Counter[str] = Counter()
         """How many Events had each of OUTCOMES."""
@@ -125,6 +126,7 @@ class EventRecorder:
         self._burst = burst
         self._queue = queue
         self._remembered = remembered
+        self._component = component
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._waiting: deque[_Entry] = deque()
         self._wake = asyncio.Event()
@@ -338,9 +340,9 @@ class EventRecorder:
             "count": entry.count,
             "firstTimestamp": entry.first,
             "lastTimestamp": entry.last,
-            "source": {"component": COMPONENT},
-            "reportingComponent": COMPONENT,
-            "reportingInstance": COMPONENT,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._component,
         }
 
     def _now(self) -> str:

@@ -94,7 +94,7 @@ class Reflector:
     `deliver` is called on the event loop and must be quick; what it raises is logged and does not stop the
     stream. `room` is awaited between the pages of a list, so that a slow consumer is not given the whole kind at
     once; `turned` is called when `halfway` changes. `clock` is a monotonic clock in seconds, `random` gives
-    numbers from 0 up to 1.
+    numbers from 0 up to 1. `fields` is a field selector.
     """
 
     def __init__(
@@ -112,6 +112,7 @@ class Reflector:
         defect_logger: DefectLogger = UNCOUNTED,
         chunk: int = CHUNK,
         idle_timeout: float = IDLE_SECONDS,
+        fields: str = "",
     ) -> None:
         self.served = served
         self.synced = asyncio.Event()
@@ -139,6 +140,7 @@ class Reflector:
         self._defect_logger = defect_logger
         self._chunk = chunk
         self._idle_timeout = idle_timeout
+        self._selection = {"fieldSelector": fields} if fields else {}
         self._seen: dict[Key, _KnownObject] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._observed: set[Key] | None = None
@@ -244,7 +246,8 @@ class Reflector:
         # page; an answer that was long on its way is older.
         self._observed = set()
         try:
-            async for version, items, proceed in pages(self._session, self.served, self._chunk):
+            fields = self._selection.get("fieldSelector", "")
+            async for version, items, proceed in pages(self._session, self.served, self._chunk, fields):
                 self._touch()
                 if proceed:
                     self._turn(halfway=True)
@@ -292,6 +295,7 @@ class Reflector:
             # Spread, so that the watches of all kinds do not end together.
             "timeoutSeconds": str(int(WATCH_SECONDS * (0.8 + 0.4 * self._random()))),
             "resourceVersion": version,
+            **self._selection,
         }
         opened = self._clock()
         async with self._session.stream(

@@ -1,4 +1,7 @@
-"""The gRPC protocols of the kubelet, compiled once from the published Go modules into the user's cache."""
+"""The gRPC protocols of the kubelet: those that the bridge has, and its runtime's, which is compiled once.
+
+It goes from the published Go module into the user's cache.
+"""
 
 import importlib
 import json
@@ -17,8 +20,6 @@ from controlplane.golang import Say, UnavailableError, cache_home, find_go, only
 # Forks of this process start programs at once, and need no gRPC.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 _FILES = {
-    "dra": ("k8s.io/kubelet", "pkg/apis/dra/v1/api.proto"),
-    "registration": ("k8s.io/kubelet", "pkg/apis/pluginregistration/v1/api.proto"),
     "cri": ("k8s.io/cri-api", "pkg/apis/runtime/v1/api.proto"),
 }
 
@@ -44,7 +45,12 @@ def find_or_compile(say: Say = say_to_stderr) -> Path:
 
 
 def load(name: str) -> Protocol:
-    """Import the protocol `dra`, `registration` or `cri`."""
+    """Import the protocol `cri`, or one of those of `dra_bridge.protocols`."""
+    if name not in _FILES:
+        return Protocol(
+            importlib.import_module(f"dra_bridge.protocols.{name}_pb2"),
+            importlib.import_module(f"dra_bridge.protocols.{name}_pb2_grpc"),
+        )
     folder = str(find_or_compile())
     if folder not in sys.path:
         sys.path.append(folder)
@@ -54,10 +60,9 @@ def load(name: str) -> Protocol:
 
 
 def _compile(target: Path) -> None:
-    go = find_go(CONTROL_PLANE.module, f"the protocols of the kubelet are not in {target}")
     with tempfile.TemporaryDirectory() as folder:
         for name, (module, path) in _FILES.items():
-            source = (_download(go, module) / path).read_bytes()
+            source = (module_folder(module) / path).read_bytes()
             (Path(folder) / f"kubelet_{name}.proto").write_bytes(source)
             command = [
                 sys.executable,
@@ -73,8 +78,9 @@ def _compile(target: Path) -> None:
                 raise UnavailableError(f"protoc refuses {path}: {done.stderr}")
 
 
-def _download(go: str, module: str) -> Path:
+def module_folder(module: str) -> Path:
     """Return the folder of a module of the control plane's version in Go's cache."""
+    go = find_go(CONTROL_PLANE.module, f"the sources of {module} are needed")
     answer = subprocess.run(
         [go, "mod", "download", "-json", module],
         cwd=CONTROL_PLANE.module,

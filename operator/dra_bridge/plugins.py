@@ -1,0 +1,174 @@
+"""The side of the plugins: a `kubelet.sock` where they register, and a client of each.
+
+Source: k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1, and the kubelet's pkg/kubelet/cm/devicemanager/plugin/v1beta1.
+"""
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import structlog
+
+from dra_bridge.cdi import Answer, read_answer
+from dra_bridge.devices import PluginDevice, problem_of_resource, read_devices
+from dra_bridge.protocols import deviceplugin_pb2 as pb
+from dra_bridge.protocols import deviceplugin_pb2_grpc as services
+from dra_bridge.resources import PluginError
+
+log = structlog.get_logger("dra_bridge")
+
+VERSION: Final = "v1beta1"
+KUBELET_SOCKET: Final = "kubelet.sock"
+OPTIONS_SECONDS: Final = 10.0
+ALLOCATE_SECONDS: Final = 30.0
+"""The kubelet waits 45 seconds for a claim to be prepared; the reason must reach the pod before that."""
+RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 5.0)
+MESSAGE_BYTES: Final = 16 * 2**20
+_CHANNEL: Final = (
+    ("grpc.max_receive_message_length", MESSAGE_BYTES),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    # Sockets of plugins with the same path are not the same plugin.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+Listed = Callable[["PluginClient", tuple[PluginDevice, ...]], None]
+Lost = Callable[["PluginClient"], None]
+
+
+class PluginClient:
+    """A plugin that has registered. `listed` is told of its devices, `lost` that it is gone."""
+
+    def __init__(self, resource: str, socket: Path, options: Any, *, listed: Listed, lost: Lost) -> None:
+        self.resource = resource
+        self._socket = socket
+        self._options = options
+        self._listed = listed
+        self._lost = lost
+        self._problems: tuple[str, ...] = ()
+        self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=_CHANNEL)
+        self._stub = services.DevicePluginStub(self._channel)
+
+    async def run(self) -> None:
+        """Follow the plugin's list until cancelled, or until its socket is gone."""
+        attempt = 0
+        try:
+            while True:
+                try:
+                    await self._follow()
+                    why = "it ended ListAndWatch"
+                except grpc.aio.AioRpcError as error:
+                    why = _said(error)
+                self._lost(self)
+                log.warning("plugin lost", resource=self.resource, socket=self._socket.name, why=why)
+                if attempt and not self._socket.exists():
+                    # Whoever makes a new one registers again.
+                    return
+                await asyncio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
+                attempt += 1
+        finally:
+            self._lost(self)
+            await self._channel.close()
+
+    async def _follow(self) -> None:
+        try:
+            self._options = await self._stub.GetDevicePluginOptions(
+                pb.Empty(), timeout=OPTIONS_SECONDS, wait_for_ready=True
+            )
+        except grpc.aio.AioRpcError as error:
+            log.warning("plugin has no options", resource=self.resource, why=_said(error))
+        async for message in self._stub.ListAndWatch(pb.Empty()):
+            devices, problems = read_devices(message.devices)
+            if problems and problems != self._problems:
+                log.warning(
+                    "devices left out", resource=self.resource, number=len(problems), problems=problems[:10]
+                )
+            self._problems = problems
+            self._listed(self, devices)
+
+    async def allocate(self, ids: list[str]) -> Answer:
+        """Return what Allocate answers for these devices. Raises PluginError, UnusableAnswerError."""
+        request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=ids)])
+        answer = await self._call("Allocate", self._stub.Allocate, request)
+        if len(answer.container_responses) != 1:
+            raise PluginError(
+                f"the plugin of {self.resource} answered Allocate for one container with"
+                f" {len(answer.container_responses)} answers"
+            )
+        return read_answer(answer.container_responses[0])
+
+    async def pre_start(self, ids: list[str]) -> None:
+        """Call PreStartContainer if the plugin wants that. Raises PluginError."""
+        if self._options.pre_start_required:
+            request = pb.PreStartContainerRequest(devices_ids=ids)
+            await self._call("PreStartContainer", self._stub.PreStartContainer, request)
+
+    async def _call(self, name: str, method: Any, request: Any) -> Any:
+        try:
+            return await method(request, timeout=ALLOCATE_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            why = _said(error)
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                why = f"no answer within {ALLOCATE_SECONDS:g} s"
+            raise PluginError(f"the plugin of {self.resource} failed in {name}: {why}") from error
+
+
+class PluginServer(services.RegistrationServicer):  # type: ignore[misc]
+    """The `kubelet.sock` of plugins in a folder of the agent's own.
+
+    Whoever has registered a resource before is given up.
+    """
+
+    def __init__(self, folder: Path, *, listed: Listed, lost: Lost) -> None:
+        self._folder = folder
+        self._listed = listed
+        self._lost = lost
+        self._clients: dict[str, asyncio.Task[None]] = {}
+        self._server = grpc.aio.server()
+        services.add_RegistrationServicer_to_server(self, self._server)
+
+    async def start(self) -> None:
+        """Empty the folder and listen: plugins register again when the socket is made anew. Raises OSError."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for path in self._folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                # As a container runtime makes one where the socket was to be mounted.
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        self._server.add_insecure_port(f"unix:{self._folder / KUBELET_SOCKET}")
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """Stop listening, and following plugins."""
+        await self._server.stop(0)
+        for task in self._clients.values():
+            task.cancel()
+        await asyncio.gather(*self._clients.values(), return_exceptions=True)
+
+    async def Register(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
+        """Take a plugin in, or say why not."""
+        resource, endpoint = request.resource_name, request.endpoint
+        problem = problem_of_resource(resource)
+        if request.version != VERSION:
+            problem = f"version {request.version!r} is not supported, but {VERSION}"
+        elif not problem and (Path(endpoint).name != endpoint or endpoint in ("", ".", "..", KUBELET_SOCKET)):
+            problem = f"endpoint {endpoint!r} is no name of a socket in this folder"
+        if problem:
+            log.warning("plugin refused", resource=resource[:300], why=problem[:500])
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem[:500])
+        log.info("plugin registered", resource=resource, socket=endpoint)
+        client = PluginClient(
+            resource, self._folder / endpoint, request.options, listed=self._listed, lost=self._lost
+        )
+        if before := self._clients.pop(resource, None):
+            before.cancel()
+        self._clients[resource] = asyncio.create_task(client.run())
+        return pb.Empty()
+
+
+def _said(error: grpc.aio.AioRpcError) -> str:
+    return f"{error.code().name} {error.details()}"

@@ -1,0 +1,249 @@
+"""Preparing claims: from an allocation to the plugin's answers and a CDI file, at most one Allocate for each request.
+
+An answer is stored before the kubelet is told of it, so that neither a retry nor a restart asks the plugin again.
+Source: k8s.io/dynamic-resource-allocation/kubeletplugin, which asks the same of a driver.
+"""
+
+import asyncio
+import re
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from dra_bridge.cdi import (
+    PreparedRequest,
+    UnusableAnswerError,
+    cdi_content,
+    cdi_file,
+    is_cdi_file,
+    prepare_request,
+    remove,
+    unbridged,
+    write_atomically,
+)
+from dra_bridge.checkpoint import Checkpoint, ClaimRecord, PreparedDevice, RequestRecord
+from dra_bridge.device_manager import HeldDevices, UnknownHoldersError
+from dra_bridge.resources import PluginError, Resource
+from dra_operator.cluster.session import ApiError, ApiUnreachable
+
+_UID: Final = re.compile(r"[\w-]{1,64}", re.ASCII)
+_CLAIM_SECONDS: Final = 40.0
+"""The kubelet gives up after 45."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimReference:
+    """A claim as the kubelet names it."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+class PreparationError(Exception):
+    """Why a claim cannot be prepared, for the Events of its pods."""
+
+
+class Preparation:
+    """Prepares the claims of all drivers of a node.
+
+    `get_claim` reads a claim, `held` asks what the kubelet's device manager has given away, `warn` says on a claim what
+    the bridge cannot do, `count_failure` counts a failed Allocate of a resource.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        cdi: Path,
+        node: str,
+        *,
+        get_claim: Callable[[str, str], Awaitable[dict[str, Any]]],
+        held: Callable[[], Awaitable[HeldDevices]],
+        warn: Callable[[ClaimReference, str], None],
+        count_failure: Callable[[str], None],
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._cdi = cdi
+        self._node = node
+        self._get_claim = get_claim
+        self._held = held
+        self._warn = warn
+        self._count_failure = count_failure
+        self._locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._in_flight: dict[tuple[str, str], str] = {}
+        """Devices by driver and ID that a claim is being prepared with, by its uid."""
+
+    def restore(self) -> None:
+        """Bring the CDI files to what is prepared: after a crash, or where the folder does not outlive a reboot.
+
+        Raises OSError.
+        """
+        self._cdi.mkdir(parents=True, exist_ok=True)
+        expected = {}
+        for record in self._checkpoint.claims.values():
+            if record.is_complete and (content := _content(record)):
+                expected[cdi_file(record.driver, record.uid)] = content
+        for path in self._cdi.iterdir():
+            if is_cdi_file(path.name) and path.name not in expected:
+                remove(path)
+        for name, content in expected.items():
+            path = self._cdi / name
+            if not path.is_file() or path.read_text(encoding="utf-8") != content:
+                write_atomically(path, content)
+
+    async def prepare(self, resource: Resource, claim: ClaimReference) -> ClaimRecord:
+        """Prepare a claim, or find it prepared, and return what is known of it. Raises PreparationError."""
+        if not _UID.fullmatch(claim.uid):
+            raise PreparationError(f"uid {claim.uid!r} is no uid")
+        try:
+            async with asyncio.timeout(_CLAIM_SECONDS), self._locks[resource.driver, claim.uid]:
+                return await self._prepare(resource, claim)
+        except (PluginError, UnusableAnswerError, UnknownHoldersError, ApiError, ApiUnreachable) as error:
+            raise PreparationError(str(error)) from error
+        except OSError as error:
+            # A timeout is one, too.
+            why = str(error) or f"the plugin of {resource.name} takes longer than {_CLAIM_SECONDS:g} s"
+            raise PreparationError(why) from error
+
+    async def unprepare(self, driver: str, claim: ClaimReference) -> None:
+        """End the preparation of a claim, if there is one. Raises PreparationError."""
+        if not _UID.fullmatch(claim.uid):
+            return
+        async with self._locks[driver, claim.uid]:
+            try:
+                remove(self._cdi / cdi_file(driver, claim.uid))
+                self._checkpoint.remove_claim(driver, claim.uid)
+            except OSError as error:
+                raise PreparationError(str(error)) from error
+        self._locks.pop((driver, claim.uid), None)
+
+    async def _prepare(self, resource: Resource, claim: ClaimReference) -> ClaimRecord:
+        record = self._checkpoint.claims.get((resource.driver, claim.uid))
+        if record is None or not record.is_complete:
+            wanted = await self._allocated(resource, claim)
+            record = await self._allocate_all(resource, claim, record, wanted)
+            answers = {name: request.answer for name, request in record.requests.items()}
+            for text in unbridged(answers):
+                self._warn(claim, text)
+        if content := _content(record):
+            write_atomically(self._cdi / cdi_file(record.driver, record.uid), content)
+        if not record.is_complete:
+            record = record.model_copy(update={"is_complete": True})
+            self._checkpoint.store_claim(record)
+        return record
+
+    async def _allocated(
+        self, resource: Resource, claim: ClaimReference
+    ) -> dict[str, tuple[PreparedDevice, ...]]:
+        """Return the devices that a claim has of a driver, by request."""
+        stored = await self._get_claim(claim.namespace, claim.name)
+        if stored["metadata"]["uid"] != claim.uid:
+            raise PreparationError("this claim is gone, and another one has its name")
+        allocation = (stored.get("status") or {}).get("allocation") or {}
+        found: defaultdict[str, list[PreparedDevice]] = defaultdict(list)
+        for result in (allocation.get("devices") or {}).get("results") or ():
+            if result["driver"] == resource.driver:
+                found[result["request"]].append(self._device(resource, result))
+        if not found:
+            raise PreparationError(f"no device of {resource.driver} is allocated for the claim")
+        return {request: tuple(devices) for request, devices in found.items()}
+
+    def _device(self, resource: Resource, result: Mapping[str, Any]) -> PreparedDevice:
+        request, name, pool = result["request"], result["device"], result["pool"]
+        if result.get("adminAccess"):
+            raise PreparationError(
+                f"request {request}: admin access is not possible: a device plugin gives a device to one container"
+            )
+        if pool != self._node:
+            raise PreparationError(f"request {request}: device {name} is of pool {pool}, not of this node")
+        device = resource.device(name)
+        if device is None:
+            raise PreparationError(
+                f"request {request}: the plugin of {resource.name} does not list device {name}"
+            )
+        return PreparedDevice(pool=pool, name=name, id=device.id)
+
+    async def _allocate_all(
+        self,
+        resource: Resource,
+        claim: ClaimReference,
+        before: ClaimRecord | None,
+        wanted: Mapping[str, tuple[PreparedDevice, ...]],
+    ) -> ClaimRecord:
+        """Ask the plugin for each request that it has not answered yet."""
+        record = ClaimRecord(
+            uid=claim.uid,
+            namespace=claim.namespace,
+            name=claim.name,
+            driver=resource.driver,
+            requests={
+                name: request
+                for name, request in (before.requests if before else {}).items()
+                if request.devices == wanted.get(name)
+            },
+        )
+        ids = [device.id for devices in wanted.values() for device in devices]
+        self._check_free(resource, ids, claim, (await self._held()).get(resource.name, frozenset()))
+        keys = {(resource.driver, each) for each in ids}
+        self._in_flight |= dict.fromkeys(keys, claim.uid)
+        try:
+            for name, devices in wanted.items():
+                record = await self._allocate(resource, record, name, devices)
+        finally:
+            for key in keys:
+                self._in_flight.pop(key, None)
+        return record
+
+    def _check_free(
+        self, resource: Resource, ids: list[str], claim: ClaimReference, held: frozenset[str]
+    ) -> None:
+        """Raise PreparationError for a device that somebody else has."""
+        if in_use := sorted(held.intersection(ids)):
+            raise PreparationError(f"device {in_use[0]!r} is in a container by the kubelet's device manager")
+        if found := self._checkpoint.holder(resource.driver, ids, but=claim.uid):
+            device, other = found
+            raise PreparationError(
+                f"device {device!r} is still prepared for claim {other.namespace}/{other.name} ({other.uid})"
+            )
+        for each in ids:
+            if self._in_flight.get((resource.driver, each), claim.uid) != claim.uid:
+                raise PreparationError(f"device {each!r} is being prepared for another claim")
+
+    async def _allocate(
+        self, resource: Resource, record: ClaimRecord, name: str, devices: tuple[PreparedDevice, ...]
+    ) -> ClaimRecord:
+        ids = [device.id for device in devices]
+        plugin = resource.plugin
+        if plugin is None:
+            raise PluginError(f"no plugin of {resource.name} is there")
+        request = record.requests.get(name)
+        try:
+            if request is None:
+                request = RequestRecord(devices=devices, answer=await plugin.allocate(ids))
+                record = self._store(record, name, request)
+            if not request.started:
+                await plugin.pre_start(ids)
+                record = self._store(record, name, request.model_copy(update={"started": True}))
+        except (PluginError, UnusableAnswerError) as error:
+            self._count_failure(resource.name)
+            raise PluginError(f"request {name}: {error}") from error
+        return record
+
+    def _store(self, record: ClaimRecord, name: str, request: RequestRecord) -> ClaimRecord:
+        record = record.model_copy(update={"requests": {**record.requests, name: request}})
+        self._checkpoint.store_claim(record)
+        return record
+
+
+def prepared_requests(record: ClaimRecord) -> dict[str, PreparedRequest]:
+    """Return the CDI devices of a claim by request."""
+    return {
+        name: prepare_request(record.driver, record.uid, name, request.answer)
+        for name, request in record.requests.items()
+    }
+
+
+def _content(record: ClaimRecord) -> str:
+    return cdi_content(record.driver, record.uid, prepared_requests(record))

@@ -1,0 +1,1 @@
+"""The kubelet's gRPC protocols, generated; `tests/bridge_stubs.py` compiles them anew."""

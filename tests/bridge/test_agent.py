@@ -1,0 +1,284 @@
+"""The agent as a process: plugins register, slices come, claims are prepared, and all of it again after a crash."""
+
+import json
+
+import grpc
+import pytest
+
+from bridgefuzz.plugin import Behaviour, Listed, register
+from bridgefuzz.world import DRIVER, NODE, RESOURCE, BridgeWorld
+
+
+@pytest.fixture
+def world():
+    """Return a node on which the agent is ready."""
+    with BridgeWorld() as world:
+        world.start_agent()
+        world.wait_ready()
+        yield world
+
+
+def named(count):
+    """Return so many healthy devices."""
+    return {f"dev-{number}": Listed() for number in range(count)}
+
+
+def serve(world, devices, resource=RESOURCE, driver=DRIVER):
+    """Start a plugin and wait for its devices."""
+    plugin = world.plugin(devices, resource)
+    plugin.start()
+    world.wait_for(lambda: len(world.devices(driver)) == len(devices), "the devices", 10)
+    world.wait_for(lambda: driver in world.kubelet.drivers, "the driver", 10)
+    return plugin
+
+
+def test_devices_of_a_plugin_are_slices(world):
+    """200 devices are four slices of one pool, with IDs, NUMA nodes and health."""
+    devices = {f"dev-{number}": Listed(numa=(number % 2,)) for number in range(200)}
+    devices["dev-7"] = Listed(healthy=False, numa=(0, 1))
+
+    serve(world, devices)
+
+    slices = world.slices()
+    assert sorted(len(each["spec"]["devices"]) for each in slices) == [8, 64, 64, 64]
+    assert {each["spec"]["nodeName"] for each in slices} == {NODE}
+    found = world.devices()
+    numa = "resource.kubernetes.io/numaNode"
+    assert found["dev-3"]["attributes"] == {"id": {"string": "dev-3"}, numa: {"int": 1}}
+    assert found["dev-7"]["attributes"] == {"id": {"string": "dev-7"}}
+    assert {name for name, taints in world.taints().items() if taints} == {"dev-7"}
+    assert world.kubelet.health(DRIVER)["dev-7"] == 2
+    assert f'dra_bridge_devices{{resource="{RESOURCE}",state="free"}} 199.0' in world.get("/metrics")
+
+
+def test_claim_is_prepared_once(world):
+    """One Allocate for a request with all of its ids; its answer is a CDI file until the claim is unprepared."""
+    plugin = serve(world, named(3))
+    plugin.behaviour = Behaviour(cdi_devices=True, pre_start=True)
+    plugin.stop()
+    plugin.start()
+    world.wait_for(lambda: "dev-0" in world.taints() and not world.taints()["dev-0"], "the plugin")
+    claim = world.put_claim("claim", ["dev-0", "dev-2"])
+
+    first = world.kubelet.prepare(DRIVER, claim)
+    world.kill_agent()
+    world.start_agent()
+    world.wait_ready()
+    again = world.kubelet.prepare(DRIVER, claim)
+
+    assert first == again
+    assert plugin.allocated == plugin.started == [["dev-0", "dev-2"]]
+    uid = claim["metadata"]["uid"]
+    assert [(each.device_name, each.pool_name, [*each.request_names]) for each in first.devices] == [
+        ("dev-0", NODE, ["devices"]),
+        ("dev-2", NODE, ["devices"]),
+    ]
+    assert [*first.devices[0].cdi_device_ids] == [
+        f"{DRIVER}/claim={uid}_devices",
+        "example.com/plugin=dev-0",
+        "example.com/plugin=dev-2",
+    ]
+    (content,) = world.cdi_files().values()
+    (device,) = content["devices"]
+    assert device["containerEdits"] == {
+        "env": ["PLUGIN_DEVICES=dev-0,dev-2"],
+        "deviceNodes": [
+            {"path": f"/dev/{name}", "hostPath": "/dev/zero", "permissions": "rw"}
+            for name in ("dev-0", "dev-2")
+        ],
+        "mounts": [
+            {
+                "containerPath": f"/etc/{name}",
+                "hostPath": "/etc/hostname",
+                "type": "bind",
+                "options": ["rbind", "rprivate", "ro"],
+            }
+            for name in ("dev-0", "dev-2")
+        ],
+    }
+    assert world.kubelet.unprepare(DRIVER, claim) == ""
+    assert world.kubelet.unprepare(DRIVER, claim) == ""
+    assert world.cdi_files() == {}
+
+
+def test_slices_are_back_after_a_kubelet_restart(world):
+    """A kubelet deletes the slices of its node at its start: two seconds later they are there again."""
+    serve(world, named(70))
+
+    world.remove_slices()
+
+    world.wait_for(lambda: len(world.devices()) == 70, "the devices", 2)
+
+
+def test_plugin_that_goes_and_comes(world):
+    """Its devices are unhealthy meanwhile; who registers again is followed, and the slices outlive the agent."""
+    plugin = serve(world, named(2))
+    plugin.stop()
+    gone = {("unhealthy", "plugin-gone")}
+    world.wait_for(lambda: world.taints() == {"dev-0": gone, "dev-1": gone}, "the taints")
+    claim = world.put_claim("claim", ["dev-0"])
+    assert "no plugin of vendor.com/foo is there" in world.kubelet.prepare(DRIVER, claim).error
+
+    plugin.start()
+    world.wait_for(lambda: world.taints() == {"dev-0": set(), "dev-1": set()}, "the end of the taints")
+    plugin.devices["dev-1"].healthy = False
+    plugin.change()
+
+    world.wait_for(lambda: world.taints()["dev-1"] == {("unhealthy", "unhealthy")}, "the health", 2)
+    world.agent.terminate()
+    assert world.agent.wait(30) == 0
+    assert len(world.devices()) == 2
+    assert not [*(world.kubelet.folder / "plugins_registry").iterdir()]
+
+
+def test_devices_of_the_device_manager(world):
+    """What a container has by the device manager is tainted, and all while it offers any; prepare refuses them, too."""
+    world.kubelet.held[RESOURCE] = {"dev-0"}
+    world.put_node({RESOURCE: "2"})
+    serve(world, named(2))
+    offered = {"dev-0": {("device-manager", "in-use")}, "dev-1": {("device-manager", "allocatable")}}
+    world.wait_for(lambda: world.taints() == offered, "the taints")
+    world.wait_for(
+        lambda: any(each["reason"] == "DevicesOfDeviceManager" for each in world.events()), "the Warning"
+    )
+
+    world.put_node({RESOURCE: "0"})
+
+    world.wait_for(lambda: world.taints() == {**offered, "dev-1": set()}, "the end of a taint")
+    claim = world.put_claim("claim", ["dev-0"])
+    assert "device manager" in world.kubelet.prepare(DRIVER, claim).error
+    world.kubelet.held[RESOURCE] = set()
+    world.wait_for(lambda: not any(world.taints().values()), "the end of all taints")
+    assert world.kubelet.prepare(DRIVER, claim).error == ""
+
+
+def test_nothing_is_published_before_the_device_manager_is_known():
+    """While the kubelet does not say what containers have, there is no slice, and the agent is not ready."""
+    with BridgeWorld() as world:
+        world.kubelet.stop_pod_resources()
+        world.start_agent()
+        world.wait_for(lambda: "agent started" in world.log(), "the agent")
+        plugin = world.plugin(named(1))
+        plugin.start()
+        world.wait_for(lambda: "plugin registered" in world.log(), "the plugin")
+        assert not world.is_ready()
+        assert world.slices() == []
+
+        world.kubelet.start_pod_resources()
+
+        world.wait_for(world.devices, "the devices")
+
+
+def refusal(world, *arguments):
+    """Return what the agent says to who registers."""
+    with pytest.raises(grpc.RpcError) as caught:
+        register(world.plugins_folder, *arguments)
+    return caught.value.details()
+
+
+def test_rubbish_is_survived(world):
+    """Registrations, lists and answers that are none harm nobody else, and are said."""
+    assert "v9" in refusal(world, RESOURCE, "foo.sock", "v9")
+    assert "no domain" in refusal(world, "foo", "foo.sock")
+    assert "Kubernetes' own" in refusal(world, "kubernetes.io/foo", "foo.sock")
+    for endpoint in ("", "../foo.sock", "kubelet.sock"):
+        assert "no name of a socket" in refusal(world, RESOURCE, endpoint)
+    (world.plugins_folder / "folder.sock").mkdir()
+    register(world.plugins_folder, "vendor.com/folder", "folder.sock")
+    long = "x" * 1000
+    devices = {"": Listed(), long: Listed(), "Dev_1": Listed(), **named(2)}
+    plugin = world.plugin(devices)
+    plugin.duplicates = ("dev-0",)
+    plugin.start()
+    world.wait_for(lambda: len(world.devices()) == 4, "the devices that are some")
+    found = world.devices()
+    (without,) = [each for each in found.values() if "attributes" not in each]
+    assert len(without["name"]) == 63
+    assert "devices left out" in world.log()
+    claim = world.put_claim("long", [without["name"]])
+    assert world.kubelet.prepare(DRIVER, claim).error == ""
+    assert plugin.allocated == [[long]]
+
+    plugin.behaviour = Behaviour(answers=2)
+    error = world.kubelet.prepare(DRIVER, world.put_claim("two", ["dev-0"])).error
+    assert "answered Allocate for one container with 2 answers" in error
+    plugin.behaviour = Behaviour(failure="no such card")
+    error = world.kubelet.prepare(DRIVER, world.put_claim("failing", ["dev-1"])).error
+    assert "no such card" in error
+    assert "dra_bridge_failed_allocates_total" in world.get("/metrics")
+    plugin.behaviour = Behaviour()
+    admin = world.put_claim("admin", ["dev-0"], adminAccess=True)
+    assert "admin access is not possible" in world.kubelet.prepare(DRIVER, admin).error
+
+
+def test_plugin_that_hangs(world):
+    """Whoever waits for its Allocate holds up no other claim and no other plugin."""
+    slow = serve(world, named(2))
+    slow.behaviour = Behaviour(seconds=300)
+    serve(world, named(1), "vendor.com/bar", "bar.vendor.com")
+    hanging = world.put_claim("hanging", ["dev-0"])
+    with pytest.raises(grpc.RpcError) as caught:
+        world.kubelet.prepare(DRIVER, hanging, seconds=1)
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+    other = world.put_claim("other", ["dev-0"], "bar.vendor.com")
+    assert world.kubelet.prepare("bar.vendor.com", other).error == ""
+    slow.behaviour = Behaviour()
+    assert world.kubelet.prepare(DRIVER, world.put_claim("next", ["dev-1"])).error == ""
+
+
+def test_what_cannot_be_bridged_is_a_warning(world):
+    """Annotations do not reach a container, nor does an env that two requests set; one of CDI devices does."""
+    plugin = serve(world, named(2))
+    plugin.behaviour = Behaviour(annotations={"vendor.com/a": "b", "cdi.k8s.io/x": "example.com/plugin=one"})
+    claim = world.put_claim("claim", {"one": ["dev-0"], "two": ["dev-1"]})
+
+    answer = world.kubelet.prepare(DRIVER, claim)
+
+    assert plugin.allocated == [["dev-0"], ["dev-1"]]
+    assert "example.com/plugin=one" in answer.devices[0].cdi_device_ids
+    told = world.wait_for(
+        lambda: (
+            len(found := [e["message"] for e in world.events() if e["reason"] == "NotBridged"]) == 3 and found
+        ),
+        "the Warnings",
+    )
+    assert any("vendor.com/a" in each for each in told)
+    assert any("set env PLUGIN_DEVICES" in each for each in told)
+
+
+def test_device_of_a_prepared_claim(world):
+    """No other claim gets it, whatever its allocation says, and a checkpoint that cannot be read is put aside."""
+    serve(world, named(2))
+    first = world.put_claim("first", ["dev-0"])
+    assert world.kubelet.prepare(DRIVER, first).error == ""
+    assert (
+        "still prepared for claim default/first"
+        in world.kubelet.prepare(DRIVER, world.put_claim("second", ["dev-0"])).error
+    )
+    world.kill_agent()
+    state = world.kubelet.folder / "plugins" / "dra-bridge" / "claims"
+    (state / "broken.json").write_text('{"uid": 1')
+    (world.cdi / "dra-bridge-foo.vendor.com_left.json").write_text(json.dumps({}))
+    world.start_agent()
+    world.wait_ready()
+
+    assert world.kubelet.unprepare(DRIVER, first) == ""
+    assert world.cdi_files() == {}
+    assert (state / "broken.json.unreadable").exists()
+
+
+def test_name_of_a_driver_that_is_taken():
+    """Where slices of a driver of this name are on the node, which are not the bridge's, the name gets a hash."""
+    with BridgeWorld() as world:
+        pool = {"name": "pool", "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": DRIVER, "nodeName": NODE, "pool": pool, "devices": [{"name": "gpu"}]}
+        body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "vendor"}}
+        world.on_server(lambda server: server.put({**body, "spec": spec}))
+        world.start_agent()
+        world.wait_ready()
+        world.plugin(named(1)).start()
+
+        world.wait_for(lambda: any(each.startswith("foo-") for each in world.kubelet.drivers), "the driver")
+        assert len(world.slices()) == 1
+        assert "driver name taken" in world.log()
