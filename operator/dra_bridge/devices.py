@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dra_operator.api.validation.names import problems_of_qualified_name
+from dra_operator.api.validation.checks import problems_of_qualified_name
 
 NUMA_ATTRIBUTE: Final = "resource.kubernetes.io/numaNode"
 ATTRIBUTE_BYTES: Final = 64
