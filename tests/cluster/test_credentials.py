@@ -132,14 +132,6 @@ class TestPod:
 class TestKubeconfig:
     """Kubeconfig files."""
 
-    def test_files_are_merged(self, tmp_path, kubeconfig):
-        """Several files joined by `:` are one configuration; files that are missing are left out."""
-        first, second = kubeconfig(name="first"), kubeconfig(user={"token": "x"}, name="second")
-
-        access = load_access(f"{tmp_path}/missing:{first}:{second}")
-
-        assert access.server == "https://api.example:8443"
-
     def test_context_is_chosen_by_name(self, kubeconfig):
         """The context that is named counts, but for its namespace: operators of one cluster share a Lease."""
         path = kubeconfig(context={"namespace": "team-a"})
@@ -158,12 +150,6 @@ class TestKubeconfig:
         access.reload()
 
         assert token(access) == "Bearer two"
-
-    def test_password_is_sent(self, kubeconfig):
-        """User and password are sent as HTTP's basic scheme."""
-        access = load_access(kubeconfig(user={"username": "ann", "password": "secret"}))
-
-        assert token(access) == "Basic YW5uOnNlY3JldA=="
 
     def test_missing_file_says_where_it_was_sought(self, tmp_path):
         """The error says what was tried and what to do, and nothing of what was not looked at."""
@@ -201,17 +187,6 @@ class TestExecPlugin:
 
         assert not access.due()
 
-    def test_certificate_of_a_plugin_is_used(self, kubeconfig, plugin, authority):
-        """A plugin may print a client certificate instead of a token."""
-        certificate, key = authority.issue("client")
-        status = {"clientCertificateData": certificate.read_text(), "clientKeyData": key.read_text()}
-        cluster = {"server": "https://localhost:1", "certificate-authority": str(authority.path)}
-
-        access = load_access(kubeconfig(user=plugin(status), cluster=cluster))
-
-        assert token(access) is None
-        assert access.connection_info().certificate_path is not None
-
 
 @pytest.fixture
 async def secure_server(request, authority):
@@ -247,15 +222,6 @@ class TestTls:
         """A user with a client certificate."""
         certificate, key = authority.issue("client")
         return {"client-certificate": str(certificate), "client-key": str(key)}
-
-    async def test_client_certificate_is_shown(self, kubeconfig, authority, user, secure_server):
-        """The certificate of a kubeconfig is shown, and the server's is checked by its authority."""
-        cluster = {
-            "server": f"https://localhost:{secure_server}",
-            "certificate-authority": str(authority.path),
-        }
-        async with ApiSession(load_access(kubeconfig(user, cluster))) as session:
-            assert await session.request("GET", "/who") == {"name": "client"}
 
     async def test_renewed_certificate_is_taken_up(
         self, kubeconfig, authority, user, secure_server, tmp_path

@@ -1,6 +1,5 @@
 """Pods that were let go and cannot be placed, with the API server in memory: what is taken back, and from whom not."""
 
-import asyncio
 from datetime import datetime
 
 import pytest
@@ -188,26 +187,3 @@ async def test_time_that_somebody_wrote_into_the_annotation_hides_no_pod_from_th
 
     await cluster.until(since, "the time")
     assert since() == created
-
-
-@pytest.mark.parametrize("explain", ["ours", "all"])
-async def test_next_operator_says_on_the_claim_what_the_one_before_said(cluster, pods, start, explain):
-    """Although it takes the text off until it knows that the pod waits for that still."""
-    operator = await start(explain=explain)
-    cluster.put(claim(), pod("pod", "claim"))
-    await pods.let_go()
-    clear(cluster)
-    refuse(cluster)
-    await is_handed_back(cluster, pods)
-    text = "handed back: 0/1 nodes are available: 1 Insufficient cpu; delete the pod to try again"
-
-    def says():
-        return cluster.claim()["metadata"].get("annotations", {}).get(PENDING) == text
-
-    await cluster.until(says, "the annotation")
-    await operator.manager.close()
-    await start(explain=explain)
-
-    # By now it has found that the pod is handed back still.
-    await asyncio.sleep(2)
-    await cluster.until(says, "the annotation again")

@@ -23,26 +23,6 @@ def gpu(cluster):
 # -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("subresource", ["", "status"], ids=["finalizer", "allocation"])
-async def test_an_answer_that_is_lost_is_read_back(cluster, operator, gpu, subresource):
-    """The write happened, nobody heard: it is not done twice, and counts."""
-    cluster.server.faults.lose_answer(verb="patch", kind="ResourceClaim", subresource=subresource)
-    cluster.put(claim("first"))
-    assert await cluster.allocated("first") == ["gpu-0"]
-    cluster.put(claim("second"))
-
-    assert await cluster.allocated("second") == ["gpu-1"]
-
-
-@pytest.mark.parametrize("code", [409, 422, 429, 500, 503, 504])
-async def test_a_write_that_fails_once_is_made_good(cluster, operator, gpu, code):
-    """Conflicts are decided again, an overloaded server is waited for."""
-    cluster.server.faults.answer(code, verb="patch", kind="ResourceClaim", subresource="status")
-    cluster.put(claim())
-
-    assert await cluster.allocated() == ["gpu-0"]
-
-
 CONFLICT = b'dra_operator_writes_total{kind="allocate",outcome="conflict"} 1.0'
 
 
@@ -207,18 +187,6 @@ async def test_an_api_server_that_is_away_at_the_start_is_waited_for():
         await server.stop()
 
 
-async def test_an_api_server_that_goes_away_is_waited_for(cluster, operator, gpu):
-    """Readiness goes red, and work resumes without a restart."""
-    cluster.server.faults.cut_watches()
-    await cluster.server.stop()
-    await cluster.until(operator.manager.unready)
-    cluster.put(claim())
-    await cluster.server.start()
-
-    await cluster.allocated()
-    await operator.ready()
-
-
 async def test_a_kind_that_is_not_served_is_skipped():
     """A cluster without DeviceTaintRules is served all the same."""
     resources = tuple(found for found in ServerOptions().resources if found.kind != "DeviceTaintRule")
@@ -326,35 +294,6 @@ async def test_a_kind_that_is_served_in_another_version_ends_the_operator(cluste
 
 # --- sudden death
 # ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("subresource", ["", "status"], ids=["before the finalizer", "before the allocation"])
-async def test_a_killed_operator_loses_nothing(cluster, gpu, start, subresource):
-    """What was decided and not written is decided again by the next one, and nothing is doubled."""
-    cluster.server.faults.delay(30, times=1, verb="patch", kind="ResourceClaim", subresource=subresource)
-    cluster.put(claim("first"), claim("second"))
-    first = await start()
-    await cluster.until(lambda: any(writer.in_flight for writer in first.manager._writers.values()))
-    await asyncio.sleep(0.05)
-    await first.kill()
-    await start()
-
-    given = await cluster.allocated("first") + await cluster.allocated("second")
-    assert sorted(given) == ["gpu-0", "gpu-1"]
-
-
-async def test_a_write_that_lands_after_the_death_of_its_operator_is_respected(cluster, gpu, start):
-    """The next operator sees the allocation of the one before, and gives the device to nobody else."""
-    cluster.server.faults.delay(0.3, times=1, verb="patch", kind="ResourceClaim", subresource="status")
-    cluster.put(claim("first"))
-    first = await start()
-    await cluster.until(lambda: cluster.claim("first")["metadata"].get("finalizers"))
-    await first.kill()
-    cluster.put(claim("second"))
-    await start()
-
-    given = await cluster.allocated("first") + await cluster.allocated("second")
-    assert sorted(given) == ["gpu-0", "gpu-1"]
 
 
 async def test_a_stale_annotation_of_an_earlier_operator_is_taken_off(cluster, gpu, start):

@@ -113,22 +113,6 @@ async def test_describe_shows_the_claims_events(kubectl: Kubectl, server: ApiSer
     assert "0 devices published" in described
 
 
-async def test_delete_waits_until_the_object_is_gone(kubectl: Kubectl, server: ApiServer) -> None:
-    """`kubectl delete` returns after the last finalizer is off."""
-    await kubectl("apply", "-f", "-", given=MANIFEST)
-    held = server.get("ResourceClaim", "train", "default")
-    assert held is not None
-    server.put({**held, "metadata": {**held["metadata"], "finalizers": ["example.com/hold"]}})
-
-    deleting = asyncio.create_task(kubectl("delete", "resourceclaim", "train"))
-    done, _ = await asyncio.wait([deleting], timeout=0.5)
-    assert not done
-    assert "deletionTimestamp" in (server.get("ResourceClaim", "train", "default") or {})["metadata"]
-    server.remove("ResourceClaim", "train", "default")
-
-    assert "deleted" in await deleting
-
-
 async def test_wait_sees_the_allocation(kubectl: Kubectl, server: ApiServer) -> None:
     """`kubectl wait` watches one claim until it is allocated."""
     await kubectl("apply", "-f", "-", given=MANIFEST)

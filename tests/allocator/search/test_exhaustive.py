@@ -1,4 +1,4 @@
-"""The search, rule by rule: each test is one row of docs/dra-semantics. What devices share is in test_state."""
+"""The search, rule by rule of docs/dra-semantics, where upstream's table (test_conformance) has no case of it."""
 
 from typing import Any
 
@@ -13,14 +13,6 @@ READY = {"bindingConditions": ["ready"], "bindingFailureConditions": ["failed"]}
 def model(name: str, text: str, **more: Any) -> dict[str, Any]:
     """Return a device with a model."""
     return {"name": name, "attributes": {"model": {"string": text}}, **more}
-
-
-def test_devices_are_taken_in_order(scene: Any, ask: Any) -> None:
-    """The first ones that are free, in published order."""
-    scene.nodes("n1")
-    scene.slice("s", "c", "a", "b", nodeName="n1")
-
-    assert scene.picks(scene.claim(ask("x", 2), ask("y"))) == ["x=c", "x=a", "y=b"]
 
 
 def test_the_first_node_that_fits_wins(scene: Any, ask: Any) -> None:
@@ -59,40 +51,6 @@ def test_nodes_can_be_restricted(scene: Any, ask: Any) -> None:
     assert isinstance(decision, Allocated)
     assert decision.node == "n2"
     assert scene.decide(scene.claim(ask()), nodes=[]) == Unsatisfied()
-
-
-def test_an_early_pick_is_undone_when_a_later_request_needs_it(scene: Any, ask: Any) -> None:
-    """The first request takes the second device, so that the picky one gets the first."""
-    scene.nodes("n1")
-    scene.slice("s", model("a", "big"), model("b", "small"), nodeName="n1")
-    picky = ask("picky", 1, 'device.attributes["gpu.example.com"].model == "big"')
-
-    assert scene.picks(scene.claim(ask("any"), picky)) == ["any=b", "picky=a"]
-
-
-def test_a_later_failure_moves_an_earlier_request_to_its_next_alternative(scene: Any, ask: Any) -> None:
-    """All alternatives of later requests are tried first."""
-    scene.nodes("n1")
-    scene.slice("s", "a", "b", nodeName="n1")
-    first = {
-        "name": "x",
-        "firstAvailable": [{"name": n, **ask("", c)["exactly"]} for n, c in (("two", 2), ("one", 1))],
-    }
-
-    assert scene.picks(scene.claim(first)) == ["x/two=a", "x/two=b"]
-    assert scene.picks(scene.claim(first, ask("y"))) == ["x/one=a", "y=b"]
-
-
-def test_all_takes_every_matching_device(scene: Any, ask: Any) -> None:
-    """And none, if one of them is in use."""
-    scene.nodes("n1")
-    scene.slice("s", "a", "b", nodeName="n1")
-    everything = scene.claim(ask("r", allocationMode="All"))
-    before = scene.picks(everything)
-    scene.use("other", ask())
-
-    assert before == ["r=a", "r=b"]
-    assert scene.decide(everything) == Unsatisfied()
 
 
 def test_all_with_a_conflicting_constraint_is_an_error(scene: Any, ask: Any) -> None:
@@ -137,18 +95,6 @@ def test_all_asks_about_devices_in_use_as_well(scene: Any, ask: Any) -> None:
 
     assert isinstance(decision, Failed)
     assert decision.reason is Reason.SELECTOR_FAILED
-
-
-def test_all_needs_every_pool_of_the_node_complete(scene: Any, ask: Any) -> None:
-    """A pool that is being updated might hold more; one that fits elsewhere does not help."""
-    scene.nodes("n1", "n2")
-    scene.slice("s", "a", nodeName="n1", count=2)
-    scene.slice("t", "b", nodeName="n2")
-    decision = scene.decide(scene.claim(ask("r", allocationMode="All")))
-
-    assert isinstance(decision, Failed)
-    assert decision.reason is Reason.POOL_INCOMPLETE
-    assert scene.picks(scene.claim(ask())) == ["r=b"]
 
 
 @pytest.mark.parametrize(
@@ -206,18 +152,6 @@ def test_a_taint_needs_a_toleration(scene: Any, ask: Any, toleration: dict[str, 
     assert scene.picks(scene.claim(ask())) is None
 
 
-def test_an_effect_of_none_keeps_nobody_away(scene: Any, ask: Any) -> None:
-    """It is for dry runs; unknown effects are like it."""
-    scene.nodes("n1")
-    scene.slice(
-        "s",
-        {"name": "a", "taints": [{"key": "k", "effect": "None"}, {"key": "l", "effect": "New"}]},
-        nodeName="n1",
-    )
-
-    assert scene.picks(scene.claim(ask())) == ["r=a"]
-
-
 def test_a_taint_rule_counts_like_a_taint(scene: Any, ask: Any) -> None:
     """From the moment it is there until it is gone."""
     scene.nodes("n1")
@@ -232,28 +166,6 @@ def test_a_taint_rule_counts_like_a_taint(scene: Any, ask: Any) -> None:
 
     assert with_rule is None
     assert scene.picks(scene.claim(ask())) == ["r=a"]
-
-
-def test_pools_with_binding_conditions_come_last(scene: Any, ask: Any) -> None:
-    """A device that is ready now beats one that must first be attached; the conditions go into the result."""
-    scene.nodes("n1")
-    scene.slice("a", {"name": "late", **READY}, pool="a")
-    scene.slice("b", "now", pool="b")
-    decision = scene.decide(scene.claim(ask("r", 2)))
-
-    assert isinstance(decision, Allocated)
-    now, late = decision.results[0].devices.results
-    assert (now.device, late.device) == ("now", "late")
-    assert (late.binding_conditions, late.binding_failure_conditions) == (("ready",), ("failed",))
-
-
-def test_devices_with_binding_conditions_are_invisible_without_the_feature(scene_with: Any, ask: Any) -> None:
-    """They could never be bound."""
-    scene = scene_with(device_binding_and_status=False)
-    scene.nodes("n1")
-    scene.slice("a", {"name": "late", **READY})
-
-    assert scene.picks(scene.claim(ask())) is None
 
 
 def test_skipping_node_operations_needs_a_node_that_can(scene: Any, ask: Any) -> None:
@@ -294,34 +206,6 @@ def test_a_derived_attribute_that_fails_ends_the_attempt(scene: Any, ask: Any) -
     assert isinstance(failed, Failed)
     assert failed.reason is Reason.DERIVED_ATTRIBUTE_FAILED
     assert scene.picks(scene.claim(ask("r", 1, **broken))) == ["r=a"]
-
-
-def test_distinct_compares_with_every_device(scene: Any, ask: Any) -> None:
-    """Three of one request, two of them equal, do not pass."""
-    scene.nodes("n1")
-    scene.slice("s", model("a", "x"), model("b", "y"), model("c", "x"))
-    distinct = {"constraints": [{"distinctAttribute": MODEL}]}
-
-    assert scene.picks(scene.claim(ask("r", 3), **distinct)) is None
-    assert scene.picks(scene.claim(ask("r", 2), **distinct)) == ["r=a", "r=b"]
-
-
-def test_a_device_without_the_attribute_satisfies_no_constraint(scene: Any, ask: Any) -> None:
-    """Also when it is the only one."""
-    scene.nodes("n1")
-    scene.slice("s", "a")
-
-    assert scene.picks(scene.claim(ask(), constraints=[{"matchAttribute": MODEL}])) is None
-
-
-def test_claims_are_allocated_together_or_not_at_all(scene: Any, ask: Any) -> None:
-    """One node for all of them."""
-    scene.nodes("n1")
-    scene.slice("s", "a", "b")
-    first, second = scene.claim(ask(), name="first"), scene.claim(ask("r", 2), name="second")
-
-    assert scene.picks(first, scene.claim(ask(), name="second")) == ["r=a", "r=b"]
-    assert scene.decide(first, second) == Unsatisfied()
 
 
 def test_a_claim_that_asks_for_nothing_is_allocated(scene: Any) -> None:
