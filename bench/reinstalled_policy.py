@@ -34,7 +34,6 @@ from moved_devices import ENOUGH, MOVING, OURS, RELEASED, Rounds, device_class, 
 from controlplane import OperatorProcess, start_operator
 from controlplane.manifests import MANIFESTS, install_kinds
 
-POLICY = "dra-operator-owned"
 WHEN = ("start", "run", "leader")
 """Before the operator starts, while it runs, and while it runs and another one takes over afterwards."""
 UNKNOWN = "does not protect devices of DeviceTaintRule dra-operator-owned-moving.example.com"

@@ -5,7 +5,6 @@ import pytest
 from dra_operator.cel import STORED, CelError, Environment, compile_program
 from dra_operator.cel.advice import advise
 
-EMPTY = 'the expression is empty; write a condition, such as device.driver == "gpu.example.com"'
 STRING = "a string is not closed, or has an escape that CEL does not know"
 
 

@@ -101,12 +101,6 @@ def test_nothing_in_a_file_is_obeyed_by_a_terminal(simulate):
     assert f"there is node-1{harmless}" in given.stderr
 
 
-def selecting(operator, names):
-    """Return the node selector of a slice."""
-    field = {"key": "metadata.name", "operator": operator, "values": names}
-    return {"nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]}}
-
-
 class TestNodes:
     """Which nodes claims may go to."""
 

@@ -1,7 +1,6 @@
 """What the tests of the controller share: a clock that only a test moves, and a cluster."""
 
 import asyncio
-import socket
 import sys
 from pathlib import Path
 
@@ -79,14 +78,6 @@ async def operator(unwatched):
 def gpu(cluster):
     """A node with one device, and its class."""
     cluster.put(node(), CLASS, resource_slice("gpu-0"))
-
-
-@pytest.fixture
-def unused_port():
-    """A port that was free a moment ago."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 @pytest.fixture(autouse=True)

@@ -82,12 +82,6 @@ def node(**status):
 
 
 CLASS = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "c"}, "spec": {}}
-RULE = {
-    "apiVersion": "resource.k8s.io/v1",
-    "kind": "DeviceTaintRule",
-    "metadata": {"name": "r"},
-    "spec": {"deviceSelector": {"driver": "d"}, "taint": {"key": "k", "effect": "NoSchedule"}},
-}
 NAMESPACE = {
     "apiVersion": "v1",
     "kind": "Namespace",

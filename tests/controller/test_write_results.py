@@ -218,6 +218,3 @@ def test_the_event_of_a_claim_that_waits_is_refreshed(bench, clock):
 
     clock.now += 1200
     assert event_reasons(bench.run()) == ["DeviceInUse"]
-
-
-GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}

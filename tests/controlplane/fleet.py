@@ -39,21 +39,3 @@ def create_slice(client: Client, node: str, *, devices: int) -> None:
             },
         },
     )
-
-
-def create_partitions(client: Client, node: str, *, counter: str, sizes: dict[str, int]) -> None:
-    """Create the slices of a node with one GPU, whose partitions take so much of the one counter, which has four."""
-    pool = {"name": node, "generation": 1, "resourceSliceCount": 2}
-    counters = [{"name": "gpu", "counters": {counter: {"value": "4"}}}]
-    partitions = [
-        {
-            "name": name,
-            "consumesCounters": [{"counterSet": "gpu", "counters": {counter: {"value": str(size)}}}],
-        }
-        for name, size in sizes.items()
-    ]
-    for kind, content in (("counters", {"sharedCounters": counters}), ("devices", {"devices": partitions})):
-        spec = {"driver": DRIVER, "nodeName": node, "pool": pool, **content}
-        client.create(
-            f"{RESOURCE}/resourceslices", {"metadata": {"name": f"{DRIVER}-{node}-{kind}"}, "spec": spec}
-        )

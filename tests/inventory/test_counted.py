@@ -105,13 +105,3 @@ def test_changed_slices_with_counters_are_seen_as_if_they_were_new(steps: list[l
         views.refresh()
 
         assert told(views) == told(looked_up(inventory))
-
-
-def partition(version: int, amount: str = "1", group: str | None = None) -> Wire:
-    """Return a device that draws on a counter."""
-    use = {"counterSet": "s", "counters": {"m": {"value": amount}}}
-    return {
-        "name": "a",
-        "attributes": {"version": {"int": version}},
-        "consumesCounters": [use if group is None else {**use, "compatibilityGroups": [group]}],
-    }

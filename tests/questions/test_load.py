@@ -334,7 +334,6 @@ def test_nodes_and_namespaces_are_checked_as_well(simulate, body, error):
 
 
 CASES = slips_of_derived.EXPRESSIONS
-COSTLY = CASES["a derived attribute that can cost too much"][0]
 
 
 def read(body, **metadata):

@@ -41,7 +41,6 @@ DEVICE = {
     },
     "capacity": {"memory": {"value": "1Gi"}, "cores": {"value": "4"}},
 }
-MODEL = 'device.attributes["d.example"].model == "a"'
 
 
 def test_the_part_that_is_read_decides(slice_with) -> None:

@@ -7,7 +7,6 @@ import pytest
 from dra_operator.allocator import Allocated, Failed, Reason, Unsatisfied
 
 MODEL = "gpu.example.com/model"
-READY = {"bindingConditions": ["ready"], "bindingFailureConditions": ["failed"]}
 
 
 def model(name: str, text: str, **more: Any) -> dict[str, Any]:

@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 
-MODEL = "gpu.example.com/model"
-
 
 def shared(name: str, memory: str, **more: Any) -> dict[str, Any]:
     """Return a shareable device with memory."""

@@ -3,7 +3,6 @@
 import gzip
 import json
 import re
-from pathlib import Path
 
 import pytest
 import yaml
@@ -11,8 +10,6 @@ from click.testing import CliRunner
 
 from cluster import allocation, claim, node, pod
 from dra_operator.cli.kubectl.commands import app
-
-EXAMPLE = Path(__file__).parents[3] / "examples" / "questions" / "cluster.yaml"
 
 
 def forbid(cluster, *kinds):
