@@ -102,6 +102,8 @@ class LintFinding:
 
     def __str__(self) -> str:
         """Return it in one line: `DeviceClass "gpu": spec.selectors[0].cel.expression: matches none of 8 devices`."""
+        if not self.kind:
+            return self.message
         full = f"{self.namespace}/{self.name}" if self.namespace else self.name
         return f'{self.kind} "{full}": {self.field}: {self.message}'
 
@@ -179,6 +181,11 @@ def lint(source: Source, cluster: ClusterState | None = None) -> LintReport:
         return lint_objects(given, find_lintable(given))
     over = cluster.with_contents(cluster.objects.overlaid(given.objects))
     return lint_objects(over, find_lintable(given))
+
+
+def unreadable(problem: str) -> LintFinding:
+    """Return the finding that something of a file cannot be read, which a line says."""
+    return LintFinding(LintRule.INVALID, Severity.ERROR, "", problem)
 
 
 def lint_objects(

@@ -22,6 +22,7 @@ from dra_operator.api.kinds import POLICIES
 from dra_operator.cli.kubectl.options import (
     JSON,
     NAME,
+    SARIF,
     WIDE,
     YAML,
     Options,
@@ -35,6 +36,7 @@ from dra_operator.questions.answers import Conclusion, QuestionError, UnknownObj
 from dra_operator.questions.partial import KindsRead
 
 if TYPE_CHECKING:
+    from dra_operator.cli.kubectl.sarif import SarifResult
     from dra_operator.cli.kubectl.source import Source
     from dra_operator.pods.objects import ObjectRecord
     from dra_operator.questions.state import ClusterState
@@ -63,13 +65,15 @@ class Demand:
     """What a question has to read: kinds of the whole cluster, and kinds of the namespace that is asked about alone.
 
     Without those `required` there is no answer; without the others there is one with a restriction. `engine` is the
-    module that answers, which is imported while the server does its part.
+    module that answers, which is imported while the server does its part. `reads_on`: what of files cannot be read is
+    part of the answer.
     """
 
     cluster: tuple[str, ...] = ()
     namespaced: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     engine: str = "dra_operator.questions.state"
+    reads_on: bool = False
 
     @property
     def kinds(self) -> AbstractSet[str]:
@@ -102,7 +106,7 @@ _LARGEST_FIRST = (
 class Question:
     """What a verb answers: a cluster, the namespace asked about (empty: all), how tables are printed.
 
-    `given` are the objects of files that lie over those of the cluster.
+    `given` are the objects of files that lie over those of the cluster, `problems` what cannot be read of them.
     """
 
     cluster: "ClusterState"
@@ -110,6 +114,7 @@ class Question:
     options: Options
     style: Style
     given: "tuple[ObjectRecord, ...]" = ()
+    problems: tuple[str, ...] = ()
 
     @property
     def own_namespace(self) -> str:
@@ -119,11 +124,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer: `kind` and `report` for documents, `lines` for people, `names` for `-o name`, and the exit code.
+    """An answer: `kind` and `report` for documents, `lines` for people, and the exit code.
 
-    `asides` go to stderr: what restricts the answer, and what to do next. `missing` are the kinds that may not be
-    read and that the answer lacks; None: all that may not be read. `many` is what is said where a
-    terminal shows too many lines.
+    `names` are for `-o name`, `results` for `-o sarif`. `asides` go to stderr: what restricts the answer, and what to
+    do next. `missing` are the kinds that may not be read and that the answer lacks; None: all that may not be read.
+    `many` is what is said where a terminal shows too many lines.
     """
 
     kind: str
@@ -132,6 +137,7 @@ class Answer:
     code: int = YES
     names: Sequence[str] = ()
     asides: Sequence[str] = field(default=())
+    results: "Sequence[SarifResult]" = ()
     many: str = ""
     missing: Collection[str] | None = None
 
@@ -217,7 +223,7 @@ def check_namespace(cluster: "ClusterState", namespace: str) -> None:
 def question_about(source: "Source", options: Options) -> Question:
     """Return the question about a cluster that was read."""
     style = terminal_style(wide=options.format == WIDE, headers=options.headers, colours=use_colours())
-    return Question(source.cluster, source.namespace, options, style, source.given)
+    return Question(source.cluster, source.namespace, options, style, source.given, source.problems)
 
 
 @contextmanager
@@ -244,6 +250,10 @@ def show(answer: Answer, options: Options) -> None:
         click.echo(json_text(answer))
     elif options.format == YAML:
         click.echo(yaml_text(answer), nl=False)
+    elif options.format == SARIF:
+        from dra_operator.cli.kubectl.sarif import sarif_text
+
+        click.echo(sarif_text(answer.results))
     elif options.format == NAME:
         write_lines(answer.names)
     else:

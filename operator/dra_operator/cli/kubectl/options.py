@@ -15,6 +15,8 @@ WIDE: Final = "wide"
 JSON: Final = "json"
 YAML: Final = "yaml"
 NAME: Final = "name"
+SARIF: Final = "sarif"
+"""Findings for code scanning: the Static Analysis Results Interchange Format."""
 REQUEST_SECONDS: Final = 30.0
 """How long an exchange may take; kubectl waits for ever."""
 

@@ -39,17 +39,28 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 class Source:
     """A cluster that was read, and the namespace that is asked about: empty for all of them.
 
-    `given` are the objects of files that lie over those of the cluster. `notes` are lines that every answer goes with.
+    `given` are the objects of files that lie over those of the cluster, `problems` what cannot be read of them.
+    `notes` are lines that every answer goes with.
     """
 
     cluster: "ClusterState"
     namespace: str
     given: tuple["ObjectRecord", ...] = ()
     notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 def read_source(options: Options, demand: Demand) -> Source:
     """Return what is asked, as far as it can be read. Raises ReadingError."""
+    source = _read(options, demand)
+    # A path that is wrong is a slip on the command line.
+    are_there = all(path == "-" or Path(path).exists() for path in options.files)
+    if source.problems and not (demand.reads_on and are_there):
+        raise ReadingError("\n".join(source.problems))
+    return source
+
+
+def _read(options: Options, demand: Demand) -> Source:
     if options.snapshot:
         return _read_snapshot(options, demand)
     if options.is_offline:
@@ -104,7 +115,7 @@ def build_source(
     *,
     rules: Rules = RULES[RELEASED],
 ) -> Source:
-    """Return what the objects of a cluster make, with those of the files over them. Raises ReadingError for a file.
+    """Return what the objects of a cluster make, with those of the files over them.
 
     `listed` are the kinds of which all objects are there, `unread` the others; `rules` are the cluster's.
     """
@@ -122,12 +133,12 @@ def _read_files(options: Options) -> Source:
     from dra_operator.questions.state import ClusterState
 
     contents = gather(read_manifests(options.files, options.namespace))
-    if contents.errors:
-        raise ReadingError("\n".join(contents.errors))
+    problems = tuple(contents.errors)
+    contents.errors.clear()
     given = tuple(each for each in contents.records.values() if not each.obj.metadata.uid)
     namespace = "" if options.all_namespaces else options.namespace
     cluster = ClusterState(contents, rules=RULES[options.kubernetes or RELEASED])
-    return Source(cluster, namespace, given, ("what is not in the files is not there",))
+    return Source(cluster, namespace, given, ("what is not in the files is not there",), problems)
 
 
 def _read_snapshot(options: Options, demand: Demand) -> Source:
@@ -167,10 +178,10 @@ def _overlaid(cluster: "ClusterState", options: Options, namespace: str) -> Sour
 
     given = gather(read_manifests(options.files, namespace))
     over = cluster.overlaid(given)
-    if problems := given.errors or [line for line in over.errors if line not in cluster.errors]:
-        raise ReadingError("\n".join(problems))
+    problems = tuple(given.errors or [line for line in over.errors if line not in cluster.errors])
+    over.objects.errors = list(cluster.errors)
     records = tuple(over.objects.records[key] for key in given.records if key in over.objects.records)
-    return Source(over, asked, records)
+    return Source(over, asked, records, problems=problems)
 
 
 def read_manifests(paths: Sequence[str], namespace: str) -> "list[Found]":

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from dra_operator.cli.kubectl.answering import CODES, Answer, Demand, Question, verb
-from dra_operator.cli.kubectl.options import NAME, option
+from dra_operator.cli.kubectl.options import NAME, SARIF, option
 from dra_operator.cli.kubectl.subjects import kubectl_name
 from dra_operator.cli.kubectl.tables import Style, count, wrapped
 from dra_operator.questions.partial import AUDIT, KindsRead
 
 if TYPE_CHECKING:
+    from dra_operator.cli.kubectl.sarif import SarifResult
     from dra_operator.questions.audit import AuditReport, Finding
     from dra_operator.questions.partial import Sort
 
@@ -33,7 +34,7 @@ _OTHERS: Final = "selectors of classes and claims are not checked here: kubectl 
     option(
         "--sort", "sorts", metavar="SORT", multiple=True, help="Only findings of a sort. May be repeated."
     ),
-    formats=(NAME,),
+    formats=(NAME, SARIF),
 )
 def app(question: Question, *, sorts: tuple[str, ...]) -> Answer:
     """Find what is wrong: each line names the object, what is wrong with it, and what to do.
@@ -67,8 +68,21 @@ def app(question: Question, *, sorts: tuple[str, ...]) -> Answer:
         _lines(report, question.style, None if sorts or question.style.width is None else _MOST_OF_SORT),
         CODES[report.conclusion],
         names=list(dict.fromkeys(kubectl_name(item.kind, item.name) for item in report.findings)),
+        results=_results(question, report) if question.options.format == SARIF else (),
         asides=[*_asides(report), *([] if sorts else [_OTHERS])],
     )
+
+
+def _results(question: Question, report: "AuditReport") -> "list[SarifResult]":
+    from dra_operator.cli.kubectl.sarif import SarifResult, find_location
+
+    found = []
+    for item in report.findings:
+        record = question.cluster.find_record(item.kind, item.namespace, item.name)
+        location = None if record is None else find_location(record.place)
+        message = f"{_subject(item)}: {item.message}; {item.action}"
+        found.append(SarifResult(item.sort.value, "error", message, location, _subject(item)))
+    return found
 
 
 def _lines(report: "AuditReport", style: Style, most: int | None) -> list[str]:

@@ -1,20 +1,25 @@
 """`kubectl dra lint`: what is wrong with the selectors of classes, claims and templates."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from dra_operator.cli.kubectl.answering import CODES, Answer, Demand, Question, partial_lines, verb
 from dra_operator.cli.kubectl.completion import complete_subjects
+from dra_operator.cli.kubectl.options import NAME, SARIF, WIDE
 from dra_operator.cli.kubectl.subjects import kubectl_name, parse_subject
 from dra_operator.cli.kubectl.tables import Column, count, listing, wrapped
 from dra_operator.questions.partial import LINT
 
 if TYPE_CHECKING:
+    from dra_operator.cli.kubectl.sarif import SarifResult
     from dra_operator.pods.objects import ObjectRecord
     from dra_operator.questions.lint import LintReport
 
-DEMAND = Demand.for_question(LINT, required=LINT.required, engine="dra_operator.questions.lint")
+DEMAND = replace(
+    Demand.for_question(LINT, required=LINT.required, engine="dra_operator.questions.lint"), reads_on=True
+)
 _SUBJECTS: Final = {"class/": "DeviceClass", "claim/": "ResourceClaim", "template/": "ResourceClaimTemplate"}
 _MOST_FINDINGS: Final = 50
 """So many are shown at a terminal."""
@@ -55,6 +60,7 @@ _DERIVED_COLUMNS: Final = (
         nargs=-1,
         shell_complete=complete_subjects(_SUBJECTS),
     ),
+    formats=(WIDE, NAME, SARIF),
 )
 def app(question: Question, *, subjects: tuple[str, ...]) -> Answer:
     """Check selectors against the devices that are published: those that match none, fail, or name what none has.
@@ -65,18 +71,22 @@ def app(question: Question, *, subjects: tuple[str, ...]) -> Answer:
     -o wide also shows how many devices each selector matches. Exit code 0: nothing worse than a note; 1: warnings or
     errors; 2: it cannot be said.
     """
-    from dra_operator.questions.lint import lint_objects
+    from dra_operator.questions.lint import lint_objects, unreadable
 
     are_all_asked = not subjects and not question.given
     kinds = LINT.optional if are_all_asked else ()
     report = lint_objects(question.cluster, _records(question, subjects), kinds)
+    report = replace(report, findings=(*map(unreadable, question.problems), *report.findings))
     bad = [item for item in report.findings if item.severity.value != "note"]
     return Answer(
         "Lint",
         report,
         _lines(question, report),
         CODES[report.conclusion],
-        names=list(dict.fromkeys(kubectl_name(item.kind, item.name) for item in report.findings)),
+        names=list(
+            dict.fromkeys(kubectl_name(item.kind, item.name) for item in report.findings if item.name)
+        ),
+        results=_results(question, report) if question.options.format == SARIF else (),
         asides=[*partial_lines(report), *_asides(report, len(bad))],
     )
 
@@ -124,6 +134,19 @@ def _lines(question: Question, report: "LintReport") -> list[str]:
         if style.wide and items:
             lines += [*([""] if lines else []), *listing(columns, items, style)]
     return lines
+
+
+def _results(question: Question, report: "LintReport") -> "list[SarifResult]":
+    from dra_operator.cli.kubectl.sarif import SarifResult, find_location, find_message_location
+
+    found = []
+    for item in report.findings:
+        record = question.cluster.find_record(item.kind, item.namespace, item.name)
+        location = (
+            find_message_location(item.message) if record is None else find_location(record.place, item.field)
+        )
+        found.append(SarifResult(item.rule.value, item.severity.value, str(item), location))
+    return found
 
 
 def _asides(report: "LintReport", bad: int) -> list[str]:

@@ -1,0 +1,112 @@
+"""Findings as SARIF, the format of code scanning: file, line, and what to do.
+
+Source: Static Analysis Results Interchange Format 2.1.0, https://docs.oasis-open.org/sarif/sarif/v2.1.0/.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import orjson
+import yaml
+
+from dra_operator._version import __version__
+from dra_operator.pods.objects import Place
+from dra_operator.questions.documents import UNREADABLE
+
+SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_MESSAGE: Final = re.compile(
+    r"(?P<file>.+?)(?:, document \d+(?: \(line (?P<line>\d+)\))?(?:, items\[(?P<item>\d+)\])?)?: "
+    r'(?:line (?P<own>\d+): |(?:\w+ "[^"]*": )?(?P<field>\w+[.\[][^ :]*): )?'
+)
+"""What stands before a problem of a file: place and field. Source: `Place.__str__`."""
+_STEP: Final = re.compile(r"\[(\d+)\]|[^.\[\]]+")
+_SEPARATOR: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A line of a file, from 1."""
+
+    file: str
+    line: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SarifResult:
+    """One finding: its rule, `error`, `warning` or `note`, and where; of what is in no file, the object's name."""
+
+    rule: str
+    level: str
+    message: str
+    location: Location | None = None
+    subject: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """Return it as an object of SARIF."""
+        where: dict[str, Any] = {}
+        if self.location is not None:
+            path = Path(self.location.file)
+            uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
+            region = {"startLine": self.location.line}
+            where["physicalLocation"] = {"artifactLocation": {"uri": uri}, "region": region}
+        if self.subject:
+            where["logicalLocations"] = [{"fullyQualifiedName": self.subject, "kind": "object"}]
+        found = {"ruleId": self.rule, "level": self.level, "message": {"text": self.message}}
+        return {**found, "locations": [where]} if where else found
+
+
+def sarif_text(results: Iterable[SarifResult]) -> str:
+    """Return some findings as a SARIF file."""
+    found = [result.document() for result in results]
+    rules = [{"id": rule} for rule in sorted({each["ruleId"] for each in found})]
+    tool = {"driver": {"name": "kubectl-dra", "semanticVersion": __version__, "rules": rules}}
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"tool": tool, "results": found}]}
+    return orjson.dumps(log, option=orjson.OPT_INDENT_2).decode()
+
+
+def find_location(place: Place, field: str = "") -> Location | None:
+    """Return where a field of an object stands, or what of its path is there; None for what is in no file."""
+    if not place.file:
+        return None
+    items = "" if place.item is None else f"items[{place.item}]."
+    return Location(place.file, _find_line(place.file, place.line, f"{items}{field}"))
+
+
+def find_message_location(message: str) -> Location | None:
+    """Return where the line that says what cannot be read of a file has the problem."""
+    found = _MESSAGE.match(message)
+    if found is None:
+        return None
+    if found["own"] or not found["line"]:
+        return Location(found["file"], int(found["own"] or 1))
+    item = None if found["item"] is None else int(found["item"])
+    return find_location(Place(found["file"], 0, int(found["line"]), item), found["field"] or "")
+
+
+def _find_line(file: str, first: int, path: str) -> int:
+    """Return the line of a field in the document that begins at a line, or of the last step to it that is there."""
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+        lines = text.splitlines(keepends=True)
+        document = _SEPARATOR.split("".join(lines[first - 1 :]).removeprefix("---"))[0]
+        node = yaml.compose(document, Loader=yaml.SafeLoader)
+    except (*UNREADABLE, UnicodeDecodeError, yaml.YAMLError):
+        return first
+    line = 0
+    for step in _STEP.finditer(path):
+        match node:
+            case yaml.SequenceNode(value=values) if step[1] and int(step[1]) < len(values):
+                node = values[int(step[1])]
+                line = node.start_mark.line
+            case yaml.MappingNode(value=pairs):
+                pair = next((each for each in pairs if each[0].value == step[0]), None)
+                if pair is None:
+                    break
+                line, node = pair[0].start_mark.line, pair[1]
+            case _:
+                break
+    return first + line
